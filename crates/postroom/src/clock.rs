@@ -1,0 +1,149 @@
+//! Time: microseconds since 1970, and the one place that asks the machine for it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A moment in UTC, in whole microseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The moment `micros` microseconds after 1970.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since 1970.
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// This moment and `span` more, or the last moment there is.
+    #[must_use]
+    pub fn plus(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(micros(span)))
+    }
+
+    /// This moment less `span`, or the first moment there is.
+    #[must_use]
+    pub fn minus(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(span)))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Self(micros(after)),
+            Err(before) => Self(-micros(before.duration())),
+        }
+    }
+}
+
+/// RFC 3339 in UTC, with microseconds: `2026-02-14T12:00:00.000000Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, fraction) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000));
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
+    }
+}
+
+/// Year, month and day of a day number counted from 1970-01-01 (Howard Hinnant's `civil_from_days`).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+pub(crate) fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Where a store takes the time from.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Clock {
+    /// The database's own clock; for an embedded database that is the machine's.
+    #[default]
+    Database,
+    /// A clock that stands still until it is moved: for tests.
+    Manual(ManualClock),
+}
+
+impl Clock {
+    /// The time on this machine, or on the manual clock.
+    #[allow(clippy::disallowed_methods, reason = "this is the clock the rest of the code asks")]
+    pub fn now(&self) -> Timestamp {
+        match self {
+            Self::Database => SystemTime::now().into(),
+            Self::Manual(manual) => manual.now(),
+        }
+    }
+}
+
+/// A clock that only moves when told to.
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<AtomicI64>);
+
+impl ManualClock {
+    /// A clock that shows `start`.
+    pub fn new(start: Timestamp) -> Self {
+        Self(Arc::new(AtomicI64::new(start.0)))
+    }
+
+    /// What the clock shows.
+    pub fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, span: Duration) {
+        self.0.fetch_add(micros(span), Ordering::SeqCst);
+    }
+}
+
+/// The monotonic clock: for how long, never for when.
+#[allow(clippy::disallowed_methods, reason = "this is the clock the rest of the code asks")]
+pub(crate) fn monotonic() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_printed_as_rfc_3339() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_400_000_001, "2000-02-29T00:00:00.000001Z"),
+            (1_771_070_400_000_000, "2026-02-14T12:00:00.000000Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+        ] {
+            assert_eq!(Timestamp::from_micros(micros).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn arithmetic_stops_at_the_ends_of_time() {
+        let last = Timestamp::from_micros(i64::MAX);
+        assert_eq!(last.plus(Duration::MAX), last);
+        assert_eq!(Timestamp::from_micros(5).since(last), Duration::ZERO);
+    }
+}

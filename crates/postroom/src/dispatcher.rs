@@ -1,0 +1,85 @@
+//! The worker's filling for the outbox: messages with a destination are sent, the others are handled here.
+
+use std::sync::Arc;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Semaphore;
+
+use crate::clock::monotonic;
+use crate::message::Message;
+use crate::queue::{Claimed, Lease, Queue};
+use crate::store::BoxFuture;
+use crate::telemetry;
+use crate::transport::{Delivery, Transport};
+use crate::worker::{Outcome, Process, Run};
+
+pub(crate) struct Dispatcher {
+    store: String,
+    local: Arc<dyn Process>,
+    transport: Option<Arc<dyn Transport>>,
+    slots: Semaphore,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(
+        store: &str,
+        local: Arc<dyn Process>,
+        transport: Option<Arc<dyn Transport>>,
+        concurrency: usize,
+    ) -> Self {
+        Self { store: store.to_owned(), local, transport, slots: Semaphore::new(concurrency) }
+    }
+
+    async fn send(&self, lease: Lease, message: &Message, run: &Run) {
+        let permit = tokio::select! {
+            permit = self.slots.acquire() => permit,
+            () = run.stopping() => return run.report(lease, Outcome::Release),
+        };
+        telemetry::handling(&self.store, Queue::Outbox, message);
+        let started = monotonic();
+        let delivery = match &self.transport {
+            None => Some(Delivery::NoRoute),
+            Some(transport) => tokio::select! {
+                delivery = transport.send(message) => Some(delivery),
+                () = run.lost.cancelled() => None,
+            },
+        };
+        drop(permit);
+        let outcome = delivery.map_or(Outcome::Release, |delivery| outcome(delivery, message));
+        telemetry::handled(&self.store, Queue::Outbox, message, &outcome, started.elapsed());
+        run.report(lease, outcome);
+    }
+}
+
+fn outcome(delivery: Delivery, message: &Message) -> Outcome {
+    match delivery {
+        Delivery::Accepted { response } => Outcome::Done { response },
+        Delivery::Refused { why } => Outcome::Dead { why },
+        Delivery::Failed { why } => Outcome::Retry { after: None, why, service: true },
+        Delivery::Busy { retry_after, why } => Outcome::Postpone { after: retry_after, why },
+        Delivery::NoRoute => {
+            let why = format!("no way to the destination {}", message.destination().unwrap_or_default());
+            Outcome::Unroutable { why, created_at: message.created_at }
+        }
+    }
+}
+
+impl Process for Dispatcher {
+    fn process(self: Arc<Self>, batch: Vec<Claimed>, run: Run) -> BoxFuture<'static, ()> {
+        let is_foreign =
+            |claimed: &Claimed| claimed.message.as_ref().is_ok_and(|message| message.destination().is_some());
+        if !batch.iter().any(is_foreign) {
+            return self.local.clone().process(batch, run);
+        }
+        Box::pin(async move {
+            let (foreign, local): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_foreign);
+            let mut sending: FuturesUnordered<_> = foreign
+                .iter()
+                .filter_map(|claimed| Some((claimed.lease.clone(), claimed.message.as_ref().ok()?)))
+                .map(|(lease, message)| self.send(lease, message, &run))
+                .collect();
+            let local = self.local.clone().process(local, run.clone());
+            tokio::join!(local, async { while sending.next().await.is_some() {} });
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! Handlers: functions that are given a message and the transaction its ack commits in.
+
+mod context;
+mod erased;
+mod failure;
+mod memory;
+mod runner;
+
+pub use context::{Backend, Ctx, State};
+pub(crate) use erased::{Entry, decode, encode};
+pub use erased::{Handle, HandlerFn, Handlers};
+pub(crate) use failure::Fate;
+pub use failure::{HandlerError, HandlerResult};
+pub use memory::{Memory, MemoryTx};
+pub(crate) use runner::Runner;

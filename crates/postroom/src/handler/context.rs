@@ -1,0 +1,143 @@
+//! What a handler is given besides the message's payload.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, Result};
+use crate::message::{Message, NewMessage, Payload};
+use crate::queue::{Claimed, Lease, Queue};
+use crate::store::{Store, Stored};
+use crate::worker::{Outcome, Run};
+
+/// A database, as handlers see it: what its transaction is and what they are lent of it.
+///
+/// Implemented by the backends of this crate; its shape may change in any release.
+pub trait Backend: Sized + Send + Sync + 'static {
+    /// The store handlers run on.
+    type Store: Store + Clone;
+    /// A transaction that owns its connection.
+    type Tx: Send + 'static;
+    /// What a handler is lent of it.
+    type Conn<'t>: Send;
+    /// A handler that runs where the connection is, without waiting; uninhabited where there is no such thing.
+    type Blocking: Clone + Send + Sync + 'static;
+
+    /// Begins a handler's transaction; it is held for at most `limit`.
+    fn begin(store: &Self::Store, limit: Duration) -> impl Future<Output = Result<Self::Tx>> + Send;
+
+    /// Lends the connection.
+    fn conn(tx: &mut Self::Tx) -> Self::Conn<'_>;
+
+    /// Puts a message into the outbox, in the handler's transaction.
+    fn enqueue(tx: &mut Self::Tx, message: NewMessage) -> impl Future<Output = Result<Stored>> + Send;
+
+    /// Acknowledges and commits: an error means that nothing of it is stored.
+    fn commit(
+        store: &Self::Store,
+        tx: Self::Tx,
+        queue: Queue,
+        lease: &Lease,
+        response: Option<String>,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Undoes everything.
+    fn roll_back(tx: Self::Tx) -> impl Future<Output = ()> + Send;
+
+    /// Marks the handler's task, so that a call that would wait for itself can be told.
+    fn scope<F: Future + Send>(store: &Self::Store, handler: F) -> impl Future<Output = F::Output> + Send;
+
+    #[doc(hidden)]
+    /// Runs blocking handlers, each in a transaction of its own, and reports each outcome.
+    fn run_blocking(
+        store: &Self::Store,
+        queue: Queue,
+        work: Vec<(Claimed, Self::Blocking)>,
+        state: &State,
+        run: &Run,
+    ) -> impl Future<Output = Vec<(Lease, Outcome)>> + Send;
+}
+
+/// Values shared by all handlers of a worker, by their type.
+#[derive(Clone, Default)]
+pub struct State(Arc<HashMap<TypeId, Box<dyn Any + Send + Sync>>>);
+
+impl State {
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) -> Result<()> {
+        let map = Arc::get_mut(&mut self.0).ok_or_else(|| Error::invalid("the handlers are in use already"))?;
+        map.insert(TypeId::of::<T>(), Box::new(value));
+        Ok(())
+    }
+
+    pub(crate) fn get<T: 'static>(&self) -> Result<&T> {
+        let value = self.0.get(&TypeId::of::<T>()).and_then(|value| value.downcast_ref());
+        value.ok_or_else(|| {
+            let name = type_name::<T>();
+            Error::invalid(format!("the handlers have no state of type {name}; add it with Handlers::state"))
+        })
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("values", &self.0.len()).finish()
+    }
+}
+
+/// What an async handler is given: the message, its own transaction, and the outbox bound to it.
+pub struct Ctx<B: Backend> {
+    pub(crate) tx: B::Tx,
+    pub(crate) message: Arc<Message>,
+    pub(crate) state: State,
+    pub(crate) cancelled: CancellationToken,
+}
+
+impl<B: Backend> Ctx<B> {
+    /// The connection: what is written here commits with the message's ack, or not at all.
+    pub fn tx(&mut self) -> B::Conn<'_> {
+        B::conn(&mut self.tx)
+    }
+
+    /// The message.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The how-manieth attempt this is, from one.
+    pub fn attempt(&self) -> u32 {
+        self.message.attempts + 1
+    }
+
+    /// A value given to the worker with [`Handlers::state`](crate::Handlers::state).
+    pub fn state<T: 'static>(&self) -> Result<&T> {
+        self.state.get()
+    }
+
+    /// Fires when the work is in vain: the lease is lost, or the worker has to stop now.
+    pub fn cancelled(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+
+    /// Puts a message into the outbox of the same database; it is stored if and only if this handler succeeds.
+    pub async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+        message.check()?;
+        B::enqueue(&mut self.tx, message).await
+    }
+
+    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue).
+    pub async fn send<P: Payload + Sync>(&mut self, payload: &P) -> Result<Stored> {
+        let message = NewMessage::of(payload)?;
+        self.enqueue(message).await
+    }
+}
+
+impl<B: Backend> fmt::Debug for Ctx<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ctx").field("message", &self.message).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,94 @@
+//! How a handler says that it failed.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What a handler returns.
+pub type HandlerResult<T> = Result<T, HandlerError>;
+
+/// A handler's failure. Any error turned into one by `?` means: try again later.
+///
+/// It does not implement [`std::error::Error`] itself; that is what lets every error become one.
+pub struct HandlerError {
+    pub(crate) fate: Fate,
+    pub(crate) message: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    Retry { after: Option<Duration> },
+    Terminal,
+}
+
+impl HandlerError {
+    /// Try again, by the worker's policy.
+    pub fn retry(why: impl fmt::Display) -> Self {
+        Self { fate: Fate::Retry { after: None }, message: why.to_string() }
+    }
+
+    /// Try again after this long.
+    pub fn retry_after(delay: Duration, why: impl fmt::Display) -> Self {
+        Self { fate: Fate::Retry { after: Some(delay) }, message: why.to_string() }
+    }
+
+    /// Never try again: the message is dead.
+    pub fn terminal(why: impl fmt::Display) -> Self {
+        Self { fate: Fate::Terminal, message: why.to_string() }
+    }
+
+    /// Whether the message is dead.
+    pub fn is_terminal(&self) -> bool {
+        self.fate == Fate::Terminal
+    }
+
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        Self::retry(format_args!("the handler panicked: {text}"))
+    }
+}
+
+impl<E: std::error::Error> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            // Many errors repeat their cause in their own words.
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            source = cause.source();
+        }
+        Self::retry(message)
+    }
+}
+
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandlerError").field("fate", &self.fate).field("message", &self.message).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_mark_means_retry_and_keeps_the_causes() {
+        fn fails() -> HandlerResult<()> {
+            let cause = std::io::Error::other("connection refused");
+            Err(crate::Error::callback(cause))?;
+            Ok(())
+        }
+        let error = fails().unwrap_err();
+        assert_eq!(error.fate, Fate::Retry { after: None });
+        assert_eq!(error.message, "connection refused");
+    }
+}

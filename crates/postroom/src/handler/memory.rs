@@ -1,0 +1,72 @@
+//! Handlers on the in-memory store: what they enqueue is kept until they succeed.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::handler::{Backend, State};
+use crate::message::NewMessage;
+use crate::queue::{Claimed, Lease, Queue};
+use crate::store::{MemoryStore, Stored};
+use crate::worker::{Outcome, Run};
+
+/// The in-memory store, as handlers see it.
+#[derive(Debug)]
+pub enum Memory {}
+
+/// A handler's transaction on the in-memory store. There are no tables to write to but the outbox.
+#[derive(Debug, Default)]
+pub struct MemoryTx {
+    enqueued: Vec<NewMessage>,
+}
+
+impl Backend for Memory {
+    type Store = MemoryStore;
+    type Tx = MemoryTx;
+    type Conn<'t> = &'t mut MemoryTx;
+    type Blocking = Infallible;
+
+    async fn begin(_: &MemoryStore, _: Duration) -> Result<MemoryTx> {
+        Ok(MemoryTx::default())
+    }
+
+    fn conn(tx: &mut MemoryTx) -> &mut MemoryTx {
+        tx
+    }
+
+    async fn enqueue(tx: &mut MemoryTx, message: NewMessage) -> Result<Stored> {
+        let id = message.work_item_id();
+        let duplicate = tx.enqueued.iter().any(|other| other.work_item_id() == id);
+        tx.enqueued.push(message);
+        Ok(Stored { id, duplicate })
+    }
+
+    async fn commit(
+        store: &MemoryStore,
+        tx: MemoryTx,
+        queue: Queue,
+        lease: &Lease,
+        response: Option<String>,
+    ) -> Result<()> {
+        if store.commit(queue, lease, response, &tx.enqueued)? {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"))
+    }
+
+    async fn roll_back(_: MemoryTx) {}
+
+    async fn scope<F: Future + Send>(_: &MemoryStore, handler: F) -> F::Output {
+        handler.await
+    }
+
+    async fn run_blocking(
+        _: &MemoryStore,
+        _: Queue,
+        work: Vec<(Claimed, Infallible)>,
+        _: &State,
+        _: &Run,
+    ) -> Vec<(Lease, Outcome)> {
+        work.into_iter().map(|(_, never)| match never {}).collect()
+    }
+}

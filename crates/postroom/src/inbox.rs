@@ -1,0 +1,113 @@
+//! The door in: what arrives is known by source and id, and applied once.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::message::{InboxKey, Incoming, error_text};
+use crate::queue::{Lease, Queue};
+use crate::sql::{BlockingTx, Statement};
+use crate::store::{Arrival, Identity, Mark, PutMode, Record, Store};
+use crate::telemetry;
+use crate::workqueue::WorkQueue;
+
+/// The inbox of a store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    store: Arc<dyn Store>,
+    queue: WorkQueue,
+}
+
+impl Inbox {
+    /// The inbox of `store`.
+    pub fn new(store: impl Store) -> Self {
+        Self::of(Arc::new(store))
+    }
+
+    /// The inbox of a store that is shared.
+    pub fn of(store: Arc<dyn Store>) -> Self {
+        let queue = WorkQueue::new(store.clone(), Queue::Inbox);
+        Self { store, queue }
+    }
+
+    /// The work-queue verbs: claim, ack, abandon, fail and the rest.
+    pub fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    /// Whether the message was handled before. One that is new is remembered as seen.
+    pub async fn already_processed(&self, key: &InboxKey) -> Result<bool> {
+        self.already_processed_hash(key, None::<&[u8]>).await
+    }
+
+    /// The same, with a hash of the content: another one than the first time is warned of, and changes nothing.
+    pub async fn already_processed_hash(&self, key: &InboxKey, hash: Option<impl AsRef<[u8]>>) -> Result<bool> {
+        let sighting = self.store.see(key.clone(), hash.map(|hash| hash.as_ref().to_vec())).await?;
+        telemetry::seen(&self.queue, key, sighting);
+        Ok(sighting.done)
+    }
+
+    /// Says that a seen message is being handled outside the queue; false when it is not seen, or unknown.
+    pub async fn mark_processing(&self, key: &InboxKey) -> Result<bool> {
+        self.store.mark(key.clone(), Mark::Processing).await
+    }
+
+    /// Says that a message was handled, whatever its state; leases on it are void. False when unknown or done before.
+    pub async fn mark_processed(&self, key: &InboxKey) -> Result<bool> {
+        self.store.mark(key.clone(), Mark::Processed).await
+    }
+
+    /// Gives a message up; leases on it are void. False when it is unknown or done.
+    pub async fn mark_dead(&self, key: &InboxKey, error: &str) -> Result<bool> {
+        self.store.mark(key.clone(), Mark::Dead { error: error_text(error) }).await
+    }
+
+    /// Puts a message in line. Other content under a known key replaces the stored one, unless that is done.
+    pub async fn enqueue(&self, incoming: Incoming) -> Result<Arrival> {
+        self.put(incoming, PutMode::Replace).await
+    }
+
+    /// Puts a message in line. Under a known key the first content wins.
+    pub async fn accept(&self, incoming: Incoming) -> Result<Arrival> {
+        self.put(incoming, PutMode::FirstWins).await
+    }
+
+    async fn put(&self, incoming: Incoming, mode: PutMode) -> Result<Arrival> {
+        incoming.check()?;
+        let (key, topic) = (incoming.key().clone(), incoming.topic.clone());
+        let arrival = self.store.put(incoming, mode).await?;
+        telemetry::arrived(&self.queue, &key, &topic, arrival);
+        Ok(arrival)
+    }
+
+    /// Puts a message in line in the caller's own transaction; false when its key is known.
+    ///
+    /// A connection whose commits a power cut can take back is refused: an answer would go out for work that is gone.
+    pub fn accept_in(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<bool> {
+        tx.check_durable()?;
+        Ok(!tx.run(&self.statement(incoming)?)?.duplicate)
+    }
+
+    /// The statement that puts a message in line, for a driver this crate does not know.
+    pub fn statement(&self, incoming: &Incoming) -> Result<Statement> {
+        incoming.check()?;
+        self.store.accept_statement(incoming)
+    }
+
+    /// Acknowledges a claimed message in the caller's own transaction. Make it the last statement. A lost lease is an
+    /// error, so that `?` rolls the transaction back.
+    pub fn ack_in(&self, tx: &impl BlockingTx, lease: &Lease, response: Option<&str>) -> Result<()> {
+        tx.check_durable()?;
+        tx.run(&self.ack_statement(lease, response)?)?;
+        Ok(())
+    }
+
+    /// The statement that acknowledges, for a driver this crate does not know.
+    pub fn ack_statement(&self, lease: &Lease, response: Option<&str>) -> Result<Statement> {
+        self.store.ack_statement(Queue::Inbox, lease, response)
+    }
+
+    /// What the inbox knows of a message.
+    pub async fn get(&self, key: &InboxKey) -> Result<Option<Record>> {
+        Ok(self.store.find(Identity::Inbox(key.clone())).await?.pop())
+    }
+}

@@ -1,0 +1,112 @@
+//! Reliable messaging between services, on the database they already have.
+//!
+//! *At-least-once delivery; exactly-once effect for everything the handler does inside its own transaction; nothing
+//! acknowledged is ever lost while the storage honours fsync.*
+//!
+//! A message is written in the caller's own transaction ([`Outbox`]), claimed under a lease and handled or sent
+//! ([`Worker`]), and what arrives is applied once ([`Inbox`]).
+//!
+//! ```
+//! use postroom::{BlockingCtx, HandlerError, Handlers, Outbox, Payload, SqliteOptions, Worker};
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct OrderPlaced { order: i64 }
+//! impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+//!
+//! // Runs in the transaction its ack commits in: both are stored, or neither.
+//! fn reserve(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
+//!     ctx.tx().execute("INSERT INTO reserved (order_id) VALUES (?1)", [placed.order])?;
+//!     Ok(())
+//! }
+//!
+//! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("shop.db");
+//! let store = SqliteOptions::new(path).deploy_schema(true).open().await?;
+//! store.write(|tx| {
+//!     tx.execute_batch("CREATE TABLE orders (id INTEGER); CREATE TABLE reserved (order_id INTEGER)")?;
+//!     Ok(())
+//! }).await?;
+//!
+//! // The order and the message about it: one transaction.
+//! store.write(|tx| {
+//!     tx.execute("INSERT INTO orders (id) VALUES (?1)", [7])?;
+//!     tx.enqueue(&postroom::NewMessage::of(&OrderPlaced { order: 7 })?)
+//! }).await?;
+//!
+//! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+//! let worker = Worker::outbox(store.clone(), Handlers::new().on_blocking(reserve));
+//! let worker = tokio::spawn(worker.run(async { stopped.await.ok(); }));
+//! # while Outbox::new(store.clone()).queue().stats().await?.done == 0 { tokio::task::yield_now().await; }
+//! # stop.send(()).unwrap();
+//! # worker.await.unwrap()
+//! # }).unwrap();
+//! ```
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+// What travels, and how it stands.
+mod message;
+mod queue;
+mod retry;
+
+// The two doors, and the verbs they share.
+mod inbox;
+mod outbox;
+mod workqueue;
+
+// Where it is kept.
+mod driver;
+mod sql;
+#[cfg(feature = "rusqlite-0_39")]
+mod sqlite;
+mod store;
+
+// Who works on it.
+mod dispatcher;
+mod handler;
+mod maintenance;
+mod transport;
+mod worker;
+
+// Everywhere.
+mod clock;
+mod error;
+pub mod telemetry;
+
+pub use clock::{Clock, ManualClock, Timestamp};
+pub use error::{Error, ErrorKind, Result};
+pub use handler::{
+    Backend, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, State as HandlerState,
+};
+pub use inbox::Inbox;
+pub use message::{
+    Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload, WorkItemId,
+    hash_bytes, hash_value,
+};
+pub use outbox::{Enqueued, Outbox};
+pub use queue::{
+    BATCH_MAX, CRASHES_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease, Queue, Reaped, Settle, Settled, State,
+    Verb,
+};
+pub use retry::RetryPolicy;
+pub use sql::{BlockingTx, Done, Statement, TableNames, Value};
+#[cfg(feature = "rusqlite-0_39")]
+pub use sqlite::{
+    BackupProgress, BlockingCtx, BlockingHandler, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,
+    restore_check,
+};
+pub use store::{
+    Arrival, BoxFuture, Failure, Filter, Identity, Mark, MemoryStore, PutMode, QueueStats, Record, Sighting, Store,
+    Stored, Wake, WakeListener,
+};
+pub use transport::{Delivery, Transport};
+pub use worker::{Worker, WorkerOptions};
+pub use workqueue::WorkQueue;
+
+/// For tests of this library and of programs that use it.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::store::sabotage::Sabotage;
+    pub use crate::worker::{Point, Probe};
+}

@@ -1,0 +1,39 @@
+//! What a worker does for its store now and then: free, expire, delete, count; in bounded steps, one worker at a time.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::queue::Queue;
+use crate::telemetry;
+use crate::worker::WorkerOptions;
+use crate::workqueue::WorkQueue;
+
+/// So many rows in one transaction.
+const STEP_ROWS: usize = 1000;
+
+pub(crate) async fn run(queue: WorkQueue, options: Arc<WorkerOptions>) {
+    if let Err(error) = try_run(&queue, &options).await {
+        telemetry::maintenance_failed(&queue, &error);
+    }
+}
+
+async fn try_run(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
+    queue.measure().await?;
+    if !queue.take_maintenance(options.maintenance).await? {
+        return Ok(());
+    }
+    for (kind, retention) in [(Queue::Outbox, options.retention_outbox), (Queue::Inbox, options.retention_inbox)] {
+        let queue = queue.sibling(kind);
+        loop {
+            let reaped = queue.reap(STEP_ROWS).await?;
+            if reaped.freed + reaped.dead < STEP_ROWS as u64 {
+                break;
+            }
+        }
+        if kind == Queue::Outbox {
+            while queue.expire(STEP_ROWS).await? == STEP_ROWS as u64 {}
+        }
+        while queue.purge(retention, STEP_ROWS).await? == STEP_ROWS as u64 {}
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! What travels: ids, kinds, headers, and a message before and after it is stored.
+
+mod check;
+mod id;
+mod new;
+mod stored;
+
+pub(crate) use check::error_text;
+pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
+pub use new::{Incoming, NewMessage, hash_bytes, hash_value};
+pub use stored::{Message, Origin};
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A type that travels as the payload of a message, as JSON, under one topic.
+///
+/// ```
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderApproved { order: u64 }
+///
+/// impl postroom::Payload for OrderApproved {
+///     const TOPIC: &'static str = "order.approved";
+/// }
+/// ```
+pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
+    /// Routes the message to its handler.
+    const TOPIC: &'static str;
+    /// What kind of message it is.
+    const KIND: Kind = Kind::Event;
+}
+
+/// What a message is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Something happened here; handled here.
+    #[default]
+    Event,
+    /// Something happened; another service wants to know.
+    Signal,
+    /// Another service is told to do something.
+    Command,
+    /// A marked function was called.
+    PushCall,
+    /// The answer to a command or signal.
+    Response,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Event, Self::Signal, Self::Command, Self::PushCall, Self::Response];
+
+    /// Its name, as stored and as sent.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Event => "Event",
+            Self::Signal => "Signal",
+            Self::Command => "Command",
+            Self::PushCall => "PushCall",
+            Self::Response => "Response",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Named text values that travel beside the payload.
+pub type Headers = BTreeMap<String, String>;

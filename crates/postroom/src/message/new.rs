@@ -1,0 +1,311 @@
+//! A message on its way in: into the outbox, or into the inbox.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::message::{Headers, InboxKey, Kind, MessageId, Payload, WorkItemId, check};
+
+/// A message to put into an outbox.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::NewMessage;
+///
+/// let message = NewMessage::new("order.approved", r#"{"order":7}"#)
+///     .correlation_id("order-7")
+///     .expires_after(Duration::from_secs(3600));
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct NewMessage {
+    pub(crate) message_id: MessageId,
+    pub(crate) kind: Kind,
+    pub(crate) topic: String,
+    pub(crate) payload: String,
+    pub(crate) destination: Option<String>,
+    pub(crate) headers: Headers,
+    pub(crate) correlation_id: Option<String>,
+    pub(crate) due_at: Option<Timestamp>,
+    pub(crate) due_after: Option<Duration>,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) expires_after: Option<Duration>,
+    pub(crate) max_attempts: Option<u32>,
+}
+
+impl NewMessage {
+    /// A message with a new id, ready at once, for a handler in this process.
+    pub fn new(topic: impl Into<String>, payload: impl Into<String>) -> Self {
+        Self {
+            message_id: MessageId::new(),
+            kind: Kind::Event,
+            topic: topic.into(),
+            payload: payload.into(),
+            destination: None,
+            headers: Headers::new(),
+            correlation_id: None,
+            due_at: None,
+            due_after: None,
+            expires_at: None,
+            expires_after: None,
+            max_attempts: None,
+        }
+    }
+
+    /// A message with `payload` as JSON, under its type's topic.
+    pub fn of<P: Payload>(payload: &P) -> Result<Self> {
+        let json = serde_json::to_string(payload).map_err(|source| {
+            Error::invalid(format!("the payload for {} is not JSON: {source}", P::TOPIC)).caused_by(source)
+        })?;
+        Ok(Self::new(P::TOPIC, json).kind(P::KIND))
+    }
+
+    /// With this id: enqueued again, it is recognised as a duplicate.
+    #[must_use]
+    pub fn id(mut self, id: MessageId) -> Self {
+        self.message_id = id;
+        self
+    }
+
+    /// Of this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// To another service.
+    #[must_use]
+    pub fn to(mut self, destination: impl Into<String>) -> Self {
+        self.destination = Some(destination.into());
+        self
+    }
+
+    /// With this header as well.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// With this correlation id; an empty one is none.
+    #[must_use]
+    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+        self.correlation_id = Some(id.into()).filter(|id| !id.is_empty());
+        self
+    }
+
+    /// Not before this time.
+    #[must_use]
+    pub fn due_at(mut self, time: Timestamp) -> Self {
+        (self.due_at, self.due_after) = (Some(time), None);
+        self
+    }
+
+    /// Not before this long after it was enqueued, by the store's clock.
+    #[must_use]
+    pub fn due_after(mut self, delay: Duration) -> Self {
+        (self.due_at, self.due_after) = (None, Some(delay));
+        self
+    }
+
+    /// Never after this time: then it becomes Expired.
+    #[must_use]
+    pub fn expires_at(mut self, time: Timestamp) -> Self {
+        (self.expires_at, self.expires_after) = (Some(time), None);
+        self
+    }
+
+    /// Never later than this after it was enqueued, by the store's clock.
+    #[must_use]
+    pub fn expires_after(mut self, ttl: Duration) -> Self {
+        (self.expires_at, self.expires_after) = (None, Some(ttl));
+        self
+    }
+
+    /// Dead at this failed attempt, whatever the worker's policy says.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// The logical message's id.
+    pub fn message_id(&self) -> MessageId {
+        self.message_id
+    }
+
+    /// The id its row in the outbox will have.
+    pub fn work_item_id(&self) -> WorkItemId {
+        WorkItemId::of(self.message_id, self.destination.as_deref())
+    }
+
+    /// The topic it is for.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        check::name("topic", &self.topic)?;
+        check::payload(&self.payload)?;
+        check::headers(&self.headers)?;
+        if let Some(id) = &self.correlation_id {
+            check::name("correlation id", id)?;
+        }
+        if let Some(destination) = &self.destination {
+            check::name("destination", destination)?;
+        }
+        if self.max_attempts == Some(0) {
+            return Err(Error::invalid("max attempts must be at least 1"));
+        }
+        if self.expires_after == Some(Duration::ZERO) {
+            return Err(Error::invalid("a message must live longer than zero"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
+        self.due_at.or_else(|| self.due_after.map(|delay| now.plus(delay)))
+    }
+
+    pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
+        self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl)))
+    }
+}
+
+/// A message that arrived, to put into an inbox.
+///
+/// ```
+/// use postroom::{Incoming, InboxKey};
+///
+/// let key = InboxKey::new("stripe", "evt_1")?;
+/// let payload = r#"{"amount":100}"#;
+/// let incoming = Incoming::new(key, "payment.received", payload).hash(postroom::hash_bytes(payload));
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Incoming {
+    pub(crate) key: InboxKey,
+    pub(crate) kind: Kind,
+    pub(crate) topic: String,
+    pub(crate) payload: String,
+    pub(crate) hash: Option<Vec<u8>>,
+    pub(crate) headers: Headers,
+    pub(crate) correlation_id: Option<String>,
+    pub(crate) due_at: Option<Timestamp>,
+    pub(crate) max_attempts: Option<u32>,
+}
+
+impl Incoming {
+    /// A message that arrived under `key`.
+    pub fn new(key: InboxKey, topic: impl Into<String>, payload: impl Into<String>) -> Self {
+        Self {
+            key,
+            kind: Kind::Event,
+            topic: topic.into(),
+            payload: payload.into(),
+            hash: None,
+            headers: Headers::new(),
+            correlation_id: None,
+            due_at: None,
+            max_attempts: None,
+        }
+    }
+
+    /// Of this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// With this hash of its content, to notice the same id with other content.
+    #[must_use]
+    pub fn hash(mut self, hash: impl Into<Vec<u8>>) -> Self {
+        self.hash = Some(hash.into());
+        self
+    }
+
+    /// With this header as well.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// With this correlation id; an empty one is none.
+    #[must_use]
+    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+        self.correlation_id = Some(id.into()).filter(|id| !id.is_empty());
+        self
+    }
+
+    /// Not before this time.
+    #[must_use]
+    pub fn due_at(mut self, time: Timestamp) -> Self {
+        self.due_at = Some(time);
+        self
+    }
+
+    /// Dead at this failed attempt, whatever the worker's policy says.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// What the inbox knows it by.
+    pub fn key(&self) -> &InboxKey {
+        &self.key
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        check::name("topic", &self.topic)?;
+        check::payload(&self.payload)?;
+        check::headers(&self.headers)?;
+        if let Some(id) = &self.correlation_id {
+            check::name("correlation id", id)?;
+        }
+        if self.max_attempts == Some(0) {
+            return Err(Error::invalid("max attempts must be at least 1"));
+        }
+        Ok(())
+    }
+}
+
+// Payloads and headers are the user's secrets: they are never printed.
+impl fmt::Debug for NewMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewMessage")
+            .field("message_id", &self.message_id)
+            .field("topic", &self.topic)
+            .field("destination", &self.destination)
+            .field("payload_bytes", &self.payload.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("key", &self.key)
+            .field("topic", &self.topic)
+            .field("payload_bytes", &self.payload.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The SHA-256 of these bytes, to store beside a message.
+pub fn hash_bytes(bytes: impl AsRef<[u8]>) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// The SHA-256 of a value's JSON, to store beside a message.
+pub fn hash_value<T: Serialize + ?Sized>(value: &T) -> Result<[u8; 32]> {
+    let json = serde_json::to_vec(value)
+        .map_err(|source| Error::invalid(format!("the value cannot be hashed: {source}")).caused_by(source))?;
+    Ok(hash_bytes(json))
+}

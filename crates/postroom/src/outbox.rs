@@ -1,0 +1,118 @@
+//! The door out: a message is written in the caller's own transaction, or in one of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::message::{NewMessage, Payload, WorkItemId};
+use crate::queue::Queue;
+use crate::sql::{BlockingTx, Statement};
+use crate::store::{Filter, Identity, Record, Store, Stored, Wake};
+use crate::telemetry;
+use crate::workqueue::WorkQueue;
+
+/// The outbox of a store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    store: Arc<dyn Store>,
+    queue: WorkQueue,
+}
+
+/// An enqueued message. When it is dropped, normally after the caller's commit, workers are woken; until then they do
+/// not know.
+#[derive(Debug)]
+#[must_use = "workers are woken when this is dropped: keep it until the transaction is committed"]
+pub struct Enqueued {
+    stored: Stored,
+    wake: Wake,
+}
+
+impl Enqueued {
+    /// Its row's id.
+    pub fn id(&self) -> WorkItemId {
+        self.stored.id
+    }
+
+    /// It was there before; nothing was written.
+    pub fn is_duplicate(&self) -> bool {
+        self.stored.duplicate
+    }
+}
+
+impl Drop for Enqueued {
+    fn drop(&mut self) {
+        self.wake.ring();
+    }
+}
+
+impl Outbox {
+    /// The outbox of `store`.
+    pub fn new(store: impl Store) -> Self {
+        Self::of(Arc::new(store))
+    }
+
+    /// The outbox of a store that is shared.
+    pub fn of(store: Arc<dyn Store>) -> Self {
+        let queue = WorkQueue::new(store.clone(), Queue::Outbox);
+        Self { store, queue }
+    }
+
+    /// The work-queue verbs: claim, ack, abandon, fail and the rest.
+    pub fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    /// Stores a message in a transaction of its own; it is durable when this returns.
+    pub async fn enqueue(&self, message: NewMessage) -> Result<Stored> {
+        let mut stored = self.enqueue_many(vec![message]).await?;
+        stored.pop().ok_or_else(|| Error::invalid("nothing was enqueued"))
+    }
+
+    /// Stores a typed payload under its topic, like [`enqueue`](Self::enqueue).
+    pub async fn send<P: Payload + Sync>(&self, payload: &P) -> Result<Stored> {
+        self.enqueue(NewMessage::of(payload)?).await
+    }
+
+    /// Stores many messages in one transaction: all of them or none.
+    pub async fn enqueue_many(&self, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+        messages.iter().try_for_each(NewMessage::check)?;
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let told = telemetry::Enqueued::of(&messages);
+        let stored = self.store.enqueue(messages).await?;
+        told.tell(self.queue.store_name(), &stored);
+        Ok(stored)
+    }
+
+    /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if the
+    /// caller commits. Keep what it returns until then.
+    pub fn enqueue_in(&self, tx: &impl BlockingTx, message: &NewMessage) -> Result<Enqueued> {
+        let done = tx.run(&self.statement(message)?)?;
+        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
+        telemetry::Enqueued::of(std::slice::from_ref(message)).tell(self.queue.store_name(), &[stored]);
+        Ok(Enqueued { stored, wake: self.store.wake(Queue::Outbox).clone() })
+    }
+
+    /// The statement that stores a message, for a driver this crate does not know. Its row count goes to
+    /// [`Statement::check`].
+    pub fn statement(&self, message: &NewMessage) -> Result<Statement> {
+        message.check()?;
+        self.store.insert_statement(message)
+    }
+
+    /// The rows of a message, one for each destination: by message id or work item id.
+    pub async fn find(&self, id: uuid::Uuid) -> Result<Vec<Record>> {
+        self.store.find(Identity::Outbox(id)).await
+    }
+
+    /// Puts done messages back in line, because their receiver was restored from a backup.
+    pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
+        if ttl == Some(Duration::ZERO) {
+            return Err(Error::invalid("a redriven message must live longer than zero"));
+        }
+        let redriven = self.store.redrive(filter, ttl).await?;
+        telemetry::revived(&self.queue, redriven);
+        Ok(redriven)
+    }
+}

@@ -1,0 +1,137 @@
+//! The queue both tables share: states, leases and the transition table. Pure: nothing here waits, reads or writes.
+//!
+//! ```text
+//!  enqueue ─▶ ready ──claim──▶ leased ──ack──▶ done ──purge──▶ (gone)
+//!               ▲  ▲             │ │ └─fail, attempts spent, three crashes alone──▶ dead ──revive──▶ ready
+//!               │  └─abandon, release─┘ └─lease over: reap ─▶ ready (after a pause)
+//!               └ due time, backoff        ttl over ─▶ expired ──revive──▶ ready
+//!  inbox only:  seen ──enqueue──▶ ready        seen ──mark_processing──▶ processing (never claimed)
+//! ```
+
+mod lease;
+mod settle;
+mod work;
+
+pub(crate) use lease::check_lease;
+pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
+pub use settle::{Reaped, Settle, Settled, Verb};
+pub(crate) use work::{Content, Put, Work, put};
+
+use std::fmt;
+
+/// One of the two tables.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Queue {
+    /// What was enqueued here.
+    Outbox,
+    /// What arrived here.
+    Inbox,
+}
+
+impl Queue {
+    /// `outbox` or `inbox`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Outbox => "outbox",
+            Self::Inbox => "inbox",
+        }
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum State {
+    /// Waiting to be claimed, now or later.
+    Ready,
+    /// Held by a worker under a lease.
+    Leased,
+    /// Handled or sent.
+    Done,
+    /// Given up.
+    Dead,
+    /// Its time to live ran out first.
+    Expired,
+    /// Inbox only: known, but nobody asked for it to be handled.
+    Seen,
+    /// Inbox only: somebody handles it outside the queue.
+    Processing,
+}
+
+impl State {
+    /// Every state, in the order of its stored number.
+    pub const ALL: [Self; 7] =
+        [Self::Ready, Self::Leased, Self::Done, Self::Dead, Self::Expired, Self::Seen, Self::Processing];
+
+    /// The number it is stored as.
+    pub fn code(self) -> i64 {
+        match self {
+            Self::Ready => 0,
+            Self::Leased => 1,
+            Self::Done => 2,
+            Self::Dead => 3,
+            Self::Expired => 4,
+            Self::Seen => 5,
+            Self::Processing => 6,
+        }
+    }
+
+    /// The state stored as that number.
+    pub fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.code() == code)
+    }
+
+    /// The name people know it by: the inbox calls ready and leased rows Processing.
+    pub fn name(self, queue: Queue) -> &'static str {
+        match (queue, self) {
+            (Queue::Outbox, Self::Ready) => "Ready",
+            (Queue::Outbox, Self::Leased) => "InProgress",
+            (Queue::Outbox, Self::Dead) => "Failed",
+            (Queue::Inbox, Self::Ready | Self::Leased) => "Processing",
+            (Queue::Inbox, Self::Dead) => "Dead",
+            (_, Self::Done) => "Done",
+            (_, Self::Expired) => "Expired",
+            (_, Self::Seen) => "Seen",
+            (_, Self::Processing) => "Processing",
+        }
+    }
+}
+
+/// So many crashes end a message: the first beside others, the next three alone.
+pub const CRASHES_MAX: u32 = 4;
+
+/// Which of the rows in line are taken, by their crash counts: the one in front alone when a worker has vanished with
+/// it before, otherwise all that never saw a crash. So a message that kills its worker takes no neighbours with it.
+pub(crate) fn choose(crashes_in_line: &[u32]) -> Vec<usize> {
+    match crashes_in_line.first() {
+        Some(0) => (0..crashes_in_line.len()).filter(|&index| crashes_in_line[index] == 0).collect(),
+        Some(_) => vec![0],
+        None => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suspect_is_claimed_alone_and_never_beside_others() {
+        assert_eq!(choose(&[]), [0usize; 0]);
+        assert_eq!(choose(&[0, 0, 2, 0]), [0, 1, 3]);
+        assert_eq!(choose(&[1, 0, 0]), [0]);
+    }
+
+    #[test]
+    fn every_state_has_its_own_number() {
+        for state in State::ALL {
+            assert_eq!(State::from_code(state.code()), Some(state));
+        }
+        assert_eq!(State::from_code(99), None);
+    }
+}

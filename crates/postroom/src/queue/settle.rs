@@ -1,0 +1,133 @@
+//! How a lease ends.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::message::error_text;
+use crate::queue::Lease;
+
+/// What becomes of a leased row.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Verb {
+    /// Done; with the handler's answer, if it gave one.
+    Ack {
+        /// The answer, kept with the message.
+        response: Option<String>,
+    },
+    /// Back in line after a pause.
+    Abandon {
+        /// How long the pause is.
+        delay: Duration,
+        /// What went wrong.
+        error: Option<String>,
+        /// Whether it counts as a failed attempt.
+        counted: bool,
+    },
+    /// Back in line at once, as if it had not been claimed.
+    Release,
+    /// Dead.
+    Fail {
+        /// What went wrong.
+        error: Option<String>,
+    },
+}
+
+impl Verb {
+    /// Its name.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ack { .. } => "ack",
+            Self::Abandon { .. } => "abandon",
+            Self::Release => "release",
+            Self::Fail { .. } => "fail",
+        }
+    }
+}
+
+// Answers are the user's data and errors may quote it: neither is printed.
+impl std::fmt::Debug for Verb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One row to settle, and how.
+#[derive(Clone, Debug)]
+pub struct Settle {
+    pub(crate) lease: Lease,
+    pub(crate) verb: Verb,
+}
+
+impl Settle {
+    /// Done.
+    pub fn ack(lease: Lease) -> Self {
+        Self::ack_with(lease, None)
+    }
+
+    /// Done, with an answer.
+    pub fn ack_with(lease: Lease, response: Option<String>) -> Self {
+        Self { lease, verb: Verb::Ack { response } }
+    }
+
+    /// Back in line after `delay`, which must be longer than zero.
+    pub fn abandon(lease: Lease, delay: Duration, error: &str) -> Result<Self> {
+        if delay.is_zero() {
+            return Err(Error::invalid(
+                "the delay of an abandon must be longer than zero; leave it out for the default",
+            ));
+        }
+        Ok(Self { lease, verb: Verb::Abandon { delay, error: error_text(error), counted: true } })
+    }
+
+    /// Back in line after `delay`, without spending an attempt.
+    pub fn postpone(lease: Lease, delay: Duration, why: &str) -> Result<Self> {
+        let mut settle = Self::abandon(lease, delay, why)?;
+        if let Verb::Abandon { counted, .. } = &mut settle.verb {
+            *counted = false;
+        }
+        Ok(settle)
+    }
+
+    /// Back in line at once, nothing counted.
+    pub fn release(lease: Lease) -> Self {
+        Self { lease, verb: Verb::Release }
+    }
+
+    /// Dead.
+    pub fn fail(lease: Lease, error: &str) -> Self {
+        Self { lease, verb: Verb::Fail { error: error_text(error) } }
+    }
+}
+
+/// How many of a batch were settled, and how many leases were no longer ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub struct Settled {
+    /// Rows that changed.
+    pub applied: u64,
+    /// Leases that had run out and were taken over, or rows that are gone.
+    pub lost: u64,
+    /// Of the applied, rows that became Expired instead of going back in line.
+    pub expired: u64,
+}
+
+impl Settled {
+    pub(crate) fn count(&mut self, applied: bool) {
+        if applied {
+            self.applied += 1;
+        } else {
+            self.lost += 1;
+        }
+    }
+}
+
+/// What reaping found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub struct Reaped {
+    /// Rows back in line.
+    pub freed: u64,
+    /// Rows given up: their workers vanished too often.
+    pub dead: u64,
+}

@@ -1,0 +1,127 @@
+//! The narrow waist between what the library says and what a database hears: a statement is a text and its values.
+
+pub(crate) mod dialect;
+mod names;
+#[cfg(feature = "rusqlite-0_39")]
+pub(crate) mod sqlite;
+
+pub use names::TableNames;
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A value to bind. Even a null has a type: some databases refuse one of the wrong type.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// A whole number, or a time in microseconds since 1970.
+    Int(Option<i64>),
+    /// Text.
+    Text(Option<String>),
+    /// Bytes.
+    Bytes(Option<Vec<u8>>),
+    /// An id; sixteen bytes where the database has no type for it.
+    Uuid(Option<Uuid>),
+}
+
+// Values are the user's data: never printed.
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Int(_) => "Int",
+            Self::Text(_) => "Text",
+            Self::Bytes(_) => "Bytes",
+            Self::Uuid(_) => "Uuid",
+        })
+    }
+}
+
+/// One statement with its values, ready to run in a transaction of the caller's. Making one touches no database.
+#[derive(Clone, Debug)]
+#[must_use = "a statement does nothing until it is run"]
+pub struct Statement {
+    pub(crate) sql: Arc<str>,
+    pub(crate) values: Vec<Value>,
+    pub(crate) expects: Expects,
+}
+
+/// What the number of changed rows says about a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expects {
+    /// One row, or none when it was there already.
+    RowOrDuplicate,
+    /// One row, or none when the lease is lost.
+    RowOrLeaseLost,
+    /// Nothing in particular.
+    Anything,
+}
+
+impl Statement {
+    pub(crate) fn new(sql: &Arc<str>, values: Vec<Value>) -> Self {
+        Self { sql: sql.clone(), values, expects: Expects::Anything }
+    }
+
+    pub(crate) fn expecting(mut self, expects: Expects) -> Self {
+        self.expects = expects;
+        self
+    }
+
+    /// The text, with the database's own placeholders.
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// The values, in the order of the placeholders.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// What the number of changed rows means: an error when the lease is lost, so that `?` rolls back.
+    pub fn check(&self, rows: u64) -> Result<Done> {
+        match (self.expects, rows) {
+            (Expects::RowOrLeaseLost, 0) => Err(Error::new(
+                ErrorKind::LeaseLost,
+                "the lease was lost: roll back, another worker may hold the message",
+            )),
+            (Expects::RowOrDuplicate, 0) => Ok(Done { rows, duplicate: true }),
+            _ => Ok(Done { rows, duplicate: false }),
+        }
+    }
+}
+
+/// What running a statement did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Done {
+    /// Rows changed.
+    pub rows: u64,
+    /// The row was there before.
+    pub duplicate: bool,
+}
+
+/// A connection of the caller's, in a transaction the caller began, that can run one of our statements at once.
+pub trait BlockingTx {
+    /// Runs the statement and says what it did.
+    fn run(&self, statement: &Statement) -> Result<Done>;
+
+    /// Refuses a connection whose commit a power cut can take back.
+    fn check_durable(&self) -> Result<()>;
+}
+
+/// One row of an answer, read by position.
+pub(crate) trait Row {
+    fn int(&self, column: usize) -> Result<Option<i64>>;
+    fn text(&self, column: usize) -> Result<Option<String>>;
+    fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>>;
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>>;
+}
+
+/// A connection inside one of our own transactions. The verbs are written once over it; an embedded database answers
+/// without ever waiting.
+pub(crate) trait Session {
+    async fn execute(&mut self, statement: &Statement) -> Result<Done>;
+    async fn query<T>(&mut self, statement: &Statement, read: impl FnMut(&dyn Row) -> Result<T>) -> Result<Vec<T>>;
+}

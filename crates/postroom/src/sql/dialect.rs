@@ -1,0 +1,115 @@
+//! A dialect is a value: every statement of one database, in full. There is no default dialect to fall back on.
+
+use std::sync::Arc;
+
+use crate::queue::Queue;
+use crate::sql::TableNames;
+
+/// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it.
+#[derive(Debug)]
+pub(crate) struct Dialect {
+    /// The tables and indexes, for [`TableNames`] as `{outbox}` and `{inbox}`.
+    pub(crate) schema: &'static str,
+    /// The number of that schema.
+    pub(crate) schema_version: i64,
+    pub(crate) schema_read: &'static str,
+    pub(crate) schema_write: &'static str,
+    /// Takes maintenance for an interval: one row changed means it is ours.
+    pub(crate) maintenance_take: &'static str,
+    /// `{fence}`: the row is still held under the lease that is being settled.
+    pub(crate) fence: &'static str,
+    pub(crate) outbox: Texts,
+    pub(crate) inbox: Texts,
+    pub(crate) outbox_insert: &'static str,
+    pub(crate) inbox_insert: &'static str,
+    pub(crate) inbox_see: &'static str,
+    pub(crate) inbox_touch: &'static str,
+    pub(crate) inbox_content: &'static str,
+    pub(crate) outbox_by_message: &'static str,
+}
+
+macro_rules! queue_texts {
+    ($($name:ident),* $(,)?) => {
+        /// What both queues do, told for one of them.
+        #[derive(Debug)]
+        pub(crate) struct Texts {
+            $(pub(crate) $name: &'static str,)*
+        }
+
+        /// The same with the table's name in it.
+        #[derive(Debug)]
+        pub(crate) struct QueueStatements {
+            $(pub(crate) $name: Arc<str>,)*
+        }
+
+        impl Renderer<'_> {
+            fn all(&self, texts: &Texts) -> QueueStatements {
+                QueueStatements { $($name: self.one(texts.$name),)* }
+            }
+        }
+    };
+}
+
+queue_texts! {
+    claim_head, claim_batch, claim_suspect, ack, extend, load_lease, load_over, load_expired, load_key, list,
+    list_given_up, save, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+}
+
+/// A dialect's statements with the tables' names in them: made once, when a store is opened.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    pub(crate) schema: String,
+    pub(crate) schema_version: i64,
+    pub(crate) schema_read: Arc<str>,
+    pub(crate) schema_write: Arc<str>,
+    pub(crate) maintenance_take: Arc<str>,
+    pub(crate) outbox: QueueStatements,
+    pub(crate) inbox: QueueStatements,
+    pub(crate) outbox_insert: Arc<str>,
+    pub(crate) inbox_insert: Arc<str>,
+    pub(crate) inbox_see: Arc<str>,
+    pub(crate) inbox_touch: Arc<str>,
+    pub(crate) inbox_content: Arc<str>,
+    pub(crate) outbox_by_message: Arc<str>,
+}
+
+impl Statements {
+    /// `fence` is the dialect's own, except in a test that shows what happens without one.
+    pub(crate) fn new(dialect: &Dialect, tables: &TableNames, fence: &str) -> Self {
+        let outbox = Renderer { table: tables.of(Queue::Outbox), fence };
+        let inbox = Renderer { table: tables.of(Queue::Inbox), fence };
+        Self {
+            schema: dialect.schema.replace("{outbox}", outbox.table).replace("{inbox}", inbox.table),
+            schema_version: dialect.schema_version,
+            schema_read: dialect.schema_read.into(),
+            schema_write: dialect.schema_write.into(),
+            maintenance_take: dialect.maintenance_take.into(),
+            outbox: outbox.all(&dialect.outbox),
+            inbox: inbox.all(&dialect.inbox),
+            outbox_insert: outbox.one(dialect.outbox_insert),
+            inbox_insert: inbox.one(dialect.inbox_insert),
+            inbox_see: inbox.one(dialect.inbox_see),
+            inbox_touch: inbox.one(dialect.inbox_touch),
+            inbox_content: inbox.one(dialect.inbox_content),
+            outbox_by_message: outbox.one(dialect.outbox_by_message),
+        }
+    }
+
+    pub(crate) fn of(&self, queue: Queue) -> &QueueStatements {
+        match queue {
+            Queue::Outbox => &self.outbox,
+            Queue::Inbox => &self.inbox,
+        }
+    }
+}
+
+struct Renderer<'a> {
+    table: &'a str,
+    fence: &'a str,
+}
+
+impl Renderer<'_> {
+    fn one(&self, text: &str) -> Arc<str> {
+        text.replace("{t}", self.table).replace("{fence}", self.fence).into()
+    }
+}

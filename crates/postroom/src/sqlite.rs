@@ -1,0 +1,20 @@
+//! SQLite, embedded: one writer thread for each file, many jobs for each fsync.
+
+mod backup;
+mod connect;
+mod guard;
+mod handling;
+mod job;
+mod options;
+mod session;
+mod store;
+mod watch;
+mod write;
+mod writer;
+
+pub use backup::{BackupProgress, restore_check};
+pub use handling::{BlockingCtx, BlockingHandler, Sqlite};
+pub use options::{Durability, SqliteOptions};
+pub use session::SqliteTx;
+pub use store::SqliteStore;
+pub use write::WriteTx;

@@ -1,0 +1,72 @@
+//! Online backup: a copy as of one moment, while everybody goes on writing.
+
+use std::path::Path;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sqlite::store::blocking;
+use crate::sqlite::{SqliteStore, connect};
+
+const PAGES_PER_STEP: i32 = 2000;
+
+/// How far a backup has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct BackupProgress {
+    /// Pages copied.
+    pub pages_done: u64,
+    /// Pages in all.
+    pub pages_total: u64,
+}
+
+impl SqliteStore {
+    /// Copies the database to a new file at `to`, as it is at one moment, and checks the copy. Other tables in the file
+    /// come along. `progress` is called after each step.
+    pub async fn backup(
+        &self,
+        to: impl AsRef<Path>,
+        mut progress: impl FnMut(BackupProgress) + Send + 'static,
+    ) -> Result<()> {
+        let (from, to) = (self.path().to_path_buf(), to.as_ref().to_path_buf());
+        blocking(move || {
+            if to.exists() {
+                return Err(Error::invalid(format!("{} exists already; name a new file", to.display())));
+            }
+            let source = connect::reader(&from)?;
+            // Without a transaction the copy would start again whenever somebody writes.
+            source.execute_batch("BEGIN; PRAGMA schema_version")?;
+            let mut copy = connect::writer(&to, crate::Durability::Full, true)?;
+            copy_pages(&source, &mut copy, &mut progress)?;
+            copy.close().map_err(|(_, error)| error)?;
+            restore_check(&to)
+        })
+        .await
+    }
+}
+
+fn copy_pages(source: &Connection, copy: &mut Connection, progress: &mut dyn FnMut(BackupProgress)) -> Result<()> {
+    let backup = Backup::new(source, copy)?;
+    loop {
+        let step = backup.step(PAGES_PER_STEP)?;
+        let count = backup.progress();
+        let [total, remaining] = [count.pagecount, count.remaining].map(|pages| u64::try_from(pages).unwrap_or(0));
+        progress(BackupProgress { pages_done: total - remaining, pages_total: total });
+        match step {
+            StepResult::Done => return Ok(()),
+            StepResult::More => {}
+            _ => return Err(Error::new(ErrorKind::Unavailable, "the copy is locked by someone else")),
+        }
+    }
+}
+
+/// Checks that a copy can be opened and is whole.
+pub fn restore_check(path: &Path) -> Result<()> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let verdict: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if verdict == "ok" {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Corrupt, format!("{} is damaged: {verdict}", path.display())))
+}

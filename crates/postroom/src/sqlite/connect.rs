@@ -1,0 +1,121 @@
+//! Opening a file: the right library, a file that is SQLite, the pragmas that keep the promise.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sqlite::Durability;
+
+/// Older versions can corrupt a WAL when two connections write and checkpoint at once.
+pub(crate) const SQLITE_VERSION_MIN: i32 = 3_051_003;
+/// A busy database is asked again every quarter of a millisecond, for five seconds in all.
+const BUSY_PAUSE: Duration = Duration::from_micros(250);
+const BUSY_TRIES: i32 = 20_000;
+const STATEMENTS_CACHED: usize = 128;
+
+pub(crate) fn check_version(version: i32) -> Result<()> {
+    if version >= SQLITE_VERSION_MIN {
+        return Ok(());
+    }
+    let [major, minor, patch] = [version / 1_000_000, version / 1000 % 1000, version % 1000];
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("SQLite {major}.{minor}.{patch} can corrupt a database under this load; 3.51.3 or newer is needed"),
+    ))
+}
+
+/// Opens a connection that writes. The file is created for its owner's eyes only, if it may be created.
+pub(crate) fn writer(path: &Path, durability: Durability, create: bool) -> Result<Connection> {
+    check_version(rusqlite::version_number())?;
+    check_folder(path)?;
+    if create {
+        create_private(path)?;
+    }
+    let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    if conn.is_readonly("main")? {
+        return Err(unusable(path, "it is read-only"));
+    }
+    let synchronous = match durability {
+        Durability::Full => "FULL",
+        Durability::Normal => "NORMAL",
+    };
+    let mode: String =
+        conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(|source| explain(path, source))?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        return Err(unusable(path, "it cannot be switched to a write-ahead log"));
+    }
+    conn.pragma_update(None, "synchronous", synchronous)?;
+    // The log would keep the size of the longest transaction ever for ever.
+    conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    Ok(conn)
+}
+
+/// Opens a connection that only reads.
+pub(crate) fn reader(path: &Path) -> Result<Connection> {
+    let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    conn.pragma_update(None, "query_only", true)?;
+    Ok(conn)
+}
+
+fn open(path: &Path, access: OpenFlags) -> Result<Connection> {
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(|source| explain(path, source))?;
+    conn.busy_handler(Some(|tries| {
+        std::thread::sleep(BUSY_PAUSE);
+        tries < BUSY_TRIES
+    }))?;
+    conn.execute_batch(
+        "PRAGMA cache_size = -8000; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;",
+    )
+    .map_err(|source| explain(path, source))?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    Ok(conn)
+}
+
+fn check_folder(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if folder.is_dir() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("cannot open {}: the folder {} does not exist; create it first", path.display(), folder.display()),
+    ))
+}
+
+/// SQLite would create the file with the process's mask. Its log and its index take the file's mode.
+fn create_private(path: &Path) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => {
+            let message = format!("cannot create {}: {error}", path.display());
+            Err(Error::new(ErrorKind::Unsupported, message).caused_by(error))
+        }
+    }
+}
+
+fn explain(path: &Path, source: rusqlite::Error) -> Error {
+    let why = match source.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => "it is not a SQLite database".to_owned(),
+        Some(rusqlite::ErrorCode::ReadOnly) => "it is read-only".to_owned(),
+        Some(rusqlite::ErrorCode::CannotOpen) => "it does not exist or may not be read and written".to_owned(),
+        _ => source.to_string(),
+    };
+    unusable(path, &why).caused_by(source)
+}
+
+fn unusable(path: &Path, why: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("cannot use {}: {why}", path.display()))
+}
+
+/// The same file has the same key, however it was named.
+pub(crate) fn file_key(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}

@@ -1,0 +1,113 @@
+//! Work for the writer thread.
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sqlite::guard::{Guard, TransactionLost};
+
+/// How a job left the transaction it ran in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ran {
+    /// Usable: what the job did is complete, or undone.
+    Well,
+    /// Spoilt: everything in it must be rolled back and run again, job by job.
+    Spoilt,
+}
+
+/// One job. It may be run more than once: when another job spoils the group, all are run again, each on its own.
+pub(crate) trait Job: Send {
+    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran;
+
+    /// Tells the caller, after the commit.
+    fn answer(self: Box<Self>, commit: Result<()>);
+
+    /// Whether it waits for someone outside while it holds the transaction.
+    fn is_session(&self) -> bool {
+        false
+    }
+}
+
+/// One of our own verbs: it needs no savepoint, because an error in it undoes the whole group.
+pub(crate) struct VerbJob<F, T> {
+    verb: F,
+    outcome: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<F, T> VerbJob<F, T> {
+    pub(crate) fn new(verb: F) -> (Self, oneshot::Receiver<Result<T>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { verb, outcome: None, reply }, answer)
+    }
+}
+
+impl<F, T> Job for VerbJob<F, T>
+where
+    F: FnMut(&Connection) -> Result<T> + Send,
+    T: Send,
+{
+    fn run(&mut self, conn: &Connection, _: &Guard) -> Ran {
+        let outcome = (self.verb)(conn);
+        let ran = if outcome.is_ok() && !conn.is_autocommit() { Ran::Well } else { Ran::Spoilt };
+        self.outcome = Some(outcome);
+        ran
+    }
+
+    fn answer(self: Box<Self>, commit: Result<()>) {
+        let _ = self.reply.send(joined(self.outcome, commit));
+    }
+}
+
+/// The user's own writes, in a savepoint.
+pub(crate) struct UserJob<F, T> {
+    code: F,
+    outcome: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<F, T> UserJob<F, T> {
+    pub(crate) fn new(code: F) -> (Self, oneshot::Receiver<Result<T>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { code, outcome: None, reply }, answer)
+    }
+}
+
+impl<F, T> Job for UserJob<F, T>
+where
+    F: FnMut(&Connection) -> Result<T> + Send,
+    T: Send,
+{
+    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
+        match guard.savepoint(conn, || super::guard::catch(|| (self.code)(conn)), |_| Ok(())) {
+            Ok(outcome) => {
+                self.outcome = Some(outcome);
+                Ran::Well
+            }
+            Err(TransactionLost) => {
+                self.outcome = Some(Err(lost()));
+                Ran::Spoilt
+            }
+        }
+    }
+
+    fn answer(self: Box<Self>, commit: Result<()>) {
+        let _ = self.reply.send(joined(self.outcome, commit));
+    }
+}
+
+pub(crate) fn lost() -> Error {
+    Error::new(
+        ErrorKind::NotCommitted,
+        "the code rolled the transaction back from inside (a trigger's RAISE(ROLLBACK), or OR ROLLBACK); \
+         nothing of it is stored",
+    )
+}
+
+fn joined<T>(outcome: Option<Result<T>>, commit: Result<()>) -> Result<T> {
+    match (outcome, commit) {
+        (Some(Err(error)), _) | (_, Err(error)) => Err(error),
+        (Some(Ok(value)), Ok(())) => Ok(value),
+        (None, Ok(())) => Err(Error::new(ErrorKind::NotCommitted, "the job did not run")),
+    }
+}

@@ -1,0 +1,182 @@
+//! An async handler's hold on the writer: it begins with the handler's first statement and lasts for a bounded time.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::clock::monotonic;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::NewMessage;
+use crate::queue::{Lease, Queue};
+use crate::sql::{BlockingTx, Statement};
+use crate::sqlite::guard::{Guard, TransactionLost, catch};
+use crate::sqlite::job::{Job, Ran, VerbJob, lost};
+use crate::sqlite::store::Core;
+use crate::store::Stored;
+
+/// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
+pub struct SqliteTx {
+    core: Arc<Core>,
+    limit: Duration,
+    open: Option<Open>,
+    pub(crate) enqueued: bool,
+}
+
+struct Open {
+    steps: mpsc::Sender<Step>,
+    done: oneshot::Receiver<Result<()>>,
+}
+
+enum Step {
+    Run(Box<dyn FnOnce(&Connection) + Send>),
+    Commit(Option<Statement>),
+}
+
+impl std::fmt::Debug for SqliteTx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteTx").field("open", &self.open.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl SqliteTx {
+    pub(crate) fn new(core: Arc<Core>, limit: Duration) -> Self {
+        Self { core, limit, open: None, enqueued: false }
+    }
+
+    /// Runs `code` in the handler's transaction. It may read and write, but not begin or end a transaction.
+    pub async fn run<T, F>(&mut self, code: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.step(move |conn| Ok(code(conn)?)).await
+    }
+
+    pub(crate) async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+        self.enqueued = true;
+        let core = self.core.clone();
+        self.step(move |conn| core.enqueue_on(conn, &message)).await
+    }
+
+    async fn step<T, F>(&mut self, code: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let run = Step::Run(Box::new(move |conn| {
+            let _ = reply.send(catch(|| code(conn)));
+        }));
+        self.steps()?.send(run).map_err(|_| held_too_long())?;
+        answer.await.map_err(|_| held_too_long())?
+    }
+
+    fn steps(&mut self) -> Result<&mpsc::Sender<Step>> {
+        if self.open.is_none() {
+            let (steps, incoming) = mpsc::channel();
+            let (reply, done) = oneshot::channel();
+            let job = SessionJob { steps: incoming, limit: self.limit, outcome: Err(held_too_long()), reply };
+            self.core.writer.submit_unchecked(Box::new(job))?;
+            self.open = Some(Open { steps, done });
+        }
+        self.open.as_ref().map(|open| &open.steps).ok_or_else(held_too_long)
+    }
+
+    /// Acknowledges and commits. An error means that nothing of it is stored.
+    pub(crate) async fn commit(mut self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<()> {
+        let ack = self.core.verbs.ack(queue, lease, response, self.core.clock.now());
+        if self.core.ack_outside {
+            self.finish(None).await?;
+            return submit_ack(self.core, ack).await;
+        }
+        if self.open.is_none() {
+            return submit_ack(self.core, ack).await;
+        }
+        self.finish(Some(ack)).await
+    }
+
+    async fn finish(&mut self, ack: Option<Statement>) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        open.steps.send(Step::Commit(ack)).map_err(|_| held_too_long())?;
+        open.done.await.map_err(|_| held_too_long())?
+    }
+
+    /// Undoes everything, and waits until it is undone.
+    pub(crate) async fn roll_back(self) {
+        if let Some(open) = self.open {
+            drop(open.steps);
+            let _ = open.done.await;
+        }
+    }
+}
+
+/// A handler that wrote nothing needs no session: its ack is a verb like any other.
+async fn submit_ack(core: Arc<Core>, ack: Statement) -> Result<()> {
+    let (job, answer) = VerbJob::new(move |conn: &Connection| match conn.run(&ack) {
+        // A lost lease changed nothing: no reason to undo the neighbours' work.
+        Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Err(error)),
+        other => other.map(Ok),
+    });
+    core.writer.submit_unchecked(Box::new(job))?;
+    answer.await.map_err(|_| Error::new(ErrorKind::Closed, "the writer is gone"))??.map(|_| ())
+}
+
+struct SessionJob {
+    steps: mpsc::Receiver<Step>,
+    limit: Duration,
+    outcome: Result<()>,
+    reply: oneshot::Sender<Result<()>>,
+}
+
+impl SessionJob {
+    fn serve(&self, conn: &Connection) -> Result<Option<Statement>> {
+        let until = monotonic() + self.limit;
+        loop {
+            match self.steps.recv_timeout(until.saturating_duration_since(monotonic())) {
+                Ok(Step::Run(code)) => code(conn),
+                Ok(Step::Commit(ack)) => return Ok(ack),
+                Err(mpsc::RecvTimeoutError::Timeout) => return Err(held_too_long()),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(ErrorKind::NotCommitted, "the handler did not finish; rolled back"));
+                }
+            }
+        }
+    }
+}
+
+impl Job for SessionJob {
+    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
+        let seal = |ack: &Option<Statement>| match ack {
+            Some(ack) => conn.run(ack).map(|_| ()),
+            None => Ok(()),
+        };
+        match guard.savepoint(conn, || self.serve(conn), seal) {
+            Ok(outcome) => {
+                self.outcome = outcome.map(|_| ());
+                Ran::Well
+            }
+            Err(TransactionLost) => {
+                self.outcome = Err(lost());
+                Ran::Spoilt
+            }
+        }
+    }
+
+    fn answer(self: Box<Self>, commit: Result<()>) {
+        let _ = self.reply.send(self.outcome.and(commit));
+    }
+
+    fn is_session(&self) -> bool {
+        true
+    }
+}
+
+fn held_too_long() -> Error {
+    Error::new(
+        ErrorKind::NotCommitted,
+        "an async handler held the writer too long and was rolled back; wait for slow things before the first statement, \
+         or use a blocking handler",
+    )
+}

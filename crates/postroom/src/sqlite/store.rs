@@ -1,0 +1,333 @@
+//! The store itself: each verb is a job for the writer thread, each question goes to a reader.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use rusqlite::Connection;
+
+use crate::clock::{Clock, Timestamp};
+use crate::driver::rusqlite_039::SqliteConn;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{InboxKey, Incoming, NewMessage};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
+use crate::sql::sqlite::SQLITE;
+use crate::sql::{BlockingTx, Statement, Value};
+use crate::sqlite::job::{UserJob, VerbJob};
+use crate::sqlite::writer::Writer;
+use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
+use crate::store::sql::Verbs;
+use crate::store::{
+    Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+};
+
+const READERS_KEPT: usize = 4;
+
+/// A store in a SQLite file, beside the user's own tables. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SqliteStore(pub(crate) Arc<Core>);
+
+/// What the store, its handlers and its transactions share.
+pub(crate) struct Core {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    pub(crate) verbs: Verbs,
+    pub(crate) clock: Clock,
+    pub(crate) writer: Writer,
+    pub(crate) outbox_wake: Wake,
+    pub(crate) inbox_wake: Wake,
+    pub(crate) ack_outside: bool,
+    readers: Mutex<Vec<Connection>>,
+    _watch: Option<watch::Watched>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// The schema as SQL text, for people with migrations of their own.
+    pub fn schema(tables: &crate::TableNames) -> String {
+        Verbs::new(&SQLITE, tables.clone(), None, SQLITE.fence).statements.schema
+    }
+
+    pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {
+        let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence());
+        let (options, verbs) = blocking(move || {
+            let conn = connect::writer(&options.path, options.durability, options.create_file)?;
+            prepare_schema(&conn, &verbs, options.deploy_schema)?;
+            Ok((options, verbs))
+        })
+        .await?;
+        let path = connect::file_key(&options.path);
+        let (outbox_wake, inbox_wake) = (Wake::new(), Wake::new());
+        let watch = options.watch.then(|| watch::watch(&path, [outbox_wake.clone(), inbox_wake.clone()])).flatten();
+        Ok(Self(Arc::new(Core {
+            writer: Writer::of(path.clone(), options.durability, options.idle)?,
+            ack_outside: options.ack_outside(),
+            path,
+            name: options.name,
+            verbs,
+            clock: options.clock,
+            outbox_wake,
+            inbox_wake,
+            readers: Mutex::default(),
+            _watch: watch,
+        })))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Runs the user's own writes in one transaction on the writer thread, where they share its fsync. Returns after the
+    /// commit. `code` may run more than once, when another job spoils the group it ran in; only its last run counts.
+    ///
+    /// ```no_run
+    /// # async fn f(store: postroom::SqliteStore) -> postroom::Result<()> {
+    /// store.write(|tx| {
+    ///     tx.execute("INSERT INTO orders (id) VALUES (?1)", [7])?;
+    ///     tx.enqueue(&postroom::NewMessage::new("order.placed", "7"))
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn write<T, F>(&self, mut code: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&WriteTx<'_>) -> Result<T> + Send + 'static,
+    {
+        let core = self.0.clone();
+        let (job, answer) = UserJob::new(move |conn: &Connection| code(&WriteTx { conn, core: &core }));
+        self.0.writer.submit(Box::new(job))?;
+        let result = answer.await.map_err(|_| gone())?;
+        self.0.ring();
+        result
+    }
+
+    /// Reads with a connection of the store's own, which cannot write.
+    pub async fn read<T, F>(&self, code: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        let core = self.0.clone();
+        blocking(move || {
+            let kept = core.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let conn = kept.map_or_else(|| connect::reader(&core.path), Ok)?;
+            let result = code(&conn);
+            let mut readers = core.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            if readers.len() < READERS_KEPT {
+                readers.push(conn);
+            }
+            result
+        })
+        .await
+    }
+
+    /// A verb on the writer thread.
+    fn verb<'a, T, F>(&'a self, mut verb: F) -> BoxFuture<'a, Result<T>>
+    where
+        T: Send + 'static,
+        F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
+    {
+        Box::pin(async move {
+            let core = self.0.clone();
+            let (job, answer) =
+                VerbJob::new(move |conn: &Connection| verb(&core.verbs, &mut SqliteConn(conn), core.clock.now()));
+            self.0.writer.submit(Box::new(job))?;
+            answer.await.map_err(|_| gone())?
+        })
+    }
+
+    /// A verb after which there may be work in line.
+    fn ringing<'a, T, F>(&'a self, queue: Queue, verb: F) -> BoxFuture<'a, Result<T>>
+    where
+        T: Send + 'static,
+        F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
+    {
+        Box::pin(async move {
+            let result = self.verb(verb).await;
+            self.wake(queue).ring();
+            result
+        })
+    }
+
+    /// A question, answered by a reader.
+    fn ask<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
+    {
+        let core = self.0.clone();
+        Box::pin(self.read(move |conn| verb(&core.verbs, &mut SqliteConn(conn), core.clock.now())))
+    }
+}
+
+impl Core {
+    pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
+        message.check()?;
+        let done = conn.run(&self.verbs.insert(message, self.clock.now()))?;
+        Ok(Stored { id: message.work_item_id(), duplicate: done.duplicate })
+    }
+
+    pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
+        incoming.check()?;
+        now(self.verbs.put(&mut SqliteConn(conn), incoming, PutMode::FirstWins, self.clock.now()))
+    }
+
+    pub(crate) fn ring(&self) {
+        self.outbox_wake.ring();
+        self.inbox_wake.ring();
+    }
+}
+
+/// SQLite answers at once: the verbs' futures never wait.
+fn now<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    future.now_or_never().unwrap_or_else(|| Err(Error::new(ErrorKind::Database, "SQLite was asked to wait")))
+}
+
+#[allow(clippy::redundant_pub_crate)]
+pub(crate) async fn blocking<T: Send + 'static>(code: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let joined = tokio::task::spawn_blocking(code).await;
+    joined.map_err(|source| Error::new(ErrorKind::Closed, "the runtime is shutting down").caused_by(source))?
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Closed, "the writer thread is gone; see the log for its panic")
+}
+
+fn prepare_schema(conn: &Connection, verbs: &Verbs, deploy: bool) -> Result<()> {
+    let name = Value::Text(Some(verbs.tables.of(Queue::Outbox).to_owned()));
+    if deploy {
+        conn.execute_batch("BEGIN IMMEDIATE")?;
+        conn.execute_batch(&verbs.statements.schema)?;
+        let values = vec![name.clone(), Value::Int(Some(verbs.statements.schema_version))];
+        conn.run(&Statement::new(&verbs.statements.schema_write, values))?;
+        conn.execute_batch("COMMIT")?;
+    }
+    let found = conn.query_row(&verbs.statements.schema_read, [&name], |row| row.get::<_, i64>(0));
+    let wanted = verbs.statements.schema_version;
+    match found {
+        Ok(version) if version == wanted => Ok(()),
+        Ok(version) => Err(Error::new(
+            ErrorKind::Schema,
+            format!("the schema has version {version}, this program needs {wanted}; upgrade the older of the two"),
+        )),
+        Err(source) => Err(Error::new(
+            ErrorKind::Schema,
+            format!(
+                "the tables {} and {} are not there; deploy the schema (deploy_schema(true), or `postroom migrate`)",
+                verbs.tables.of(Queue::Outbox),
+                verbs.tables.of(Queue::Inbox)
+            ),
+        )
+        .caused_by(source)),
+    }
+}
+
+impl Store for SqliteStore {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    fn wake(&self, queue: Queue) -> &Wake {
+        match queue {
+            Queue::Outbox => &self.0.outbox_wake,
+            Queue::Inbox => &self.0.inbox_wake,
+        }
+    }
+
+    fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
+        self.ringing(Queue::Outbox, move |verbs, conn, time| now(verbs.enqueue(conn, &messages, time)))
+    }
+
+    fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
+        self.verb(move |verbs, conn, time| now(verbs.claim(conn, queue, &request, time)))
+    }
+
+    fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
+        self.verb(move |verbs, conn, time| now(verbs.settle(conn, queue, &settles, time)))
+    }
+
+    fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {
+        self.verb(move |verbs, conn, time| now(verbs.extend(conn, queue, &leases, lease, time)))
+    }
+
+    fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>> {
+        self.ringing(queue, move |verbs, conn, time| now(verbs.reap(conn, queue, limit, time)))
+    }
+
+    fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(move |verbs, conn, time| now(verbs.expire(conn, limit, time)))
+    }
+
+    fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(move |verbs, conn, time| now(verbs.purge(conn, queue, time.minus(retention), limit)))
+    }
+
+    fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
+        let states = [State::Dead, State::Expired];
+        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, &states, &filter, ttl, time)))
+    }
+
+    fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
+        let queue = Queue::Outbox;
+        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, &[State::Done], &filter, ttl, time)))
+    }
+
+    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
+        self.verb(move |verbs, conn, time| now(verbs.see(conn, &key, hash.as_deref(), time)))
+    }
+
+    fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {
+        self.ringing(Queue::Inbox, move |verbs, conn, time| now(verbs.put(conn, &incoming, mode, time)))
+    }
+
+    fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {
+        self.verb(move |verbs, conn, time| now(verbs.mark(conn, &key, &mark, time)))
+    }
+
+    fn find(&self, id: Identity) -> BoxFuture<'_, Result<Vec<Record>>> {
+        self.ask(move |verbs, conn, _| now(verbs.find(conn, &id)))
+    }
+
+    fn list(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Record>>> {
+        self.ask(move |verbs, conn, _| now(verbs.list(conn, queue, &filter)))
+    }
+
+    fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>> {
+        self.ask(move |verbs, conn, _| now(verbs.failures(conn, queue, seq)))
+    }
+
+    fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>> {
+        self.ask(move |verbs, conn, time| now(verbs.stats(conn, queue, time)))
+    }
+
+    fn backlog(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
+        self.ask(move |verbs, conn, _| now(verbs.backlog(conn, queue)))
+    }
+
+    fn insert_statement(&self, message: &NewMessage) -> Result<Statement> {
+        Ok(self.0.verbs.insert(message, self.0.clock.now()))
+    }
+
+    fn accept_statement(&self, incoming: &Incoming) -> Result<Statement> {
+        Ok(self.0.verbs.accept(incoming, self.0.clock.now()))
+    }
+
+    fn ack_statement(&self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<Statement> {
+        Ok(self.0.verbs.ack(queue, lease, response, self.0.clock.now()))
+    }
+
+    fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
+        self.verb(move |verbs, conn, time| now(verbs.take_maintenance(conn, interval, time)))
+    }
+}

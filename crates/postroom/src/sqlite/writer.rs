@@ -1,0 +1,285 @@
+//! The writer thread: one for each file, started by the first job, ended when idle. Jobs that wait together are
+//! committed together: one fsync for all of them, and everyone is answered after it.
+
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::clock::monotonic;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sqlite::guard::Guard;
+use crate::sqlite::job::{Job, Ran};
+use crate::sqlite::{Durability, connect};
+
+/// A group closes at so many jobs, or after so long.
+const GROUP_JOBS_MAX: usize = 512;
+const GROUP_TIME_MAX: Duration = Duration::from_millis(5);
+const STACK_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// The writer this thread is, by its address; zero on any other thread.
+    static WRITING_FOR: Cell<usize> = const { Cell::new(0) };
+}
+
+tokio::task_local! {
+    static HANDLING_FOR: usize;
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Writer(Arc<Shared>);
+
+struct Shared {
+    path: PathBuf,
+    durability: Durability,
+    idle: Duration,
+    line: Mutex<Line>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Line {
+    jobs: VecDeque<Box<dyn Job>>,
+    running: bool,
+    waiting: bool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Every file that has a writer in this process: two stores on one file share it instead of waiting for each other.
+static WRITERS: Mutex<Option<HashMap<PathBuf, Weak<Shared>>>> = Mutex::new(None);
+
+impl Writer {
+    pub(crate) fn of(path: PathBuf, durability: Durability, idle: Duration) -> Result<Self> {
+        let mut writers = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let writers = writers.get_or_insert_default();
+        writers.retain(|_, writer| writer.strong_count() > 0);
+        if let Some(shared) = writers.get(&path).and_then(Weak::upgrade) {
+            if shared.durability != durability {
+                return Err(Error::invalid(format!(
+                    "{} is open in this process with another durability; use the same one",
+                    path.display()
+                )));
+            }
+            return Ok(Self(shared));
+        }
+        let shared =
+            Arc::new(Shared { path: path.clone(), durability, idle, line: Mutex::default(), arrived: Condvar::new() });
+        writers.insert(path, Arc::downgrade(&shared));
+        Ok(Self(shared))
+    }
+
+    /// Marks an async handler of this file, so that a call that would wait for the handler's own transaction is refused.
+    pub(crate) async fn in_handler<F: Future>(&self, future: F) -> F::Output {
+        HANDLING_FOR.scope(self.address(), future).await
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// Puts a job in line, and starts the thread if it is not running.
+    pub(crate) fn submit(&self, job: Box<dyn Job>) -> Result<()> {
+        let this = self.address();
+        if WRITING_FOR.get() == this || HANDLING_FOR.try_with(|&writer| writer == this).unwrap_or(false) {
+            return Err(Error::new(
+                ErrorKind::InsideHandler,
+                "a handler called the store on its own: it would wait for itself. Use the handler's context instead",
+            ));
+        }
+        self.submit_unchecked(job)
+    }
+
+    pub(crate) fn submit_unchecked(&self, job: Box<dyn Job>) -> Result<()> {
+        let mut line = self.0.lock();
+        line.jobs.push_back(job);
+        if line.waiting {
+            line.waiting = false;
+            self.0.arrived.notify_one();
+        } else if !line.running {
+            line.running = true;
+            drop(line);
+            return self.start();
+        }
+        Ok(())
+    }
+
+    fn start(&self) -> Result<()> {
+        let (shared, this) = (self.0.clone(), self.address());
+        let thread = std::thread::Builder::new().name("postroom-writer".into()).stack_size(STACK_BYTES);
+        let started = thread.spawn(move || {
+            WRITING_FOR.set(this);
+            shared.run();
+        });
+        if let Err(source) = started {
+            let mut line = self.0.lock();
+            line.running = false;
+            line.jobs.clear();
+            return Err(
+                Error::new(ErrorKind::Unavailable, "no thread for the writer could be started").caused_by(source)
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut open: Option<(Connection, Guard)> = None;
+        while let Some(first) = self.next_job() {
+            let conn = match open.take() {
+                Some(conn) => Ok(conn),
+                None => self.connect(),
+            };
+            match conn {
+                Ok((conn, guard)) => {
+                    if (Group { shared: self, conn: &conn, guard: &guard }).run(first) == Health::Usable {
+                        open = Some((conn, guard));
+                    }
+                }
+                Err(error) => first.answer(Err(error)),
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<(Connection, Guard)> {
+        let conn = connect::writer(&self.path, self.durability, false)?;
+        let guard = Guard::set_up(&conn)?;
+        Ok((conn, guard))
+    }
+
+    /// Waits for a job; none after an idle time, and then the thread is over.
+    fn next_job(&self) -> Option<Box<dyn Job>> {
+        let mut line = self.lock();
+        if line.jobs.is_empty() {
+            line.waiting = true;
+            let waited = self.arrived.wait_timeout_while(line, self.idle, |line| line.jobs.is_empty());
+            line = waited.unwrap_or_else(PoisonError::into_inner).0;
+            line.waiting = false;
+        }
+        let job = line.jobs.pop_front();
+        line.running = job.is_some();
+        job
+    }
+
+    fn another_job(&self, may_be_session: bool) -> Option<Box<dyn Job>> {
+        let mut line = self.lock();
+        if line.jobs.front().is_some_and(|job| job.is_session() && !may_be_session) {
+            return None;
+        }
+        line.jobs.pop_front()
+    }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Health {
+    Usable,
+    /// The disk or the file failed us: a new connection starts from what is really there.
+    Suspect,
+}
+
+impl Health {
+    fn after(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Constraint | ErrorKind::NotCommitted => Self::Usable,
+            _ => Self::Suspect,
+        }
+    }
+}
+
+struct Group<'a> {
+    shared: &'a Shared,
+    conn: &'a Connection,
+    guard: &'a Guard,
+}
+
+impl Group<'_> {
+    fn run(&self, first: Box<dyn Job>) -> Health {
+        if let Err(error) = self.begin() {
+            first.answer(Err(error));
+            return Health::Suspect;
+        }
+        let (ran, spoilt) = self.run_jobs(first);
+        let commit = if spoilt { Err(super::job::lost()) } else { self.commit() };
+        match commit {
+            Ok(()) => {
+                ran.into_iter().for_each(|job| job.answer(Ok(())));
+                Health::Usable
+            }
+            Err(error) => {
+                self.roll_back();
+                self.one_by_one(ran, error)
+            }
+        }
+    }
+
+    fn run_jobs(&self, first: Box<dyn Job>) -> (Vec<Box<dyn Job>>, bool) {
+        let started = monotonic();
+        let mut ran: Vec<Box<dyn Job>> = Vec::new();
+        let mut sessions_only = true;
+        let mut next = Some(first);
+        while let Some(mut job) = next {
+            sessions_only &= job.is_session();
+            let result = job.run(self.conn, self.guard);
+            ran.push(job);
+            if result == Ran::Spoilt {
+                return (ran, true);
+            }
+            if ran.len() >= GROUP_JOBS_MAX || started.elapsed() > GROUP_TIME_MAX {
+                break;
+            }
+            // Whoever is in the group already must not wait for somebody's async code.
+            next = self.shared.another_job(sessions_only);
+        }
+        (ran, false)
+    }
+
+    /// The group is undone; each job gets a transaction of its own, so that only the culprit fails.
+    fn one_by_one(&self, jobs: Vec<Box<dyn Job>>, error: Error) -> Health {
+        let mut health = Health::after(&error);
+        let alone = jobs.len() == 1;
+        let mut first_error = Some(error);
+        for mut job in jobs {
+            if job.is_session() || alone {
+                job.answer(Err(first_error.take().unwrap_or_else(super::job::lost)));
+                continue;
+            }
+            let outcome = self.begin().and_then(|()| match job.run(self.conn, self.guard) {
+                Ran::Well => self.commit(),
+                Ran::Spoilt => Err(super::job::lost()),
+            });
+            if let Err(error) = &outcome {
+                self.roll_back();
+                health = health.max(Health::after(error));
+            }
+            job.answer(outcome);
+        }
+        health
+    }
+
+    // These are prepared anew each time: from a cache of prepared statements the user's code could take them unseen.
+    fn begin(&self) -> Result<()> {
+        Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
+    }
+
+    fn commit(&self) -> Result<()> {
+        Ok(self.conn.execute_batch("COMMIT")?)
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit() {
+            let _ = self.conn.execute_batch("ROLLBACK");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What a store must do. The doors ([`Outbox`](crate::Outbox), [`Inbox`](crate::Inbox)) check arguments and tell what
+//! happened; a store only stores.
+
+#[cfg(any(feature = "testing", test))]
+pub(crate) mod sabotage;
+
+pub(crate) mod memory;
+pub(crate) mod record;
+pub(crate) mod sql;
+pub(crate) mod wake;
+
+pub use memory::MemoryStore;
+pub use record::{Failure, Filter, QueueStats, Record};
+pub use wake::{Wake, WakeListener};
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled};
+use crate::sql::Statement;
+
+/// A future that can be stored and sent.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The contract of a backend. Each call is one transaction: all of it is stored when it returns, or nothing.
+///
+/// Implemented by the stores of this crate; its shape may change in any release.
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// What this store is called in logs.
+    fn name(&self) -> &str;
+
+    /// The clock that judges due times, leases and retention.
+    fn clock(&self) -> &Clock;
+
+    /// Where workers hear that rows came in.
+    fn wake(&self, queue: Queue) -> &Wake;
+
+    /// Stores new messages; says of each whether it is new.
+    fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>>;
+
+    /// Takes ready rows under a lease. Frees rows whose lease ran out and expires what is past its time on the way.
+    fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>>;
+
+    /// Ends leases. A lease that is lost changes nothing and is counted.
+    fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>>;
+
+    /// Makes leases last until `lease` from now; says of each whether it still held.
+    fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>>;
+
+    /// Frees up to `limit` rows whose lease ran out.
+    fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>>;
+
+    /// Expires up to `limit` ready rows of the outbox that are past their time.
+    fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
+
+    /// Deletes up to `limit` done rows that were finished longer than `retention` ago.
+    fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
+
+    /// Puts dead and expired rows back in line; expired ones need a time to live.
+    fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>>;
+
+    /// Puts done rows of the outbox back in line: the receiver was restored from a backup.
+    fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>>;
+
+    /// Checks whether a message was handled before, and remembers that it was seen.
+    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>>;
+
+    /// Puts an arrived message in line.
+    fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>>;
+
+    /// Moves an inbox row by hand; false when there is none or it is done.
+    fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>>;
+
+    /// The rows known by that id: at most one in the inbox, one for each destination in the outbox.
+    fn find(&self, id: Identity) -> BoxFuture<'_, Result<Vec<Record>>>;
+
+    /// Rows, in the order of their numbers.
+    fn list(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Record>>>;
+
+    /// What went wrong with a row, oldest first, as far back as it is kept.
+    fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>>;
+
+    /// How many rows stand in each state.
+    fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>>;
+
+    /// How many rows wait or are worked on: cheap enough to ask often.
+    fn backlog(&self, queue: Queue) -> BoxFuture<'_, Result<u64>>;
+
+    /// The statement that stores a message, for the caller's own transaction.
+    fn insert_statement(&self, message: &NewMessage) -> Result<Statement>;
+
+    /// The statement that puts an arrived message in line, for the caller's own transaction.
+    fn accept_statement(&self, incoming: &Incoming) -> Result<Statement>;
+
+    /// The statement that acknowledges, for the caller's own transaction.
+    fn ack_statement(&self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<Statement>;
+
+    /// Takes the store's maintenance for this interval; false when another worker has it.
+    fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>>;
+}
+
+/// Whether an enqueued message is new.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Stored {
+    /// Its row's id.
+    pub id: WorkItemId,
+    /// It was there before; nothing was written.
+    pub duplicate: bool,
+}
+
+/// What the inbox knew of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Sighting {
+    /// It was handled before.
+    pub done: bool,
+    /// It came with another hash than the first time.
+    pub hash_differs: bool,
+}
+
+/// What to do with a message whose key is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PutMode {
+    /// Other content replaces the stored one, unless it is done.
+    Replace,
+    /// The first content wins.
+    FirstWins,
+}
+
+/// What became of a message that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Arrival {
+    /// It is new and in line.
+    First,
+    /// It was known; the same content, or content that was not taken.
+    Known {
+        /// It was handled before.
+        done: bool,
+        /// Its content is not the stored one.
+        differs: bool,
+    },
+    /// It was known, and its content replaced the stored one.
+    Replaced,
+}
+
+impl Arrival {
+    /// Whether the message was known before.
+    pub fn is_duplicate(self) -> bool {
+        self != Self::First
+    }
+}
+
+/// Where to move an inbox row by hand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Mark {
+    /// Somebody handles it outside the queue.
+    Processing,
+    /// It was handled.
+    Processed,
+    /// It is given up.
+    Dead {
+        /// Why.
+        error: Option<String>,
+    },
+}
+
+/// What rows are looked up by.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Identity {
+    /// A message or work item of the outbox.
+    Outbox(uuid::Uuid),
+    /// A message of the inbox.
+    Inbox(InboxKey),
+}
+
+/// So many failures are kept for each message.
+pub(crate) const FAILURES_KEPT: usize = 20;
+
+#[cfg(test)]
+fn _is_object_safe(_: std::sync::Arc<dyn Store>) {}

@@ -1,0 +1,315 @@
+//! The reference model, and a store for tests: everything in memory, one lock, the transition table and nothing else.
+
+mod table;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{Clock, Timestamp};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{InboxKey, Incoming, NewMessage, Origin};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Work};
+use crate::sql::Statement;
+use crate::store::{
+    Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+};
+use table::Table;
+
+/// A store that keeps everything in memory: for tests, and to measure other stores against.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use postroom::{MemoryStore, NewMessage, Outbox};
+///
+/// let outbox = Outbox::new(MemoryStore::new());
+/// outbox.enqueue(NewMessage::new("order.approved", "{}")).await?;
+/// assert_eq!(outbox.queue().stats().await?.ready, 1);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    clock: Clock,
+    dead_letter_topic: Option<String>,
+    tables: Mutex<Tables>,
+    outbox_wake: Wake,
+    inbox_wake: Wake,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    outbox: Table,
+    inbox: Table,
+    maintained_at: Option<Timestamp>,
+}
+
+impl Tables {
+    fn of(&mut self, queue: Queue) -> &mut Table {
+        match queue {
+            Queue::Outbox => &mut self.outbox,
+            Queue::Inbox => &mut self.inbox,
+        }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryStore {
+    /// An empty store on the machine's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Clock::Database)
+    }
+
+    /// An empty store on this clock.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self::with_dead_letters(clock, None)
+    }
+
+    /// An empty store that enqueues the news of each death under a topic.
+    pub fn with_dead_letters(clock: Clock, dead_letter_topic: Option<String>) -> Self {
+        Self(Arc::new(Inner {
+            clock,
+            dead_letter_topic,
+            tables: Mutex::default(),
+            outbox_wake: Wake::new(),
+            inbox_wake: Wake::new(),
+        }))
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.0.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs one verb: all of it under the lock, then the news of deaths, then the bell.
+    fn run<'a, T: Send + 'a>(
+        &'a self,
+        verb: impl FnOnce(&mut Tables, Timestamp) -> Result<T> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T>> {
+        Box::pin(async move {
+            let now = self.0.clock.now();
+            let mut tables = self.tables();
+            let result = verb(&mut tables, now);
+            self.tell_deaths(&mut tables, now);
+            drop(tables);
+            self.0.outbox_wake.ring();
+            self.0.inbox_wake.ring();
+            result
+        })
+    }
+
+    fn tell_deaths(&self, tables: &mut Tables, now: Timestamp) {
+        let mut deaths = std::mem::take(&mut tables.outbox.deaths);
+        deaths += std::mem::take(&mut tables.inbox.deaths);
+        if let Some(topic) = &self.0.dead_letter_topic {
+            for _ in 0..deaths {
+                tables.outbox.insert_new(&NewMessage::new(topic.as_str(), "{}"), now);
+            }
+        }
+    }
+
+    /// Ends a handler's transaction: what it enqueued and its ack together, or an error and neither.
+    pub(crate) fn commit(
+        &self,
+        queue: Queue,
+        lease: &Lease,
+        response: Option<String>,
+        enqueued: &[NewMessage],
+    ) -> Result<bool> {
+        let now = self.0.clock.now();
+        let mut tables = self.tables();
+        let settled = tables.of(queue).settle(&Settle::ack_with(lease.clone(), response), now);
+        if settled {
+            for message in enqueued {
+                tables.outbox.insert_new(message, now);
+            }
+        }
+        drop(tables);
+        self.0.outbox_wake.ring();
+        Ok(settled)
+    }
+}
+
+impl Store for MemoryStore {
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    fn wake(&self, queue: Queue) -> &Wake {
+        match queue {
+            Queue::Outbox => &self.0.outbox_wake,
+            Queue::Inbox => &self.0.inbox_wake,
+        }
+    }
+
+    fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
+        self.run(move |tables, now| Ok(messages.iter().map(|new| tables.outbox.insert_new(new, now)).collect()))
+    }
+
+    fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
+        Box::pin(async move {
+            let now = self.0.clock.now();
+            let mut tables = self.tables();
+            let claims = tables.of(queue).claim(&request, now);
+            self.tell_deaths(&mut tables, now);
+            Ok(claims)
+        })
+    }
+
+    fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
+        self.run(move |tables, now| {
+            let mut settled = Settled::default();
+            for settle in settles.iter() {
+                settled.count(tables.of(queue).settle(settle, now));
+                let ended = tables.of(queue).rows.get(&settle.lease.seq).map(Record::state);
+                settled.expired += u64::from(ended == Some(State::Expired));
+            }
+            Ok(settled)
+        })
+    }
+
+    fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {
+        self.run(move |tables, now| {
+            let mut extend = |one: &Lease| {
+                let row = tables.of(queue).held(one);
+                row.map(|row| row.work.extend(now.plus(lease))).is_some()
+            };
+            Ok(leases.iter().map(&mut extend).collect())
+        })
+    }
+
+    fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>> {
+        self.run(move |tables, now| Ok(tables.of(queue).reap(limit, now)))
+    }
+
+    fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.outbox.expire(limit, now)))
+    }
+
+    fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.of(queue).purge(now.minus(retention), limit)))
+    }
+
+    fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.of(queue).again(&[State::Dead, State::Expired], &filter, ttl, now)))
+    }
+
+    fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.outbox.again(&[State::Done], &filter, ttl, now)))
+    }
+
+    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
+        self.run(move |tables, now| {
+            let Some(record) = tables.inbox.by_key(&key) else {
+                let incoming = Incoming { hash, ..Incoming::new(key, "", "") };
+                tables.inbox.insert_incoming(&incoming, State::Seen, now);
+                return Ok(Sighting { done: false, hash_differs: false });
+            };
+            let done = record.state() == State::Done;
+            let stored = record.touch(now, hash.clone());
+            let hash_differs = stored.zip(hash).is_some_and(|(stored, arrived)| stored != arrived);
+            Ok(Sighting { done, hash_differs })
+        })
+    }
+
+    fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {
+        self.run(move |tables, now| {
+            let Some(record) = tables.inbox.by_key(&incoming.key) else {
+                tables.inbox.insert_incoming(&incoming, State::Ready, now);
+                return Ok(Arrival::First);
+            };
+            record.touch(now, None);
+            Ok(record.put(&incoming, mode))
+        })
+    }
+
+    fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {
+        self.run(move |tables, now| {
+            let Some(record) = tables.inbox.by_key(&key) else { return Ok(false) };
+            let applied = record.apply_mark(&mark, now);
+            tables.inbox.deaths += usize::from(applied && matches!(mark, Mark::Dead { .. }));
+            Ok(applied)
+        })
+    }
+
+    fn find(&self, id: Identity) -> BoxFuture<'_, Result<Vec<Record>>> {
+        self.run(move |tables, _| match id {
+            Identity::Inbox(key) => Ok(tables.inbox.by_key(&key).cloned().into_iter().collect()),
+            Identity::Outbox(wanted) => Ok(tables.outbox.by_id(wanted)),
+        })
+    }
+
+    fn list(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Record>>> {
+        self.run(move |tables, _| {
+            let rows = tables.of(queue).rows.values().filter(|record| filter.accepts(record));
+            Ok(rows.take(filter.limit).cloned().collect())
+        })
+    }
+
+    fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>> {
+        self.run(move |tables, _| Ok(tables.of(queue).failures.get(&seq).cloned().unwrap_or_default()))
+    }
+
+    fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>> {
+        self.run(move |tables, now| Ok(tables.of(queue).stats(now)))
+    }
+
+    fn backlog(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| {
+            let stats = tables.of(queue).stats(now);
+            Ok(stats.ready + stats.leased)
+        })
+    }
+
+    fn insert_statement(&self, _: &NewMessage) -> Result<Statement> {
+        Err(no_sql())
+    }
+
+    fn accept_statement(&self, _: &Incoming) -> Result<Statement> {
+        Err(no_sql())
+    }
+
+    fn ack_statement(&self, _: Queue, _: &Lease, _: Option<&str>) -> Result<Statement> {
+        Err(no_sql())
+    }
+
+    fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
+        self.run(move |tables, now| {
+            let free = tables.maintained_at.is_none_or(|last| last <= now.minus(interval));
+            tables.maintained_at = if free { Some(now) } else { tables.maintained_at };
+            Ok(free)
+        })
+    }
+}
+
+fn no_sql() -> Error {
+    Error::new(ErrorKind::Unsupported, "the in-memory store has no SQL transactions to take part in")
+}
+
+impl Record {
+    /// Notes that it arrived again; the first hash stays. Returns the hash it had before.
+    fn touch(&mut self, now: Timestamp, arrived: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let Ok(message) = &mut self.message else { return None };
+        let Origin::Inbox { hash, last_seen_at, .. } = &mut message.origin else { return None };
+        *last_seen_at = now;
+        let stored = hash.clone();
+        *hash = stored.clone().or(arrived);
+        stored
+    }
+}
+
+impl Work {
+    fn with(mut self, due: Option<Timestamp>, expires: Option<Timestamp>, max_attempts: Option<u32>) -> Self {
+        (self.due_at, self.expires_at, self.max_attempts) = (due, expires, max_attempts);
+        self
+    }
+}

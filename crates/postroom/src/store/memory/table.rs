@@ -1,0 +1,230 @@
+//! One table of the in-memory store.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin};
+use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Reaped, Settle, State, Verb, Work, choose};
+use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Stored};
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) rows: BTreeMap<i64, Record>,
+    pub(super) failures: BTreeMap<i64, Vec<Failure>>,
+    /// Deaths whose news has not been told yet.
+    pub(super) deaths: usize,
+    last_seq: i64,
+}
+
+impl Table {
+    fn insert(&mut self, work: Work, message: Message) {
+        self.last_seq += 1;
+        let record = Record { seq: self.last_seq, work, message: Ok(message), response: None };
+        self.rows.insert(self.last_seq, record);
+    }
+
+    pub(super) fn insert_new(&mut self, new: &NewMessage, now: Timestamp) -> Stored {
+        let id = new.work_item_id();
+        let duplicate = self.by_id(id.as_uuid()).iter().any(|record| {
+            matches!(&record.message, Ok(Message { origin: Origin::Outbox { id: known, .. }, .. }) if *known == id)
+        });
+        if !duplicate {
+            let (due_at, expires_at) = (new.due(now), new.expires(now));
+            let work = Work::new(State::Ready, now).with(due_at, expires_at, new.max_attempts);
+            let destination = new.destination.clone();
+            let message = Message {
+                origin: Origin::Outbox { id, message_id: new.message_id, destination },
+                kind: new.kind,
+                topic: new.topic.clone(),
+                payload: new.payload.clone(),
+                headers: new.headers.clone(),
+                correlation_id: new.correlation_id.clone(),
+                created_at: now,
+                due_at,
+                expires_at,
+                attempts: 0,
+                max_attempts: new.max_attempts,
+                last_error: None,
+            };
+            self.insert(work, message);
+        }
+        Stored { id, duplicate }
+    }
+
+    pub(super) fn insert_incoming(&mut self, incoming: &Incoming, state: State, now: Timestamp) {
+        let work = Work::new(state, now).with(incoming.due_at, None, incoming.max_attempts);
+        let origin = Origin::Inbox { key: incoming.key.clone(), hash: incoming.hash.clone(), last_seen_at: now };
+        let message = Message {
+            origin,
+            kind: incoming.kind,
+            topic: incoming.topic.clone(),
+            payload: incoming.payload.clone(),
+            headers: incoming.headers.clone(),
+            correlation_id: incoming.correlation_id.clone(),
+            created_at: now,
+            due_at: incoming.due_at,
+            expires_at: None,
+            attempts: 0,
+            max_attempts: incoming.max_attempts,
+            last_error: None,
+        };
+        self.insert(work, message);
+    }
+
+    pub(super) fn by_key(&mut self, wanted: &InboxKey) -> Option<&mut Record> {
+        self.rows.values_mut().find(
+            |record| matches!(&record.message, Ok(Message { origin: Origin::Inbox { key, .. }, .. }) if key == wanted),
+        )
+    }
+
+    pub(super) fn by_id(&self, wanted: Uuid) -> Vec<Record> {
+        let is_wanted = |record: &&Record| {
+            matches!(&record.message, Ok(Message { origin: Origin::Outbox { id, message_id, .. }, .. })
+                if id.as_uuid() == wanted || message_id.as_uuid() == wanted)
+        };
+        self.rows.values().filter(is_wanted).cloned().collect()
+    }
+
+    pub(super) fn held(&mut self, lease: &Lease) -> Option<&mut Record> {
+        self.rows.get_mut(&lease.seq).filter(|record| record.work.is_held_by(lease))
+    }
+
+    pub(super) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claims {
+        let _ = self.reap(request.batch, now);
+        self.expire(request.batch, now);
+        let in_line = self.in_line(now, request.batch);
+        let crashes: Vec<u32> = in_line.iter().map(|seq| self.rows[seq].work.crashes).collect();
+        let mut chosen: Vec<i64> = choose(&crashes).into_iter().map(|index| in_line[index]).collect();
+        chosen.sort_unstable();
+        let until = now.plus(request.lease);
+        let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
+        let waiting = self.rows.values().filter(|record| record.state() == State::Ready);
+        let next_at = if claimed.is_empty() { waiting.filter_map(Record::visible_at).min() } else { None };
+        Claims { claimed, next_at }
+    }
+
+    fn in_line(&self, now: Timestamp, limit: usize) -> Vec<i64> {
+        let ready = self.rows.values().filter(|record| record.work.is_ready(now));
+        let mut in_line: Vec<_> = ready.map(|record| (record.visible_at(), record.seq)).collect();
+        in_line.sort_unstable();
+        in_line.into_iter().take(limit).map(|(_, seq)| seq).collect()
+    }
+
+    fn take(&mut self, seq: i64, request: &ClaimRequest, until: Timestamp, now: Timestamp) -> Option<Claimed> {
+        let record = self.rows.get_mut(&seq)?;
+        record.work.claim(request.owner, until, now);
+        Some(Claimed { lease: record.lease()?, message: record.message_now() })
+    }
+
+    pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp) -> bool {
+        let Some(record) = self.held(&settle.lease) else { return false };
+        match settle.verb.clone() {
+            Verb::Ack { response } => {
+                record.work.ack(now);
+                record.response = response;
+            }
+            Verb::Release => record.work.release(now),
+            Verb::Fail { error } => record.work.fail(error, now),
+            Verb::Abandon { delay, error, counted } => record.work.abandon(delay, error, counted, now),
+        }
+        let (attempt, gave_up) = (record.work.attempts, matches!(record.state(), State::Dead | State::Expired));
+        record.refresh();
+        self.deaths += usize::from(gave_up);
+        if let Verb::Fail { error } | Verb::Abandon { error, .. } = &settle.verb {
+            self.note_failure(&settle.lease, attempt, error.clone(), now);
+        }
+        true
+    }
+
+    pub(super) fn reap(&mut self, limit: usize, now: Timestamp) -> Reaped {
+        let over = self.rows.values().filter(|record| record.work.lease_is_over(now));
+        let mut over: Vec<_> = over.map(|record| (record.visible_at(), record.seq, record.lease())).collect();
+        over.sort_unstable_by_key(|(visible_at, seq, _)| (*visible_at, *seq));
+        let mut reaped = Reaped::default();
+        for (_, seq, lease) in over.into_iter().take(limit) {
+            let Some(record) = self.rows.get_mut(&seq) else { continue };
+            record.work.lease_over(now);
+            record.refresh();
+            let (attempt, state, error) = (record.work.attempts, record.state(), record.work.last_error.clone());
+            match state {
+                State::Dead => reaped.dead += 1,
+                _ => reaped.freed += 1,
+            }
+            self.deaths += usize::from(matches!(state, State::Dead | State::Expired));
+            if let Some(lease) = lease {
+                self.note_failure(&lease, attempt, error, now);
+            }
+        }
+        reaped
+    }
+
+    pub(super) fn expire(&mut self, limit: usize, now: Timestamp) -> u64 {
+        let ready = self.rows.values_mut().filter(|record| record.state() == State::Ready);
+        let mut over: Vec<_> = ready.filter(|record| record.work.is_past_expiry(now)).collect();
+        over.sort_by_key(|record| record.work.expires_at);
+        over.truncate(limit);
+        let expired = over.len();
+        over.into_iter().for_each(|record| record.work.expire(now));
+        self.deaths += expired;
+        expired as u64
+    }
+
+    pub(super) fn purge(&mut self, before: Timestamp, limit: usize) -> u64 {
+        let done = self.rows.values().filter(|record| record.state() == State::Done);
+        let mut old: Vec<_> = done.map(|record| (record.work.processed_at, record.seq)).collect();
+        old.retain(|(processed_at, _)| processed_at.is_some_and(|at| at < before));
+        old.sort_unstable();
+        old.truncate(limit);
+        for (_, seq) in &old {
+            self.rows.remove(seq);
+            self.failures.remove(seq);
+        }
+        old.len() as u64
+    }
+
+    pub(super) fn again(&mut self, states: &[State], filter: &Filter, ttl: Option<Duration>, now: Timestamp) -> u64 {
+        let chosen = |record: &&mut Record| states.contains(&record.state()) && filter.accepts(record);
+        let mut count = 0;
+        for record in self.rows.values_mut().filter(chosen).take(filter.limit) {
+            count += u64::from(record.put_back(ttl, now));
+            record.refresh();
+        }
+        count
+    }
+
+    pub(super) fn stats(&self, now: Timestamp) -> QueueStats {
+        let mut stats = QueueStats::default();
+        self.rows.values().for_each(|record| stats.add(record.state(), 1));
+        let waiting = self.rows.values().filter(|record| record.state() == State::Ready);
+        let first = waiting.min_by_key(|record| (record.visible_at(), record.seq));
+        stats.oldest_waiting = first.map(|record| now.since(record.work.created_at));
+        stats
+    }
+
+    fn note_failure(&mut self, lease: &Lease, attempt: u32, error: Option<String>, now: Timestamp) {
+        let kept = self.failures.entry(lease.seq).or_default();
+        kept.push(Failure { at: now, attempt, worker: Some(lease.owner), error });
+        if kept.len() > FAILURES_KEPT {
+            kept.remove(0);
+        }
+    }
+}
+
+impl Record {
+    /// The message with the counts of its row in it.
+    fn message_now(&mut self) -> Result<Message, String> {
+        self.refresh();
+        self.message.clone()
+    }
+
+    fn refresh(&mut self) {
+        if let Ok(message) = &mut self.message {
+            message.attempts = self.work.attempts;
+            message.last_error.clone_from(&self.work.last_error);
+            message.expires_at = self.work.expires_at;
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! A row as an operator sees it.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::message::{Incoming, Message, OwnerToken};
+use crate::queue::{Content, Lease, Put, State, Work, put};
+use crate::store::{Arrival, Mark, PutMode};
+
+/// A row: the message, and how far it has come.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub(crate) seq: i64,
+    pub(crate) work: Work,
+    pub(crate) message: Result<Message, String>,
+    pub(crate) response: Option<String>,
+}
+
+impl Record {
+    /// The row's number.
+    pub fn seq(&self) -> i64 {
+        self.seq
+    }
+
+    /// What it holds; an error when it cannot be read as a message.
+    pub fn message(&self) -> Result<&Message, &str> {
+        self.message.as_ref().map_err(String::as_str)
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        self.work.state
+    }
+
+    /// Failed attempts.
+    pub fn attempts(&self) -> u32 {
+        self.work.attempts
+    }
+
+    /// How many workers vanished with it in hand.
+    pub fn crashes(&self) -> u32 {
+        self.work.crashes
+    }
+
+    /// How often it was claimed.
+    pub fn claim_no(&self) -> i64 {
+        self.work.claim_no
+    }
+
+    /// When it can be claimed, or when its lease ends.
+    pub fn visible_at(&self) -> Option<Timestamp> {
+        self.work.visible_at()
+    }
+
+    /// Our own next attempt, after a failed one.
+    pub fn next_attempt_at(&self) -> Option<Timestamp> {
+        self.work.next_attempt_at
+    }
+
+    /// Who holds it.
+    pub fn owner(&self) -> Option<OwnerToken> {
+        self.work.owner
+    }
+
+    /// Until when it is held.
+    pub fn locked_until(&self) -> Option<Timestamp> {
+        self.work.locked_until
+    }
+
+    /// When it was claimed last.
+    pub fn last_attempt_at(&self) -> Option<Timestamp> {
+        self.work.last_attempt_at
+    }
+
+    /// What the last failed attempt said.
+    pub fn last_error(&self) -> Option<&str> {
+        self.work.last_error.as_deref()
+    }
+
+    /// When it was finished: done, dead or expired.
+    pub fn processed_at(&self) -> Option<Timestamp> {
+        self.work.processed_at
+    }
+
+    /// Who finished it.
+    pub fn processed_by(&self) -> Option<OwnerToken> {
+        self.work.processed_by
+    }
+
+    /// When it expires.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.work.expires_at
+    }
+
+    /// The answer its handler gave.
+    pub fn response(&self) -> Option<&str> {
+        self.response.as_deref()
+    }
+}
+
+// What an operator's verbs do to a row, the same in every store.
+impl Record {
+    /// The lease it is held under.
+    pub(crate) fn lease(&self) -> Option<Lease> {
+        let (owner, until) = (self.work.owner?, self.work.locked_until?);
+        Some(Lease {
+            seq: self.seq,
+            owner,
+            claim_no: self.work.claim_no,
+            until,
+            attempts: self.work.attempts,
+            crashes: self.work.crashes,
+        })
+    }
+
+    /// Puts a finished row back in line. One whose time is over needs a new time to live.
+    pub(crate) fn put_back(&mut self, ttl: Option<Duration>, now: Timestamp) -> bool {
+        let expires_at = ttl.map(|ttl| now.plus(ttl)).or(self.work.expires_at);
+        if expires_at.is_some_and(|expires| expires <= now) {
+            return false;
+        }
+        self.work.revive(expires_at);
+        self.response = None;
+        true
+    }
+
+    /// What the arrival of a known message does to its row.
+    pub(crate) fn put(&mut self, incoming: &Incoming, mode: PutMode) -> Arrival {
+        let arrived = Content::from(incoming);
+        let stored = self.message.as_ref().ok().map(Content::from);
+        let differs = stored.as_ref() != Some(&arrived);
+        // A row that cannot be read is repaired by the content that arrives.
+        let change = stored.map_or(Put::Replace, |stored| put(self.work.state, &stored, &arrived));
+        match (change, mode) {
+            (Put::Replace | Put::ReplaceUnderLease, PutMode::FirstWins) | (Put::Nothing, _) => {
+                return Arrival::Known { done: self.work.state == State::Done, differs };
+            }
+            (Put::Replace, PutMode::Replace) => {}
+            (Put::ReplaceUnderLease, PutMode::Replace) => {
+                self.work.owner = None;
+                self.work.claim_no += 1;
+            }
+            (Put::Queue, _) => self.work.state = State::Ready,
+        }
+        self.work.due_at = incoming.due_at;
+        if let Ok(message) = &mut self.message {
+            message.replace_content(incoming);
+        }
+        if change == Put::Queue { Arrival::First } else { Arrival::Replaced }
+    }
+
+    /// Moves an inbox row by hand; a done one stays done.
+    pub(crate) fn apply_mark(&mut self, mark: &Mark, now: Timestamp) -> bool {
+        match (self.work.state, mark) {
+            (State::Done, _) => return false,
+            (State::Seen, Mark::Processing) => self.work.state = State::Processing,
+            (_, Mark::Processing) => return self.work.state == State::Processing,
+            (_, Mark::Processed) => self.work.settle_by_hand(State::Done, now),
+            (_, Mark::Dead { error }) => {
+                self.work.last_error = error.clone().or(self.work.last_error.take());
+                self.work.settle_by_hand(State::Dead, now);
+            }
+        }
+        true
+    }
+}
+
+/// Which rows are meant. All of them, until told otherwise.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Filter {
+    pub(crate) state: Option<State>,
+    pub(crate) topic: Option<String>,
+    pub(crate) party: Option<String>,
+    pub(crate) finished_since: Option<Timestamp>,
+    pub(crate) seq: Option<i64>,
+    pub(crate) after: Option<i64>,
+    pub(crate) limit: usize,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { state: None, topic: None, party: None, finished_since: None, seq: None, after: None, limit: 1000 }
+    }
+}
+
+impl Filter {
+    /// Every row, a thousand at a time.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// One row.
+    pub fn one(seq: i64) -> Self {
+        Self { seq: Some(seq), after: Some(seq - 1), limit: 1, ..Self::default() }
+    }
+
+    /// Only in this state.
+    #[must_use]
+    pub fn state(mut self, state: State) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// Only with this topic.
+    #[must_use]
+    pub fn topic(mut self, topic: impl Into<String>) -> Self {
+        self.topic = Some(topic.into());
+        self
+    }
+
+    /// Only to this destination (outbox) or from this source (inbox).
+    #[must_use]
+    pub fn party(mut self, service: impl Into<String>) -> Self {
+        self.party = Some(service.into());
+        self
+    }
+
+    /// Only what was finished at this time or later.
+    #[must_use]
+    pub fn finished_since(mut self, time: Timestamp) -> Self {
+        self.finished_since = Some(time);
+        self
+    }
+
+    /// Only rows after this number: for paging.
+    #[must_use]
+    pub fn after(mut self, seq: i64) -> Self {
+        self.after = Some(seq);
+        self
+    }
+
+    /// At most so many.
+    #[must_use]
+    pub fn limit(mut self, rows: usize) -> Self {
+        self.limit = rows;
+        self
+    }
+
+    pub(crate) fn accepts(&self, record: &Record) -> bool {
+        let message = record.message.as_ref().ok();
+        let party = message.and_then(|message| message.source().or(message.destination()));
+        self.state.is_none_or(|state| state == record.state())
+            && self.topic.as_deref().is_none_or(|topic| message.is_some_and(|message| message.topic == topic))
+            && self.party.as_deref().is_none_or(|wanted| party == Some(wanted))
+            && self.finished_since.is_none_or(|since| record.processed_at() >= Some(since))
+            && self.seq.is_none_or(|seq| seq == record.seq)
+            && self.after.is_none_or(|after| record.seq > after)
+    }
+}
+
+/// One failed attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Failure {
+    /// When.
+    pub at: Timestamp,
+    /// The how-manieth attempt it was.
+    pub attempt: u32,
+    /// Who tried.
+    pub worker: Option<OwnerToken>,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// How many rows stand where.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// Waiting to be claimed.
+    pub ready: u64,
+    /// Held under a lease.
+    pub leased: u64,
+    /// Handled or sent.
+    pub done: u64,
+    /// Given up.
+    pub dead: u64,
+    /// Not delivered in time.
+    pub expired: u64,
+    /// Inbox: known, not in line.
+    pub seen: u64,
+    /// Inbox: handled outside the queue.
+    pub processing: u64,
+    /// How long the first in line has been there.
+    pub oldest_waiting: Option<Duration>,
+}
+
+impl QueueStats {
+    pub(crate) fn add(&mut self, state: State, rows: u64) {
+        *match state {
+            State::Ready => &mut self.ready,
+            State::Leased => &mut self.leased,
+            State::Done => &mut self.done,
+            State::Dead => &mut self.dead,
+            State::Expired => &mut self.expired,
+            State::Seen => &mut self.seen,
+            State::Processing => &mut self.processing,
+        } += rows;
+    }
+
+    /// All rows.
+    pub fn total(&self) -> u64 {
+        self.ready + self.leased + self.done + self.dead + self.expired + self.seen + self.processing
+    }
+}

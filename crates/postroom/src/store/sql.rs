@@ -1,0 +1,229 @@
+//! The verbs, written once for every SQL database: pick the statement, bind, run, read. What a verb does to a row is
+//! decided by [`Work`](crate::queue::Work); only the hot ones (insert, claim, ack, extend) are told in SQL alone.
+
+mod inbox;
+mod rows;
+mod upkeep;
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::message::{NewMessage, Origin};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Settle, Settled, State, Verb};
+use crate::sql::dialect::{Dialect, Statements};
+use crate::sql::{Expects, Session, Statement, TableNames, Value};
+use crate::store::{FAILURES_KEPT, Record, Stored};
+use rows::{int, opt, read_claimed, read_record, row_count, text, uuid};
+
+/// Everything the verbs need besides a connection.
+#[derive(Debug)]
+pub(crate) struct Verbs {
+    pub(crate) statements: Statements,
+    pub(crate) tables: TableNames,
+    /// Where the news of a death goes, in the transaction of that death.
+    pub(crate) dead_letter_topic: Option<String>,
+}
+
+impl Verbs {
+    pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: &str) -> Self {
+        Self { statements: Statements::new(dialect, &tables, fence), tables, dead_letter_topic }
+    }
+
+    pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Statement {
+        let id = message.work_item_id().as_uuid();
+        let message_id = message.message_id.as_uuid();
+        let due = message.due(now);
+        let values = vec![
+            uuid(Some(id)),
+            uuid((message_id != id).then_some(message_id)),
+            text(Some(message.kind.as_str())),
+            text(Some(&message.topic)),
+            text(Some(&message.payload)),
+            text(message.destination.as_deref()),
+            Value::Text(rows::headers_json(&message.headers)),
+            text(message.correlation_id.as_deref()),
+            int(now.max(due.unwrap_or(now)).as_micros()),
+            opt(due.map(Timestamp::as_micros)),
+            opt(message.expires(now).map(Timestamp::as_micros)),
+            opt(message.max_attempts.map(i64::from)),
+            int(now.as_micros()),
+        ];
+        Statement::new(&self.statements.outbox_insert, values).expecting(Expects::RowOrDuplicate)
+    }
+
+    pub(crate) fn ack(&self, queue: Queue, lease: &Lease, response: Option<&str>, now: Timestamp) -> Statement {
+        let mut values = fence(lease);
+        values.extend([int(now.as_micros()), text(response)]);
+        Statement::new(&self.statements.of(queue).ack, values).expecting(Expects::RowOrLeaseLost)
+    }
+
+    pub(crate) async fn enqueue(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Vec<Stored>> {
+        let mut stored = Vec::with_capacity(messages.len());
+        for message in messages {
+            let done = session.execute(&self.insert(message, now)).await?;
+            stored.push(Stored { id: message.work_item_id(), duplicate: done.duplicate });
+        }
+        Ok(stored)
+    }
+
+    pub(crate) async fn claim(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Claims> {
+        let statements = self.statements.of(queue);
+        let _ = self.reap(session, queue, request.batch, now).await?;
+        if queue == Queue::Outbox {
+            self.expire(session, request.batch, now).await?;
+        }
+        let head = Statement::new(&statements.claim_head, Vec::new());
+        let head = session.query(&head, |row| Ok((row.int(0)?.unwrap_or(0), row.int(1)?.unwrap_or(0)))).await?;
+        let Some(&(visible_at, crashes)) = head.first() else { return Ok(Claims::default()) };
+        if visible_at > now.as_micros() {
+            return Ok(Claims { claimed: Vec::new(), next_at: Some(Timestamp::from_micros(visible_at)) });
+        }
+        let until = now.plus(request.lease);
+        let mut values = vec![uuid(Some(request.owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
+        let sql = if crashes > 0 {
+            &statements.claim_suspect
+        } else {
+            values.push(int(row_count(request.batch)));
+            &statements.claim_batch
+        };
+        let claim = Statement::new(sql, values);
+        let mut claimed = session.query(&claim, |row| read_claimed(row, queue, request.owner, until)).await?;
+        // No database promises an order for the rows an UPDATE returns.
+        claimed.sort_by_key(|claimed| claimed.lease.seq);
+        Ok(Claims { claimed, next_at: None })
+    }
+
+    pub(crate) async fn settle(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        settles: &[Settle],
+        now: Timestamp,
+    ) -> Result<Settled> {
+        let mut settled = Settled::default();
+        for settle in settles {
+            if let Verb::Ack { response } = &settle.verb {
+                let ack = self.ack(queue, &settle.lease, response.as_deref(), now).expecting(Expects::Anything);
+                settled.count(session.execute(&ack).await?.rows > 0);
+                continue;
+            }
+            let load = Statement::new(&self.statements.of(queue).load_lease, fence(&settle.lease));
+            let Some(mut record) = self.load(session, queue, &load).await?.pop() else {
+                settled.count(false);
+                continue;
+            };
+            match settle.verb.clone() {
+                Verb::Ack { .. } => {}
+                Verb::Release => record.work.release(now),
+                Verb::Fail { error } => record.work.fail(error, now),
+                Verb::Abandon { delay, error, counted } => record.work.abandon(delay, error, counted, now),
+            }
+            if let Verb::Fail { error } | Verb::Abandon { error, .. } = &settle.verb {
+                self.note_failure(session, queue, &record, &settle.lease, error.as_deref(), now).await?;
+            }
+            self.save(session, queue, &record, settle.lease.claim_no, now).await?;
+            settled.count(true);
+            settled.expired += u64::from(record.state() == State::Expired);
+        }
+        Ok(settled)
+    }
+
+    pub(crate) async fn extend(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        leases: &[Lease],
+        lease: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<bool>> {
+        let mut held = Vec::with_capacity(leases.len());
+        for one in leases {
+            let mut values = fence(one);
+            values.push(int(now.plus(lease).as_micros()));
+            let statement = Statement::new(&self.statements.of(queue).extend, values);
+            held.push(session.execute(&statement).await?.rows > 0);
+        }
+        Ok(held)
+    }
+
+    async fn load(&self, session: &mut impl Session, queue: Queue, select: &Statement) -> Result<Vec<Record>> {
+        session.query(select, |row| read_record(row, queue)).await
+    }
+
+    /// Writes a row's work columns back, if its claim number is still `claim_no`; a death is told in the same breath.
+    async fn save(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        record: &Record,
+        claim_no: i64,
+        now: Timestamp,
+    ) -> Result<()> {
+        let saved = session.execute(&rows::save(&self.statements.of(queue).save, record, claim_no)).await?;
+        let gave_up = matches!(record.state(), State::Dead | State::Expired);
+        if let (true, Some(topic), 1..) = (gave_up, &self.dead_letter_topic, saved.rows) {
+            let event = self.obituary(queue, record, topic);
+            session.execute(&self.insert(&event, now)).await?;
+        }
+        Ok(())
+    }
+
+    /// The news that a message was given up. It names the message; its payload stays where it is.
+    fn obituary(&self, queue: Queue, record: &Record, topic: &str) -> NewMessage {
+        let (mut id, mut of, mut source, mut destination) = (None, None, None, None);
+        if let Ok(message) = &record.message {
+            (id, of, source) = (Some(message.id()), Some(message.topic.as_str()), message.source());
+            if let Origin::Outbox { destination: to, .. } = &message.origin {
+                destination = to.as_deref();
+            }
+        }
+        let payload = serde_json::json!({
+            "queue": queue.as_str(), "seq": record.seq, "id": id, "topic": of, "source": source,
+            "destination": destination, "state": record.state().name(queue), "attempts": record.work.attempts,
+            "error": record.work.last_error,
+        });
+        NewMessage::new(topic, payload.to_string())
+    }
+
+    async fn note_failure(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        record: &Record,
+        lease: &Lease,
+        error: Option<&str>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let statements = self.statements.of(queue);
+        let values = vec![
+            int(record.seq),
+            int(now.as_micros()),
+            int(i64::from(record.work.attempts)),
+            uuid(Some(lease.owner.as_uuid())),
+            text(error),
+        ];
+        session.execute(&Statement::new(&statements.failure_add, values)).await?;
+        // Each failure follows a claim: fewer claims than that, and there is nothing to trim.
+        if record.work.claim_no > row_count(FAILURES_KEPT) {
+            let values = vec![int(record.seq), int(row_count(FAILURES_KEPT))];
+            session.execute(&Statement::new(&statements.failure_trim, values)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn fence(lease: &Lease) -> Vec<Value> {
+    vec![int(lease.seq), uuid(Some(lease.owner.as_uuid())), int(lease.claim_no)]
+}

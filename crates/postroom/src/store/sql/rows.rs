@@ -1,0 +1,203 @@
+//! Rows in and out of the database.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerToken, WorkItemId};
+use crate::queue::{Claimed, Lease, Queue, State, Work};
+use crate::sql::{Row, Statement, Value};
+use crate::store::{Failure, Record};
+
+pub(super) fn int(value: i64) -> Value {
+    Value::Int(Some(value))
+}
+
+pub(super) fn opt(value: Option<i64>) -> Value {
+    Value::Int(value)
+}
+
+pub(super) fn time(value: Option<Timestamp>) -> Value {
+    Value::Int(value.map(Timestamp::as_micros))
+}
+
+pub(super) fn text(value: Option<&str>) -> Value {
+    Value::Text(value.map(str::to_owned))
+}
+
+pub(super) fn uuid(value: Option<Uuid>) -> Value {
+    Value::Uuid(value)
+}
+
+/// A row count as a number to bind.
+pub(super) fn row_count(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+pub(super) fn headers_json(headers: &Headers) -> Option<String> {
+    // A map of strings always has a JSON form.
+    (!headers.is_empty()).then(|| serde_json::to_string(headers).unwrap_or_default())
+}
+
+/// The columns of a message, in the order every dialect selects them.
+mod column {
+    pub(super) const SEQ: usize = 0;
+    pub(super) const CLAIM_NO: usize = 1;
+    pub(super) const ATTEMPTS: usize = 2;
+    pub(super) const CRASHES: usize = 3;
+    pub(super) const MAX_ATTEMPTS: usize = 4;
+    pub(super) const DUE_AT: usize = 5;
+    pub(super) const CREATED_AT: usize = 6;
+    pub(super) const EXPIRES_AT: usize = 7;
+    pub(super) const LAST_ERROR: usize = 8;
+    pub(super) const CORRELATION_ID: usize = 9;
+    pub(super) const HEADERS: usize = 10;
+    pub(super) const KIND: usize = 11;
+    pub(super) const TOPIC: usize = 12;
+    pub(super) const PAYLOAD: usize = 13;
+    pub(super) const IDENTITY: usize = 14;
+    pub(super) const STATE: usize = 18;
+    pub(super) const NEXT_ATTEMPT_AT: usize = 19;
+    pub(super) const OWNER: usize = 20;
+    pub(super) const LOCKED_UNTIL: usize = 21;
+    pub(super) const LAST_ATTEMPT_AT: usize = 22;
+    pub(super) const PROCESSED_AT: usize = 23;
+    pub(super) const PROCESSED_BY: usize = 24;
+    pub(super) const RESPONSE: usize = 25;
+}
+
+/// A row that cannot be read as a message still has its lease: it can be abandoned like any other.
+pub(super) fn read_claimed(row: &dyn Row, queue: Queue, owner: OwnerToken, until: Timestamp) -> Result<Claimed> {
+    let lease = Lease {
+        seq: number(row, column::SEQ)?,
+        owner,
+        claim_no: number(row, column::CLAIM_NO)?,
+        until,
+        attempts: count(row, column::ATTEMPTS)?.unwrap_or(0),
+        crashes: count(row, column::CRASHES)?.unwrap_or(0),
+    };
+    Ok(Claimed { lease, message: read_message(row, queue).map_err(|error| error.to_string()) })
+}
+
+pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
+    let code = number(row, column::STATE)?;
+    let work = Work {
+        state: State::from_code(code).ok_or_else(|| corrupt("state", &code.to_string()))?,
+        due_at: moment(row, column::DUE_AT)?,
+        next_attempt_at: moment(row, column::NEXT_ATTEMPT_AT)?,
+        attempts: count(row, column::ATTEMPTS)?.unwrap_or(0),
+        max_attempts: count(row, column::MAX_ATTEMPTS)?,
+        crashes: count(row, column::CRASHES)?.unwrap_or(0),
+        claim_no: number(row, column::CLAIM_NO)?,
+        owner: owner(row, column::OWNER)?,
+        locked_until: moment(row, column::LOCKED_UNTIL)?,
+        last_error: row.text(column::LAST_ERROR)?,
+        last_attempt_at: moment(row, column::LAST_ATTEMPT_AT)?,
+        created_at: Timestamp::from_micros(number(row, column::CREATED_AT)?),
+        processed_at: moment(row, column::PROCESSED_AT)?,
+        processed_by: owner(row, column::PROCESSED_BY)?,
+        expires_at: moment(row, column::EXPIRES_AT)?,
+    };
+    Ok(Record {
+        seq: number(row, column::SEQ)?,
+        work,
+        message: read_message(row, queue).map_err(|error| error.to_string()),
+        response: row.text(column::RESPONSE)?,
+    })
+}
+
+fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
+    let kind = row.text(column::KIND)?.unwrap_or_default();
+    let headers = match row.text(column::HEADERS)? {
+        None => Headers::new(),
+        Some(json) => serde_json::from_str(&json)
+            .map_err(|source| corrupt("headers", "not a JSON object of texts").caused_by(source))?,
+    };
+    Ok(Message {
+        origin: read_origin(row, queue)?,
+        kind: Kind::from_name(&kind).ok_or_else(|| corrupt("kind", &kind))?,
+        topic: row.text(column::TOPIC)?.ok_or_else(|| corrupt("topic", "null"))?,
+        payload: row.text(column::PAYLOAD)?.ok_or_else(|| corrupt("payload", "null"))?,
+        headers,
+        correlation_id: row.text(column::CORRELATION_ID)?,
+        created_at: Timestamp::from_micros(number(row, column::CREATED_AT)?),
+        due_at: moment(row, column::DUE_AT)?,
+        expires_at: moment(row, column::EXPIRES_AT)?,
+        attempts: count(row, column::ATTEMPTS)?.unwrap_or(0),
+        max_attempts: count(row, column::MAX_ATTEMPTS)?,
+        last_error: row.text(column::LAST_ERROR)?,
+    })
+}
+
+fn read_origin(row: &dyn Row, queue: Queue) -> Result<Origin> {
+    let first = column::IDENTITY;
+    match queue {
+        Queue::Outbox => {
+            let id = row.uuid(first)?.ok_or_else(|| corrupt("id", "null"))?;
+            Ok(Origin::Outbox {
+                id: WorkItemId::from_uuid(id)?,
+                message_id: MessageId::from_uuid(row.uuid(first + 1)?.unwrap_or(id))?,
+                destination: row.text(first + 2)?,
+            })
+        }
+        Queue::Inbox => Ok(Origin::Inbox {
+            key: InboxKey::new(row.text(first)?.unwrap_or_default(), row.text(first + 1)?.unwrap_or_default())?,
+            hash: row.bytes(first + 2)?,
+            last_seen_at: Timestamp::from_micros(number(row, first + 3)?),
+        }),
+    }
+}
+
+pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {
+    Ok(Failure {
+        at: Timestamp::from_micros(number(row, 0)?),
+        attempt: count(row, 1)?.unwrap_or(0),
+        worker: owner(row, 2)?,
+        error: row.text(3)?,
+    })
+}
+
+pub(super) fn save(sql: &Arc<str>, record: &Record, claim_no: i64) -> Statement {
+    let work = &record.work;
+    let values = vec![
+        int(record.seq),
+        int(claim_no),
+        int(work.state.code()),
+        time(work.visible_at()),
+        time(work.due_at),
+        time(work.next_attempt_at),
+        int(i64::from(work.attempts)),
+        int(i64::from(work.crashes)),
+        int(work.claim_no),
+        uuid(work.owner.map(OwnerToken::as_uuid)),
+        time(work.locked_until),
+        text(work.last_error.as_deref()),
+        time(work.processed_at),
+        uuid(work.processed_by.map(OwnerToken::as_uuid)),
+        time(work.expires_at),
+    ];
+    Statement::new(sql, values)
+}
+
+fn number(row: &dyn Row, column: usize) -> Result<i64> {
+    row.int(column)?.ok_or_else(|| corrupt("a number", "null"))
+}
+
+fn count(row: &dyn Row, column: usize) -> Result<Option<u32>> {
+    let read = row.int(column)?;
+    read.map(|value| u32::try_from(value).map_err(|_| corrupt("a count", &value.to_string()))).transpose()
+}
+
+fn moment(row: &dyn Row, column: usize) -> Result<Option<Timestamp>> {
+    Ok(row.int(column)?.map(Timestamp::from_micros))
+}
+
+fn owner(row: &dyn Row, column: usize) -> Result<Option<OwnerToken>> {
+    row.uuid(column)?.map(OwnerToken::from_uuid).transpose()
+}
+
+fn corrupt(what: &str, value: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the row is corrupt: {what} is {value}"))
+}

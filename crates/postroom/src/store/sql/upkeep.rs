@@ -1,0 +1,150 @@
+//! What keeps the tables small and true, and what an operator asks.
+
+use std::time::Duration;
+
+use super::rows::{int, opt, read_failure, read_record, row_count, text, time};
+use super::{Record, Session, Statement, Verbs, uuid};
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::queue::{Queue, Reaped, State};
+use crate::store::{Failure, Filter, Identity, QueueStats};
+
+impl Verbs {
+    pub(crate) async fn reap(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Reaped> {
+        let values = vec![int(now.as_micros()), int(row_count(limit))];
+        let over = Statement::new(&self.statements.of(queue).load_over, values);
+        let mut reaped = Reaped::default();
+        for mut record in self.load(session, queue, &over).await? {
+            let lease = record.lease();
+            record.work.lease_over(now);
+            if let Some(lease) = lease {
+                let error = record.work.last_error.clone();
+                self.note_failure(session, queue, &record, &lease, error.as_deref(), now).await?;
+            }
+            self.save(session, queue, &record, record.work.claim_no, now).await?;
+            match record.state() {
+                State::Dead => reaped.dead += 1,
+                _ => reaped.freed += 1,
+            }
+        }
+        Ok(reaped)
+    }
+
+    pub(crate) async fn expire(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
+        let values = vec![int(now.as_micros()), int(row_count(limit))];
+        let select = Statement::new(&self.statements.outbox.load_expired, values);
+        let expired = self.load(session, Queue::Outbox, &select).await?;
+        for mut record in expired.iter().cloned() {
+            record.work.expire(now);
+            self.save(session, Queue::Outbox, &record, record.work.claim_no, now).await?;
+        }
+        Ok(expired.len() as u64)
+    }
+
+    pub(crate) async fn purge(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<u64> {
+        let statements = self.statements.of(queue);
+        let values = vec![int(before.as_micros()), int(row_count(limit))];
+        session.execute(&Statement::new(&statements.purge_failures, values.clone())).await?;
+        Ok(session.execute(&Statement::new(&statements.purge, values)).await?.rows)
+    }
+
+    /// Puts rows that ended in one of `states` back in line.
+    pub(crate) async fn again(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        states: &[State],
+        filter: &Filter,
+        ttl: Option<Duration>,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let mut count = 0;
+        for &state in states.iter().filter(|&&state| filter.state.is_none_or(|wanted| wanted == state)) {
+            for mut record in self.list(session, queue, &filter.clone().state(state)).await? {
+                if record.put_back(ttl, now) {
+                    self.save(session, queue, &record, record.work.claim_no, now).await?;
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    pub(crate) async fn find(&self, session: &mut impl Session, id: &Identity) -> Result<Vec<Record>> {
+        match id {
+            Identity::Inbox(key) => Ok(self.by_key(session, key).await?.into_iter().collect()),
+            Identity::Outbox(id) => {
+                let select = Statement::new(&self.statements.outbox_by_message, vec![uuid(Some(*id))]);
+                self.load(session, Queue::Outbox, &select).await
+            }
+        }
+    }
+
+    pub(crate) async fn list(&self, session: &mut impl Session, queue: Queue, filter: &Filter) -> Result<Vec<Record>> {
+        let statements = self.statements.of(queue);
+        let values = vec![
+            opt(filter.state.map(State::code)),
+            text(filter.topic.as_deref()),
+            text(filter.party.as_deref()),
+            time(filter.finished_since),
+            opt(filter.after),
+            int(row_count(filter.limit)),
+        ];
+        let sql = match filter.state {
+            Some(State::Dead | State::Expired) => &statements.list_given_up,
+            _ => &statements.list,
+        };
+        let mut records = session.query(&Statement::new(sql, values), |row| read_record(row, queue)).await?;
+        records.retain(|record| filter.seq.is_none_or(|seq| seq == record.seq));
+        Ok(records)
+    }
+
+    pub(crate) async fn failures(&self, session: &mut impl Session, queue: Queue, seq: i64) -> Result<Vec<Failure>> {
+        let select = Statement::new(&self.statements.of(queue).failure_list, vec![int(seq)]);
+        session.query(&select, read_failure).await
+    }
+
+    pub(crate) async fn stats(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<QueueStats> {
+        let statements = self.statements.of(queue);
+        let mut stats = QueueStats::default();
+        let count = Statement::new(&statements.count, Vec::new());
+        for (state, rows) in session.query(&count, |row| Ok((row.int(0)?, row.int(1)?))).await? {
+            if let Some(state) = state.and_then(State::from_code) {
+                stats.add(state, rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0));
+            }
+        }
+        let oldest = Statement::new(&statements.oldest, Vec::new());
+        let oldest = session.query(&oldest, |row| row.int(0)).await?.into_iter().flatten().next();
+        stats.oldest_waiting = oldest.map(|created| now.since(Timestamp::from_micros(created)));
+        Ok(stats)
+    }
+
+    pub(crate) async fn backlog(&self, session: &mut impl Session, queue: Queue) -> Result<u64> {
+        let count = Statement::new(&self.statements.of(queue).count_waiting, Vec::new());
+        let rows = session.query(&count, |row| row.int(0)).await?.into_iter().flatten().next();
+        Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
+    }
+
+    pub(crate) async fn take_maintenance(
+        &self,
+        session: &mut impl Session,
+        interval: Duration,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let values =
+            vec![text(Some(self.tables.of(Queue::Outbox))), int(now.as_micros()), time(Some(now.minus(interval)))];
+        Ok(session.execute(&Statement::new(&self.statements.maintenance_take, values)).await?.rows > 0)
+    }
+}

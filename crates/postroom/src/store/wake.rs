@@ -1,0 +1,74 @@
+//! How a worker hears that there may be work, without asking.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::watch;
+
+/// Rung when rows come in; heard by every listener. Lost rings cost time, never messages: workers also poll.
+#[derive(Clone, Debug)]
+pub struct Wake(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    rings: watch::Sender<u64>,
+    listening: AtomicUsize,
+}
+
+impl Wake {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Inner { rings: watch::Sender::new(0), listening: AtomicUsize::new(0) }))
+    }
+
+    /// Wakes every listener.
+    pub fn ring(&self) {
+        self.0.rings.send_modify(|rings| *rings = rings.wrapping_add(1));
+    }
+
+    /// Listens from now on: a ring after this call is heard, even when it comes before the wait.
+    pub fn listen(&self) -> WakeListener {
+        WakeListener { rings: self.0.rings.subscribe(), inner: self.0.clone(), armed: false }
+    }
+
+    /// Whether anyone listens: watching a file for nobody is work for nothing.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.0.listening.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// A listener.
+#[derive(Debug)]
+pub struct WakeListener {
+    rings: watch::Receiver<u64>,
+    inner: Arc<Inner>,
+    armed: bool,
+}
+
+impl WakeListener {
+    /// Asks to be woken for the commits of other processes too, which costs a look at the database for each.
+    pub(crate) fn arm(&mut self) {
+        if !std::mem::replace(&mut self.armed, true) {
+            self.inner.listening.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// No longer: it is busy, and will look by itself.
+    pub(crate) fn disarm(&mut self) {
+        if std::mem::replace(&mut self.armed, false) {
+            self.inner.listening.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Waits for the next ring.
+    pub async fn heard(&mut self) {
+        if self.rings.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for WakeListener {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}

@@ -1,0 +1,232 @@
+//! Every log line and every metric, in one list. Never a payload, never a header.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+use tracing::{debug, error, info, warn};
+
+use crate::error::Error;
+use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
+use crate::queue::{Claims, Lease, Queue, Reaped, Settle, Settled, Verb};
+use crate::store::{Arrival, Sighting, Stored};
+use crate::worker::Outcome;
+use crate::workqueue::WorkQueue;
+
+/// The metrics, by the names of the SQLite document.
+pub mod metric {
+    /// Messages waiting to be sent.
+    pub const OUTBOX_PENDING: &str = "rf_outbox_pending_count";
+    /// How long sending or handling an outbox message took.
+    pub const OUTBOX_SEND_MS: &str = "rf_outbox_send_duration_ms";
+    /// How many retries a message needed before it was sent.
+    pub const OUTBOX_RETRIES: &str = "rf_outbox_retry_count";
+    /// Messages given up.
+    pub const OUTBOX_FAILED: &str = "rf_outbox_failed_count";
+    /// Messages that expired.
+    pub const OUTBOX_EXPIRED: &str = "rf_outbox_expired_count";
+    /// Duplicates recognised.
+    pub const INBOX_DUPLICATES: &str = "rf_inbox_duplicate_count";
+    /// How long handling an inbox message took.
+    pub const INBOX_PROCESS_MS: &str = "rf_inbox_process_duration_ms";
+    /// Rows that wait or are worked on in the inbox.
+    pub const INBOX_SIZE: &str = "rf_inbox_size";
+}
+
+/// What is told of messages once they are stored; taken from them before they are moved into the store.
+pub(crate) struct Enqueued(Vec<(MessageId, String, Option<String>, Option<String>)>);
+
+impl Enqueued {
+    pub(crate) fn of(messages: &[NewMessage]) -> Self {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return Self(Vec::new());
+        }
+        let told = messages.iter().map(|message| {
+            let (destination, correlation_id) = (message.destination.clone(), message.correlation_id.clone());
+            (message.message_id, message.topic.clone(), destination, correlation_id)
+        });
+        Self(told.collect())
+    }
+
+    pub(crate) fn tell(self, store: &str, stored: &[Stored]) {
+        for ((message_id, topic, destination, correlation_id), stored) in self.0.into_iter().zip(stored) {
+            let duplicate = stored.duplicate;
+            info!(store, %message_id, topic, destination, correlation_id, duplicate, "outbox: message enqueued");
+        }
+    }
+}
+
+pub(crate) fn claimed(queue: &WorkQueue, claims: &Claims) {
+    debug!(store = queue.store_name(), queue = %queue.kind(), count = claims.claimed.len(), "messages claimed");
+}
+
+pub(crate) fn claim_failed(queue: &WorkQueue, error: &Error) {
+    warn!(store = queue.store_name(), queue = %queue.kind(), %error, "the claim failed; trying again later");
+}
+
+pub(crate) fn settled(queue: &WorkQueue, settles: &[Settle], settled: Settled) {
+    let (store, kind) = (queue.store_name(), queue.kind());
+    debug!(store, queue = %kind, applied = settled.applied, lost = settled.lost, "messages settled");
+    if settled.lost > 0 {
+        warn!(store, queue = %kind, lost = settled.lost, "leases were lost; nothing was changed for them");
+    }
+    if kind == Queue::Outbox {
+        for settle in settles {
+            match &settle.verb {
+                Verb::Fail { .. } => counter!(metric::OUTBOX_FAILED, "store" => store.to_owned()).increment(1),
+                Verb::Ack { .. } => {
+                    histogram!(metric::OUTBOX_RETRIES, "store" => store.to_owned())
+                        .record(f64::from(settle.lease.attempts()));
+                }
+                _ => {}
+            }
+        }
+        expired(queue, settled.expired);
+    }
+}
+
+pub(crate) fn settle_failed(queue: &WorkQueue, count: usize, error: &Error) {
+    error!(store = queue.store_name(), queue = %queue.kind(), count, %error, "messages could not be settled; their leases will run out");
+}
+
+pub(crate) fn reaped(queue: &WorkQueue, reaped: Reaped) {
+    if reaped != Reaped::default() {
+        let (store, queue) = (queue.store_name(), queue.kind());
+        info!(store, %queue, freed = reaped.freed, dead = reaped.dead, "expired leases reaped");
+    }
+}
+
+pub(crate) fn expired(queue: &WorkQueue, expired: u64) {
+    if expired > 0 {
+        info!(store = queue.store_name(), queue = %queue.kind(), count = expired, "messages expired");
+        counter!(metric::OUTBOX_EXPIRED, "store" => queue.store_name().to_owned()).increment(expired);
+    }
+}
+
+pub(crate) fn purged(queue: &WorkQueue, purged: u64) {
+    if purged > 0 {
+        info!(store = queue.store_name(), queue = %queue.kind(), count = purged, "done messages deleted");
+    }
+}
+
+pub(crate) fn revived(queue: &WorkQueue, revived: u64) {
+    info!(store = queue.store_name(), queue = %queue.kind(), count = revived, "messages put back in line");
+}
+
+pub(crate) fn backlog(queue: &WorkQueue, rows: u64) {
+    let name = match queue.kind() {
+        Queue::Outbox => metric::OUTBOX_PENDING,
+        Queue::Inbox => metric::INBOX_SIZE,
+    };
+    #[allow(clippy::cast_precision_loss, reason = "a gauge of rows needs no more than 52 bits")]
+    gauge!(name, "store" => queue.store_name().to_owned()).set(rows as f64);
+}
+
+pub(crate) fn seen(queue: &WorkQueue, key: &InboxKey, sighting: Sighting) {
+    let store = queue.store_name();
+    debug!(
+        store,
+        source = key.source(),
+        message_id = key.message_id(),
+        already_processed = sighting.done,
+        "inbox: checked"
+    );
+    if sighting.hash_differs {
+        warn!(
+            store,
+            source = key.source(),
+            message_id = key.message_id(),
+            "inbox: the same id came with other content"
+        );
+    }
+    if sighting.done {
+        duplicate(store, key);
+    }
+}
+
+pub(crate) fn arrived(queue: &WorkQueue, key: &InboxKey, topic: &str, arrival: Arrival) {
+    let store = queue.store_name();
+    let (source, message_id) = (key.source(), key.message_id());
+    info!(store, topic, source, message_id, first = !arrival.is_duplicate(), "inbox: message enqueued");
+    if arrival.is_duplicate() {
+        duplicate(store, key);
+    }
+    if matches!(arrival, Arrival::Replaced | Arrival::Known { differs: true, .. }) {
+        warn!(store, source, message_id, "inbox: the same id came with other content");
+    }
+}
+
+fn duplicate(store: &str, key: &InboxKey) {
+    warn!(store, source = key.source(), message_id = key.message_id(), "inbox: duplicate detected");
+    counter!(metric::INBOX_DUPLICATES, "store" => store.to_owned()).increment(1);
+}
+
+pub(crate) fn handling(store: &str, queue: Queue, message: &Message) {
+    if tracing::enabled!(tracing::Level::INFO) {
+        let (topic, source, attempt) = (&message.topic, message.source(), message.attempts + 1);
+        info!(store, %queue, topic, message_id = message.id(), source, attempt, "handling");
+    }
+}
+
+pub(crate) fn handled(store: &str, queue: Queue, message: &Message, outcome: &Outcome, took: Duration) {
+    let ms = took.as_secs_f64() * 1000.0;
+    let name = match queue {
+        Queue::Outbox => metric::OUTBOX_SEND_MS,
+        Queue::Inbox => metric::INBOX_PROCESS_MS,
+    };
+    histogram!(name, "store" => store.to_owned()).record(ms);
+    let (topic, attempt) = (&message.topic, message.attempts + 1);
+    match outcome {
+        Outcome::Settled | Outcome::Done { .. } => {
+            if tracing::enabled!(tracing::Level::INFO) {
+                info!(store, %queue, topic, message_id = message.id(), source = message.source(), ms, "handled");
+            }
+        }
+        Outcome::Retry { why, .. } | Outcome::Dead { why } => {
+            error!(store, %queue, topic, message_id = message.id(), attempt, error = why, "the handler failed");
+        }
+        Outcome::Postpone { why, .. } | Outcome::Unroutable { why, .. } => {
+            warn!(store, %queue, topic, message_id = message.id(), reason = why, "postponed");
+        }
+        Outcome::Lost => warn!(store, %queue, topic, message_id = message.id(), "the lease was lost; rolled back"),
+        Outcome::Release => debug!(store, %queue, topic, message_id = message.id(), "broken off"),
+    }
+}
+
+pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {
+    warn!(store, %queue, topic = message.topic, message_id = message.id(), "no handler for this topic; put back");
+}
+
+pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
+    error!(store, %queue, seq = lease.seq(), error = why, "the row cannot be read as a message");
+}
+
+pub(crate) fn outcome(queue: &WorkQueue, lease: &Lease, outcome: &Outcome) {
+    if queue.kind() == Queue::Outbox && *outcome == Outcome::Settled {
+        histogram!(metric::OUTBOX_RETRIES, "store" => queue.store_name().to_owned())
+            .record(f64::from(lease.attempts()));
+    }
+}
+
+pub(crate) fn renewal_failed(queue: &WorkQueue, error: &Error) {
+    warn!(store = queue.store_name(), queue = %queue.kind(), %error, "leases could not be renewed");
+}
+
+pub(crate) fn leases_overdue(queue: &WorkQueue, count: usize) {
+    warn!(store = queue.store_name(), queue = %queue.kind(), count, "leases may be over; the work on them is broken off");
+}
+
+pub(crate) fn maintenance_failed(queue: &WorkQueue, error: &Error) {
+    warn!(store = queue.store_name(), queue = %queue.kind(), %error, "maintenance failed; trying again later");
+}
+
+pub(crate) fn worker_started(queue: &WorkQueue, owner: OwnerToken) {
+    info!(store = queue.store_name(), queue = %queue.kind(), %owner, "worker started");
+}
+
+pub(crate) fn worker_stopping(queue: &WorkQueue, in_hand: usize) {
+    info!(store = queue.store_name(), queue = %queue.kind(), in_hand, "worker stopping");
+}
+
+pub(crate) fn worker_stopped(queue: &WorkQueue, left: usize) {
+    info!(store = queue.store_name(), queue = %queue.kind(), left, "worker stopped");
+}

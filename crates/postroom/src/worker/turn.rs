@@ -1,0 +1,313 @@
+//! The loop itself.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::OptionFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Timestamp, monotonic};
+use crate::error::Result;
+use crate::maintenance;
+use crate::message::OwnerToken;
+use crate::queue::{Claimed, Claims, Lease, Settle};
+use crate::store::{BoxFuture, WakeListener};
+use crate::telemetry;
+use crate::worker::flight::Flights;
+use crate::worker::{Outcome, Process, Run, WorkerOptions};
+use crate::workqueue::WorkQueue;
+
+/// So many reports are taken up at once.
+const REPORTS_MAX: usize = 1024;
+/// How long work that was broken off has to give its messages back.
+const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
+
+type Claiming = BoxFuture<'static, (Instant, Result<Claims>)>;
+type Renewing = BoxFuture<'static, (Vec<Lease>, Instant, Result<Vec<bool>>)>;
+
+pub(super) struct Loop {
+    queue: WorkQueue,
+    process: Arc<dyn Process>,
+    options: Arc<WorkerOptions>,
+    owner: OwnerToken,
+    flights: Flights,
+    tasks: JoinSet<()>,
+    reports: mpsc::UnboundedReceiver<(Lease, Outcome)>,
+    reporter: mpsc::UnboundedSender<(Lease, Outcome)>,
+    settling: FuturesUnordered<BoxFuture<'static, ()>>,
+    claiming: Option<Claiming>,
+    renewing: Option<Renewing>,
+    maintaining: Option<BoxFuture<'static, ()>>,
+    listener: WakeListener,
+    /// A message that once outlived its worker, waiting until nothing else is in hand.
+    suspect: Option<(Claimed, Instant)>,
+    alone: bool,
+    stop: CancellationToken,
+    /// When to look again, if nothing rings before.
+    look_at: Instant,
+    idle_wait: Duration,
+}
+
+impl Loop {
+    pub(super) fn new(queue: WorkQueue, process: Arc<dyn Process>, options: WorkerOptions) -> Self {
+        let (reporter, reports) = mpsc::unbounded_channel();
+        Self {
+            owner: OwnerToken::new(),
+            flights: Flights::default(),
+            tasks: JoinSet::new(),
+            reports,
+            reporter,
+            settling: FuturesUnordered::new(),
+            claiming: None,
+            renewing: None,
+            maintaining: None,
+            listener: queue.wake().listen(),
+            suspect: None,
+            alone: false,
+            stop: CancellationToken::new(),
+            look_at: monotonic(),
+            idle_wait: options.poll,
+            options: Arc::new(options),
+            process,
+            queue,
+        }
+    }
+
+    pub(super) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+        telemetry::worker_started(&self.queue, self.owner);
+        let mut shutdown = pin!(shutdown);
+        let mut renewal = tokio::time::interval(self.options.lease / 6);
+        renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut upkeep = tokio::time::interval(self.options.maintenance);
+        let mut end_at: Option<Instant> = None;
+        let mut broken_off = false;
+        let mut reports = Vec::new();
+        while !(end_at.is_some() && self.is_empty()) {
+            self.start_suspect();
+            self.start_claim(end_at.is_some());
+            let waiting = end_at.is_none() && self.claiming.is_none() && self.has_room();
+            tokio::select! {
+                received = self.reports.recv_many(&mut reports, REPORTS_MAX) => {
+                    debug_assert!(received > 0, "the loop keeps a sender");
+                    self.settle(reports.drain(..));
+                }
+                Some((asked, claims)) = OptionFuture::from(self.claiming.as_mut()) => self.claimed(asked, claims),
+                Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
+                Some(renewed) = OptionFuture::from(self.renewing.as_mut()) => self.renewed(renewed),
+                Some(()) = OptionFuture::from(self.maintaining.as_mut()) => self.maintaining = None,
+                Some(_) = self.tasks.join_next(), if !self.tasks.is_empty() => {}
+                () = self.listener.heard(), if waiting => self.look_now(),
+                () = tokio::time::sleep_until(self.look_at.into()), if waiting => self.look_now(),
+                _ = renewal.tick() => self.renew(),
+                _ = upkeep.tick(), if end_at.is_none() => self.maintain(),
+                () = &mut shutdown, if end_at.is_none() => end_at = Some(self.begin_stop()),
+                () = tokio::time::sleep_until(end_at.unwrap_or_else(monotonic).into()), if end_at.is_some() => {
+                    // Handlers that ignore even the cancellation are left to their leases.
+                    if std::mem::replace(&mut broken_off, true) {
+                        break;
+                    }
+                    self.flights.cancel_all();
+                    end_at = Some(monotonic() + BREAK_OFF_TIME);
+                }
+            }
+        }
+        telemetry::worker_stopped(&self.queue, self.flights.len());
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.flights.is_empty() && self.settling.is_empty() && self.claiming.is_none() && self.reports.is_empty()
+    }
+
+    fn has_room(&self) -> bool {
+        self.suspect.is_none() && !self.alone && self.room() > 0
+    }
+
+    /// One batch is worked on while the next is fetched.
+    fn room(&self) -> usize {
+        let limit = self.options.batch + self.options.batch.max(self.options.concurrency);
+        let free = limit.saturating_sub(self.flights.len());
+        if free >= self.options.batch { self.options.batch } else { 0 }
+    }
+
+    fn look_now(&mut self) {
+        self.look_at = monotonic();
+    }
+
+    fn start_claim(&mut self, stopping: bool) {
+        let asked = monotonic();
+        if stopping || self.claiming.is_some() || !self.has_room() || asked < self.look_at {
+            return;
+        }
+        // Before the claim, so that what commits right after it is heard.
+        self.listener.arm();
+        let (queue, owner, options) = (self.queue.clone(), self.owner, self.options.clone());
+        let batch = self.room();
+        self.claiming = Some(Box::pin(async move { (asked, queue.claim(owner, options.lease, batch).await) }));
+    }
+
+    fn claimed(&mut self, asked: Instant, claims: Result<Claims>) {
+        self.claiming = None;
+        match claims {
+            Ok(claims) if claims.claimed.is_empty() => self.wait(claims.next_at),
+            Ok(claims) => {
+                self.idle_wait = self.options.poll;
+                if claims.claimed.len() >= self.options.batch {
+                    self.listener.disarm();
+                }
+                self.take_up(claims.claimed, asked);
+            }
+            Err(error) => {
+                telemetry::claim_failed(&self.queue, &error);
+                self.wait(None);
+            }
+        }
+    }
+
+    /// Nothing to do: look again after a growing pause, or when the next message is due.
+    fn wait(&mut self, next_at: Option<Timestamp>) {
+        let until_due = next_at.map(|at| at.since(self.queue.time_hint()) + Duration::from_micros(200));
+        self.look_at = monotonic() + until_due.unwrap_or(self.idle_wait).min(self.idle_wait);
+        self.idle_wait = (self.idle_wait * 2).min(self.options.poll_max);
+    }
+
+    fn take_up(&mut self, mut batch: Vec<Claimed>, asked: Instant) {
+        self.probe_claim();
+        let is_suspect = batch.first().is_some_and(|claimed| claimed.lease.crashes() > 0);
+        if is_suspect && !self.flights.is_empty() {
+            self.suspect = batch.pop().map(|claimed| (claimed, asked));
+            return;
+        }
+        self.alone = is_suspect;
+        let run = Run {
+            reports: self.reporter.clone(),
+            lost: CancellationToken::new(),
+            stop: self.stop.clone(),
+            lease: self.options.lease,
+        };
+        for claimed in &batch {
+            let max_attempts = claimed.message.as_ref().ok().and_then(|message| message.max_attempts);
+            self.flights.add(&claimed.lease, max_attempts, &run.lost, asked + self.options.lease);
+        }
+        self.tasks.spawn(self.process.clone().process(batch, run));
+    }
+
+    fn start_suspect(&mut self) {
+        if self.flights.is_empty()
+            && let Some((claimed, asked)) = self.suspect.take()
+        {
+            self.take_up(vec![claimed], asked);
+        }
+    }
+
+    fn settle(&mut self, reports: impl Iterator<Item = (Lease, Outcome)>) {
+        let now = self.queue.time_hint();
+        let mut settles = Vec::new();
+        for (lease, outcome) in reports {
+            let max_attempts = self.flights.remove(&lease);
+            self.probe_outcome(&outcome);
+            telemetry::outcome(&self.queue, &lease, &outcome);
+            settles.extend(outcome.into_settle(lease, max_attempts, &self.options, now));
+        }
+        self.alone &= !self.flights.is_empty();
+        if !settles.is_empty() {
+            self.settling.push(Box::pin(settle(self.queue.clone(), settles, self.options.clone())));
+        }
+    }
+
+    fn renew(&mut self) {
+        let (now, lease) = (monotonic(), self.options.lease);
+        let broken_off = self.flights.drop_overdue(lease / 10, now);
+        if broken_off > 0 {
+            telemetry::leases_overdue(&self.queue, broken_off);
+        }
+        let mut ending = self.flights.ending_within(lease * 2 / 3, now);
+        ending.extend(self.suspect.iter().map(|(claimed, _)| claimed.lease.clone()));
+        if ending.is_empty() || self.renewing.is_some() {
+            return;
+        }
+        let queue = self.queue.clone();
+        self.renewing = Some(Box::pin(async move {
+            let held = queue.extend(&ending, lease).await;
+            (ending, now + lease, held)
+        }));
+    }
+
+    fn renewed(&mut self, (leases, until, held): (Vec<Lease>, Instant, Result<Vec<bool>>)) {
+        self.renewing = None;
+        match held {
+            Ok(held) => self.flights.renewed(&leases, &held, until),
+            Err(error) => telemetry::renewal_failed(&self.queue, &error),
+        }
+    }
+
+    fn maintain(&mut self) {
+        if self.maintaining.is_none() {
+            self.maintaining = Some(Box::pin(maintenance::run(self.queue.clone(), self.options.clone())));
+        }
+    }
+
+    fn begin_stop(&mut self) -> Instant {
+        telemetry::worker_stopping(&self.queue, self.flights.len());
+        self.stop.cancel();
+        if let Some((claimed, _)) = self.suspect.take() {
+            let release = vec![Settle::release(claimed.lease)];
+            self.settling.push(Box::pin(settle(self.queue.clone(), release, self.options.clone())));
+        }
+        monotonic() + self.options.grace
+    }
+
+    #[cfg(feature = "testing")]
+    fn probe_claim(&self) {
+        if let Some(probe) = &self.options.probe {
+            probe.0(crate::worker::Point::AfterClaim);
+        }
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn probe_claim(&self) {}
+
+    #[cfg(feature = "testing")]
+    fn probe_outcome(&self, outcome: &Outcome) {
+        let point = match outcome {
+            Outcome::Settled => crate::worker::Point::AfterCommit,
+            Outcome::Lost => crate::worker::Point::LeaseLost,
+            _ => return,
+        };
+        if let Some(probe) = &self.options.probe {
+            probe.0(point);
+        }
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn probe_outcome(&self, _: &Outcome) {}
+}
+
+/// Settles, and goes on trying while the database is out of reach and the leases may still hold.
+async fn settle(queue: WorkQueue, settles: Vec<Settle>, options: Arc<WorkerOptions>) {
+    let settles = Arc::new(settles);
+    let until = monotonic() + options.lease;
+    let mut pause = Duration::from_millis(10);
+    loop {
+        match queue.settle_shared(settles.clone()).await {
+            Ok(settled) => {
+                #[cfg(feature = "testing")]
+                if let Some(probe) = options.probe.as_ref().filter(|_| settled.lost > 0) {
+                    probe.0(crate::worker::Point::LeaseLost);
+                }
+                let _ = settled;
+                return;
+            }
+            Err(error) if error.is_transient() && monotonic() + pause < until => {
+                tokio::time::sleep_until((monotonic() + pause).into()).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+            Err(error) => return telemetry::settle_failed(&queue, settles.len(), &error),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The verbs both queues share, as callers know them: arguments are checked here, and what happened is told here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::message::OwnerToken;
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled};
+use crate::retry::RetryPolicy;
+use crate::store::{Failure, Filter, QueueStats, Record, Store, Wake};
+use crate::telemetry;
+
+/// The work-queue verbs of an outbox or inbox: claim, settle, and what keeps the table small.
+#[derive(Clone, Debug)]
+pub struct WorkQueue {
+    store: Arc<dyn Store>,
+    queue: Queue,
+}
+
+impl WorkQueue {
+    pub(crate) fn new(store: Arc<dyn Store>, queue: Queue) -> Self {
+        Self { store, queue }
+    }
+
+    pub(crate) fn sibling(&self, queue: Queue) -> Self {
+        Self { store: self.store.clone(), queue }
+    }
+
+    /// Which of the two it is.
+    pub fn kind(&self) -> Queue {
+        self.queue
+    }
+
+    /// What its store is called.
+    pub fn store_name(&self) -> &str {
+        self.store.name()
+    }
+
+    pub(crate) fn wake(&self) -> &Wake {
+        self.store.wake(self.queue)
+    }
+
+    pub(crate) fn time_hint(&self) -> Timestamp {
+        self.store.clock().now()
+    }
+
+    /// Takes up to `batch` ready messages for `owner`, each for `lease`.
+    pub async fn claim(&self, owner: OwnerToken, lease: Duration, batch: usize) -> Result<Claims> {
+        let request = ClaimRequest::new(owner, lease, batch)?;
+        let claims = self.store.claim(self.queue, request).await?;
+        telemetry::claimed(self, &claims);
+        Ok(claims)
+    }
+
+    /// Marks messages as done. Leases that are lost are counted and change nothing.
+    pub async fn ack(&self, leases: impl IntoIterator<Item = Lease>) -> Result<Settled> {
+        self.settle(leases.into_iter().map(Settle::ack).collect()).await
+    }
+
+    /// Puts messages back in line: after `delay`, which must be longer than zero, or after 2, 4, 8 … 60 s by the number
+    /// of failed attempts.
+    pub async fn abandon(
+        &self,
+        leases: impl IntoIterator<Item = Lease>,
+        error: &str,
+        delay: Option<Duration>,
+    ) -> Result<Settled> {
+        if delay == Some(Duration::ZERO) {
+            return Err(Error::invalid(
+                "the delay of an abandon must be longer than zero; leave it out for the default",
+            ));
+        }
+        let policy = RetryPolicy::handlers();
+        let settles = leases.into_iter().map(|lease| {
+            let delay = delay.unwrap_or_else(|| policy.delay(lease.attempts().saturating_add(1)));
+            Settle::abandon(lease, delay, error)
+        });
+        self.settle(settles.collect::<Result<_>>()?).await
+    }
+
+    /// Puts messages back in line at once, as if they had not been claimed.
+    pub async fn release(&self, leases: impl IntoIterator<Item = Lease>) -> Result<Settled> {
+        self.settle(leases.into_iter().map(Settle::release).collect()).await
+    }
+
+    /// Gives messages up.
+    pub async fn fail(&self, leases: impl IntoIterator<Item = Lease>, error: &str) -> Result<Settled> {
+        self.settle(leases.into_iter().map(|lease| Settle::fail(lease, error)).collect()).await
+    }
+
+    /// Ends leases, each in its own way, in one transaction.
+    pub async fn settle(&self, settles: Vec<Settle>) -> Result<Settled> {
+        self.settle_shared(Arc::new(settles)).await
+    }
+
+    pub(crate) async fn settle_shared(&self, settles: Arc<Vec<Settle>>) -> Result<Settled> {
+        if settles.is_empty() {
+            return Ok(Settled::default());
+        }
+        let settled = self.store.settle(self.queue, settles.clone()).await?;
+        telemetry::settled(self, &settles, settled);
+        Ok(settled)
+    }
+
+    /// Makes leases last until `lease` from now; says of each whether it still held.
+    pub async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<bool>> {
+        crate::queue::check_lease(lease)?;
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.extend(self.queue, leases.to_vec(), lease).await
+    }
+
+    /// Frees up to `limit` messages whose lease ran out.
+    pub async fn reap(&self, limit: usize) -> Result<Reaped> {
+        let reaped = self.store.reap(self.queue, at_least_one(limit)?).await?;
+        telemetry::reaped(self, reaped);
+        Ok(reaped)
+    }
+
+    /// Expires up to `limit` waiting messages that are past their time. Only outbox messages have one.
+    pub async fn expire(&self, limit: usize) -> Result<u64> {
+        if self.queue == Queue::Inbox {
+            return Ok(0);
+        }
+        let expired = self.store.expire(at_least_one(limit)?).await?;
+        telemetry::expired(self, expired);
+        Ok(expired)
+    }
+
+    /// Deletes up to `limit` messages that were done longer than `retention` ago. No other state is ever deleted.
+    pub async fn purge(&self, retention: Duration, limit: usize) -> Result<u64> {
+        let purged = self.store.purge(self.queue, retention, at_least_one(limit)?).await?;
+        telemetry::purged(self, purged);
+        Ok(purged)
+    }
+
+    /// Puts dead and expired messages back in line, as if they were new. Expired ones need a time to live.
+    pub async fn revive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
+        if ttl == Some(Duration::ZERO) {
+            return Err(Error::invalid("a revived message must live longer than zero"));
+        }
+        let revived = self.store.revive(self.queue, filter, ttl).await?;
+        telemetry::revived(self, revived);
+        Ok(revived)
+    }
+
+    /// Messages, in the order of their rows.
+    pub async fn list(&self, filter: Filter) -> Result<Vec<Record>> {
+        self.store.list(self.queue, filter).await
+    }
+
+    /// What went wrong with a message so far, oldest first.
+    pub async fn failures(&self, seq: i64) -> Result<Vec<Failure>> {
+        self.store.failures(self.queue, seq).await
+    }
+
+    /// How many messages stand in each state.
+    pub async fn stats(&self) -> Result<QueueStats> {
+        self.store.stats(self.queue).await
+    }
+
+    pub(crate) async fn measure(&self) -> Result<()> {
+        telemetry::backlog(self, self.store.backlog(self.queue).await?);
+        Ok(())
+    }
+
+    pub(crate) async fn take_maintenance(&self, interval: Duration) -> Result<bool> {
+        self.store.take_maintenance(interval).await
+    }
+}
+
+fn at_least_one(limit: usize) -> Result<usize> {
+    if limit == 0 {
+        return Err(Error::invalid("a limit of 0 rows; at least 1 is needed"));
+    }
+    Ok(limit)
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask ci`: everything that is checked besides the tests, one named step after another.
+
+mod features;
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    run::{self, Stopwatch},
+    tidy,
+};
+
+pub(crate) fn run() -> Result<()> {
+    let watch = Stopwatch::start();
+    cargo_step("format", "fmt --all --check", &[])?;
+    cargo_step("clippy", "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
+    step("tidy", "cargo xtask tidy", tidy::run)?;
+    for arguments in features::checks()? {
+        cargo_step("features", &arguments, &[])?;
+    }
+    let strict = [("RUSTDOCFLAGS", "-D warnings")];
+    cargo_step("documentation", "doc --workspace --no-deps --all-features --locked", &strict)?;
+    dependencies()?;
+    println!("\nci passed in {}", run::readable(watch.elapsed()));
+    Ok(())
+}
+
+fn dependencies() -> Result<()> {
+    if is_installed("deny") {
+        return cargo_step("dependencies", "deny check", &[]);
+    }
+    println!("\n== dependencies: not run, cargo-deny is not installed (cargo install cargo-deny)");
+    Ok(())
+}
+
+fn is_installed(subcommand: &str) -> bool {
+    let mut probe = run::cargo([subcommand, "--version"]);
+    probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+fn cargo_step(name: &str, arguments: &str, variables: &[(&str, &str)]) -> Result<()> {
+    let mut command = run::cargo(arguments.split(' '));
+    command.envs(variables.iter().copied());
+    step(name, &rerun(arguments, variables), || succeed(&mut command))
+}
+
+/// The line a person types to run the step again.
+fn rerun(arguments: &str, variables: &[(&str, &str)]) -> String {
+    let variables: String = variables.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
+    format!("{variables}cargo {arguments}")
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("ended with {status}");
+    }
+    Ok(())
+}
+
+fn step(name: &str, rerun: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    println!("\n== {name}: {rerun}");
+    let watch = Stopwatch::start();
+    if let Err(error) = work() {
+        bail!("step `{name}` failed: {error:#}\nrun it again with: {rerun}");
+    }
+    println!("== {name}: passed in {}", run::readable(watch.elapsed()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_names_itself_and_how_to_run_it_again() {
+        let failed = step("clippy", "cargo clippy --workspace", || bail!("ended with 101")).unwrap_err();
+        let message = format!("{failed:#}");
+        assert!(message.contains("step `clippy` failed"), "{message}");
+        assert!(message.contains("cargo clippy --workspace"), "{message}");
+        assert!(message.contains("ended with 101"), "{message}");
+    }
+
+    #[test]
+    fn a_step_that_succeeds_lets_the_next_one_run() {
+        assert!(step("tidy", "cargo xtask tidy", || Ok(())).is_ok());
+    }
+
+    #[test]
+    fn rerun_shows_the_variables() {
+        let line = rerun("doc --no-deps", &[("RUSTDOCFLAGS", "-D warnings")]);
+        assert_eq!(line, "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps");
+    }
+}

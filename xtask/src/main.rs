@@ -1,0 +1,106 @@
+//! Postroom's own automation. `cargo xtask` lists the commands.
+
+mod ci;
+mod run;
+mod spec;
+mod test;
+mod tidy;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Postroom's own automation
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build and run all tests, and count them
+    Test {
+        /// Test this package alone
+        #[arg(long, value_name = "PACKAGE")]
+        only: Option<String>,
+        /// Run only the tests whose names contain one of these
+        #[arg(last = true, value_name = "FILTER")]
+        filters: Vec<String>,
+    },
+    /// Check format, lints, style, features, documentation and dependencies
+    Ci,
+    /// Check the style rules that the compiler does not know
+    Tidy,
+    /// List every requirement with the tests and backends that prove it
+    Spec {
+        /// Also write the list to this file, as JSON
+        #[arg(long, value_name = "PATH")]
+        json: Option<PathBuf>,
+        /// Read these results instead of running the conformance tests
+        #[arg(long, value_name = "PATH")]
+        results: Option<PathBuf>,
+    },
+    /// Kill and pause real processes, and look for lost or doubled messages
+    #[command(disable_help_flag = true)]
+    Torture {
+        /// Passed on to postroom-torture
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Measure against plain SQL in the same run
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Passed on to postroom-bench
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    dispatch(Cli::parse()).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn dispatch(cli: Cli) -> Result<ExitCode> {
+    let Some(command) = cli.command else {
+        Cli::command().print_help()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    match command {
+        Command::Test { only, filters } => test::run(only.as_deref(), &filters),
+        Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
+        Command::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
+        Command::Spec { json, results } => spec::run(json.as_deref(), results.as_deref()).map(|()| ExitCode::SUCCESS),
+        Command::Torture { args } => run::program("postroom-torture", &["--locked"], &args),
+        Command::Bench { args } => run::program("postroom-bench", &["--locked", "--release"], &args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_after_a_program_reaches_the_program() {
+        let cli = Cli::try_parse_from(["xtask", "torture", "--help", "--seed", "7"]).unwrap();
+        let Some(Command::Torture { args }) = cli.command else { panic!("not torture") };
+        assert_eq!(args, ["--help", "--seed", "7"]);
+    }
+
+    #[test]
+    fn filters_follow_two_dashes() {
+        let cli = Cli::try_parse_from(["xtask", "test", "--only", "postroom", "--", "claim"]).unwrap();
+        let Some(Command::Test { only, filters }) = cli.command else { panic!("not test") };
+        assert_eq!((only.as_deref(), filters.as_slice()), (Some("postroom"), &["claim".to_owned()][..]));
+    }
+}

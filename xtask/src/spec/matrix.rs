@@ -1,0 +1,91 @@
+//! Brings requirements and results together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{
+    catalog::{self, Catalog},
+    results::{Outcome, TestResult},
+};
+
+/// One requirement and what proves it.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Row {
+    pub(super) id: String,
+    /// Tests that passed, without the backend's name.
+    pub(super) tests: BTreeSet<String>,
+    /// Backends on which one of them passed.
+    pub(super) backends: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) later: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_applicable: Option<String>,
+    /// Backends that owe a proof.
+    #[serde(skip)]
+    pub(super) missing: Vec<String>,
+}
+
+/// All requirements in order, and what is wrong.
+#[derive(Debug)]
+pub(super) struct Matrix {
+    pub(super) rows: Vec<Row>,
+    pub(super) problems: Vec<String>,
+}
+
+impl Matrix {
+    pub(super) fn collate(catalog: &Catalog, results: &[TestResult]) -> Self {
+        let mut proofs: BTreeMap<&str, Vec<&TestResult>> = BTreeMap::new();
+        for result in results.iter().filter(|result| result.outcome == Outcome::Passed) {
+            for id in &result.proves {
+                proofs.entry(id).or_default().push(result);
+            }
+        }
+        let row = |id: String| Row::new(catalog, proofs.get(id.as_str()).map_or(&[], Vec::as_slice), id);
+        let rows: Vec<_> = catalog::requirements().map(row).collect();
+        let problems = result_problems(results).chain(rows.iter().filter_map(Row::problem)).collect();
+        Self { rows, problems }
+    }
+}
+
+impl Row {
+    fn new(catalog: &Catalog, proofs: &[&TestResult], id: String) -> Self {
+        let tests = proofs.iter().map(|proof| proof.case().to_owned()).collect();
+        let backends: BTreeSet<_> = proofs.iter().map(|proof| proof.backend.clone()).collect();
+        let later = catalog.later(&id).map(str::to_owned);
+        let owes = |backend: &&String| {
+            later.is_none() && catalog.not_applicable(&id, backend).is_none() && !backends.contains(*backend)
+        };
+        let missing = catalog.backends.iter().filter(owes).cloned().collect();
+        let not_applicable = not_applicable(catalog, &id);
+        Self { id, tests, backends, later, not_applicable, missing }
+    }
+
+    fn problem(&self) -> Option<String> {
+        (!self.missing.is_empty()).then(|| format!("{} has no passed test on {}", self.id, self.missing.join(", ")))
+    }
+}
+
+/// The reason with the backends it holds for: `memory, sqlite: no server`.
+fn not_applicable(catalog: &Catalog, id: &str) -> Option<String> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for backend in &catalog.backends {
+        if let Some(why) = catalog.not_applicable(id, backend) {
+            reasons.entry(why).or_default().push(backend);
+        }
+    }
+    let reasons: Vec<_> = reasons.iter().map(|(why, backends)| format!("{}: {why}", backends.join(", "))).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+fn result_problems(results: &[TestResult]) -> impl Iterator<Item = String> {
+    let failed = results.iter().filter(|result| result.outcome == Outcome::Failed);
+    let failed = failed.map(|result| format!("{} failed on {}", result.case(), result.backend));
+    let named = results.iter().flat_map(|result| result.proves.iter().map(move |id| (result, id)));
+    let unknown = named.filter(|(_, id)| !catalog::exists(id));
+    let unknown = unknown.map(|(result, id)| format!("{} names {id}, which does not exist", result.test));
+    failed.chain(unknown)
+}
+
+#[cfg(test)]
+mod tests;

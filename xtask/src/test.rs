@@ -1,0 +1,100 @@
+//! `cargo xtask test`: runs every test, shows the output as it comes, and counts.
+
+mod tally;
+
+use std::{
+    env,
+    io::{self, BufRead, BufReader, Read, Write},
+    process::{ExitCode, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::{self, Stopwatch};
+use tally::Tally;
+
+pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
+    let watch = Stopwatch::start();
+    let mut child =
+        run::cargo(arguments(only, filters)).stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
+    let output = child.stdout.take().context("cargo test has no output")?;
+    let tally = stream(output, io::stdout().lock())?;
+    let status = child.wait()?;
+
+    print!("{}", tally.summary());
+    println!("in {}", run::readable(watch.elapsed()));
+    judge(&tally, runs_in_ci())?;
+    Ok(run::exit_code(status))
+}
+
+fn arguments(only: Option<&str>, filters: &[String]) -> Vec<String> {
+    // Without --no-fail-fast the first failing test file would hide the count of all later ones.
+    let mut args = vec!["test", "--all-features", "--locked", "--no-fail-fast"];
+    match only {
+        Some(package) => args.extend(["--package", package]),
+        None => args.push("--workspace"),
+    }
+    if !filters.is_empty() {
+        args.push("--");
+        args.extend(filters.iter().map(String::as_str));
+    }
+    args.into_iter().map(str::to_owned).collect()
+}
+
+/// Copies the output line by line and tallies what the lines say.
+fn stream(output: impl Read, mut copy: impl Write) -> Result<Tally> {
+    let mut lines = BufReader::new(output);
+    let mut tally = Tally::default();
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        copy.write_all(&line)?;
+        copy.flush()?;
+        tally.read(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+    Ok(tally)
+}
+
+/// What cargo does not count as a failure, but we do.
+fn judge(tally: &Tally, ci: bool) -> Result<()> {
+    if tally.ran() == 0 {
+        bail!("no test ran");
+    }
+    if ci && tally.skipped > 0 {
+        bail!("a test may not be skipped in CI:\n{}", tally.skipped_names());
+    }
+    Ok(())
+}
+
+fn runs_in_ci() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true" || value == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_packages_unless_one_is_named() {
+        let all = ["test", "--all-features", "--locked", "--no-fail-fast", "--workspace"];
+        assert_eq!(arguments(None, &[]), all);
+        let one = ["test", "--all-features", "--locked", "--no-fail-fast", "--package", "postroom", "--", "claim"];
+        assert_eq!(arguments(Some("postroom"), &["claim".to_owned()]), one);
+    }
+
+    #[test]
+    fn a_run_without_tests_fails() {
+        assert!(judge(&Tally::default(), false).is_err());
+    }
+
+    #[test]
+    fn a_skipped_test_fails_only_in_ci() {
+        let output = "test slow ... ignored, needs a server\ntest result: ok. 3 passed; 0 failed; 1 ignored;\n";
+        let mut copy = Vec::new();
+        let tally = stream(output.as_bytes(), &mut copy).unwrap();
+        assert_eq!(copy, output.as_bytes());
+        assert!(judge(&tally, false).is_ok());
+        let refusal = judge(&tally, true).unwrap_err().to_string();
+        assert!(refusal.contains("slow: needs a server"), "{refusal}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Sums what the test programs say about themselves.
+
+use std::fmt::Write;
+
+/// The counts of all test programs of one run, and the names worth repeating at its end.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) passed: u64,
+    pub(super) failed: u64,
+    pub(super) skipped: u64,
+    failed_names: Vec<String>,
+    skipped_names: Vec<(String, String)>,
+}
+
+impl Tally {
+    /// Takes note of one line of output.
+    pub(super) fn read(&mut self, line: &str) {
+        let line = line.trim_end();
+        if let Some(result) = line.strip_prefix("test result: ") {
+            self.passed += count(result, " passed");
+            self.failed += count(result, " failed");
+            self.skipped += count(result, " ignored");
+        } else if let Some(test) = line.strip_prefix("test ") {
+            self.read_outcome(test);
+        }
+    }
+
+    fn read_outcome(&mut self, test: &str) {
+        let Some((name, outcome)) = test.rsplit_once(" ... ") else {
+            return;
+        };
+        let name = name.trim().to_owned();
+        if outcome == "FAILED" {
+            self.failed_names.push(name);
+        } else if let Some(reason) = outcome.strip_prefix("ignored") {
+            let reason = reason.trim_start_matches([',', ' ']);
+            let reason = if reason.is_empty() { "no reason given" } else { reason };
+            self.skipped_names.push((name, reason.to_owned()));
+        }
+    }
+
+    pub(super) fn ran(&self) -> u64 {
+        self.passed + self.failed
+    }
+
+    /// The skipped tests, one a line, each with its reason.
+    pub(super) fn skipped_names(&self) -> String {
+        let lines: Vec<_> = self.skipped_names.iter().map(|(name, reason)| format!("  {name}: {reason}")).collect();
+        lines.join("\n")
+    }
+
+    /// Failed and skipped names, then the counts on a line of their own.
+    pub(super) fn summary(&self) -> String {
+        let mut text = String::new();
+        if !self.failed_names.is_empty() {
+            let _ = writeln!(text, "failed:\n  {}", self.failed_names.join("\n  "));
+        }
+        if !self.skipped_names.is_empty() {
+            let _ = writeln!(text, "skipped:\n{}", self.skipped_names());
+        }
+        let _ = writeln!(text, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped);
+        text
+    }
+}
+
+/// The number before `label` in `ok. 5 passed; 0 failed; 1 ignored; …`.
+fn count(result: &str, label: &str) -> u64 {
+    let Some((before, _)) = result.split_once(label) else {
+        return 0;
+    };
+    before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(output: &str) -> Tally {
+        let mut tally = Tally::default();
+        output.lines().for_each(|line| tally.read(line));
+        tally
+    }
+
+    #[test]
+    fn results_of_several_programs_are_summed() {
+        let tally = tally(
+            "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s\n\
+             test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n",
+        );
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (17, 3, 1));
+        assert_eq!(tally.summary(), "17 passed, 3 failed, 1 skipped\n");
+    }
+
+    #[test]
+    fn names_and_reasons_are_repeated() {
+        let tally = tally(
+            "test sqlite::claim::respects_the_batch   ... FAILED\n\
+             test src/lib.rs - Outbox (line 3) ... ignored\n\
+             test slow ... ignored, needs a server\n\
+             test fine ... ok\n",
+        );
+        let expected = "failed:\n  sqlite::claim::respects_the_batch\n\
+                        skipped:\n  src/lib.rs - Outbox (line 3): no reason given\n  slow: needs a server\n\
+                        0 passed, 0 failed, 0 skipped\n";
+        assert_eq!(tally.summary(), expected);
+    }
+
+    #[test]
+    fn other_lines_mean_nothing() {
+        let tally = tally("running 3 tests\ntesting... 5 passed\n   Doc-tests postroom\n");
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (0, 0, 0));
+    }
+}
