@@ -46,7 +46,7 @@ impl Dispatcher {
         };
         drop(permit);
         let outcome = delivery.map_or(Outcome::Release, |delivery| outcome(delivery, message));
-        telemetry::handled(&self.store, Queue::Outbox, message, &outcome, started.elapsed());
+        telemetry::handled(&self.store, Queue::Outbox, message, &outcome, &run.meters, started.elapsed());
         run.report(lease, outcome);
     }
 }

@@ -114,7 +114,10 @@ pub trait BlockingTx {
 /// One row of an answer, read by position.
 pub(crate) trait Row {
     fn int(&self, column: usize) -> Result<Option<i64>>;
-    fn text(&self, column: usize) -> Result<Option<String>>;
+    fn text(&self, column: usize) -> Result<Option<String>> {
+        Ok(self.str(column)?.map(str::to_owned))
+    }
+    fn str(&self, column: usize) -> Result<Option<&str>>;
     fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>>;
     fn uuid(&self, column: usize) -> Result<Option<Uuid>>;
 }

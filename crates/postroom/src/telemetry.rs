@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use metrics::{counter, gauge, histogram};
+use metrics::{Histogram, counter, gauge, histogram};
 use tracing::{debug, error, info, warn};
 
 use crate::error::Error;
@@ -30,6 +30,26 @@ pub mod metric {
     pub const INBOX_PROCESS_MS: &str = "rf_inbox_process_duration_ms";
     /// Rows that wait or are worked on in the inbox.
     pub const INBOX_SIZE: &str = "rf_inbox_size";
+}
+
+/// What a worker counts for every message: looked up once, when it starts.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    took_ms: Histogram,
+    retries: Option<Histogram>,
+}
+
+impl Meters {
+    pub(crate) fn new(queue: &WorkQueue) -> Self {
+        let store = queue.store_name().to_owned();
+        match queue.kind() {
+            Queue::Outbox => Self {
+                took_ms: histogram!(metric::OUTBOX_SEND_MS, "store" => store.clone()),
+                retries: Some(histogram!(metric::OUTBOX_RETRIES, "store" => store)),
+            },
+            Queue::Inbox => Self { took_ms: histogram!(metric::INBOX_PROCESS_MS, "store" => store), retries: None },
+        }
+    }
 }
 
 /// What is told of messages once they are stored; taken from them before they are moved into the store.
@@ -70,15 +90,9 @@ pub(crate) fn settled(queue: &WorkQueue, settles: &[Settle], settled: Settled) {
         warn!(store, queue = %kind, lost = settled.lost, "leases were lost; nothing was changed for them");
     }
     if kind == Queue::Outbox {
-        for settle in settles {
-            match &settle.verb {
-                Verb::Fail { .. } => counter!(metric::OUTBOX_FAILED, "store" => store.to_owned()).increment(1),
-                Verb::Ack { .. } => {
-                    histogram!(metric::OUTBOX_RETRIES, "store" => store.to_owned())
-                        .record(f64::from(settle.lease.attempts()));
-                }
-                _ => {}
-            }
+        let failed = settles.iter().filter(|settle| matches!(settle.verb, Verb::Fail { .. })).count() as u64;
+        if failed > 0 {
+            counter!(metric::OUTBOX_FAILED, "store" => store.to_owned()).increment(failed);
         }
         expired(queue, settled.expired);
     }
@@ -167,16 +181,22 @@ pub(crate) fn handling(store: &str, queue: Queue, message: &Message) {
     }
 }
 
-pub(crate) fn handled(store: &str, queue: Queue, message: &Message, outcome: &Outcome, took: Duration) {
+pub(crate) fn handled(
+    store: &str,
+    queue: Queue,
+    message: &Message,
+    outcome: &Outcome,
+    meters: &Meters,
+    took: Duration,
+) {
     let ms = took.as_secs_f64() * 1000.0;
-    let name = match queue {
-        Queue::Outbox => metric::OUTBOX_SEND_MS,
-        Queue::Inbox => metric::INBOX_PROCESS_MS,
-    };
-    histogram!(name, "store" => store.to_owned()).record(ms);
+    meters.took_ms.record(ms);
     let (topic, attempt) = (&message.topic, message.attempts + 1);
     match outcome {
         Outcome::Settled | Outcome::Done { .. } => {
+            if let Some(retries) = &meters.retries {
+                retries.record(f64::from(message.attempts));
+            }
             if tracing::enabled!(tracing::Level::INFO) {
                 info!(store, %queue, topic, message_id = message.id(), source = message.source(), ms, "handled");
             }
@@ -198,13 +218,6 @@ pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {
 
 pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
     error!(store, %queue, seq = lease.seq(), error = why, "the row cannot be read as a message");
-}
-
-pub(crate) fn outcome(queue: &WorkQueue, lease: &Lease, outcome: &Outcome) {
-    if queue.kind() == Queue::Outbox && *outcome == Outcome::Settled {
-        histogram!(metric::OUTBOX_RETRIES, "store" => queue.store_name().to_owned())
-            .record(f64::from(lease.attempts()));
-    }
 }
 
 pub(crate) fn renewal_failed(queue: &WorkQueue, error: &Error) {

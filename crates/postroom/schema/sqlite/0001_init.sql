@@ -32,11 +32,11 @@ CREATE TABLE IF NOT EXISTS {outbox} (
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
 CREATE INDEX IF NOT EXISTS {outbox}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {outbox}_ready ON {outbox} (visible_at, seq) WHERE state = 0;
-CREATE INDEX IF NOT EXISTS {outbox}_leased ON {outbox} (visible_at, seq) WHERE state = 1;
-CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at) WHERE state = 0 AND expires_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {outbox}_done ON {outbox} (processed_at) WHERE state = 2;
-CREATE INDEX IF NOT EXISTS {outbox}_given_up ON {outbox} (state, seq) WHERE state IN (3, 4);
+-- Rows in line and rows on lease; the row number is the last part of every index.
+CREATE INDEX IF NOT EXISTS {outbox}_work ON {outbox} (state, visible_at) WHERE visible_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at)
+    WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {outbox}_finished ON {outbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {outbox}_failures (
     seq     INTEGER NOT NULL,
@@ -79,10 +79,8 @@ CREATE TABLE IF NOT EXISTS {inbox} (
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
-CREATE INDEX IF NOT EXISTS {inbox}_ready ON {inbox} (visible_at, seq) WHERE state = 0;
-CREATE INDEX IF NOT EXISTS {inbox}_leased ON {inbox} (visible_at, seq) WHERE state = 1;
-CREATE INDEX IF NOT EXISTS {inbox}_done ON {inbox} (processed_at) WHERE state = 2;
-CREATE INDEX IF NOT EXISTS {inbox}_given_up ON {inbox} (state, seq) WHERE state IN (3, 4);
+CREATE INDEX IF NOT EXISTS {inbox}_work ON {inbox} (state, visible_at) WHERE visible_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {inbox}_finished ON {inbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {inbox}_failures (
     seq     INTEGER NOT NULL,

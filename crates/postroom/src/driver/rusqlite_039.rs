@@ -65,8 +65,9 @@ impl Row for rusqlite::Row<'_> {
         Ok(self.get(column)?)
     }
 
-    fn text(&self, column: usize) -> Result<Option<String>> {
-        Ok(self.get(column)?)
+    fn str(&self, column: usize) -> Result<Option<&str>> {
+        let value = self.get_ref(column)?;
+        value.as_str_or_null().map_err(|source| Error::new(ErrorKind::Corrupt, "a text is not one").caused_by(source))
     }
 
     fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {

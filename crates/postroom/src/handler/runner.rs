@@ -41,7 +41,7 @@ impl<B: Backend> Runner<B> {
         let message = Arc::new(message);
         let outcome = self.call(&lease, message.clone(), handler.as_ref(), run).await;
         drop(permit);
-        telemetry::handled(self.store.name(), self.queue, &message, &outcome, started.elapsed());
+        telemetry::handled(self.store.name(), self.queue, &message, &outcome, &run.meters, started.elapsed());
         run.report(lease, outcome);
     }
 

@@ -51,7 +51,7 @@ macro_rules! queue_texts {
 }
 
 queue_texts! {
-    claim_head, claim_batch, claim_suspect, ack, extend, load_lease, load_over, load_expired, load_key, list,
+    claim_select, claim_line, claim_one, claim_next, ack, extend, held, load_lease, load_over, load_expired, load_key, list,
     list_given_up, save, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
 }
 

@@ -1,4 +1,5 @@
 //! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
+//! A `+` before a column keeps the planner from using an index on it.
 
 use crate::sql::dialect::{Dialect, Texts};
 
@@ -36,26 +37,23 @@ pub(crate) const SQLITE: Dialect = Dialect {
 };
 
 const OUTBOX: Texts = Texts {
-    claim_head: "SELECT visible_at, crashes FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
-    claim_batch: "UPDATE {t}
-         SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
-         WHERE seq IN (SELECT seq FROM (SELECT seq, crashes FROM {t} WHERE state = 0 AND visible_at <= ?3
-                                        ORDER BY visible_at, seq LIMIT ?4)
-                       WHERE crashes = 0)
-         RETURNING seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
+    claim_select: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
              headers, kind, topic, payload,
-             id, message_id, destination, NULL",
-    claim_suspect: "UPDATE {t}
+             id, message_id, destination, NULL
+         FROM {t} WHERE state = 0 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
+    claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
-         WHERE seq = (SELECT seq FROM {t} WHERE state = 0 AND visible_at <= ?3 ORDER BY visible_at, seq LIMIT 1)
-         RETURNING seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL",
+         WHERE seq IN (SELECT seq FROM {t} WHERE state = 0 AND visible_at <= ?3 ORDER BY visible_at, seq LIMIT ?4)",
+    claim_one: "UPDATE {t}
+         SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
+         WHERE seq = ?4 AND state = 0",
+    claim_next: "SELECT min(visible_at) FROM {t} WHERE state = 0 AND visible_at IS NOT NULL",
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = ?5
          WHERE seq = ?1 AND state = 1 AND {fence}",
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND state = 1 AND {fence}",
+    held: "SELECT 1 FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
     load_lease: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
              headers, kind, topic, payload,
              id, message_id, destination, NULL,
@@ -70,7 +68,8 @@ const OUTBOX: Texts = Texts {
              headers, kind, topic, payload,
              id, message_id, destination, NULL,
              state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE state = 0 AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2",
+         FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
+         ORDER BY expires_at LIMIT ?2",
     load_key: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
              headers, kind, topic, payload,
              id, message_id, destination, NULL,
@@ -89,7 +88,7 @@ const OUTBOX: Texts = Texts {
              id, message_id, destination, NULL,
              state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
          FROM {t}
-         WHERE state IN (3, 4) AND (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR destination = ?3)
+         WHERE state IN (3, 4) AND processed_at IS NOT NULL AND (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR destination = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
     save: "UPDATE {t}
@@ -107,31 +106,29 @@ const OUTBOX: Texts = Texts {
                (SELECT rowid FROM {t}_failures WHERE seq = ?1 ORDER BY rowid DESC LIMIT ?2)",
     failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY rowid",
     count: "SELECT state, count(*) FROM {t} GROUP BY state",
-    count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+    count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
+    oldest: "SELECT created_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
+         ORDER BY visible_at, seq LIMIT 1",
 };
 
 const INBOX: Texts = Texts {
-    claim_head: "SELECT visible_at, crashes FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
-    claim_batch: "UPDATE {t}
-         SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
-         WHERE seq IN (SELECT seq FROM (SELECT seq, crashes FROM {t} WHERE state = 0 AND visible_at <= ?3
-                                        ORDER BY visible_at, seq LIMIT ?4)
-                       WHERE crashes = 0)
-         RETURNING seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
+    claim_select: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
              headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at",
-    claim_suspect: "UPDATE {t}
+             source, message_id, hash, last_seen_at
+         FROM {t} WHERE state = 0 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
+    claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
-         WHERE seq = (SELECT seq FROM {t} WHERE state = 0 AND visible_at <= ?3 ORDER BY visible_at, seq LIMIT 1)
-         RETURNING seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at",
+         WHERE seq IN (SELECT seq FROM {t} WHERE state = 0 AND visible_at <= ?3 ORDER BY visible_at, seq LIMIT ?4)",
+    claim_one: "UPDATE {t}
+         SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
+         WHERE seq = ?4 AND state = 0",
+    claim_next: "SELECT min(visible_at) FROM {t} WHERE state = 0 AND visible_at IS NOT NULL",
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = ?5
          WHERE seq = ?1 AND state = 1 AND {fence}",
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND state = 1 AND {fence}",
+    held: "SELECT 1 FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
     load_lease: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
              headers, kind, topic, payload,
              source, message_id, hash, last_seen_at,
@@ -146,7 +143,8 @@ const INBOX: Texts = Texts {
              headers, kind, topic, payload,
              source, message_id, hash, last_seen_at,
              state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE state = 0 AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2",
+         FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
+         ORDER BY expires_at LIMIT ?2",
     load_key: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
              headers, kind, topic, payload,
              source, message_id, hash, last_seen_at,
@@ -165,7 +163,7 @@ const INBOX: Texts = Texts {
              source, message_id, hash, last_seen_at,
              state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
          FROM {t}
-         WHERE state IN (3, 4) AND (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR source = ?3)
+         WHERE state IN (3, 4) AND processed_at IS NOT NULL AND (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR source = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
     save: "UPDATE {t}
@@ -183,8 +181,9 @@ const INBOX: Texts = Texts {
                (SELECT rowid FROM {t}_failures WHERE seq = ?1 ORDER BY rowid DESC LIMIT ?2)",
     failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY rowid",
     count: "SELECT state, count(*) FROM {t} GROUP BY state",
-    count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+    count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
+    oldest: "SELECT created_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
+         ORDER BY visible_at, seq LIMIT 1",
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{CachedStatement, Connection};
 
 use crate::error::{Error, ErrorKind, Result};
 
 const SAVEPOINT: &str = "postroom_job";
+const BEGIN: &str = "SAVEPOINT postroom_job";
+const KEEP: &str = "RELEASE postroom_job";
+const UNDO: &str = "ROLLBACK TO postroom_job";
 
 /// The watch over one connection.
 #[derive(Clone, Debug)]
@@ -36,37 +39,51 @@ impl Guard {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// What savepoints on this connection need: made once for many of them.
+    pub(crate) fn savepoints<'c>(&self, conn: &'c Connection) -> Result<Savepoints<'c>> {
+        Ok(Savepoints {
+            conn,
+            guard: self.clone(),
+            begin: conn.prepare_cached(BEGIN)?,
+            keep: conn.prepare_cached(KEEP)?,
+        })
+    }
+}
+
+/// Savepoints on one connection, one after the other.
+pub(crate) struct Savepoints<'c> {
+    conn: &'c Connection,
+    guard: Guard,
+    begin: CachedStatement<'c>,
+    keep: CachedStatement<'c>,
+}
+
+impl Savepoints<'_> {
     /// Runs the user's code in a savepoint of its own, then `seal` when it succeeded: both stay, or neither.
-    pub(crate) fn savepoint<T>(
-        &self,
-        conn: &Connection,
+    pub(crate) fn run<T>(
+        &mut self,
         code: impl FnOnce() -> Result<T>,
         seal: impl FnOnce(&T) -> Result<()>,
     ) -> std::result::Result<Result<T>, TransactionLost> {
-        if let Err(error) = control(conn, "SAVEPOINT") {
-            return Ok(Err(error));
+        if let Err(error) = self.begin.execute([]) {
+            return Ok(Err(error.into()));
         }
-        self.0.store(true, Ordering::Relaxed);
+        self.guard.0.store(true, Ordering::Relaxed);
         let result = code();
-        self.0.store(false, Ordering::Relaxed);
-        if conn.is_autocommit() {
+        self.guard.0.store(false, Ordering::Relaxed);
+        if self.conn.is_autocommit() {
             return Err(TransactionLost);
         }
         let result = result.and_then(|value| seal(&value).map(|()| value));
         let ended = match &result {
-            Ok(_) => control(conn, "RELEASE"),
-            Err(_) => control(conn, "ROLLBACK TO").and_then(|()| control(conn, "RELEASE")),
+            Ok(_) => self.keep.execute([]),
+            Err(_) => self.conn.execute(UNDO, []).and_then(|_| self.keep.execute([])),
         };
         match ended {
-            Ok(()) => Ok(result),
+            Ok(_) => Ok(result),
             Err(_) => Err(TransactionLost),
         }
     }
-}
-
-fn control(conn: &Connection, verb: &str) -> Result<()> {
-    conn.prepare_cached(&format!("{verb} {SAVEPOINT}"))?.execute([])?;
-    Ok(())
 }
 
 fn is_forbidden(action: &AuthAction<'_>) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{CachedStatement, Connection};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -13,13 +13,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, HandlerError, HandlerResult, Handlers, State};
 use crate::message::{Message, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
-use crate::sql::BlockingTx;
-use crate::sqlite::guard::{Guard, TransactionLost, panic_message};
+use crate::sql::Statement;
+use crate::sqlite::guard::{Guard, Savepoints, TransactionLost, panic_message};
 use crate::sqlite::job::{Job, Ran, lost};
 use crate::sqlite::store::Core;
 use crate::sqlite::{SqliteStore, SqliteTx};
 use crate::store::{Store, Stored};
-use crate::telemetry;
+use crate::telemetry::{self, Meters};
 use crate::worker::{Outcome, Run};
 
 /// SQLite, as handlers see it.
@@ -209,7 +209,8 @@ async fn run_chunk(
     let alone = chunk.len() == 1;
     let (core, state) = (store.0.clone(), state.clone());
     let (reply, answer) = oneshot::channel();
-    let job = ChunkJob { core, queue, state, chunk, outcomes: Vec::new(), enqueued: false, reply };
+    let meters = run.meters.clone();
+    let job = ChunkJob { core, queue, state, chunk, outcomes: Vec::new(), enqueued: false, meters, reply };
     if let Err(error) = store.0.writer.submit(Box::new(job)) {
         tracing::error!(%error, "handlers could not be run");
         return Vec::new();
@@ -268,6 +269,7 @@ struct ChunkJob {
     chunk: Vec<(Claimed, BlockingHandler)>,
     outcomes: Vec<Outcome>,
     enqueued: bool,
+    meters: Arc<Meters>,
     reply: oneshot::Sender<ChunkDone>,
 }
 
@@ -279,11 +281,49 @@ struct ChunkDone {
     commit: Result<()>,
 }
 
+/// Statements that each handler of a chunk needs.
+struct Prepared<'c> {
+    savepoints: Savepoints<'c>,
+    held: CachedStatement<'c>,
+    ack: CachedStatement<'c>,
+}
+
+impl Prepared<'_> {
+    fn held(&mut self, held: &Statement) -> std::result::Result<bool, TransactionLost> {
+        self.held.exists(rusqlite::params_from_iter(held.values())).map_err(|_| TransactionLost)
+    }
+
+    /// Outside the handler's savepoint: SQLite copies every page that is changed inside one.
+    fn ack(
+        &mut self,
+        core: &Core,
+        queue: Queue,
+        lease: &Lease,
+        response: Option<&str>,
+    ) -> std::result::Result<(), TransactionLost> {
+        if core.ack_outside {
+            return Ok(());
+        }
+        let ack = core.verbs.ack(queue, lease, response, core.clock.now());
+        match self.ack.execute(rusqlite::params_from_iter(ack.values())) {
+            Ok(1) => Ok(()),
+            // The handler itself took its own message away.
+            _ => Err(TransactionLost),
+        }
+    }
+}
+
 impl ChunkJob {
+    fn prepare<'c>(&self, conn: &'c Connection, guard: &Guard) -> Result<Prepared<'c>> {
+        let statements = self.core.verbs.statements.of(self.queue);
+        let (held, ack) = (conn.prepare_cached(&statements.held)?, conn.prepare_cached(&statements.ack)?);
+        Ok(Prepared { savepoints: guard.savepoints(conn)?, held, ack })
+    }
+
     fn run_one(
         &self,
         conn: &Connection,
-        guard: &Guard,
+        on: &mut Prepared<'_>,
         lease: &Lease,
         message: &Message,
         handler: &BlockingHandler,
@@ -299,22 +339,21 @@ impl ChunkJob {
                 Err(Error::new(ErrorKind::Callback, "the handler failed"))
             }
         };
-        let ack = |response: &Option<String>| {
-            if self.core.ack_outside {
-                return Ok(());
-            }
-            let ack = self.core.verbs.ack(self.queue, lease, response.as_deref(), self.core.clock.now());
-            conn.run(&ack).map(|_| ())
-        };
-        let result = guard.savepoint(conn, handle, ack)?;
+        // Nobody else can write until the group commits: a lease that holds now holds until then.
+        if !on.held(&self.core.verbs.held(self.queue, lease))? {
+            return Ok((Outcome::Lost, false));
+        }
+        let result = on.savepoints.run(handle, |_| Ok(()))?;
         let enqueued = ctx.enqueued && result.is_ok();
         let outcome = match (result, failure) {
-            (Ok(_), _) => Outcome::Settled,
+            (Ok(response), _) => {
+                on.ack(&self.core, self.queue, lease, response.as_deref())?;
+                Outcome::Settled
+            }
             (Err(_), Some(failure)) => failure.into(),
-            (Err(error), None) if error.kind() == ErrorKind::LeaseLost => Outcome::Lost,
             (Err(error), None) => Outcome::retry(error),
         };
-        telemetry::handled(&self.core.name, self.queue, message, &outcome, started.elapsed());
+        telemetry::handled(&self.core.name, self.queue, message, &outcome, &self.meters, started.elapsed());
         Ok((outcome, enqueued))
     }
 }
@@ -330,9 +369,10 @@ impl Job for ChunkJob {
         let started = monotonic();
         self.outcomes.clear();
         self.enqueued = false;
+        let Ok(mut prepared) = self.prepare(conn, guard) else { return Ran::Spoilt };
         for (claimed, handler) in &self.chunk {
             let ran = match &claimed.message {
-                Ok(message) => self.run_one(conn, guard, &claimed.lease, message, handler),
+                Ok(message) => self.run_one(conn, &mut prepared, &claimed.lease, message, handler),
                 Err(why) => Ok((Outcome::retry(why), false)),
             };
             match ran {

@@ -79,7 +79,11 @@ where
     T: Send,
 {
     fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
-        match guard.savepoint(conn, || super::guard::catch(|| (self.code)(conn)), |_| Ok(())) {
+        let ran = match guard.savepoints(conn) {
+            Ok(mut savepoints) => savepoints.run(|| super::guard::catch(|| (self.code)(conn)), |_| Ok(())),
+            Err(error) => Ok(Err(error)),
+        };
+        match ran {
             Ok(outcome) => {
                 self.outcome = Some(outcome);
                 Ran::Well

@@ -152,7 +152,11 @@ impl Job for SessionJob {
             Some(ack) => conn.run(ack).map(|_| ()),
             None => Ok(()),
         };
-        match guard.savepoint(conn, || self.serve(conn), seal) {
+        let ran = match guard.savepoints(conn) {
+            Ok(mut savepoints) => savepoints.run(|| self.serve(conn), seal),
+            Err(error) => Ok(Err(error)),
+        };
+        match ran {
             Ok(outcome) => {
                 self.outcome = outcome.map(|_| ());
                 Ran::Well

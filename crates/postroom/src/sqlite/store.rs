@@ -54,6 +54,15 @@ impl SqliteStore {
         Verbs::new(&SQLITE, tables.clone(), None, SQLITE.fence).statements.schema
     }
 
+    /// What a claim runs, in order: for a benchmark that counts its steps.
+    #[cfg(feature = "testing")]
+    pub fn claim_statements(tables: &crate::TableNames, queue: Queue) -> Vec<String> {
+        let verbs = Verbs::new(&SQLITE, tables.clone(), None, SQLITE.fence);
+        let statements = verbs.statements.of(queue);
+        let texts = [&statements.load_over, &statements.load_expired, &statements.claim_select, &statements.claim_line];
+        texts.map(ToString::to_string).to_vec()
+    }
+
     pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {
         let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence());
         let (options, verbs) = blocking(move || {

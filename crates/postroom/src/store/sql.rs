@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::message::{NewMessage, Origin};
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Settle, Settled, State, Verb};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Settle, Settled, State, Verb, choose};
 use crate::sql::dialect::{Dialect, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames, Value};
 use crate::store::{FAILURES_KEPT, Record, Stored};
@@ -58,6 +58,11 @@ impl Verbs {
         Statement::new(&self.statements.of(queue).ack, values).expecting(Expects::RowOrLeaseLost)
     }
 
+    /// Answers with a row if the lease still holds.
+    pub(crate) fn held(&self, queue: Queue, lease: &Lease) -> Statement {
+        Statement::new(&self.statements.of(queue).held, fence(lease))
+    }
+
     pub(crate) async fn enqueue(
         &self,
         session: &mut impl Session,
@@ -84,25 +89,30 @@ impl Verbs {
         if queue == Queue::Outbox {
             self.expire(session, request.batch, now).await?;
         }
-        let head = Statement::new(&statements.claim_head, Vec::new());
-        let head = session.query(&head, |row| Ok((row.int(0)?.unwrap_or(0), row.int(1)?.unwrap_or(0)))).await?;
-        let Some(&(visible_at, crashes)) = head.first() else { return Ok(Claims::default()) };
-        if visible_at > now.as_micros() {
-            return Ok(Claims { claimed: Vec::new(), next_at: Some(Timestamp::from_micros(visible_at)) });
-        }
         let until = now.plus(request.lease);
-        let mut values = vec![uuid(Some(request.owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
-        let sql = if crashes > 0 {
-            &statements.claim_suspect
+        let select =
+            Statement::new(&statements.claim_select, vec![int(now.as_micros()), int(row_count(request.batch))]);
+        let mut line = session.query(&select, |row| read_claimed(row, queue, request.owner, until)).await?;
+        if line.is_empty() {
+            let next = Statement::new(&statements.claim_next, Vec::new());
+            let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
+            return Ok(Claims { claimed: line, next_at: next.map(Timestamp::from_micros) });
+        }
+        let crashes: Vec<u32> = line.iter().map(|claimed| claimed.lease.crashes).collect();
+        let chosen = choose(&crashes);
+        let lease = [uuid(Some(request.owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
+        if chosen.len() == line.len() {
+            let values = lease.into_iter().chain([int(row_count(request.batch))]).collect();
+            session.execute(&Statement::new(&statements.claim_line, values)).await?;
         } else {
-            values.push(int(row_count(request.batch)));
-            &statements.claim_batch
-        };
-        let claim = Statement::new(sql, values);
-        let mut claimed = session.query(&claim, |row| read_claimed(row, queue, request.owner, until)).await?;
-        // No database promises an order for the rows an UPDATE returns.
-        claimed.sort_by_key(|claimed| claimed.lease.seq);
-        Ok(Claims { claimed, next_at: None })
+            let mut index = 0;
+            line.retain(|_| (chosen.contains(&index), index += 1).0);
+            for claimed in &line {
+                let values = lease.iter().cloned().chain([int(claimed.lease.seq)]).collect();
+                session.execute(&Statement::new(&statements.claim_one, values)).await?;
+            }
+        }
+        Ok(Claims { claimed: line, next_at: None })
     }
 
     pub(crate) async fn settle(

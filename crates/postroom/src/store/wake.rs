@@ -1,7 +1,8 @@
 //! How a worker hears that there may be work, without asking.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
@@ -9,15 +10,25 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Wake(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     rings: watch::Sender<u64>,
     listening: AtomicUsize,
+    when_armed: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wake").field("rings", &self.rings).finish_non_exhaustive()
+    }
 }
 
 impl Wake {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Inner { rings: watch::Sender::new(0), listening: AtomicUsize::new(0) }))
+        Self(Arc::new(Inner {
+            rings: watch::Sender::new(0),
+            listening: AtomicUsize::new(0),
+            when_armed: OnceLock::new(),
+        }))
     }
 
     /// Wakes every listener.
@@ -28,6 +39,11 @@ impl Wake {
     /// Listens from now on: a ring after this call is heard, even when it comes before the wait.
     pub fn listen(&self) -> WakeListener {
         WakeListener { rings: self.0.rings.subscribe(), inner: self.0.clone(), armed: false }
+    }
+
+    /// Calls `tell` whenever a listener begins to wait for other processes.
+    pub(crate) fn when_armed(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.0.when_armed.set(Box::new(tell));
     }
 
     /// Whether anyone listens: watching a file for nobody is work for nothing.
@@ -48,8 +64,15 @@ impl WakeListener {
     /// Asks to be woken for the commits of other processes too, which costs a look at the database for each.
     pub(crate) fn arm(&mut self) {
         if !std::mem::replace(&mut self.armed, true) {
-            self.inner.listening.fetch_add(1, Ordering::SeqCst);
+            let others = self.inner.listening.fetch_add(1, Ordering::SeqCst);
+            if let (0, Some(tell)) = (others, self.inner.when_armed.get()) {
+                tell();
+            }
         }
+    }
+
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed
     }
 
     /// No longer: it is busy, and will look by itself.

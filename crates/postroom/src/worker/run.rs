@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::queue::{Claimed, Lease};
 use crate::store::BoxFuture;
+use crate::telemetry::Meters;
 use crate::worker::Outcome;
 
 /// What a worker does with the messages it claimed.
@@ -25,6 +26,7 @@ pub struct Run {
     /// The worker is stopping: begin nothing new.
     pub(crate) stop: CancellationToken,
     pub(crate) lease: Duration,
+    pub(crate) meters: Arc<Meters>,
 }
 
 impl Run {

@@ -24,6 +24,10 @@ use crate::workqueue::WorkQueue;
 
 /// So many reports are taken up at once.
 const REPORTS_MAX: usize = 1024;
+/// So many batches may be in hand, as long as that is not too much.
+const BATCHES_IN_HAND: usize = 4;
+const IN_HAND_MAX: usize = 1000;
+const CLAIMS_AT_ONCE: usize = 3;
 /// How long work that was broken off has to give its messages back.
 const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
 
@@ -40,13 +44,16 @@ pub(super) struct Loop {
     reports: mpsc::UnboundedReceiver<(Lease, Outcome)>,
     reporter: mpsc::UnboundedSender<(Lease, Outcome)>,
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
-    claiming: Option<Claiming>,
+    claiming: FuturesUnordered<Claiming>,
     renewing: Option<Renewing>,
     maintaining: Option<BoxFuture<'static, ()>>,
     listener: WakeListener,
     /// A message that once outlived its worker, waiting until nothing else is in hand.
     suspect: Option<(Claimed, Instant)>,
+    meters: Arc<telemetry::Meters>,
     alone: bool,
+    /// The last claim came back full: there is more.
+    full: bool,
     stop: CancellationToken,
     /// When to look again, if nothing rings before.
     look_at: Instant,
@@ -63,11 +70,13 @@ impl Loop {
             reports,
             reporter,
             settling: FuturesUnordered::new(),
-            claiming: None,
+            claiming: FuturesUnordered::new(),
+            full: false,
             renewing: None,
             maintaining: None,
             listener: queue.wake().listen(),
             suspect: None,
+            meters: Arc::new(telemetry::Meters::new(&queue)),
             alone: false,
             stop: CancellationToken::new(),
             look_at: monotonic(),
@@ -90,13 +99,13 @@ impl Loop {
         while !(end_at.is_some() && self.is_empty()) {
             self.start_suspect();
             self.start_claim(end_at.is_some());
-            let waiting = end_at.is_none() && self.claiming.is_none() && self.has_room();
+            let waiting = end_at.is_none() && self.claiming.is_empty() && self.has_room();
             tokio::select! {
                 received = self.reports.recv_many(&mut reports, REPORTS_MAX) => {
                     debug_assert!(received > 0, "the loop keeps a sender");
                     self.settle(reports.drain(..));
                 }
-                Some((asked, claims)) = OptionFuture::from(self.claiming.as_mut()) => self.claimed(asked, claims),
+                Some((asked, claims)) = self.claiming.next(), if !self.claiming.is_empty() => self.claimed(asked, claims),
                 Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
                 Some(renewed) = OptionFuture::from(self.renewing.as_mut()) => self.renewed(renewed),
                 Some(()) = OptionFuture::from(self.maintaining.as_mut()) => self.maintaining = None,
@@ -121,18 +130,19 @@ impl Loop {
     }
 
     fn is_empty(&self) -> bool {
-        self.flights.is_empty() && self.settling.is_empty() && self.claiming.is_none() && self.reports.is_empty()
+        self.flights.is_empty() && self.settling.is_empty() && self.claiming.is_empty() && self.reports.is_empty()
     }
 
     fn has_room(&self) -> bool {
         self.suspect.is_none() && !self.alone && self.room() > 0
     }
 
-    /// One batch is worked on while the next is fetched.
+    /// Some batches are worked on while the next are fetched.
     fn room(&self) -> usize {
-        let limit = self.options.batch + self.options.batch.max(self.options.concurrency);
-        let free = limit.saturating_sub(self.flights.len());
-        if free >= self.options.batch { self.options.batch } else { 0 }
+        let batch = self.options.batch;
+        let limit = (batch * BATCHES_IN_HAND).max(batch + self.options.concurrency).min(batch + IN_HAND_MAX);
+        let free = limit.saturating_sub(self.flights.len() + self.claiming.len() * batch);
+        if free >= batch { batch } else { 0 }
     }
 
     fn look_now(&mut self) {
@@ -141,23 +151,31 @@ impl Loop {
 
     fn start_claim(&mut self, stopping: bool) {
         let asked = monotonic();
-        if stopping || self.claiming.is_some() || !self.has_room() || asked < self.look_at {
-            return;
+        // As long as claims come back full several are under way, so that they share commits with the handlers.
+        while !stopping
+            && self.has_room()
+            && self.look_at <= asked
+            && (self.claiming.is_empty() || (self.full && self.claiming.len() < CLAIMS_AT_ONCE))
+        {
+            // Before the claim, so that what commits right after it is heard.
+            if !self.full {
+                self.listener.arm();
+            }
+            let (queue, owner, options) = (self.queue.clone(), self.owner, self.options.clone());
+            let batch = self.room();
+            self.claiming.push(Box::pin(async move { (asked, queue.claim(owner, options.lease, batch).await) }));
         }
-        // Before the claim, so that what commits right after it is heard.
-        self.listener.arm();
-        let (queue, owner, options) = (self.queue.clone(), self.owner, self.options.clone());
-        let batch = self.room();
-        self.claiming = Some(Box::pin(async move { (asked, queue.claim(owner, options.lease, batch).await) }));
     }
 
     fn claimed(&mut self, asked: Instant, claims: Result<Claims>) {
-        self.claiming = None;
+        self.full = claims.as_ref().is_ok_and(|claims| claims.claimed.len() >= self.options.batch);
         match claims {
+            // What came in between the last full claim and this one made no sound: look once more, listening.
+            Ok(claims) if claims.claimed.is_empty() && !self.listener.is_armed() => self.listener.arm(),
             Ok(claims) if claims.claimed.is_empty() => self.wait(claims.next_at),
             Ok(claims) => {
                 self.idle_wait = self.options.poll;
-                if claims.claimed.len() >= self.options.batch {
+                if self.full {
                     self.listener.disarm();
                 }
                 self.take_up(claims.claimed, asked);
@@ -178,6 +196,9 @@ impl Loop {
 
     fn take_up(&mut self, mut batch: Vec<Claimed>, asked: Instant) {
         self.probe_claim();
+        if self.alone || self.suspect.is_some() {
+            return self.give_back(batch);
+        }
         let is_suspect = batch.first().is_some_and(|claimed| claimed.lease.crashes() > 0);
         if is_suspect && !self.flights.is_empty() {
             self.suspect = batch.pop().map(|claimed| (claimed, asked));
@@ -189,12 +210,18 @@ impl Loop {
             lost: CancellationToken::new(),
             stop: self.stop.clone(),
             lease: self.options.lease,
+            meters: self.meters.clone(),
         };
         for claimed in &batch {
             let max_attempts = claimed.message.as_ref().ok().and_then(|message| message.max_attempts);
             self.flights.add(&claimed.lease, max_attempts, &run.lost, asked + self.options.lease);
         }
         self.tasks.spawn(self.process.clone().process(batch, run));
+    }
+
+    fn give_back(&mut self, batch: Vec<Claimed>) {
+        let release = batch.into_iter().map(|claimed| Settle::release(claimed.lease)).collect();
+        self.settling.push(Box::pin(settle(self.queue.clone(), release, self.options.clone())));
     }
 
     fn start_suspect(&mut self) {
@@ -211,7 +238,6 @@ impl Loop {
         for (lease, outcome) in reports {
             let max_attempts = self.flights.remove(&lease);
             self.probe_outcome(&outcome);
-            telemetry::outcome(&self.queue, &lease, &outcome);
             settles.extend(outcome.into_settle(lease, max_attempts, &self.options, now));
         }
         self.alone &= !self.flights.is_empty();
@@ -256,8 +282,7 @@ impl Loop {
         telemetry::worker_stopping(&self.queue, self.flights.len());
         self.stop.cancel();
         if let Some((claimed, _)) = self.suspect.take() {
-            let release = vec![Settle::release(claimed.lease)];
-            self.settling.push(Box::pin(settle(self.queue.clone(), release, self.options.clone())));
+            self.give_back(vec![claimed]);
         }
         monotonic() + self.options.grace
     }

@@ -97,8 +97,7 @@ impl Table {
         self.expire(request.batch, now);
         let in_line = self.in_line(now, request.batch);
         let crashes: Vec<u32> = in_line.iter().map(|seq| self.rows[seq].work.crashes).collect();
-        let mut chosen: Vec<i64> = choose(&crashes).into_iter().map(|index| in_line[index]).collect();
-        chosen.sort_unstable();
+        let chosen: Vec<i64> = choose(&crashes).into_iter().map(|index| in_line[index]).collect();
         let until = now.plus(request.lease);
         let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
         let waiting = self.rows.values().filter(|record| record.state() == State::Ready);

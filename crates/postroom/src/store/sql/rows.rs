@@ -73,7 +73,8 @@ pub(super) fn read_claimed(row: &dyn Row, queue: Queue, owner: OwnerToken, until
     let lease = Lease {
         seq: number(row, column::SEQ)?,
         owner,
-        claim_no: number(row, column::CLAIM_NO)?,
+        // The row is read before it is claimed.
+        claim_no: number(row, column::CLAIM_NO)? + 1,
         until,
         attempts: count(row, column::ATTEMPTS)?.unwrap_or(0),
         crashes: count(row, column::CRASHES)?.unwrap_or(0),
@@ -109,15 +110,15 @@ pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
 }
 
 fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
-    let kind = row.text(column::KIND)?.unwrap_or_default();
-    let headers = match row.text(column::HEADERS)? {
+    let kind = row.str(column::KIND)?.unwrap_or_default();
+    let headers = match row.str(column::HEADERS)? {
         None => Headers::new(),
-        Some(json) => serde_json::from_str(&json)
+        Some(json) => serde_json::from_str(json)
             .map_err(|source| corrupt("headers", "not a JSON object of texts").caused_by(source))?,
     };
     Ok(Message {
         origin: read_origin(row, queue)?,
-        kind: Kind::from_name(&kind).ok_or_else(|| corrupt("kind", &kind))?,
+        kind: Kind::from_name(kind).ok_or_else(|| corrupt("kind", kind))?,
         topic: row.text(column::TOPIC)?.ok_or_else(|| corrupt("topic", "null"))?,
         payload: row.text(column::PAYLOAD)?.ok_or_else(|| corrupt("payload", "null"))?,
         headers,

@@ -1,0 +1,60 @@
+//! (e) what a claim costs, whatever else is in the table: the steps of SQLite's virtual machine, which do not depend on
+//! the machine's mood.
+
+use std::path::Path;
+
+use postroom::{Queue, SqliteStore};
+use rusqlite::{Connection, StatementStatus};
+
+use crate::drain::fill;
+use crate::{Report, Sizes, open};
+
+const FEW: usize = 1_000;
+
+pub(crate) async fn run(dir: &Path, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
+    let few = steps(dir, "e-few.db", 0, FEW).await?;
+    let done = steps(dir, "e-done.db", sizes.done_rows, FEW).await?;
+    report.cost(&format!("e: claim of 50, {} done rows against none", sizes.done_rows), "VM steps", done, few);
+    let many = steps(dir, "e-many.db", 0, sizes.pending_rows).await?;
+    report.cost(&format!("e: claim of 50, {} pending against {FEW}", sizes.pending_rows), "VM steps", many, few);
+    Ok(())
+}
+
+async fn steps(dir: &Path, name: &str, done: usize, pending: usize) -> anyhow::Result<f64> {
+    let store = open(dir, name).await?;
+    if done > 0 {
+        fill(&store, done).await?;
+        // Marked done by hand: what matters is that the rows are there.
+        store
+            .write(|tx| {
+                tx.execute("UPDATE outbox_messages SET state = 2, visible_at = NULL, processed_at = created_at", [])?;
+                Ok(())
+            })
+            .await?;
+    }
+    fill(&store, pending).await?;
+    let conn = Connection::open(dir.join(name))?;
+    Ok(f64::from(claim_steps(&conn)?))
+}
+
+/// The statements of a claim, in the store's own words, run in a transaction that is rolled back.
+fn claim_steps(conn: &Connection) -> anyhow::Result<i32> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    let mut steps = 0;
+    for sql in SqliteStore::claim_statements(&postroom::TableNames::default(), Queue::Outbox) {
+        let mut statement = conn.prepare(&sql)?;
+        for index in 1..=statement.parameter_count() {
+            match (index, statement.parameter_count()) {
+                (1, 4) => statement.raw_bind_parameter(1, &[7u8; 16][..])?,
+                (4, 4) | (2, 2) => statement.raw_bind_parameter(index, 50)?,
+                _ => statement.raw_bind_parameter(index, 4_000_000_000_000_000_i64)?,
+            }
+        }
+        let mut rows = statement.raw_query();
+        while rows.next()?.is_some() {}
+        drop(rows);
+        steps += statement.get_status(StatementStatus::VmStep);
+    }
+    conn.execute_batch("ROLLBACK")?;
+    Ok(steps)
+}

@@ -1,0 +1,111 @@
+//! `cargo xtask bench`: Postroom beside raw rusqlite, in one run, at the same durability. Figures are ratios: above 1 is
+//! better than raw.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures the machine's own time")]
+
+mod claim;
+mod drain;
+mod enqueue;
+mod latency;
+mod memory;
+mod raw;
+mod report;
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use postroom::{SqliteOptions, SqliteStore};
+use report::Report;
+
+/// Measures Postroom against the best plain SQL for the job.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask bench")]
+struct Args {
+    /// Finish within a minute: smaller tables, shorter runs.
+    #[arg(long)]
+    quick: bool,
+    /// Only these cases, by their letters: `--only a,c`.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Write the figures as a list of {backend, case, unit, postroom, baseline, ratio}.
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+    /// Where the databases go: a disk whose fsync is the one you care about.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// How large the cases are.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    messages: usize,
+    seconds: f64,
+    rounds: usize,
+    done_rows: usize,
+    pending_rows: usize,
+    memory_rows: usize,
+}
+
+const FULL: Sizes = Sizes {
+    messages: 100_000,
+    seconds: 4.0,
+    rounds: 1_000,
+    done_rows: 2_000_000,
+    pending_rows: 1_000_000,
+    memory_rows: 1_000_000,
+};
+const QUICK: Sizes = Sizes {
+    messages: 40_000,
+    seconds: 1.5,
+    rounds: 200,
+    done_rows: 200_000,
+    pending_rows: 100_000,
+    memory_rows: 100_000,
+};
+
+/// 256 bytes, as in every case.
+const PAYLOAD_BYTES: usize = 256;
+
+fn payload() -> String {
+    "x".repeat(PAYLOAD_BYTES)
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let sizes = if args.quick { QUICK } else { FULL };
+    let dir = match &args.dir {
+        Some(dir) => tempfile::tempdir_in(dir)?,
+        None => tempfile::tempdir()?,
+    };
+    let wants = |case: &str| args.only.is_empty() || args.only.iter().any(|only| only == case);
+    raw::print_statements();
+    let mut report = Report::default();
+    if wants("a") {
+        enqueue::producers(dir.path(), sizes, &mut report).await?;
+    }
+    if wants("b") {
+        enqueue::batch(dir.path(), sizes, &mut report).await?;
+    }
+    if wants("c") {
+        drain::run(dir.path(), sizes, &mut report).await?;
+    }
+    if wants("d") {
+        latency::run(dir.path(), sizes, &mut report).await?;
+    }
+    if wants("e") {
+        claim::run(dir.path(), sizes, &mut report).await?;
+    }
+    if wants("m") {
+        memory::run(dir.path(), sizes, &mut report).await?;
+    }
+    report.print();
+    if let Some(path) = &args.json {
+        std::fs::write(path, serde_json::to_string_pretty(&report.rows)?)?;
+    }
+    Ok(())
+}
+
+async fn open(dir: &Path, name: &str) -> postroom::Result<SqliteStore> {
+    SqliteOptions::new(dir.join(name)).deploy_schema(true).open().await
+}
