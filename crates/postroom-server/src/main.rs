@@ -1,1 +1,60 @@
-fn main() {}
+//! The `postroom` binary: a worker beside a service in any language, and the operator's command line.
+
+mod cli;
+mod demo;
+mod duration;
+mod open;
+mod output;
+mod problem;
+mod up;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use cli::Cli;
+
+/// Work that ignores its end is not waited for longer than this.
+const LEAVE_TIME: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr(cli.global.verbose);
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => problem::report(&error),
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the threads of the program could not be started")?;
+    let result = runtime.block_on(async {
+        let result = cli.run().await;
+        open::close_all().await;
+        result
+    });
+    runtime.shutdown_timeout(LEAVE_TIME);
+    result
+}
+
+fn log_to_stderr(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}

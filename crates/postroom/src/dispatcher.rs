@@ -32,8 +32,9 @@ impl Dispatcher {
 
     async fn send(&self, lease: Lease, message: &Message, run: &Run) {
         let permit = tokio::select! {
-            permit = self.slots.acquire() => permit,
+            biased;
             () = run.stopping() => return run.report(lease, Outcome::Release),
+            permit = self.slots.acquire() => permit,
         };
         telemetry::handling(&self.store, Queue::Outbox, message);
         let started = monotonic();

@@ -110,3 +110,18 @@ pub mod testing {
     pub use crate::store::sabotage::Sabotage;
     pub use crate::worker::{Point, Probe};
 }
+
+// The programs in the README and the guides are compiled with the other examples in the documentation.
+#[cfg(all(doctest, feature = "rusqlite-0_39"))]
+mod guides {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../guides/getting-started.md")]
+    mod getting_started {}
+    #[doc = include_str!("../../../guides/handlers.md")]
+    mod handlers {}
+    #[doc = include_str!("../../../guides/transactions.md")]
+    mod transactions {}
+    #[doc = include_str!("../../../guides/testing.md")]
+    mod testing {}
+}

@@ -106,3 +106,6 @@ CREATE TABLE IF NOT EXISTS postroom_schema (
     version       INTEGER NOT NULL,
     maintained_at INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
+
+INSERT INTO postroom_schema (outbox, version) VALUES ('{outbox}', 1)
+ON CONFLICT (outbox) DO UPDATE SET version = excluded.version WHERE version < excluded.version;

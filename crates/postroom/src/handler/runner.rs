@@ -33,8 +33,9 @@ impl<B: Backend> Runner<B> {
 
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
         let permit = tokio::select! {
-            permit = self.slots.acquire() => permit,
+            biased;
             () = run.stopping() => return run.report(lease, Outcome::Release),
+            permit = self.slots.acquire() => permit,
         };
         telemetry::handling(self.store.name(), self.queue, &message);
         let started = monotonic();

@@ -13,7 +13,6 @@ pub(crate) struct Dialect {
     /// The number of that schema.
     pub(crate) schema_version: i64,
     pub(crate) schema_read: &'static str,
-    pub(crate) schema_write: &'static str,
     /// Takes maintenance for an interval: one row changed means it is ours.
     pub(crate) maintenance_take: &'static str,
     /// `{fence}`: the row is still held under the lease that is being settled.
@@ -61,7 +60,6 @@ pub(crate) struct Statements {
     pub(crate) schema: String,
     pub(crate) schema_version: i64,
     pub(crate) schema_read: Arc<str>,
-    pub(crate) schema_write: Arc<str>,
     pub(crate) maintenance_take: Arc<str>,
     pub(crate) outbox: QueueStatements,
     pub(crate) inbox: QueueStatements,
@@ -82,7 +80,6 @@ impl Statements {
             schema: dialect.schema.replace("{outbox}", outbox.table).replace("{inbox}", inbox.table),
             schema_version: dialect.schema_version,
             schema_read: dialect.schema_read.into(),
-            schema_write: dialect.schema_write.into(),
             maintenance_take: dialect.maintenance_take.into(),
             outbox: outbox.all(&dialect.outbox),
             inbox: inbox.all(&dialect.inbox),

@@ -7,8 +7,6 @@ pub(crate) const SQLITE: Dialect = Dialect {
     schema: include_str!("../../schema/sqlite/0001_init.sql"),
     schema_version: 1,
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1",
-    schema_write: "INSERT INTO postroom_schema (outbox, version) VALUES (?1, ?2)
-         ON CONFLICT (outbox) DO UPDATE SET version = excluded.version WHERE version < excluded.version",
     maintenance_take: "UPDATE postroom_schema SET maintained_at = ?2 WHERE outbox = ?1 AND maintained_at <= ?3",
     fence: "owner = ?2 AND claim_no = ?3",
     outbox: OUTBOX,

@@ -34,16 +34,23 @@ impl SqliteStore {
             if to.exists() {
                 return Err(Error::invalid(format!("{} exists already; name a new file", to.display())));
             }
-            let source = connect::reader(&from)?;
-            // Without a transaction the copy would start again whenever somebody writes.
-            source.execute_batch("BEGIN; PRAGMA schema_version")?;
-            let mut copy = connect::writer(&to, crate::Durability::Full, true)?;
-            copy_pages(&source, &mut copy, &mut progress)?;
-            copy.close().map_err(|(_, error)| error)?;
-            restore_check(&to)
+            copy(&from, &to, &mut progress).inspect_err(|_| {
+                // A part of a copy is no copy.
+                let _ = std::fs::remove_file(&to);
+            })
         })
         .await
     }
+}
+
+fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(BackupProgress)) -> Result<()> {
+    let source = connect::reader(from)?;
+    // Without a transaction the copy would start again whenever somebody writes.
+    source.execute_batch("BEGIN; PRAGMA schema_version")?;
+    let mut copy = connect::writer(to, crate::Durability::Full, true)?;
+    copy_pages(&source, &mut copy, progress)?;
+    copy.close().map_err(|(_, error)| error)?;
+    restore_check(to)
 }
 
 fn copy_pages(source: &Connection, copy: &mut Connection, progress: &mut dyn FnMut(BackupProgress)) -> Result<()> {

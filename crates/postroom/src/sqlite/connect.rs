@@ -58,6 +58,8 @@ pub(crate) fn writer(path: &Path, durability: Durability, create: bool) -> Resul
 
 /// Opens a connection that only reads.
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
+    check_version(rusqlite::version_number())?;
+    check_folder(path)?;
     let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.pragma_update(None, "query_only", true)?;
     Ok(conn)

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
 use crate::sql::sqlite::SQLITE;
-use crate::sql::{BlockingTx, Statement, Value};
+use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::job::{UserJob, VerbJob};
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) inbox_wake: Wake,
     pub(crate) ack_outside: bool,
     readers: Mutex<Vec<Connection>>,
-    _watch: Option<watch::Watched>,
+    watched: Option<watch::Watched>,
 }
 
 impl std::fmt::Debug for Core {
@@ -66,8 +66,13 @@ impl SqliteStore {
     pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {
         let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence());
         let (options, verbs) = blocking(move || {
-            let conn = connect::writer(&options.path, options.durability, options.create_file)?;
-            prepare_schema(&conn, &verbs, options.deploy_schema)?;
+            if options.deploy_schema {
+                let conn = connect::writer(&options.path, options.durability, options.create_file)?;
+                deploy_schema(&conn, &verbs)?;
+            }
+            // Without a write: a file that is not ours stays as it is.
+            check_schema(&connect::reader(&options.path)?, &verbs)?;
+            connect::writer(&options.path, options.durability, false)?;
             Ok((options, verbs))
         })
         .await?;
@@ -84,8 +89,19 @@ impl SqliteStore {
             outbox_wake,
             inbox_wake,
             readers: Mutex::default(),
-            _watch: watch,
+            watched: watch,
         })))
+    }
+
+    /// Closes the file when its work is done: the writer thread ends, and the log is folded into the database if nobody
+    /// else has it open. Without it the log stays behind when the program ends, which loses nothing; a later call on this
+    /// store or a clone of it opens the file again.
+    pub async fn close(self) {
+        self.0.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Some(watched) = &self.0.watched {
+            watched.end().await;
+        }
+        self.0.writer.end().await;
     }
 
     /// The file.
@@ -209,16 +225,16 @@ fn gone() -> Error {
     Error::new(ErrorKind::Closed, "the writer thread is gone; see the log for its panic")
 }
 
-fn prepare_schema(conn: &Connection, verbs: &Verbs, deploy: bool) -> Result<()> {
-    let name = Value::Text(Some(verbs.tables.of(Queue::Outbox).to_owned()));
-    if deploy {
-        conn.execute_batch("BEGIN IMMEDIATE")?;
-        conn.execute_batch(&verbs.statements.schema)?;
-        let values = vec![name.clone(), Value::Int(Some(verbs.statements.schema_version))];
-        conn.run(&Statement::new(&verbs.statements.schema_write, values))?;
-        conn.execute_batch("COMMIT")?;
-    }
-    let found = conn.query_row(&verbs.statements.schema_read, [&name], |row| row.get::<_, i64>(0));
+fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    conn.execute_batch(&verbs.statements.schema)?;
+    conn.execute_batch("COMMIT")?;
+    Ok(())
+}
+
+fn check_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
+    let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
+    let found = conn.query_row(&verbs.statements.schema_read, [outbox], |row| row.get::<_, i64>(0));
     let wanted = verbs.statements.schema_version;
     match found {
         Ok(version) if version == wanted => Ok(()),
@@ -228,11 +244,7 @@ fn prepare_schema(conn: &Connection, verbs: &Verbs, deploy: bool) -> Result<()> 
         )),
         Err(source) => Err(Error::new(
             ErrorKind::Schema,
-            format!(
-                "the tables {} and {} are not there; deploy the schema (deploy_schema(true), or `postroom migrate`)",
-                verbs.tables.of(Queue::Outbox),
-                verbs.tables.of(Queue::Inbox)
-            ),
+            format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)"),
         )
         .caused_by(source)),
     }

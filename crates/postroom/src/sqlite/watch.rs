@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use rusqlite::Connection;
+use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
 use crate::error::Result;
@@ -37,7 +38,7 @@ enum News {
     Changed(PathBuf),
     Armed(u64),
     Added(u64, PathBuf, [Wake; 2]),
-    Dropped(u64),
+    Dropped(u64, Option<oneshot::Sender<()>>),
 }
 
 static THREAD: OnceLock<Option<mpsc::Sender<News>>> = OnceLock::new();
@@ -56,10 +57,22 @@ pub(crate) fn watch(path: &Path, wakes: [Wake; 2]) -> Option<Watched> {
     Some(Watched { id })
 }
 
+impl Watched {
+    /// Stops watching, and waits until the file is closed.
+    pub(crate) async fn end(&self) {
+        if let Some(Some(thread)) = THREAD.get() {
+            let (told, done) = oneshot::channel();
+            if thread.send(News::Dropped(self.id, Some(told))).is_ok() {
+                let _ = done.await;
+            }
+        }
+    }
+}
+
 impl Drop for Watched {
     fn drop(&mut self) {
         if let Some(Some(thread)) = THREAD.get() {
-            let _ = thread.send(News::Dropped(self.id));
+            let _ = thread.send(News::Dropped(self.id, None));
         }
     }
 }
@@ -125,7 +138,10 @@ impl Watching {
                 Ok(News::Changed(log)) => self.changed(&log),
                 Ok(News::Armed(id)) => self.step(id, |file, _| matches!(file.mode, Mode::Dormant)),
                 Ok(News::Added(id, path, wakes)) => drop(self.files.insert(id, File::new(path, wakes))),
-                Ok(News::Dropped(id)) => self.dropped(id),
+                Ok(News::Dropped(id, told)) => {
+                    self.dropped(id);
+                    told.map(|told| told.send(()));
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     let now = monotonic();
                     let due: Vec<u64> =

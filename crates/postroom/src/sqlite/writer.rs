@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
@@ -45,6 +46,8 @@ struct Line {
     jobs: VecDeque<Box<dyn Job>>,
     running: bool,
     waiting: bool,
+    /// Whoever waits for the thread to end; it does so when nothing is left to do.
+    ending: Vec<oneshot::Sender<()>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -111,6 +114,23 @@ impl Writer {
         Ok(())
     }
 
+    /// Ends the thread when its work is done, and waits until its connection is closed.
+    pub(crate) async fn end(&self) {
+        let (ended, done) = oneshot::channel();
+        self.tell_to_end(ended);
+        // An error means that no thread was running.
+        let _ = done.await;
+    }
+
+    fn tell_to_end(&self, ended: oneshot::Sender<()>) {
+        let mut line = self.0.lock();
+        if line.running {
+            line.ending.push(ended);
+            line.waiting = false;
+            self.0.arrived.notify_one();
+        }
+    }
+
     fn start(&self) -> Result<()> {
         let (shared, this) = (self.0.clone(), self.address());
         let thread = std::thread::Builder::new().name("postroom-writer".into()).stack_size(STACK_BYTES);
@@ -137,7 +157,7 @@ impl Shared {
 
     fn run(&self) {
         let mut open: Option<(Connection, Guard)> = None;
-        while let Some(first) = self.next_job() {
+        while let Some(first) = self.next_job(&mut open) {
             let conn = match open.take() {
                 Some(conn) => Ok(conn),
                 None => self.connect(),
@@ -160,16 +180,24 @@ impl Shared {
     }
 
     /// Waits for a job; none after an idle time, and then the thread is over.
-    fn next_job(&self) -> Option<Box<dyn Job>> {
+    fn next_job(&self, open: &mut Option<(Connection, Guard)>) -> Option<Box<dyn Job>> {
         let mut line = self.lock();
-        if line.jobs.is_empty() {
+        if line.jobs.is_empty() && line.ending.is_empty() {
             line.waiting = true;
-            let waited = self.arrived.wait_timeout_while(line, self.idle, |line| line.jobs.is_empty());
+            let idle = |line: &mut Line| line.jobs.is_empty() && line.ending.is_empty();
+            let waited = self.arrived.wait_timeout_while(line, self.idle, idle);
             line = waited.unwrap_or_else(PoisonError::into_inner).0;
             line.waiting = false;
         }
         let job = line.jobs.pop_front();
-        line.running = job.is_some();
+        if job.is_none() {
+            // Under the lock: whoever comes next starts a new thread, and finds the file closed.
+            *open = None;
+            line.running = false;
+            for ended in line.ending.drain(..) {
+                let _ = ended.send(());
+            }
+        }
         job
     }
 

@@ -196,7 +196,7 @@ impl Loop {
 
     fn take_up(&mut self, mut batch: Vec<Claimed>, asked: Instant) {
         self.probe_claim();
-        if self.alone || self.suspect.is_some() {
+        if self.alone || self.suspect.is_some() || self.stop.is_cancelled() {
             return self.give_back(batch);
         }
         let is_suspect = batch.first().is_some_and(|claimed| claimed.lease.crashes() > 0);

@@ -1,0 +1,113 @@
+//! The command line: what all commands share, and the list of them.
+
+mod backup;
+mod demo;
+mod failed;
+mod lookup;
+mod migrate;
+mod purge;
+mod retry;
+mod send;
+mod show;
+mod stats;
+mod up;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use postroom::Queue;
+
+const AFTER_HELP: &str = "\
+Data goes to stdout, everything else to stderr.
+
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 nothing found under that id.
+Durations are written 250ms, 10s, 5m, 2h or 7d.
+RUST_LOG sets what is logged, for instance RUST_LOG=postroom=debug.";
+
+const HEADING: &str = "Options of every command";
+
+/// Reliable messaging on the database you already have: a transactional outbox and inbox on SQLite.
+#[derive(Parser)]
+#[command(name = "postroom", version, after_help = AFTER_HELP, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Args)]
+pub(crate) struct Global {
+    /// The SQLite file
+    #[arg(long, global = true, help_heading = HEADING, env = "POSTROOM_DB", default_value = "postroom.db",
+          value_name = "PATH")]
+    pub(crate) db: PathBuf,
+
+    /// Print JSON
+    #[arg(long, global = true, help_heading = HEADING)]
+    pub(crate) json: bool,
+
+    /// Log more: once for what happens to each message, twice for everything
+    #[arg(long, short, global = true, help_heading = HEADING, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(up::Up),
+    Send(send::Send),
+    Stats(stats::Stats),
+    Failed(failed::Failed),
+    Show(show::Show),
+    Retry(retry::Retry),
+    Purge(purge::Purge),
+    Migrate(migrate::Migrate),
+    Backup(backup::Backup),
+    Demo(demo::Demo),
+    #[command(hide = true)]
+    DemoProducer(demo::Producer),
+    #[command(hide = true)]
+    DemoWorker(demo::Worker),
+}
+
+impl Cli {
+    pub(crate) async fn run(self) -> Result<()> {
+        let global = &self.global;
+        match self.command {
+            Command::Up(up) => up.run(global).await,
+            Command::Send(send) => send.run(global).await,
+            Command::Stats(stats) => stats.run(global).await,
+            Command::Failed(failed) => failed.run(global).await,
+            Command::Show(show) => show.run(global).await,
+            Command::Retry(retry) => retry.run(global).await,
+            Command::Purge(purge) => purge.run(global).await,
+            Command::Migrate(migrate) => migrate.run(global).await,
+            Command::Backup(backup) => backup.run(global).await,
+            Command::Demo(demo) => demo.run(global).await,
+            Command::DemoProducer(producer) => producer.run(global).await,
+            Command::DemoWorker(worker) => worker.run(global).await,
+        }
+    }
+}
+
+/// One of the two queues, as it is named on the command line.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum QueueArg {
+    /// What was enqueued here
+    Outbox,
+    /// What arrived here
+    Inbox,
+}
+
+impl QueueArg {
+    /// The queue that was named, or both.
+    fn or_both(named: Option<Self>) -> Vec<Queue> {
+        match named {
+            None => vec![Queue::Outbox, Queue::Inbox],
+            Some(Self::Outbox) => vec![Queue::Outbox],
+            Some(Self::Inbox) => vec![Queue::Inbox],
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `postroom demo`: watch messages survive a worker that is killed again and again.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::Global;
+use crate::demo::{child, producer, stage, worker};
+use crate::problem::Problem;
+use crate::{duration, open, output};
+
+/// Kill a worker again and again while orders flow, and count what is lost or doubled: nothing
+///
+/// One process writes orders, each with a message about it in the same transaction. Another handles the messages, each
+/// in the transaction that acknowledges it, and is ended with SIGKILL at random moments. At the end orders and handled
+/// orders are compared by SQL. All of it happens in a temporary folder; --db is not touched.
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// How many orders
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..10_000_000))]
+    orders: u64,
+
+    /// How often to kill the worker
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..10_000))]
+    kills: u64,
+
+    /// For how long orders are placed and the worker is killed; what is left then takes some seconds more
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..86_400))]
+    seconds: u64,
+}
+
+impl Demo {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let orders = output::thousands(self.orders);
+        eprintln!(
+            "{orders} orders in {} s, and a worker that is killed {} …",
+            self.seconds,
+            output::count(self.kills, "time")
+        );
+        let time = Duration::from_secs(self.seconds);
+        let ledger = stage::run(stage::Plan { orders: self.orders, kills: self.kills, time }).await?;
+        if global.json {
+            output::json(&ledger)?;
+        } else {
+            ledger.print()?;
+        }
+        if ledger.left > 0 || ledger.sent < self.orders {
+            let (sent, left) = (output::thousands(ledger.sent), output::count(ledger.left, "message"));
+            let what = format!("{sent} orders sent and {left} still in line when the time was over");
+            bail!(Problem::new(what, "fewer --orders or --kills, or more --seconds, on a machine this busy"));
+        }
+        if !ledger.is_balanced() {
+            bail!(Problem::new("the ledger does not balance", "to report it, with the output above: it is a bug"));
+        }
+        Ok(())
+    }
+}
+
+/// The process that places orders.
+#[derive(Args)]
+pub(crate) struct Producer {
+    #[arg(long)]
+    orders: u64,
+    #[arg(long, value_parser = duration::parse_positive)]
+    over: Duration,
+}
+
+impl Producer {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let store = open::existing(&global.db).await?;
+        tokio::select! {
+            produced = producer::run(&store, self.orders, self.over) => produced,
+            () = child::stdin_closed() => bail!("told to stop before the last order"),
+        }
+    }
+}
+
+/// The process that is killed.
+#[derive(Args)]
+pub(crate) struct Worker {}
+
+impl Worker {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let store = open::watched(&global.db).await?;
+        worker::run(store, child::stdin_closed()).await
+    }
+}

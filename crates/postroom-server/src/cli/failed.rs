@@ -1,0 +1,131 @@
+//! `postroom failed`: what was given up, and why.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use clap::Args;
+use postroom::{Filter, Inbox, Outbox, Queue, Record, SqliteStore, State, WorkQueue};
+use serde::Serialize;
+
+use super::{Global, QueueArg, lookup};
+use crate::{open, output};
+
+/// List dead and expired messages, grouped by topic and error
+#[derive(Args)]
+pub(crate) struct Failed {
+    /// Only this topic
+    #[arg(long)]
+    topic: Option<String>,
+
+    /// Only this queue
+    #[arg(long)]
+    queue: Option<QueueArg>,
+
+    /// At most so many of each queue, the oldest first
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+#[derive(Serialize)]
+struct Row {
+    queue: &'static str,
+    id: String,
+    source: Option<String>,
+    destination: Option<String>,
+    topic: String,
+    state: String,
+    attempts: u32,
+    crashes: u32,
+    error: Option<String>,
+    at: Option<String>,
+    #[serde(skip)]
+    told: String,
+}
+
+impl Failed {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let store = open::existing(&global.db).await?;
+        let mut rows = Vec::new();
+        let mut left_out = false;
+        for queue in QueueArg::or_both(self.queue) {
+            let mut records = self.records(&store, queue).await?;
+            let limit = usize::try_from(self.limit)?;
+            left_out |= records.len() > limit;
+            records.truncate(limit);
+            rows.extend(records.iter().map(|record| Row::new(queue, record)));
+        }
+        if global.json {
+            return output::json(&rows);
+        }
+        print_groups(&rows)?;
+        if rows.is_empty() {
+            eprintln!("nothing is dead or expired{}", self.topic.map_or_else(String::new, |t| format!(" under {t}")));
+        } else {
+            let more = if left_out { "there are more: use --limit; " } else { "" };
+            eprintln!("{more}`postroom show ID` tells its story, `postroom retry ID` puts it back in line");
+        }
+        Ok(())
+    }
+
+    /// The dead and the expired in the order of their rows, one more than asked for if there are more.
+    async fn records(&self, store: &SqliteStore, queue: Queue) -> Result<Vec<Record>> {
+        let door = work_queue(store, queue);
+        let mut records = Vec::new();
+        for state in [State::Dead, State::Expired] {
+            let mut filter = Filter::all().state(state).limit(usize::try_from(self.limit)?.saturating_add(1));
+            if let Some(topic) = &self.topic {
+                filter = filter.topic(topic);
+            }
+            records.extend(door.list(filter).await?);
+        }
+        records.sort_by_key(Record::seq);
+        Ok(records)
+    }
+}
+
+impl Row {
+    fn new(queue: Queue, record: &Record) -> Self {
+        let message = record.message().ok();
+        Self {
+            queue: queue.as_str(),
+            id: message.map_or_else(|| format!("unreadable row {}", record.seq()), postroom::Message::id),
+            source: message.and_then(|message| message.source()).map(str::to_owned),
+            destination: message.and_then(|message| message.destination()).map(str::to_owned),
+            topic: message.map_or_else(String::new, |message| message.topic.clone()),
+            state: output::state(record.state()),
+            attempts: record.attempts(),
+            crashes: record.crashes(),
+            error: record.last_error().map(str::to_owned),
+            at: record.processed_at().map(|at| at.to_string()),
+            told: told(record),
+        }
+    }
+}
+
+fn told(record: &Record) -> String {
+    let id = record.message().map_or_else(|_| format!("unreadable row {}", record.seq()), lookup::id_of);
+    let attempts = output::count(u64::from(record.attempts()), "failed attempt");
+    let when = record.processed_at().map(output::moment).unwrap_or_default();
+    format!("  {id}  {}  {attempts}  {when}", output::state(record.state()))
+}
+
+fn print_groups(rows: &[Row]) -> Result<()> {
+    let mut groups: BTreeMap<(&str, &str, &str), Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        let error = row.error.as_deref().unwrap_or("not delivered in time");
+        groups.entry((row.queue, &row.topic, error)).or_default().push(row);
+    }
+    for ((queue, topic, error), rows) in groups {
+        output::line(format!("{queue} {topic}, {}: {}", rows.len(), error.trim().replace('\n', " ⏎ ")))?;
+        rows.iter().try_for_each(|row| output::line(&row.told))?;
+    }
+    Ok(())
+}
+
+/// The verbs of that queue.
+pub(super) fn work_queue(store: &SqliteStore, queue: Queue) -> WorkQueue {
+    match queue {
+        Queue::Outbox => Outbox::new(store.clone()).queue().clone(),
+        Queue::Inbox => Inbox::new(store.clone()).queue().clone(),
+    }
+}

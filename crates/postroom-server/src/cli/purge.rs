@@ -1,0 +1,52 @@
+//! `postroom purge`: done messages past their use.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use postroom::Queue;
+
+use super::failed::work_queue;
+use super::{Global, QueueArg};
+use crate::{duration, open, output};
+
+/// So many rows in one transaction: workers go on in between.
+const STEP: usize = 1000;
+
+/// Delete messages that were done long ago; nothing else is ever deleted
+///
+/// A worker does this by itself: after 7 days in the outbox, after 30 days in the inbox.
+#[derive(Args)]
+pub(crate) struct Purge {
+    /// Done longer ago than this
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    older_than: Duration,
+
+    /// Which queue. What the inbox has forgotten it handles again when it is sent again: keep it for longer than any
+    /// sender retries
+    #[arg(long, default_value = "outbox")]
+    queue: QueueArg,
+}
+
+impl Purge {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let store = open::existing(&global.db).await?;
+        let kind = match self.queue {
+            QueueArg::Outbox => Queue::Outbox,
+            QueueArg::Inbox => Queue::Inbox,
+        };
+        let queue = work_queue(&store, kind);
+        let mut purged = 0;
+        loop {
+            let step = queue.purge(self.older_than, STEP).await?;
+            purged += step;
+            if usize::try_from(step)? < STEP {
+                break;
+            }
+        }
+        if global.json {
+            return output::json(&serde_json::json!({ "queue": kind.as_str(), "purged": purged }));
+        }
+        output::line(format!("{} deleted from the {kind}", output::count(purged, "done message")))
+    }
+}

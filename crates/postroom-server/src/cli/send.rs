@@ -1,0 +1,129 @@
+//! `postroom send`: a message into the outbox.
+
+use std::io::Read;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use postroom::{MessageId, NewMessage, Outbox};
+
+use super::Global;
+use crate::problem::Problem;
+use crate::{duration, open, output};
+
+/// So many messages in one transaction.
+const CHUNK: u64 = 1000;
+
+/// Put a message into the outbox; its id is printed once it is stored for good
+#[derive(Args)]
+pub(crate) struct Send {
+    /// What routes it to its handler, like order.placed
+    topic: String,
+
+    /// Its content, as text; `-` reads it from stdin, and it is empty when left out
+    payload: Option<String>,
+
+    /// The service it goes to; without it the message is handled here
+    #[arg(long, value_name = "DEST")]
+    to: Option<String>,
+
+    /// Links it to what caused it
+    #[arg(long, value_name = "ID")]
+    correlation_id: Option<String>,
+
+    /// Not before this long from now
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    due_in: Option<Duration>,
+
+    /// Never after this long from now: then it expires
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
+    expires_in: Option<Duration>,
+
+    /// Give it up at this failed attempt
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_attempts: Option<u32>,
+
+    /// Its id; sent again under the same id, it is recognised and not stored twice
+    #[arg(long, value_name = "UUID", value_parser = parse_id)]
+    id: Option<MessageId>,
+
+    /// A value that travels beside the payload; may be repeated
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_header)]
+    headers: Vec<(String, String)>,
+
+    /// So many messages, each with an id of its own
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "id",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+}
+
+impl Send {
+    pub(crate) async fn run(mut self, global: &Global) -> Result<()> {
+        // Before the file is opened: a pipe that never ends must not leave an empty database behind.
+        let payload = match self.payload.take() {
+            Some(dash) if dash == "-" => read_stdin()?,
+            payload => payload.unwrap_or_default(),
+        };
+        let outbox = Outbox::new(open::or_create(&global.db).await?);
+        let mut left = self.count;
+        while left > 0 {
+            let messages: Vec<_> = (0..left.min(CHUNK)).map(|_| self.message(&payload)).collect();
+            left -= left.min(CHUNK);
+            let ids: Vec<_> = messages.iter().map(NewMessage::message_id).collect();
+            let stored = outbox.enqueue_many(messages).await?;
+            for (id, stored) in ids.into_iter().zip(stored) {
+                print(id, stored.duplicate, global.json)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&self, payload: &str) -> NewMessage {
+        let mut message = NewMessage::new(&self.topic, payload);
+        if let Some(id) = self.id {
+            message = message.id(id);
+        }
+        if let Some(destination) = &self.to {
+            message = message.to(destination);
+        }
+        if let Some(id) = &self.correlation_id {
+            message = message.correlation_id(id);
+        }
+        if let Some(delay) = self.due_in {
+            message = message.due_after(delay);
+        }
+        if let Some(ttl) = self.expires_in {
+            message = message.expires_after(ttl);
+        }
+        if let Some(attempts) = self.max_attempts {
+            message = message.max_attempts(attempts);
+        }
+        self.headers.iter().fold(message, |message, (name, value)| message.header(name, value))
+    }
+}
+
+fn print(id: MessageId, duplicate: bool, json: bool) -> Result<()> {
+    if json {
+        return output::json(&serde_json::json!({ "id": id.to_string(), "duplicate": duplicate }));
+    }
+    if duplicate {
+        eprintln!("a message with this id was there before; nothing was written");
+    }
+    output::line(id.to_string())
+}
+
+fn read_stdin() -> Result<String> {
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read the payload from stdin")?;
+    let advice = "text; encode other content first, for instance with `base64`";
+    Ok(String::from_utf8(bytes).map_err(|_| Problem::new("the payload is not UTF-8", advice))?)
+}
+
+fn parse_id(text: &str) -> Result<MessageId, String> {
+    text.parse().map_err(|error| format!("{error}; write one like 0198c1d4-7a2b-7c3d-8e4f-5a6b7c8d9e0f"))
+}
+
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, like tenant=acme")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,198 @@
+//! `postroom show`: the story of one message.
+
+use anyhow::Result;
+use clap::Args;
+use postroom::{Clock, Failure, Message, Origin, OwnerToken, Queue, Record, State, Timestamp};
+use serde_json::{Value, json};
+
+use super::Global;
+use super::failed::work_queue;
+use super::lookup::{self, Found};
+use crate::{open, output};
+
+/// Tell the story of one message: where it stands, when, how often it was tried and what went wrong
+#[derive(Args)]
+pub(crate) struct Show {
+    /// Its id, for the inbox also SOURCE/ID
+    id: String,
+
+    /// Print payload, headers and response too; they may hold secrets
+    #[arg(long)]
+    show_payload: bool,
+}
+
+/// A message with all that is known of it.
+struct Story {
+    queue: Queue,
+    record: Record,
+    failures: Vec<Failure>,
+    open: bool,
+}
+
+impl Show {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let store = open::existing(&global.db).await?;
+        let mut stories = Vec::new();
+        for Found { queue, record } in lookup::by_id(&store, &self.id).await? {
+            let failures = work_queue(&store, queue).failures(record.seq()).await?;
+            stories.push(Story { queue, record, failures, open: self.show_payload });
+        }
+        if global.json {
+            return output::json(&stories.iter().map(Story::json).collect::<Vec<_>>());
+        }
+        for (index, story) in stories.iter().enumerate() {
+            if index > 0 {
+                output::line("")?;
+            }
+            story.print()?;
+        }
+        Ok(())
+    }
+}
+
+impl Story {
+    fn message(&self) -> Option<&Message> {
+        self.record.message().ok()
+    }
+
+    fn json(&self) -> Value {
+        let record = &self.record;
+        let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        let worker = |worker: Option<OwnerToken>| worker.map(|worker| worker.to_string());
+        let failures = self.failures.iter().map(|failure| {
+            json!({ "at": failure.at.to_string(), "attempt": failure.attempt, "worker": worker(failure.worker),
+                    "error": failure.error })
+        });
+        let mut story = json!({
+            "queue": self.queue.as_str(),
+            "row": record.seq(),
+            "state": output::state(record.state()),
+            "attempts": record.attempts(),
+            "crashes": record.crashes(),
+            "claims": record.claim_no(),
+            "visible_at": time(record.visible_at()),
+            "next_attempt_at": time(record.next_attempt_at()),
+            "locked_until": time(record.locked_until()),
+            "owner": worker(record.owner()),
+            "last_attempt_at": time(record.last_attempt_at()),
+            "processed_at": time(record.processed_at()),
+            "processed_by": worker(record.processed_by()),
+            "expires_at": time(record.expires_at()),
+            "last_error": record.last_error(),
+            "has_response": record.response().is_some(),
+            "failures": failures.collect::<Vec<_>>(),
+        });
+        match record.message() {
+            Ok(message) => describe(message, self.open, &mut story),
+            Err(why) => story["unreadable"] = json!(why),
+        }
+        if self.open {
+            story["response"] = json!(record.response());
+        }
+        story
+    }
+
+    fn print(&self) -> Result<()> {
+        let record = &self.record;
+        let (id, topic) = match record.message() {
+            Ok(message) => (lookup::id_of(message), message.topic.as_str()),
+            Err(why) => (format!("row {}", record.seq()), why),
+        };
+        output::line(format!("{} {id}  {topic}", self.queue))?;
+        for (name, value) in self.facts() {
+            output::line(format!("  {name:<15}{value}"))?;
+        }
+        if !self.failures.is_empty() {
+            output::line("  failures")?;
+        }
+        for failure in &self.failures {
+            let error = failure.error.as_deref().unwrap_or("no reason given").trim().replace('\n', " ⏎ ");
+            output::line(format!("    {}  attempt {}  {error}", failure.at, failure.attempt))?;
+        }
+        Ok(())
+    }
+
+    /// What is known, in the order in which it happened; what is not known is left out.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let (record, message) = (&self.record, self.message());
+        let time = |at: Option<Timestamp>| at.map(output::moment);
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let facts = [
+            ("state", Some(self.standing())),
+            ("kind", message.map(|message| message.kind.to_string())),
+            ("to", owned(message.and_then(Message::destination))),
+            ("correlation id", message.and_then(|message| message.correlation_id.clone())),
+            ("created", time(message.map(|message| message.created_at))),
+            ("due", time(message.and_then(|message| message.due_at))),
+            ("expires", time(record.expires_at())),
+            ("last claimed", time(record.last_attempt_at())),
+            ("finished", time(record.processed_at())),
+            ("attempts", Some(self.attempts())),
+            ("last error", owned(record.last_error()).map(|error| error.trim().replace('\n', " ⏎ "))),
+            ("headers", message.filter(|message| !message.headers.is_empty()).map(|message| self.headers(message))),
+            ("payload", message.map(|message| self.text(&message.payload))),
+            ("response", record.response().map(|response| self.text(response))),
+        ];
+        facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    fn standing(&self) -> String {
+        let record = &self.record;
+        let state = output::state(record.state());
+        let at = record.visible_at().map(output::moment).unwrap_or_default();
+        match record.state() {
+            State::Ready if record.visible_at() <= Some(Clock::Database.now()) => {
+                format!("{state}: waits for a worker since {at}")
+            }
+            State::Ready => format!("{state}: not before {at}"),
+            State::Leased => format!("{state}: a worker holds it until {at}"),
+            State::Dead | State::Expired => format!("{state}: `postroom retry` puts it back in line"),
+            _ => state,
+        }
+    }
+
+    fn attempts(&self) -> String {
+        let failed = self.record.attempts();
+        let limit = self.message().and_then(|message| message.max_attempts);
+        let limit = limit.map_or_else(String::new, |limit| format!(" of {limit}"));
+        let claims = u64::try_from(self.record.claim_no()).unwrap_or(0);
+        let vanished = match self.record.crashes() {
+            0 => String::new(),
+            crashes => format!(", its worker vanished {}", output::count(u64::from(crashes), "time")),
+        };
+        format!("{failed} failed{limit}, claimed {}{vanished}", output::count(claims, "time"))
+    }
+
+    fn headers(&self, message: &Message) -> String {
+        let told = message.headers.iter().map(|(name, value)| match self.open {
+            true => format!("{name}={value}"),
+            false => name.clone(),
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    fn text(&self, text: &str) -> String {
+        if self.open { text.to_owned() } else { output::count(text.len() as u64, "byte") }
+    }
+}
+
+fn describe(message: &Message, open: bool, story: &mut Value) {
+    story["id"] = json!(message.id());
+    if let Origin::Outbox { id, .. } = &message.origin {
+        story["work_item_id"] = json!(id.to_string());
+    }
+    story["source"] = json!(message.source());
+    story["destination"] = json!(message.destination());
+    story["kind"] = json!(message.kind.as_str());
+    story["topic"] = json!(message.topic);
+    story["correlation_id"] = json!(message.correlation_id);
+    story["created_at"] = json!(message.created_at.to_string());
+    story["due_at"] = json!(message.due_at.map(|due| due.to_string()));
+    story["max_attempts"] = json!(message.max_attempts);
+    story["payload_bytes"] = json!(message.payload.len());
+    story["header_names"] = json!(message.headers.keys().collect::<Vec<_>>());
+    if open {
+        story["payload"] = json!(message.payload);
+        story["headers"] = json!(message.headers);
+    }
+}

@@ -1,0 +1,71 @@
+//! `postroom stats`: how many messages stand where.
+
+use anyhow::Result;
+use clap::Args;
+use postroom::{Inbox, Outbox, QueueStats};
+use serde::Serialize;
+
+use super::Global;
+use crate::{duration, open, output};
+
+/// Count the messages of both queues by state
+#[derive(Args)]
+pub(crate) struct Stats {}
+
+#[derive(Serialize)]
+struct Counts {
+    ready: u64,
+    leased: u64,
+    done: u64,
+    dead: u64,
+    expired: u64,
+    seen: u64,
+    processing: u64,
+    total: u64,
+    oldest_waiting_ms: Option<u128>,
+}
+
+impl From<&QueueStats> for Counts {
+    fn from(stats: &QueueStats) -> Self {
+        Self {
+            ready: stats.ready,
+            leased: stats.leased,
+            done: stats.done,
+            dead: stats.dead,
+            expired: stats.expired,
+            seen: stats.seen,
+            processing: stats.processing,
+            total: stats.total(),
+            oldest_waiting_ms: stats.oldest_waiting.map(|age| age.as_millis()),
+        }
+    }
+}
+
+impl Stats {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let store = open::existing(&global.db).await?;
+        let outbox = Outbox::new(store.clone()).queue().stats().await?;
+        let inbox = Inbox::new(store).queue().stats().await?;
+        if global.json {
+            let (outbox, inbox) = (Counts::from(&outbox), Counts::from(&inbox));
+            return output::json(&serde_json::json!({ "outbox": outbox, "inbox": inbox }));
+        }
+        let titles = ["ready", "leased", "done", "dead", "expired", "seen"].map(|title| format!("{title:>9}"));
+        output::line(format!("{:<7}{}  oldest waiting", "", titles.concat()))?;
+        print("outbox", &outbox)?;
+        print("inbox", &inbox)?;
+        if outbox.dead + outbox.expired + inbox.dead + inbox.expired > 0 {
+            eprintln!("`postroom failed` lists the dead and the expired");
+        }
+        Ok(())
+    }
+}
+
+fn print(name: &str, stats: &QueueStats) -> Result<()> {
+    // A message handled outside the queue has been seen and is not done: one column is enough for people.
+    let seen = stats.seen + stats.processing;
+    let counts = [stats.ready, stats.leased, stats.done, stats.dead, stats.expired, seen];
+    let counts = counts.map(|count| format!("{:>9}", output::thousands(count)));
+    let oldest = stats.oldest_waiting.map_or_else(|| "-".into(), duration::short);
+    output::line(format!("{name:<7}{}  {oldest}", counts.concat()))
+}

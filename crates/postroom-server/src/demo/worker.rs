@@ -1,0 +1,30 @@
+//! The worker that is killed: it writes each order into a table, in the transaction that acknowledges the message.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use postroom::{BlockingCtx, HandlerError, Handlers, SqliteStore, Worker, WorkerOptions};
+
+use super::OrderPlaced;
+use crate::output;
+
+/// Short, so that what a killed worker held is taken over soon.
+const LEASE: Duration = Duration::from_millis(500);
+const BATCH: usize = 20;
+/// What a real handler would take.
+const WORK: Duration = Duration::from_micros(500);
+/// The line that says that work begins.
+pub(super) const READY: &str = "ready";
+
+fn handle(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
+    ctx.tx().execute("INSERT INTO handled (order_id) VALUES (?1)", [i64::try_from(placed.order)?])?;
+    std::thread::sleep(WORK);
+    Ok(())
+}
+
+/// Works until `stop`.
+pub(crate) async fn run(store: SqliteStore, stop: impl Future<Output = ()> + Send) -> Result<()> {
+    let options = WorkerOptions::default().lease(LEASE).batch(BATCH).poll(Duration::from_millis(50));
+    output::line(READY)?;
+    Ok(Worker::outbox(store, Handlers::new().on_blocking(handle)).options(options).run(stop).await?)
+}

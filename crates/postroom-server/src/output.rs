@@ -1,0 +1,68 @@
+//! What goes to stdout.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+use postroom::{Clock, State, Timestamp};
+use serde::Serialize;
+
+use crate::duration;
+
+/// One line of text. Unlike `println!` it does not panic when the reader is gone.
+pub(crate) fn line(text: impl AsRef<str>) -> Result<()> {
+    // One write: lines of tasks that run at once do not mix.
+    let line = format!("{}\n", text.as_ref());
+    Ok(std::io::stdout().lock().write_all(line.as_bytes())?)
+}
+
+/// One line of JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+    line(serde_json::to_string(value)?)
+}
+
+/// A state in the word the whole program uses for it.
+pub(crate) fn state(state: State) -> String {
+    format!("{state:?}").to_lowercase()
+}
+
+/// A moment, and how far away it is.
+pub(crate) fn moment(at: Timestamp) -> String {
+    let now = Clock::Database.now();
+    let away = match (at.since(now), now.since(at)) {
+        (Duration::ZERO, past) => format!("{} ago", duration::short(past)),
+        (future, _) => format!("in {}", duration::short(future)),
+    };
+    format!("{at} ({away})")
+}
+
+/// `1 message`, `2 messages`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// A number with its thousands apart: `12,345`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(number), text);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Errors as people read them: what is wrong, and what to try.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use postroom::ErrorKind;
+
+const ERROR: u8 = 1;
+const NOTHING_FOUND: u8 = 3;
+
+/// What is wrong, and what to try.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    what: String,
+    advice: String,
+    code: u8,
+}
+
+impl Problem {
+    pub(crate) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into(), code: ERROR }
+    }
+
+    /// There is nothing under the id that was asked for.
+    pub(crate) fn nothing_found(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into(), code: NOTHING_FOUND }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Tells the user, and says how the program ends.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    // Whoever reads the output has seen enough, as in `postroom failed | head`.
+    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    tracing::debug!(error = format!("{error:#}"), "failed");
+    eprintln!("error: {}", chain(error));
+    if let Some(problem) = error.downcast_ref::<Problem>() {
+        eprintln!("  try: {}", problem.advice);
+        return ExitCode::from(problem.code);
+    }
+    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<postroom::Error>()) {
+        eprintln!("  try: {}", advice(error.kind()));
+    }
+    ExitCode::from(ERROR)
+}
+
+fn advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidInput => "the same command with --help: it names what is allowed",
+        ErrorKind::Schema => "`postroom migrate`, which adds the tables and leaves everything else as it is",
+        ErrorKind::Unsupported => "another file with --db PATH",
+        ErrorKind::Unavailable => "again in a moment: another program holds the database, or the disk is full",
+        ErrorKind::Corrupt => "a copy made with `postroom backup`: the file is damaged",
+        _ => "again with --verbose, which logs what happens",
+    }
+}
+
+/// The error and its causes in one line. Many errors repeat their cause in their own words: once is enough. The
+/// library's errors are written for people; what lies behind them is for the log.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let is_last = cause.is::<postroom::Error>();
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        if is_last {
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow::Error::new(io::Error::other("disk on fire")).context("cannot write: disk on fire");
+        assert_eq!(chain(&error), "cannot write: disk on fire");
+        assert_eq!(chain(&error.context("no backup")), "no backup: cannot write: disk on fire");
+    }
+}

@@ -1,0 +1,140 @@
+//! With a command: each message is run through `sh -c`, its payload on stdin.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom::{BoxFuture, Ctx, Delivery, HandlerError, Message, Sqlite, Transport};
+
+use super::group::Group;
+use super::pipes::{Head, Tail, feed};
+use super::queue_of;
+
+/// `EX_DATAERR` of sysexits.h: the input is wrong and will be wrong tomorrow.
+const TERMINAL: i32 = 65;
+/// A process left in the background may keep the pipes open; the command itself is over.
+const PIPES_TIME: Duration = Duration::from_millis(500);
+
+/// The command that is run for each message.
+#[derive(Clone)]
+pub(crate) struct Command {
+    text: String,
+    timeout: Option<Duration>,
+}
+
+/// What became of one run.
+enum Ran {
+    Done { response: Option<String> },
+    Terminal { why: String },
+    Failed { why: String },
+}
+
+/// Handles a message that is for this service.
+pub(crate) async fn handle(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> Result<Option<String>, HandlerError> {
+    let command = ctx.state::<Command>()?;
+    match command.run(&message).await {
+        Ran::Done { response } => Ok(response),
+        Ran::Terminal { why } => Err(HandlerError::terminal(why)),
+        Ran::Failed { why } => Err(HandlerError::retry(why)),
+    }
+}
+
+/// A message that is for another service goes to the same command, which knows the way.
+impl Transport for Command {
+    fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
+        Box::pin(async move {
+            match self.run(message).await {
+                Ran::Done { response } => Delivery::Accepted { response },
+                Ran::Terminal { why } => Delivery::Refused { why },
+                Ran::Failed { why } => Delivery::Failed { why },
+            }
+        })
+    }
+}
+
+impl Command {
+    pub(crate) fn new(text: String, timeout: Option<Duration>) -> Self {
+        Self { text, timeout }
+    }
+
+    async fn run(&self, message: &Message) -> Ran {
+        let running = self.start(message);
+        let ended = match self.timeout {
+            None => running.await,
+            Some(timeout) => match tokio::time::timeout(timeout, running).await {
+                Ok(ended) => ended,
+                Err(_) => return Ran::Failed { why: format!("the command took longer than {timeout:?}; killed") },
+            },
+        };
+        match ended {
+            Err(error) => Ran::Failed { why: format!("the command could not be run: {error}") },
+            Ok((status, stdout, _)) if status.success() => Ran::Done { response: stdout.into_response() },
+            Ok((status, _, stderr)) => {
+                let why = told(status, &stderr);
+                if status.code() == Some(TERMINAL) { Ran::Terminal { why } } else { Ran::Failed { why } }
+            }
+        }
+    }
+
+    async fn start(&self, message: &Message) -> io::Result<(ExitStatus, Head, Tail)> {
+        let mut command = tokio::process::Command::new("sh");
+        command.arg("-c").arg(&self.text).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C in the terminal must end this program, and let the commands in hand finish.
+        #[cfg(unix)]
+        command.process_group(0);
+        for (name, value) in environment(message) {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command.spawn()?;
+        let mut group = Group::of(&child);
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (mut head, mut tail) = (Head::default(), Tail::default());
+        let over = tokio::sync::Notify::new();
+        let exit = async {
+            let status = child.wait().await;
+            group.is_over();
+            over.notify_one();
+            status
+        };
+        let pipes = async {
+            let copying = async { tokio::join!(feed(stdin, &message.payload), head.read(stdout), tail.read(stderr)) };
+            let left = async {
+                over.notified().await;
+                let _ = tokio::time::timeout(PIPES_TIME, std::future::pending::<()>()).await;
+            };
+            tokio::select! {
+                _ = copying => {}
+                () = left => {}
+            }
+        };
+        let (status, ()) = tokio::join!(exit, pipes);
+        Ok((status?, head, tail))
+    }
+}
+
+/// What the command finds in its environment; none is taken out of it.
+fn environment(message: &Message) -> [(&'static str, Option<String>); 7] {
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    [
+        ("POSTROOM_QUEUE", Some(queue_of(message).as_str().to_owned())),
+        ("POSTROOM_MESSAGE_ID", Some(message.id())),
+        ("POSTROOM_TOPIC", Some(message.topic.clone())),
+        ("POSTROOM_ATTEMPT", Some((message.attempts + 1).to_string())),
+        ("POSTROOM_SOURCE", owned(message.source())),
+        ("POSTROOM_DESTINATION", owned(message.destination())),
+        ("POSTROOM_CORRELATION_ID", message.correlation_id.clone()),
+    ]
+}
+
+fn told(status: ExitStatus, stderr: &Tail) -> String {
+    let ended = status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"));
+    match stderr.text() {
+        text if text.is_empty() => ended,
+        text => format!("{ended}: {text}"),
+    }
+}

@@ -1,0 +1,44 @@
+//! A command and everything it started: killed together when nobody waits for them any more.
+
+use tokio::process::Child;
+
+/// A running command's processes. Dropped while they run, they are killed: their lease is lost, or time is up.
+#[cfg(unix)]
+pub(super) struct Group(Option<rustix::process::Pid>);
+
+#[cfg(unix)]
+impl Group {
+    /// The processes of a child that leads a group of its own.
+    pub(super) fn of(child: &Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(rustix::process::Pid::from_raw))
+    }
+
+    /// The command has ended and its number may be somebody else's by now.
+    pub(super) fn is_over(&mut self) {
+        self.0 = None;
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // It may have ended this moment; then there is nobody to kill.
+            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+/// Without process groups only the command itself is killed, when it is dropped.
+#[cfg(not(unix))]
+pub(super) struct Group;
+
+#[cfg(not(unix))]
+impl Group {
+    pub(super) fn of(_: &Child) -> Self {
+        Self
+    }
+
+    pub(super) fn is_over(&mut self) {}
+}

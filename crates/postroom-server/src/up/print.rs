@@ -1,0 +1,56 @@
+//! Without a command: each message is a line of JSON on stdout, and done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom::{Ctx, HandlerError, Message, Sqlite};
+use serde::Serialize;
+
+use super::queue_of;
+use super::signals::Stop;
+use crate::output;
+
+/// So long the place of a message that failed is kept: by then the worker has given back those behind it.
+const STOP_TIME: Duration = Duration::from_millis(100);
+
+/// What the handler has to know.
+pub(crate) struct Printer {
+    show_payload: bool,
+    stop: Stop,
+}
+
+impl Printer {
+    pub(crate) fn new(show_payload: bool, stop: Stop) -> Self {
+        Self { show_payload, stop }
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    queue: &'static str,
+    id: String,
+    topic: &'a str,
+    attempt: u32,
+    payload_bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a str>,
+}
+
+/// Prints one message. Without a reader nothing is ever done: the worker stops instead of trying again and again.
+pub(crate) async fn handle(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> Result<Option<String>, HandlerError> {
+    let printer = ctx.state::<Printer>()?;
+    let line = Line {
+        queue: queue_of(&message).as_str(),
+        id: message.id(),
+        topic: &message.topic,
+        attempt: ctx.attempt(),
+        payload_bytes: message.payload.len(),
+        payload: printer.show_payload.then_some(&message.payload),
+    };
+    if let Err(error) = output::json(&line) {
+        printer.stop.ask_without_stdout();
+        let _ = tokio::time::timeout(STOP_TIME, std::future::pending::<()>()).await;
+        return Err(HandlerError::retry(format_args!("cannot print: {error}")));
+    }
+    Ok(None)
+}

@@ -1,0 +1,164 @@
+//! A folder to run the program in, and the program while it runs.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PAUSE: Duration = Duration::from_millis(20);
+/// Twenty seconds: far longer than anything here takes, on any machine.
+const PAUSES_MAX: u32 = 1000;
+
+/// A folder of its own, with its own database.
+pub(crate) struct Desk(TempDir);
+
+/// What a finished run left behind.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postroom"));
+        command.args(args).current_dir(self.0.path()).env_remove("POSTROOM_DB").env_remove("RUST_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        Ran::from(self.command(args).output().unwrap())
+    }
+
+    /// The same, with text on stdin.
+    pub(crate) fn run_with(&self, args: &[&str], stdin: &[u8]) -> Ran {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(stdin).unwrap();
+        Ran::from(child.wait_with_output().unwrap())
+    }
+
+    /// Runs a command that must succeed, and gives what it printed, without the line end.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.stdout.trim_end().to_owned()
+    }
+
+    /// Runs a command that must succeed with `--json`.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let text = self.ok(&[args, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
+    }
+
+    /// How many messages of the outbox stand in that state.
+    pub(crate) fn outbox(&self, state: &str) -> u64 {
+        self.json(&["stats"])["outbox"][state].as_u64().unwrap()
+    }
+
+    /// Starts a command that goes on by itself.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        let mut child = self.command(args).spawn().unwrap();
+        let stdout = lines(child.stdout.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
+        Running { child, stdout, stderr }
+    }
+
+    /// The same, with nobody at the other end of its stdout.
+    pub(crate) fn start_unread(&self, args: &[&str]) -> Running {
+        let mut child = self.command(args).spawn().unwrap();
+        drop(child.stdout.take());
+        let stderr = lines(child.stderr.take().unwrap());
+        Running { child, stdout: mpsc::channel().1, stderr }
+    }
+}
+
+impl From<std::process::Output> for Ran {
+    fn from(output: std::process::Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+/// The program while it runs; killed when the test is over.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+}
+
+impl Running {
+    /// The next line of JSON it prints.
+    pub(crate) fn next_json(&self) -> Value {
+        serde_json::from_str(&self.stdout.recv_timeout(PAUSE * PAUSES_MAX).unwrap()).unwrap()
+    }
+
+    /// Waits for a line on stderr that contains `text`.
+    pub(crate) fn wait_for(&self, text: &str) {
+        while !self.stderr.recv_timeout(PAUSE * PAUSES_MAX).unwrap().contains(text) {}
+    }
+
+    /// What else it said on stderr, after its end.
+    pub(crate) fn rest_of_stderr(&self) -> String {
+        self.stderr.iter().collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn terminate(&self) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        let mut ended = None;
+        until("the program has ended", || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Asks until it is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let (_nobody, never) = mpsc::channel::<()>();
+    for _ in 0..PAUSES_MAX {
+        if is_so() {
+            return;
+        }
+        let _ = never.recv_timeout(PAUSE);
+    }
+    panic!("not in time: {what}");
+}

@@ -1,0 +1,90 @@
+//! What is said when something is wrong, and what is left alone then.
+
+use crate::desk::Desk;
+
+const QUESTIONS: [&[&str]; 6] =
+    [&["stats"], &["failed"], &["show", "x"], &["retry", "x"], &["purge", "--older-than", "1d"], &["backup", "copy"]];
+
+#[test]
+fn a_question_creates_no_file() {
+    let desk = Desk::new();
+    for args in QUESTIONS {
+        let ran = desk.run(args);
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("there is no database at"), "{ran:?}");
+        assert!(ran.stderr.contains("`postroom up` or `postroom send`"), "{ran:?}");
+        assert!(ran.stdout.is_empty() && !desk.path("postroom.db").exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_left_as_it_is() {
+    let desk = Desk::new();
+    let text = "dear diary, this is no database ".repeat(64);
+    std::fs::write(desk.path("diary"), &text).unwrap();
+    for args in QUESTIONS.into_iter().chain([&["up"][..], &["send", "a"], &["migrate"]]) {
+        let ran = desk.run(&[args, &["--db", "diary"]].concat());
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("it is not a SQLite database"), "{ran:?}");
+        assert!(ran.stderr.contains("--db PATH"), "{ran:?}");
+    }
+    assert_eq!(std::fs::read_to_string(desk.path("diary")).unwrap(), text);
+}
+
+#[test]
+fn a_missing_folder_is_named() {
+    let desk = Desk::new();
+    for args in [&["up"][..], &["send", "a"], &["migrate"]] {
+        let ran = desk.run(&[args, &["--db", "nowhere/postroom.db"]].concat());
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("the folder nowhere does not exist"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_database_without_the_tables_asks_for_them() {
+    let desk = Desk::new();
+    rusqlite::Connection::open(desk.path("shop.db")).unwrap().execute("CREATE TABLE orders (id)", []).unwrap();
+    let ran = desk.run(&["stats", "--db", "shop.db"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("`postroom migrate`"), "{ran:?}");
+}
+
+#[test]
+fn wrong_usage_is_told_apart_and_explained() {
+    let desk = Desk::new();
+    for (args, said) in [
+        (&["send", "a", "--due-in", "10"][..], "write a whole number and ms, s, m, h or d"),
+        (&["send", "a", "--due-in", "5 parsecs"], "is not a unit of time"),
+        (&["send", "a", "--expires-in", "0s"], "longer than zero"),
+        (&["send", "a", "--id", "zzz"], "is not a UUID"),
+        (&["send", "a", "--id", "00000000-0000-0000-0000-000000000000"], "must not be the nil UUID"),
+        (&["send", "a", "--header", "tenant"], "write NAME=VALUE"),
+        (&["send", "a", "--max-attempts", "0"], "--max-attempts"),
+        (&["up", "--lease", "25h"], "at most 1d"),
+        (&["up", "--batch", "0"], "1..=10000"),
+        (&["up", "--timeout", "1s"], "--exec"),
+        (&["retry"], "--all"),
+        (&["retry", "x", "--topic", "a"], "cannot be used with"),
+        (&["purge"], "--older-than"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        let ran = desk.run(args);
+        assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(said) && ran.stderr.contains("--help"), "{args:?}: {ran:?}");
+    }
+    assert!(!desk.path("postroom.db").exists());
+}
+
+#[test]
+fn what_a_message_may_not_be_is_refused() {
+    let desk = Desk::new();
+    let ran = desk.run(&["send", ""]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("topic must not be empty") && ran.stderr.contains("--help"), "{ran:?}");
+}
+
+#[test]
+fn help_names_the_exit_codes() {
+    assert!(Desk::new().ok(&["--help"]).contains("3 nothing found"));
+}

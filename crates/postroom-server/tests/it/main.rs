@@ -1,0 +1,13 @@
+//! The real binary, run as people run it.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod demo;
+mod desk;
+mod errors;
+mod exec;
+mod operator;
+mod schema;
+mod send;
+mod up;

@@ -1,0 +1,104 @@
+//! What is stuck, why, and what to do about it.
+
+use crate::desk::{Desk, until};
+
+/// A desk with one dead, one expired and one done message, and their ids.
+fn desk_with_failures() -> (Desk, [String; 3]) {
+    let desk = Desk::new();
+    let dead = desk.ok(&["send", "order.dead", "secret"]);
+    let expired = desk.ok(&["send", "order.expired", "--expires-in", "1ms"]);
+    let done = desk.ok(&["send", "order.done"]);
+    let mut up = desk.start(&["up", "--exec", "[ $POSTROOM_TOPIC = order.done ] || { echo broken >&2; exit 65; }"]);
+    until("all are settled", || desk.outbox("dead") + desk.outbox("expired") + desk.outbox("done") == 3);
+    up.terminate();
+    up.end();
+    (desk, [dead, expired, done])
+}
+
+#[test]
+fn failed_lists_the_dead_and_the_expired() {
+    let (desk, [dead, expired, _]) = desk_with_failures();
+    let rows = desk.json(&["failed"]);
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    assert_eq!((&rows[0]["id"], &rows[0]["state"]), (&dead.as_str().into(), &"dead".into()));
+    assert_eq!((&rows[0]["error"], &rows[0]["attempts"]), (&"exit status 65: broken".into(), &1.into()));
+    assert_eq!((&rows[1]["id"], &rows[1]["state"]), (&expired.as_str().into(), &"expired".into()));
+    let told = desk.ok(&["failed"]);
+    assert!(told.contains("outbox order.dead, 1: exit status 65: broken"), "{told}");
+    assert!(told.contains(&dead) && told.contains("1 failed attempt") && !told.contains("secret"), "{told}");
+    assert_eq!(desk.json(&["failed", "--topic", "order.expired"]).as_array().unwrap().len(), 1);
+    assert_eq!(desk.json(&["failed", "--limit", "1"]).as_array().unwrap().len(), 1);
+    assert_eq!(desk.json(&["failed", "--queue", "inbox"]), serde_json::json!([]));
+}
+
+#[test]
+fn a_retried_message_is_handled_again() {
+    let (desk, [dead, expired, done]) = desk_with_failures();
+    assert_eq!(desk.json(&["retry", &dead])["retried"], 1);
+    let story = &desk.json(&["show", &dead])[0];
+    assert_eq!((&story["state"], &story["attempts"]), (&"ready".into(), &0.into()));
+    assert_eq!(story["failures"].as_array().unwrap().len(), 1, "its past is kept: {story}");
+
+    let too_late = desk.run(&["retry", &expired]);
+    assert_eq!(too_late.code, Some(1));
+    assert!(too_late.stderr.contains("--ttl"), "{too_late:?}");
+    let is_done = desk.run(&["retry", &done]);
+    assert_eq!(is_done.code, Some(1));
+    assert!(is_done.stderr.contains("is done"), "{is_done:?}");
+
+    assert_eq!(desk.json(&["retry", &expired, "--ttl", "1h"])["retried"], 1);
+    let up = desk.start(&["up"]);
+    let ids = [up.next_json()["id"].clone(), up.next_json()["id"].clone()];
+    assert!(ids.contains(&dead.into()) && ids.contains(&expired.into()), "{ids:?}");
+}
+
+#[test]
+fn retry_all_says_what_it_leaves() {
+    let (desk, _) = desk_with_failures();
+    let retried = desk.json(&["retry", "--all"]);
+    assert_eq!((&retried["retried"], &retried["still_expired"]), (&1.into(), &1.into()));
+    assert_eq!(desk.json(&["retry", "--all", "--ttl", "1h", "--topic", "other"])["retried"], 0);
+    assert_eq!(desk.json(&["retry", "--all", "--ttl", "1h"])["retried"], 1);
+    assert_eq!(desk.outbox("ready"), 2);
+}
+
+#[test]
+fn the_story_names_no_secrets_unless_asked() {
+    let (desk, [dead, ..]) = desk_with_failures();
+    let told = desk.ok(&["show", &dead]);
+    assert!(told.contains("dead") && told.contains("exit status 65: broken") && told.contains("6 bytes"), "{told}");
+    assert!(!told.contains("secret") && !desk.json(&["show", &dead]).to_string().contains("secret"));
+    assert!(desk.ok(&["show", &dead, "--show-payload"]).contains("secret"));
+}
+
+#[test]
+fn an_unknown_id_has_an_exit_code_of_its_own() {
+    let (desk, _) = desk_with_failures();
+    for id in ["0198c1d4-7a2b-7c3d-8e4f-5a6b7c8d9e0f", "nonsense", "stripe/evt_1"] {
+        for command in ["show", "retry"] {
+            let ran = desk.run(&[command, id]);
+            assert_eq!(ran.code, Some(3), "{command} {id}: {ran:?}");
+            assert!(ran.stdout.is_empty() && ran.stderr.contains("try:"), "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn purge_deletes_what_is_done_and_nothing_else() {
+    let (desk, _) = desk_with_failures();
+    assert_eq!(desk.json(&["purge", "--older-than", "1d"])["purged"], 0);
+    assert_eq!(desk.json(&["purge", "--older-than", "0s"])["purged"], 1);
+    assert_eq!(desk.outbox("total"), 2);
+}
+
+#[test]
+fn a_backup_is_a_whole_database() {
+    let (desk, _) = desk_with_failures();
+    let copied = desk.json(&["backup", "copy.db"]);
+    assert_eq!(copied["path"].as_str().map(std::path::PathBuf::from), Some(desk.path("copy.db")));
+    assert_eq!(desk.json(&["stats", "--db", "copy.db"]), desk.json(&["stats"]));
+    let again = desk.run(&["backup", "copy.db"]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.contains("never overwrites"), "{again:?}");
+    assert_eq!(desk.run(&["backup", "nowhere/copy.db"]).code, Some(1));
+}

@@ -1,0 +1,63 @@
+//! Messages into the outbox.
+
+use crate::desk::Desk;
+
+#[test]
+fn a_message_is_stored_and_its_id_printed() {
+    let desk = Desk::new();
+    let id = desk.ok(&["send", "order.placed", r#"{"order":7}"#]);
+    assert_eq!(id.len(), 36, "{id}");
+    let story = &desk.json(&["show", &id])[0];
+    assert_eq!(story["state"], "ready");
+    assert_eq!(story["topic"], "order.placed");
+    assert_eq!(story["payload_bytes"], 11);
+}
+
+#[test]
+fn every_option_reaches_the_message() {
+    let desk = Desk::new();
+    let options = ["--to", "billing", "--correlation-id", "c-1", "--due-in", "1h", "--expires-in", "2h"];
+    let more = ["--max-attempts", "3", "--header", "tenant=acme", "--header", "empty="];
+    let id = desk.ok(&[&["send", "order.placed", "x"][..], &options, &more].concat());
+    let story = &desk.json(&["show", &id, "--show-payload"])[0];
+    assert_eq!(story["destination"], "billing");
+    assert_eq!(story["correlation_id"], "c-1");
+    assert_eq!(story["max_attempts"], 3);
+    assert_eq!(story["headers"], serde_json::json!({ "tenant": "acme", "empty": "" }));
+    assert_eq!(story["payload"], "x");
+    assert!(story["due_at"].as_str() < story["expires_at"].as_str(), "{story}");
+    let work_item = story["work_item_id"].as_str().unwrap();
+    assert_eq!(desk.json(&["show", work_item])[0]["id"], id.as_str());
+}
+
+#[test]
+fn the_same_id_is_stored_once() {
+    let desk = Desk::new();
+    let send = ["send", "a", "--id", "0198c1d4-7a2b-7c3d-8e4f-5a6b7c8d9e0f"];
+    assert_eq!(desk.json(&send)["duplicate"], false);
+    assert_eq!(desk.json(&send)["duplicate"], true);
+    let again = desk.run(&send);
+    assert_eq!(again.stdout.trim_end(), "0198c1d4-7a2b-7c3d-8e4f-5a6b7c8d9e0f");
+    assert!(again.stderr.contains("nothing was written"), "{again:?}");
+    assert_eq!(desk.outbox("total"), 1);
+}
+
+#[test]
+fn a_count_sends_as_many_with_ids_of_their_own() {
+    let desk = Desk::new();
+    let ids = desk.ok(&["send", "a", "--count", "2001"]);
+    let ids: std::collections::HashSet<_> = ids.lines().collect();
+    assert_eq!(ids.len(), 2001);
+    assert_eq!(desk.outbox("ready"), 2001);
+}
+
+#[test]
+fn a_dash_reads_the_payload_from_stdin() {
+    let desk = Desk::new();
+    let ran = desk.run_with(&["send", "a", "-"], "zwölf\n".as_bytes());
+    let story = &desk.json(&["show", ran.stdout.trim_end(), "--show-payload"])[0];
+    assert_eq!(story["payload"], "zwölf\n");
+    let binary = desk.run_with(&["send", "a", "-"], &[0xff, 0xfe]);
+    assert_eq!(binary.code, Some(1));
+    assert!(binary.stderr.contains("not UTF-8") && binary.stderr.contains("base64"), "{binary:?}");
+}
