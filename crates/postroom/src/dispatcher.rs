@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
+use tracing::Instrument;
 
-use crate::clock::monotonic;
+use crate::clock::{Clock, monotonic};
 use crate::message::Message;
 use crate::queue::{Claimed, Lease, Queue};
-use crate::store::BoxFuture;
+use crate::store::{BoxFuture, Store};
 use crate::telemetry;
 use crate::transport::{Delivery, Transport};
 use crate::worker::{Outcome, Process, Run};
@@ -18,16 +19,18 @@ pub(crate) struct Dispatcher {
     local: Arc<dyn Process>,
     transport: Option<Arc<dyn Transport>>,
     slots: Semaphore,
+    clock: Clock,
 }
 
 impl Dispatcher {
     pub(crate) fn new(
-        store: &str,
+        store: &impl Store,
         local: Arc<dyn Process>,
         transport: Option<Arc<dyn Transport>>,
         concurrency: usize,
     ) -> Self {
-        Self { store: store.to_owned(), local, transport, slots: Semaphore::new(concurrency) }
+        let (store, clock) = (store.name().to_owned(), store.clock().clone());
+        Self { store, local, transport, slots: Semaphore::new(concurrency), clock }
     }
 
     async fn send(&self, lease: Lease, message: &Message, run: &Run) {
@@ -37,11 +40,14 @@ impl Dispatcher {
             permit = self.slots.acquire() => permit,
         };
         telemetry::handling(&self.store, Queue::Outbox, message);
+        let span = telemetry::handle_span(&self.store, Queue::Outbox, message);
         let started = monotonic();
         let delivery = match &self.transport {
+            // It goes back as it came, and expires there.
+            _ if message.expires_at.is_some_and(|expires| expires <= self.clock.now()) => None,
             None => Some(Delivery::NoRoute),
             Some(transport) => tokio::select! {
-                delivery = transport.send(message) => Some(delivery),
+                delivery = transport.send(message).instrument(span) => Some(delivery),
                 () = run.lost.cancelled() => None,
             },
         };

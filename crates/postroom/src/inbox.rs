@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tracing::Instrument;
+
 use crate::error::Result;
 use crate::message::{InboxKey, Incoming, error_text};
 use crate::queue::{Lease, Queue};
@@ -74,7 +76,7 @@ impl Inbox {
     async fn put(&self, incoming: Incoming, mode: PutMode) -> Result<Arrival> {
         incoming.check()?;
         let (key, topic) = (incoming.key().clone(), incoming.topic.clone());
-        let arrival = self.store.put(incoming, mode).await?;
+        let arrival = self.store.put(incoming, mode).instrument(telemetry::verb_span("put", &self.queue)).await?;
         telemetry::arrived(&self.queue, &key, &topic, arrival);
         Ok(arrival)
     }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, Payload, WorkItemId};
 use crate::queue::Queue;
@@ -80,7 +82,7 @@ impl Outbox {
             return Ok(Vec::new());
         }
         let told = telemetry::Enqueued::of(&messages);
-        let stored = self.store.enqueue(messages).await?;
+        let stored = self.store.enqueue(messages).instrument(telemetry::verb_span("enqueue", &self.queue)).await?;
         told.tell(self.queue.store_name(), &stored);
         Ok(stored)
     }
@@ -111,7 +113,7 @@ impl Outbox {
         if ttl == Some(Duration::ZERO) {
             return Err(Error::invalid("a redriven message must live longer than zero"));
         }
-        let redriven = self.store.redrive(filter, ttl).await?;
+        let redriven = self.store.redrive(filter, ttl).instrument(telemetry::verb_span("redrive", &self.queue)).await?;
         telemetry::revived(&self.queue, redriven);
         Ok(redriven)
     }

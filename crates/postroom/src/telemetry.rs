@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metrics::{Histogram, counter, gauge, histogram};
-use tracing::{debug, error, info, warn};
+use tracing::{Span, debug, debug_span, error, info, info_span, warn};
 
 use crate::error::Error;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
@@ -73,6 +73,16 @@ impl Enqueued {
             info!(store, %message_id, topic, destination, correlation_id, duplicate, "outbox: message enqueued");
         }
     }
+}
+
+/// Around a verb.
+pub(crate) fn verb_span(verb: &'static str, queue: &WorkQueue) -> Span {
+    debug_span!("store", verb, store = queue.store_name(), queue = %queue.kind())
+}
+
+/// Around a handler, or a message's way to another service.
+pub(crate) fn handle_span(store: &str, queue: Queue, message: &Message) -> Span {
+    info_span!("handle", store, %queue, topic = message.topic, message_id = message.id())
 }
 
 pub(crate) fn claimed(queue: &WorkQueue, claims: &Claims) {

@@ -21,7 +21,6 @@ use crate::dispatcher::Dispatcher;
 use crate::error::Result;
 use crate::handler::{Backend, Handlers, Runner};
 use crate::queue::Queue;
-use crate::store::Store;
 use crate::transport::Transport;
 use crate::workqueue::WorkQueue;
 
@@ -74,7 +73,7 @@ impl<B: Backend> Worker<B> {
         let runner: Arc<dyn Process> = Arc::new(runner);
         let process: Arc<dyn Process> = match self.queue {
             Queue::Inbox => runner,
-            Queue::Outbox => Arc::new(Dispatcher::new(self.store.name(), runner, self.transport, options.concurrency)),
+            Queue::Outbox => Arc::new(Dispatcher::new(&self.store, runner, self.transport, options.concurrency)),
         };
         let queue = WorkQueue::new(Arc::new(self.store), self.queue);
         turn::Loop::new(queue, process, options).run(shutdown).await

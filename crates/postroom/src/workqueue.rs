@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::OwnerToken;
@@ -48,7 +50,7 @@ impl WorkQueue {
     /// Takes up to `batch` ready messages for `owner`, each for `lease`.
     pub async fn claim(&self, owner: OwnerToken, lease: Duration, batch: usize) -> Result<Claims> {
         let request = ClaimRequest::new(owner, lease, batch)?;
-        let claims = self.store.claim(self.queue, request).await?;
+        let claims = self.store.claim(self.queue, request).instrument(telemetry::verb_span("claim", self)).await?;
         telemetry::claimed(self, &claims);
         Ok(claims)
     }
@@ -98,7 +100,8 @@ impl WorkQueue {
         if settles.is_empty() {
             return Ok(Settled::default());
         }
-        let settled = self.store.settle(self.queue, settles.clone()).await?;
+        let settled =
+            self.store.settle(self.queue, settles.clone()).instrument(telemetry::verb_span("settle", self)).await?;
         telemetry::settled(self, &settles, settled);
         Ok(settled)
     }
@@ -109,12 +112,13 @@ impl WorkQueue {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        self.store.extend(self.queue, leases.to_vec(), lease).await
+        self.store.extend(self.queue, leases.to_vec(), lease).instrument(telemetry::verb_span("extend", self)).await
     }
 
     /// Frees up to `limit` messages whose lease ran out.
     pub async fn reap(&self, limit: usize) -> Result<Reaped> {
-        let reaped = self.store.reap(self.queue, at_least_one(limit)?).await?;
+        let reaped =
+            self.store.reap(self.queue, at_least_one(limit)?).instrument(telemetry::verb_span("reap", self)).await?;
         telemetry::reaped(self, reaped);
         Ok(reaped)
     }
@@ -124,14 +128,18 @@ impl WorkQueue {
         if self.queue == Queue::Inbox {
             return Ok(0);
         }
-        let expired = self.store.expire(at_least_one(limit)?).await?;
+        let expired = self.store.expire(at_least_one(limit)?).instrument(telemetry::verb_span("expire", self)).await?;
         telemetry::expired(self, expired);
         Ok(expired)
     }
 
     /// Deletes up to `limit` messages that were done longer than `retention` ago. No other state is ever deleted.
     pub async fn purge(&self, retention: Duration, limit: usize) -> Result<u64> {
-        let purged = self.store.purge(self.queue, retention, at_least_one(limit)?).await?;
+        let purged = self
+            .store
+            .purge(self.queue, retention, at_least_one(limit)?)
+            .instrument(telemetry::verb_span("purge", self))
+            .await?;
         telemetry::purged(self, purged);
         Ok(purged)
     }
@@ -141,7 +149,8 @@ impl WorkQueue {
         if ttl == Some(Duration::ZERO) {
             return Err(Error::invalid("a revived message must live longer than zero"));
         }
-        let revived = self.store.revive(self.queue, filter, ttl).await?;
+        let revived =
+            self.store.revive(self.queue, filter, ttl).instrument(telemetry::verb_span("revive", self)).await?;
         telemetry::revived(self, revived);
         Ok(revived)
     }

@@ -46,6 +46,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
         response: Option<String>,
     ) -> impl Future<Output = Result<()>> + Send;
 
+    /// Whether the handler held the transaction for longer than it may.
+    fn overran(tx: &Self::Tx) -> bool;
+
     /// Undoes everything.
     fn roll_back(tx: Self::Tx) -> impl Future<Output = ()> + Send;
 

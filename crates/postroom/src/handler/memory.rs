@@ -54,6 +54,10 @@ impl Backend for Memory {
         Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"))
     }
 
+    fn overran(_: &MemoryTx) -> bool {
+        false
+    }
+
     async fn roll_back(_: MemoryTx) {}
 
     async fn scope<F: Future + Send>(_: &MemoryStore, handler: F) -> F::Output {

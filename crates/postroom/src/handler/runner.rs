@@ -1,16 +1,18 @@
 //! Runs claimed messages through their handlers: the worker's filling for the inbox, and for what the outbox handles
 //! here.
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
+use tracing::Instrument;
 
 use crate::clock::monotonic;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Result};
 use crate::handler::erased::{Entry, Erased};
 use crate::handler::{Backend, Ctx, HandlerError, Handlers};
 use crate::message::Message;
@@ -24,11 +26,13 @@ pub(crate) struct Runner<B: Backend> {
     queue: Queue,
     handlers: Handlers<B>,
     slots: Semaphore,
+    /// Topics whose handlers held the transaction too long before: they get more time.
+    slow: Mutex<HashSet<String>>,
 }
 
 impl<B: Backend> Runner<B> {
     pub(crate) fn new(store: B::Store, queue: Queue, handlers: Handlers<B>, concurrency: usize) -> Self {
-        Self { store, queue, handlers, slots: Semaphore::new(concurrency) }
+        Self { store, queue, handlers, slots: Semaphore::new(concurrency), slow: Mutex::default() }
     }
 
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
@@ -40,19 +44,35 @@ impl<B: Backend> Runner<B> {
         telemetry::handling(self.store.name(), self.queue, &message);
         let started = monotonic();
         let message = Arc::new(message);
-        let outcome = self.call(&lease, message.clone(), handler.as_ref(), run).await;
+        let span = telemetry::handle_span(self.store.name(), self.queue, &message);
+        let outcome = self.call(&lease, message.clone(), handler.as_ref(), run).instrument(span).await;
         drop(permit);
         telemetry::handled(self.store.name(), self.queue, &message, &outcome, &run.meters, started.elapsed());
         run.report(lease, outcome);
     }
 
     async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &Run) -> Outcome {
-        let tx = match B::begin(&self.store, hold_max(run.lease)).await {
-            Ok(tx) => tx,
-            Err(error) => return Outcome::retry(error),
-        };
+        let first = self.attempt(lease, message.clone(), handler, run).await;
+        match first {
+            // A neighbour spoilt the commit; that is not this message's failure.
+            Err(error) if error.kind() == ErrorKind::NotCommitted => {
+                self.attempt(lease, message, handler, run).await.unwrap_or_else(Outcome::retry)
+            }
+            other => other.unwrap_or_else(Outcome::retry),
+        }
+    }
+
+    /// Runs the handler once. An error is the database's, not the handler's.
+    async fn attempt(
+        &self,
+        lease: &Lease,
+        message: Arc<Message>,
+        handler: &dyn Erased<B>,
+        run: &Run,
+    ) -> Result<Outcome> {
+        let tx = B::begin(&self.store, self.hold_max(&message.topic, run.lease)).await?;
         let cancelled = run.lost.clone();
-        let mut ctx = Ctx { tx, message, state: self.handlers.state.clone(), cancelled };
+        let mut ctx = Ctx { tx, message: message.clone(), state: self.handlers.state.clone(), cancelled };
         let handled = {
             let handling = AssertUnwindSafe(B::scope(&self.store, handler.run(&mut ctx))).catch_unwind();
             tokio::select! {
@@ -60,31 +80,38 @@ impl<B: Backend> Runner<B> {
                 () = run.lost.cancelled() => None,
             }
         };
-        match handled {
-            None => {
-                B::roll_back(ctx.tx).await;
-                Outcome::Release
-            }
-            Some(Ok(Ok(response))) => match B::commit(&self.store, ctx.tx, self.queue, lease, response).await {
-                Ok(()) => Outcome::Settled,
-                Err(error) if error.kind() == ErrorKind::LeaseLost => Outcome::Lost,
-                Err(error) => Outcome::retry(error),
-            },
-            Some(Ok(Err(error))) => {
-                B::roll_back(ctx.tx).await;
-                error.into()
-            }
-            Some(Err(panic)) => {
-                B::roll_back(ctx.tx).await;
-                HandlerError::panicked(panic.as_ref()).into()
-            }
+        if B::overran(&ctx.tx) {
+            self.is_slow_from_now_on(&message.topic);
         }
+        let outcome = match handled {
+            None => Outcome::Release,
+            Some(Ok(Err(error))) => error.into(),
+            Some(Err(panic)) => HandlerError::panicked(panic.as_ref()).into(),
+            Some(Ok(Ok(response))) => {
+                return match B::commit(&self.store, ctx.tx, self.queue, lease, response).await {
+                    Ok(()) => Ok(Outcome::Settled),
+                    Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Outcome::Lost),
+                    Err(error) => {
+                        // Perhaps because it was held too long: more time next time does no harm.
+                        self.is_slow_from_now_on(&message.topic);
+                        Err(error)
+                    }
+                };
+            }
+        };
+        B::roll_back(ctx.tx).await;
+        Ok(outcome)
     }
-}
 
-/// An async handler keeps everybody else from writing on an embedded database: not for longer than this.
-fn hold_max(lease: Duration) -> Duration {
-    (lease / 3).min(Duration::from_secs(1))
+    fn is_slow_from_now_on(&self, topic: &str) {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.to_owned());
+    }
+
+    /// An async handler keeps everybody else from writing on an embedded database: not for longer than this.
+    fn hold_max(&self, topic: &str, lease: Duration) -> Duration {
+        let is_slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner).contains(topic);
+        if is_slow { lease / 3 } else { (lease / 3).min(Duration::from_secs(1)) }
+    }
 }
 
 impl<B: Backend> Process for Runner<B> {

@@ -73,7 +73,7 @@ pub struct Claimed {
 pub struct Claims {
     /// The rows, in the order in which they were waiting.
     pub claimed: Vec<Claimed>,
-    /// When the next row will be ready, if none was and one is waiting.
+    /// When to look again, if none was ready: the next due time, or the end of a lease.
     pub next_at: Option<Timestamp>,
 }
 

@@ -45,7 +45,8 @@ const OUTBOX: Texts = Texts {
     claim_one: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq = ?4 AND state = 0",
-    claim_next: "SELECT min(visible_at) FROM {t} WHERE state = 0 AND visible_at IS NOT NULL",
+    claim_next: "SELECT min(at) FROM (SELECT min(visible_at) AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
+                              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = ?5
@@ -120,7 +121,8 @@ const INBOX: Texts = Texts {
     claim_one: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq = ?4 AND state = 0",
-    claim_next: "SELECT min(visible_at) FROM {t} WHERE state = 0 AND visible_at IS NOT NULL",
+    claim_next: "SELECT min(at) FROM (SELECT min(visible_at) AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
+                              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = ?5

@@ -127,3 +127,17 @@ fn unusable(path: &Path, why: &str) -> Error {
 pub(crate) fn file_key(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sqlite_that_can_corrupt_its_log_is_refused() {
+        assert!(check_version(3_051_003).is_ok());
+        assert!(check_version(3_054_001).is_ok());
+        let refused = check_version(3_051_002).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        assert!(refused.to_string().contains("3.51.2"), "{refused}");
+    }
+}

@@ -159,6 +159,10 @@ impl Backend for Sqlite {
         Ok(())
     }
 
+    fn overran(tx: &SqliteTx) -> bool {
+        tx.overran
+    }
+
     async fn roll_back(tx: SqliteTx) {
         tx.roll_back().await;
     }
@@ -209,13 +213,18 @@ async fn run_chunk(
     let alone = chunk.len() == 1;
     let (core, state) = (store.0.clone(), state.clone());
     let (reply, answer) = oneshot::channel();
+    let leases: Vec<Lease> = chunk.iter().map(|(claimed, _)| claimed.lease.clone()).collect();
     let meters = run.meters.clone();
     let job = ChunkJob { core, queue, state, chunk, outcomes: Vec::new(), enqueued: false, meters, reply };
-    if let Err(error) = store.0.writer.submit(Box::new(job)) {
-        tracing::error!(%error, "handlers could not be run");
-        return Vec::new();
-    }
-    let Ok(done) = answer.await else { return Vec::new() };
+    let submitted = store.0.writer.submit(Box::new(job));
+    let done = match submitted {
+        Ok(()) => answer.await.map_err(|_| Error::new(ErrorKind::Closed, "the writer thread is gone")),
+        Err(error) => Err(error),
+    };
+    let done = match done {
+        Ok(done) => done,
+        Err(error) => return leases.into_iter().map(|lease| (lease, Outcome::retry(&error))).collect(),
+    };
     if done.enqueued {
         store.wake(Queue::Outbox).ring();
     }
@@ -328,6 +337,7 @@ impl ChunkJob {
         message: &Message,
         handler: &BlockingHandler,
     ) -> std::result::Result<(Outcome, bool), TransactionLost> {
+        let _span = telemetry::handle_span(&self.core.name, self.queue, message).entered();
         telemetry::handling(&self.core.name, self.queue, message);
         let started = monotonic();
         let mut ctx = BlockingCtx { conn, core: &self.core, message, state: &self.state, enqueued: false };

@@ -22,6 +22,8 @@ pub struct SqliteTx {
     limit: Duration,
     open: Option<Open>,
     pub(crate) enqueued: bool,
+    /// It held the writer for longer than it may.
+    pub(crate) overran: bool,
 }
 
 struct Open {
@@ -42,7 +44,7 @@ impl std::fmt::Debug for SqliteTx {
 
 impl SqliteTx {
     pub(crate) fn new(core: Arc<Core>, limit: Duration) -> Self {
-        Self { core, limit, open: None, enqueued: false }
+        Self { core, limit, open: None, enqueued: false, overran: false }
     }
 
     /// Runs `code` in the handler's transaction. It may read and write, but not begin or end a transaction.
@@ -69,8 +71,14 @@ impl SqliteTx {
         let run = Step::Run(Box::new(move |conn| {
             let _ = reply.send(catch(|| code(conn)));
         }));
-        self.steps()?.send(run).map_err(|_| held_too_long())?;
-        answer.await.map_err(|_| held_too_long())?
+        let sent = self.steps()?.send(run).is_ok();
+        match answer.await {
+            Ok(answer) if sent => answer,
+            _ => {
+                self.overran = true;
+                Err(held_too_long())
+            }
+        }
     }
 
     fn steps(&mut self) -> Result<&mpsc::Sender<Step>> {

@@ -11,7 +11,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::driver::rusqlite_039::SqliteConn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage};
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::sql::sqlite::SQLITE;
 use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::job::{UserJob, VerbJob};
@@ -275,7 +275,9 @@ impl Store for SqliteStore {
     }
 
     fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
-        self.verb(move |verbs, conn, time| now(verbs.settle(conn, queue, &settles, time)))
+        let at_once = settles.iter().any(|settle| settle.verb == Verb::Release);
+        let verb = move |verbs: &Verbs, conn: &mut SqliteConn<'_>, time| now(verbs.settle(conn, queue, &settles, time));
+        if at_once { self.ringing(queue, verb) } else { self.verb(verb) }
     }
 
     fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {

@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Timestamp, monotonic};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance;
 use crate::message::OwnerToken;
-use crate::queue::{Claimed, Claims, Lease, Settle};
+use crate::queue::{Claimed, Claims, Lease, Settle, Verb};
 use crate::store::{BoxFuture, WakeListener};
 use crate::telemetry;
 use crate::worker::flight::Flights;
@@ -90,7 +90,7 @@ impl Loop {
     pub(super) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         telemetry::worker_started(&self.queue, self.owner);
         let mut shutdown = pin!(shutdown);
-        let mut renewal = tokio::time::interval(self.options.lease / 6);
+        let mut renewal = tokio::time::interval((self.options.lease / 6).max(Duration::from_millis(1)));
         renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut upkeep = tokio::time::interval(self.options.maintenance);
         let mut end_at: Option<Instant> = None;
@@ -109,7 +109,7 @@ impl Loop {
                 Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
                 Some(renewed) = OptionFuture::from(self.renewing.as_mut()) => self.renewed(renewed),
                 Some(()) = OptionFuture::from(self.maintaining.as_mut()) => self.maintaining = None,
-                Some(_) = self.tasks.join_next(), if !self.tasks.is_empty() => {}
+                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => ended.map_err(broken)?,
                 () = self.listener.heard(), if waiting => self.look_now(),
                 () = tokio::time::sleep_until(self.look_at.into()), if waiting => self.look_now(),
                 _ = renewal.tick() => self.renew(),
@@ -238,7 +238,11 @@ impl Loop {
         for (lease, outcome) in reports {
             let max_attempts = self.flights.remove(&lease);
             self.probe_outcome(&outcome);
-            settles.extend(outcome.into_settle(lease, max_attempts, &self.options, now));
+            let settle = outcome.into_settle(lease, max_attempts, &self.options, now);
+            if let Some(Verb::Abandon { delay, .. }) = settle.as_ref().map(|settle| &settle.verb) {
+                self.look_at = self.look_at.min(monotonic() + *delay);
+            }
+            settles.extend(settle);
         }
         self.alone &= !self.flights.is_empty();
         if !settles.is_empty() {
@@ -311,6 +315,12 @@ impl Loop {
 
     #[cfg(not(feature = "testing"))]
     fn probe_outcome(&self, _: &Outcome) {}
+}
+
+/// Handlers' panics are caught where they happen; this one is ours, and the worker no longer knows what it holds.
+fn broken(source: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Callback, "the worker broke down; its messages are taken over when their leases are over")
+        .caused_by(source)
 }
 
 /// Settles, and goes on trying while the database is out of reach and the leases may still hold.

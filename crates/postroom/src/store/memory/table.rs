@@ -100,8 +100,7 @@ impl Table {
         let chosen: Vec<i64> = choose(&crashes).into_iter().map(|index| in_line[index]).collect();
         let until = now.plus(request.lease);
         let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
-        let waiting = self.rows.values().filter(|record| record.state() == State::Ready);
-        let next_at = if claimed.is_empty() { waiting.filter_map(Record::visible_at).min() } else { None };
+        let next_at = self.rows.values().filter_map(Record::visible_at).min().filter(|_| claimed.is_empty());
         Claims { claimed, next_at }
     }
 
