@@ -32,8 +32,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tx.rollback()?;
     assert_eq!(outbox.queue().stats().await?.ready, 1);
 
-    // A message that arrived is applied and acknowledged in one transaction. A lost lease is an error there, so that `?`
-    // leaves before the commit.
+    // A message that arrived is applied and acknowledged in one transaction. A lost lease is an error there, so that
+    // `?` leaves before the commit.
     inbox.accept(Incoming::new(InboxKey::new("billing", "42")?, "invoice.paid", "42")).await?;
     let claims = inbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
     for claimed in claims.claimed {

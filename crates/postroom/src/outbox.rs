@@ -87,8 +87,8 @@ impl Outbox {
         Ok(stored)
     }
 
-    /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if the
-    /// caller commits. Keep what it returns until then.
+    /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if
+    /// the caller commits. Keep what it returns until then.
     pub fn enqueue_in(&self, tx: &impl BlockingTx, message: &NewMessage) -> Result<Enqueued> {
         let done = tx.run(&self.statement(message)?)?;
         let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };

@@ -1,6 +1,7 @@
 //! SQLite, embedded: one writer thread for each file, many jobs for each fsync.
 
 mod backup;
+mod chunk;
 mod connect;
 mod guard;
 mod handling;

@@ -109,7 +109,8 @@ pub(crate) fn settled(queue: &WorkQueue, settles: &[Settle], settled: Settled) {
 }
 
 pub(crate) fn settle_failed(queue: &WorkQueue, count: usize, error: &Error) {
-    error!(store = queue.store_name(), queue = %queue.kind(), count, %error, "messages could not be settled; their leases will run out");
+    let (store, queue) = (queue.store_name(), queue.kind());
+    error!(store, %queue, count, %error, "messages could not be settled; their leases will run out");
 }
 
 pub(crate) fn reaped(queue: &WorkQueue, reaped: Reaped) {
@@ -235,7 +236,8 @@ pub(crate) fn renewal_failed(queue: &WorkQueue, error: &Error) {
 }
 
 pub(crate) fn leases_overdue(queue: &WorkQueue, count: usize) {
-    warn!(store = queue.store_name(), queue = %queue.kind(), count, "leases may be over; the work on them is broken off");
+    let (store, queue) = (queue.store_name(), queue.kind());
+    warn!(store, %queue, count, "leases may be over; the work on them is broken off");
 }
 
 pub(crate) fn maintenance_failed(queue: &WorkQueue, error: &Error) {

@@ -16,7 +16,7 @@ use crate::store::BoxFuture;
 /// An `async fn(&mut Ctx<B>, M) -> Result<R, HandlerError>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for this backend",
-    note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>` with the backend of its store"
+    note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>`, B being the backend"
 )]
 pub trait HandlerFn<'c, B: Backend, M, R>: Send + Sync {
     /// Calls it.

@@ -17,8 +17,14 @@ pub(crate) struct Dialect {
     pub(crate) maintenance_take: &'static str,
     /// `{fence}`: the row is still held under the lease that is being settled.
     pub(crate) fence: &'static str,
-    pub(crate) outbox: Texts,
-    pub(crate) inbox: Texts,
+    /// `{message}`: the columns of a message, in the order they are read in.
+    pub(crate) message: &'static str,
+    /// `{record}`: those and the columns of its work.
+    pub(crate) record: &'static str,
+    /// What both queues do.
+    pub(crate) queue: Texts,
+    pub(crate) outbox: Identity,
+    pub(crate) inbox: Identity,
     pub(crate) outbox_insert: &'static str,
     pub(crate) inbox_insert: &'static str,
     pub(crate) inbox_see: &'static str,
@@ -27,15 +33,26 @@ pub(crate) struct Dialect {
     pub(crate) outbox_by_message: &'static str,
 }
 
+/// What the rows of a queue are known by.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    /// `{identity}`: four columns.
+    pub(crate) columns: &'static str,
+    /// `{key}`: one row.
+    pub(crate) key: &'static str,
+    /// `{party}`: the other service.
+    pub(crate) party: &'static str,
+}
+
 macro_rules! queue_texts {
     ($($name:ident),* $(,)?) => {
-        /// What both queues do, told for one of them.
+        /// What both queues do.
         #[derive(Debug)]
         pub(crate) struct Texts {
             $(pub(crate) $name: &'static str,)*
         }
 
-        /// The same with the table's name in it.
+        /// The same, told for one of them.
         #[derive(Debug)]
         pub(crate) struct QueueStatements {
             $(pub(crate) $name: Arc<str>,)*
@@ -50,7 +67,8 @@ macro_rules! queue_texts {
 }
 
 queue_texts! {
-    claim_select, claim_line, claim_one, claim_next, ack, extend, held, load_lease, load_over, load_expired, load_key, list,
+    claim_select, claim_line, claim_one, claim_next, ack, extend, held, load_lease, load_over, load_expired, load_key,
+    list,
     list_given_up, save, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
 }
 
@@ -74,15 +92,15 @@ pub(crate) struct Statements {
 impl Statements {
     /// `fence` is the dialect's own, except in a test that shows what happens without one.
     pub(crate) fn new(dialect: &Dialect, tables: &TableNames, fence: &str) -> Self {
-        let outbox = Renderer { table: tables.of(Queue::Outbox), fence };
-        let inbox = Renderer { table: tables.of(Queue::Inbox), fence };
+        let outbox = Renderer { dialect, table: tables.of(Queue::Outbox), identity: &dialect.outbox, fence };
+        let inbox = Renderer { dialect, table: tables.of(Queue::Inbox), identity: &dialect.inbox, fence };
         Self {
             schema: dialect.schema.replace("{outbox}", outbox.table).replace("{inbox}", inbox.table),
             schema_version: dialect.schema_version,
             schema_read: dialect.schema_read.into(),
             maintenance_take: dialect.maintenance_take.into(),
-            outbox: outbox.all(&dialect.outbox),
-            inbox: inbox.all(&dialect.inbox),
+            outbox: outbox.all(&dialect.queue),
+            inbox: inbox.all(&dialect.queue),
             outbox_insert: outbox.one(dialect.outbox_insert),
             inbox_insert: inbox.one(dialect.inbox_insert),
             inbox_see: inbox.one(dialect.inbox_see),
@@ -101,12 +119,21 @@ impl Statements {
 }
 
 struct Renderer<'a> {
+    dialect: &'a Dialect,
     table: &'a str,
+    identity: &'a Identity,
     fence: &'a str,
 }
 
 impl Renderer<'_> {
     fn one(&self, text: &str) -> Arc<str> {
-        text.replace("{t}", self.table).replace("{fence}", self.fence).into()
+        text.replace("{record}", self.dialect.record)
+            .replace("{message}", self.dialect.message)
+            .replace("{identity}", self.identity.columns)
+            .replace("{key}", self.identity.key)
+            .replace("{party}", self.identity.party)
+            .replace("{fence}", self.fence)
+            .replace("{t}", self.table)
+            .into()
     }
 }

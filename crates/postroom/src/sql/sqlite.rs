@@ -1,7 +1,7 @@
 //! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
 //! A `+` before a column keeps the planner from using an index on it.
 
-use crate::sql::dialect::{Dialect, Texts};
+use crate::sql::dialect::{Dialect, Identity, Texts};
 
 pub(crate) const SQLITE: Dialect = Dialect {
     schema: include_str!("../../schema/sqlite/0001_init.sql"),
@@ -9,11 +9,20 @@ pub(crate) const SQLITE: Dialect = Dialect {
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1",
     maintenance_take: "UPDATE postroom_schema SET maintained_at = ?2 WHERE outbox = ?1 AND maintained_at <= ?3",
     fence: "owner = ?2 AND claim_no = ?3",
-    outbox: OUTBOX,
-    inbox: INBOX,
+    message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
+         correlation_id, headers, kind, topic, payload, {identity}",
+    record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
+         response",
+    queue: QUEUE,
+    outbox: Identity { columns: "id, message_id, destination, NULL", key: "id = ?1", party: "destination" },
+    inbox: Identity {
+        columns: "source, message_id, hash, last_seen_at",
+        key: "source = ?1 AND message_id = ?2",
+        party: "source",
+    },
     outbox_insert: "INSERT INTO {t}
-             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at, expires_at,
-              max_attempts, created_at)
+             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+              expires_at, max_attempts, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
          ON CONFLICT (id) DO NOTHING",
     inbox_insert: "INSERT INTO {t}
@@ -27,18 +36,11 @@ pub(crate) const SQLITE: Dialect = Dialect {
     inbox_content: "UPDATE {t}
          SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8
          WHERE seq = ?1",
-    outbox_by_message: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
+    outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
 };
 
-const OUTBOX: Texts = Texts {
-    claim_select: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL
-         FROM {t} WHERE state = 0 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
+const QUEUE: Texts = Texts {
+    claim_select: "SELECT {message} FROM {t} WHERE state = 0 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
     claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq IN (SELECT seq FROM {t} WHERE state = 0 AND visible_at <= ?3 ORDER BY visible_at, seq LIMIT ?4)",
@@ -53,123 +55,24 @@ const OUTBOX: Texts = Texts {
          WHERE seq = ?1 AND state = 1 AND {fence}",
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND state = 1 AND {fence}",
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
-    load_lease: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
-    load_over: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
-    load_expired: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
+    load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
+    load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
+    load_expired: "SELECT {record} FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
          ORDER BY expires_at LIMIT ?2",
-    load_key: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE id = ?1",
-    list: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t}
-         WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR destination = ?3)
+    load_key: "SELECT {record} FROM {t} WHERE {key}",
+    list: "SELECT {record} FROM {t}
+         WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
-    list_given_up: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             id, message_id, destination, NULL,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t}
-         WHERE state IN (3, 4) AND processed_at IS NOT NULL AND (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR destination = ?3)
+    list_given_up: "SELECT {record} FROM {t}
+         WHERE state IN (3, 4) AND processed_at IS NOT NULL
+           AND (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
     save: "UPDATE {t}
          SET state = ?3, visible_at = ?4, due_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, claim_no = ?9,
-             owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14, expires_at = ?15,
-             response = CASE WHEN ?3 = 0 THEN NULL ELSE response END
-         WHERE seq = ?1 AND claim_no = ?2",
-    purge_failures: "DELETE FROM {t}_failures
-         WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
-    purge: "DELETE FROM {t}
-         WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
-    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (?1, ?2, ?3, ?4, ?5)",
-    failure_trim: "DELETE FROM {t}_failures
-         WHERE seq = ?1 AND rowid NOT IN
-               (SELECT rowid FROM {t}_failures WHERE seq = ?1 ORDER BY rowid DESC LIMIT ?2)",
-    failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY rowid",
-    count: "SELECT state, count(*) FROM {t} GROUP BY state",
-    count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
-         ORDER BY visible_at, seq LIMIT 1",
-};
-
-const INBOX: Texts = Texts {
-    claim_select: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at
-         FROM {t} WHERE state = 0 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
-    claim_line: "UPDATE {t}
-         SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
-         WHERE seq IN (SELECT seq FROM {t} WHERE state = 0 AND visible_at <= ?3 ORDER BY visible_at, seq LIMIT ?4)",
-    claim_one: "UPDATE {t}
-         SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
-         WHERE seq = ?4 AND state = 0",
-    claim_next: "SELECT min(at) FROM (SELECT min(visible_at) AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
-                              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
-    ack: "UPDATE {t}
-         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
-             response = ?5
-         WHERE seq = ?1 AND state = 1 AND {fence}",
-    extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND state = 1 AND {fence}",
-    held: "SELECT 1 FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
-    load_lease: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
-    load_over: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
-    load_expired: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
-         ORDER BY expires_at LIMIT ?2",
-    load_key: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t} WHERE source = ?1 AND message_id = ?2",
-    list: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t}
-         WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR source = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
-         ORDER BY seq LIMIT ?6",
-    list_given_up: "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error, correlation_id,
-             headers, kind, topic, payload,
-             source, message_id, hash, last_seen_at,
-             state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by, response
-         FROM {t}
-         WHERE state IN (3, 4) AND processed_at IS NOT NULL AND (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR source = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
-         ORDER BY seq LIMIT ?6",
-    save: "UPDATE {t}
-         SET state = ?3, visible_at = ?4, due_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, claim_no = ?9,
-             owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14, expires_at = ?15,
-             response = CASE WHEN ?3 = 0 THEN NULL ELSE response END
+             owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,
+             expires_at = ?15, response = CASE WHEN ?3 = 0 THEN NULL ELSE response END
          WHERE seq = ?1 AND claim_no = ?2",
     purge_failures: "DELETE FROM {t}_failures
          WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",

@@ -188,7 +188,7 @@ impl Job for SessionJob {
 fn held_too_long() -> Error {
     Error::new(
         ErrorKind::NotCommitted,
-        "an async handler held the writer too long and was rolled back; wait for slow things before the first statement, \
-         or use a blocking handler",
+        "an async handler held the writer too long and was rolled back; wait for slow things before the first \
+         statement, or use a blocking handler",
     )
 }

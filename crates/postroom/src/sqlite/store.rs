@@ -94,8 +94,8 @@ impl SqliteStore {
     }
 
     /// Closes the file when its work is done: the writer thread ends, and the log is folded into the database if nobody
-    /// else has it open. Without it the log stays behind when the program ends, which loses nothing; a later call on this
-    /// store or a clone of it opens the file again.
+    /// else has it open. Without it the log stays behind when the program ends, which loses nothing. A later call on
+    /// this store or a clone of it opens the file again.
     pub async fn close(self) {
         self.0.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if let Some(watched) = &self.0.watched {
@@ -109,8 +109,9 @@ impl SqliteStore {
         &self.0.path
     }
 
-    /// Runs the user's own writes in one transaction on the writer thread, where they share its fsync. Returns after the
-    /// commit. `code` may run more than once, when another job spoils the group it ran in; only its last run counts.
+    /// Runs the user's own writes in one transaction on the writer thread, where they share its fsync. Returns after
+    /// the commit. `code` may run more than once, when another job spoils the group it ran in; only its last run
+    /// counts.
     ///
     /// ```no_run
     /// # async fn f(store: postroom::SqliteStore) -> postroom::Result<()> {

@@ -79,7 +79,7 @@ impl Writer {
         Ok(Self(shared))
     }
 
-    /// Marks an async handler of this file, so that a call that would wait for the handler's own transaction is refused.
+    /// Marks an async handler of this file, so that a call that would wait for the handler's own transaction is told.
     pub(crate) async fn in_handler<F: Future>(&self, future: F) -> F::Output {
         HANDLING_FOR.scope(self.address(), future).await
     }

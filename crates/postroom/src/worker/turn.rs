@@ -105,7 +105,9 @@ impl Loop {
                     debug_assert!(received > 0, "the loop keeps a sender");
                     self.settle(reports.drain(..));
                 }
-                Some((asked, claims)) = self.claiming.next(), if !self.claiming.is_empty() => self.claimed(asked, claims),
+                Some((asked, claims)) = self.claiming.next(), if !self.claiming.is_empty() => {
+                    self.claimed(asked, claims);
+                }
                 Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
                 Some(renewed) = OptionFuture::from(self.renewing.as_mut()) => self.renewed(renewed),
                 Some(()) = OptionFuture::from(self.maintaining.as_mut()) => self.maintaining = None,
