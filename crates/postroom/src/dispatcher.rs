@@ -1,7 +1,9 @@
 //! The worker's filling for the outbox: messages with a destination are sent, the others are handled here.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tracing::Instrument;
@@ -34,9 +36,10 @@ impl Dispatcher {
     }
 
     async fn send(&self, lease: Lease, message: &Message, run: &Run) {
+        let lost = run.lost(&lease);
         let permit = tokio::select! {
             biased;
-            () = run.stopping() => return run.report(lease, Outcome::Release),
+            () = run.over(&lost) => return run.report(lease, Outcome::Release),
             permit = self.slots.acquire() => permit,
         };
         telemetry::handling(&self.store, Queue::Outbox, message);
@@ -47,8 +50,8 @@ impl Dispatcher {
             _ if message.expires_at.is_some_and(|expires| expires <= self.clock.now()) => None,
             None => Some(Delivery::NoRoute),
             Some(transport) => tokio::select! {
-                delivery = transport.send(message).instrument(span) => Some(delivery),
-                () = run.lost.cancelled() => None,
+                delivery = send(transport.as_ref(), message).instrument(span) => Some(delivery),
+                () = lost.cancelled() => None,
             },
         };
         drop(permit);
@@ -56,6 +59,12 @@ impl Dispatcher {
         telemetry::handled(&self.store, Queue::Outbox, message, &outcome, &run.meters, started.elapsed());
         run.report(lease, outcome);
     }
+}
+
+/// A transport that panics has failed, like one that says so.
+async fn send(transport: &dyn Transport, message: &Message) -> Delivery {
+    let sending = AssertUnwindSafe(async { transport.send(message).await });
+    sending.catch_unwind().await.unwrap_or_else(|_| Delivery::Failed { why: "the transport panicked".into() })
 }
 
 fn outcome(delivery: Delivery, message: &Message) -> Outcome {

@@ -1,1 +1,69 @@
-fn main() {}
+//! `postroom-torture`: kills and pauses real processes, and looks for lost or doubled messages.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use postroom::testing::Sabotage;
+use postroom_conformance::torture::{self, ChildOptions, Options, Role};
+
+/// Kills and pauses real processes while messages go through them, and looks for lost or doubled ones
+#[derive(Debug, Parser)]
+#[command(name = "postroom-torture")]
+struct Cli {
+    /// How many processes to kill
+    #[arg(long, default_value_t = 50)]
+    kills: u32,
+    /// How many orders to place
+    #[arg(long, default_value_t = 5000)]
+    messages: u64,
+    /// How many workers to pause beyond their lease; two for every five kills unless told otherwise
+    #[arg(long)]
+    pauses: Option<u32>,
+    /// Where everything random comes from; a random one unless told otherwise
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Also write the outcome to this file, as JSON
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+    /// Take a guard away; then the run must fail: fencing or ack-outside
+    #[arg(long, value_name = "GUARD")]
+    sabotage: Option<Sabotage>,
+    /// The folder to work in; one that is thrown away unless told otherwise
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Keep the folder
+    #[arg(long)]
+    keep: bool,
+    /// Play a child's part
+    #[arg(long, hide = true, requires = "dir", requires = "seed")]
+    role: Option<Role>,
+}
+
+fn main() -> Result<ExitCode> {
+    let cli = Cli::parse();
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let seed = cli.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
+    if let (Some(role), Some(dir)) = (cli.role, cli.dir.clone()) {
+        torture::child(ChildOptions { role, dir, seed, messages: cli.messages, sabotage: cli.sabotage })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = torture::run(&Options {
+        executable: std::env::current_exe().context("this program does not know where it is")?,
+        kills: cli.kills,
+        messages: cli.messages,
+        pauses: cli.pauses.unwrap_or(cli.kills * 2 / 5),
+        seed,
+        sabotage: cli.sabotage,
+        dir: cli.dir,
+        keep: cli.keep,
+    })?;
+    println!("{report}");
+    if let Some(path) = &cli.json {
+        let json = serde_json::to_string_pretty(&report)?;
+        std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(if report.failures().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

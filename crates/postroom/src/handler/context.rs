@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::message::{Message, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Store, Stored};
-use crate::worker::{Outcome, Run};
+use crate::worker::Run;
 
 /// A database, as handlers see it: what its transaction is and what they are lent of it.
 ///
@@ -63,7 +63,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
         work: Vec<(Claimed, Self::Blocking)>,
         state: &State,
         run: &Run,
-    ) -> impl Future<Output = Vec<(Lease, Outcome)>> + Send;
+    ) -> impl Future<Output = ()> + Send;
 }
 
 /// Values shared by all handlers of a worker, by their type.

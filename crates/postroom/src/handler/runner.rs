@@ -36,9 +36,10 @@ impl<B: Backend> Runner<B> {
     }
 
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
+        let lost = run.lost(&lease);
         let permit = tokio::select! {
             biased;
-            () = run.stopping() => return run.report(lease, Outcome::Release),
+            () = run.over(&lost) => return run.report(lease, Outcome::Release),
             permit = self.slots.acquire() => permit,
         };
         telemetry::handling(self.store.name(), self.queue, &message);
@@ -71,13 +72,14 @@ impl<B: Backend> Runner<B> {
         run: &Run,
     ) -> Result<Outcome> {
         let tx = B::begin(&self.store, self.hold_max(&message.topic, run.lease)).await?;
-        let cancelled = run.lost.clone();
-        let mut ctx = Ctx { tx, message: message.clone(), state: self.handlers.state.clone(), cancelled };
+        let cancelled = run.lost(lease);
+        let state = self.handlers.state.clone();
+        let mut ctx = Ctx { tx, message: message.clone(), state, cancelled: cancelled.clone() };
         let handled = {
             let handling = AssertUnwindSafe(B::scope(&self.store, handler.run(&mut ctx))).catch_unwind();
             tokio::select! {
                 handled = handling => Some(handled),
-                () = run.lost.cancelled() => None,
+                () = cancelled.cancelled() => None,
             }
         };
         if B::overran(&ctx.tx) {
@@ -143,8 +145,7 @@ impl<B: Backend> Process for Runner<B> {
             let state = &self.handlers.state;
             let blocking = async {
                 if !blocking.is_empty() {
-                    let outcomes = B::run_blocking(&self.store, self.queue, blocking, state, &run).await;
-                    run.report_all(outcomes);
+                    B::run_blocking(&self.store, self.queue, blocking, state, &run).await;
                 }
             };
             tokio::join!(blocking, async { while waiting.next().await.is_some() {} });

@@ -8,7 +8,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     schema_version: 1,
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1",
     maintenance_take: "UPDATE postroom_schema SET maintained_at = ?2 WHERE outbox = ?1 AND maintained_at <= ?3",
-    fence: "owner = ?2 AND claim_no = ?3",
+    fence: "state = 1 AND owner = ?2 AND claim_no = ?3",
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
@@ -52,10 +52,10 @@ const QUEUE: Texts = Texts {
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = ?5
-         WHERE seq = ?1 AND state = 1 AND {fence}",
-    extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND state = 1 AND {fence}",
-    held: "SELECT 1 FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
-    load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND state = 1 AND {fence}",
+         WHERE seq = ?1 AND {fence}",
+    extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}",
+    held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
+    load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND {fence}",
     load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
     load_expired: "SELECT {record} FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
          ORDER BY expires_at LIMIT ?2",

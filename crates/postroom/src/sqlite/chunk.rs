@@ -38,9 +38,21 @@ pub(super) async fn run_chunk(
     state: &State,
     run: &Run,
 ) -> Vec<(Lease, Outcome)> {
-    if run.is_stopping() {
-        return chunk.into_iter().map(|(claimed, _)| (claimed.lease, Outcome::Release)).collect();
+    let (over, chunk): (Vec<_>, Vec<_>) = chunk.into_iter().partition(|(claimed, _)| run.is_over(&claimed.lease));
+    let mut outcomes: Vec<_> = over.into_iter().map(|(claimed, _)| (claimed.lease, Outcome::Release)).collect();
+    if !chunk.is_empty() {
+        outcomes.extend(run_begun(store, queue, chunk, state, run).await);
     }
+    outcomes
+}
+
+async fn run_begun(
+    store: &SqliteStore,
+    queue: Queue,
+    chunk: Vec<(Claimed, BlockingHandler)>,
+    state: &State,
+    run: &Run,
+) -> Vec<(Lease, Outcome)> {
     let alone = chunk.len() == 1;
     let (core, state) = (store.0.clone(), state.clone());
     let (reply, answer) = oneshot::channel();

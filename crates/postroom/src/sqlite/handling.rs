@@ -14,7 +14,7 @@ use crate::sqlite::chunk::{chunk_len, run_chunk};
 use crate::sqlite::store::Core;
 use crate::sqlite::{SqliteStore, SqliteTx};
 use crate::store::{Store, Stored};
-use crate::worker::{Outcome, Run};
+use crate::worker::Run;
 
 /// SQLite, as handlers see it.
 #[derive(Debug)]
@@ -171,15 +171,17 @@ impl Backend for Sqlite {
         work: Vec<(Claimed, BlockingHandler)>,
         state: &State,
         run: &Run,
-    ) -> Vec<(Lease, Outcome)> {
-        let mut outcomes = Vec::with_capacity(work.len());
+    ) {
         let mut work = work.into_iter();
         loop {
             let chunk: Vec<_> = work.by_ref().take(chunk_len()).collect();
             if chunk.is_empty() {
-                return outcomes;
+                return;
             }
-            outcomes.extend(run_chunk(store, queue, chunk, state, run).await);
+            // At once: what is done is renewed no longer.
+            for (lease, outcome) in run_chunk(store, queue, chunk, state, run).await {
+                run.report(lease, outcome);
+            }
         }
     }
 }

@@ -22,8 +22,8 @@ struct Flight {
 pub(super) struct Flights(HashMap<i64, Flight>);
 
 impl Flights {
-    pub(super) fn add(&mut self, lease: &Lease, max_attempts: Option<u32>, lost: &CancellationToken, until: Instant) {
-        let flight = Flight { lease: lease.clone(), max_attempts, lost: lost.clone(), deadline: until };
+    pub(super) fn add(&mut self, lease: &Lease, max_attempts: Option<u32>, lost: CancellationToken, until: Instant) {
+        let flight = Flight { lease: lease.clone(), max_attempts, lost, deadline: until };
         self.0.insert(lease.seq(), flight);
     }
 
@@ -42,7 +42,7 @@ impl Flights {
 
     /// Leases that end within `soon` of now.
     pub(super) fn ending_within(&self, soon: Duration, now: Instant) -> Vec<Lease> {
-        let ending = self.0.values().filter(|flight| flight.deadline <= now + soon);
+        let ending = self.0.values().filter(|flight| flight.deadline <= now + soon && !flight.lost.is_cancelled());
         ending.map(|flight| flight.lease.clone()).collect()
     }
 

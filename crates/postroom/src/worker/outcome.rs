@@ -11,7 +11,7 @@ use crate::worker::WorkerOptions;
 
 /// What became of a message.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// Acknowledged already, in the handler's own transaction.
     Settled,
     /// Somebody else has it: nothing to say.

@@ -1,5 +1,6 @@
 //! What the loop and its filling say to each other.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ pub(crate) trait Process: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Run {
     pub(crate) reports: mpsc::UnboundedSender<(Lease, Outcome)>,
-    /// Its leases could not be kept, or the worker must stop at once: break off.
-    pub(crate) lost: CancellationToken,
+    /// For each message, by its row: its lease could not be kept, or the worker must stop at once.
+    pub(crate) lost: Arc<HashMap<i64, CancellationToken>>,
     /// The worker is stopping: begin nothing new.
     pub(crate) stop: CancellationToken,
     pub(crate) lease: Duration,
@@ -35,20 +36,21 @@ impl Run {
         let _ = self.reports.send((lease, outcome));
     }
 
-    pub(crate) fn report_all(&self, outcomes: impl IntoIterator<Item = (Lease, Outcome)>) {
-        outcomes.into_iter().for_each(|(lease, outcome)| self.report(lease, outcome));
+    /// Fires when work on this message is in vain: break off.
+    pub(crate) fn lost(&self, lease: &Lease) -> CancellationToken {
+        self.lost.get(&lease.seq()).cloned().unwrap_or_default()
     }
 
-    /// Whether nothing new should be begun.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stop.is_cancelled() || self.lost.is_cancelled()
+    /// Whether work on this message should not be begun.
+    pub(crate) fn is_over(&self, lease: &Lease) -> bool {
+        self.stop.is_cancelled() || self.lost.get(&lease.seq()).is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Waits until nothing new should be begun.
-    pub(crate) async fn stopping(&self) {
+    /// Waits until work on this message should not be begun.
+    pub(crate) async fn over(&self, lost: &CancellationToken) {
         tokio::select! {
             () = self.stop.cancelled() => {}
-            () = self.lost.cancelled() => {}
+            () = lost.cancelled() => {}
         }
     }
 }

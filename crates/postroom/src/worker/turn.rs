@@ -209,14 +209,14 @@ impl Loop {
         self.alone = is_suspect;
         let run = Run {
             reports: self.reporter.clone(),
-            lost: CancellationToken::new(),
+            lost: Arc::new(batch.iter().map(|claimed| (claimed.lease.seq(), CancellationToken::new())).collect()),
             stop: self.stop.clone(),
             lease: self.options.lease,
             meters: self.meters.clone(),
         };
         for claimed in &batch {
             let max_attempts = claimed.message.as_ref().ok().and_then(|message| message.max_attempts);
-            self.flights.add(&claimed.lease, max_attempts, &run.lost, asked + self.options.lease);
+            self.flights.add(&claimed.lease, max_attempts, run.lost(&claimed.lease), asked + self.options.lease);
         }
         self.tasks.spawn(self.process.clone().process(batch, run));
     }
@@ -273,8 +273,20 @@ impl Loop {
     fn renewed(&mut self, (leases, until, held): (Vec<Lease>, Instant, Result<Vec<bool>>)) {
         self.renewing = None;
         match held {
-            Ok(held) => self.flights.renewed(&leases, &held, until),
+            Ok(held) => {
+                self.flights.renewed(&leases, &held, until);
+                self.suspect_renewed(&leases, &held, until);
+            }
             Err(error) => telemetry::renewal_failed(&self.queue, &error),
+        }
+    }
+
+    fn suspect_renewed(&mut self, leases: &[Lease], held: &[bool], until: Instant) {
+        let Some((claimed, asked)) = &mut self.suspect else { return };
+        match leases.iter().zip(held).find(|(lease, _)| **lease == claimed.lease) {
+            Some((_, true)) => *asked = until - self.options.lease,
+            Some((_, false)) => self.suspect = None,
+            None => {}
         }
     }
 

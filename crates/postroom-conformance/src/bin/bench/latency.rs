@@ -17,7 +17,12 @@ pub(crate) async fn run(dir: &Path, sizes: Sizes, report: &mut Report) -> anyhow
     let in_tx = ours(dir, "d-tx.db", sizes.rounds, Way::CallersTransaction).await?;
     for (name, percent) in [("p50", 50), ("p99", 99)] {
         let baseline = percentile(&raws, percent);
-        report.cost(&format!("d: wake-up, standalone enqueue, {name}"), "µs", percentile(&standalone, percent), baseline);
+        report.cost(
+            &format!("d: wake-up, standalone enqueue, {name}"),
+            "µs",
+            percentile(&standalone, percent),
+            baseline,
+        );
         report.cost(&format!("d: wake-up, caller's transaction, {name}"), "µs", percentile(&in_tx, percent), baseline);
     }
     Ok(())

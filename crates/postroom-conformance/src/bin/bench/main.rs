@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: Postroom beside raw rusqlite, in one run, at the same durability. Figures are ratios: above 1 is
-//! better than raw.
+//! `cargo xtask bench`: Postroom beside raw rusqlite, in one run, at the same durability. Figures are ratios: above 1
+//! is better than raw.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the machine's own time")]
 

@@ -48,7 +48,8 @@ pub(crate) fn insert(conn: &Connection, id: uuid::Uuid, payload: &str) -> rusqli
 pub(crate) fn claim(conn: &Connection, batch: usize) -> rusqlite::Result<Vec<(i64, String, String)>> {
     let mut claim = conn.prepare_cached(CLAIM)?;
     let batch = i64::try_from(batch).unwrap_or(i64::MAX);
-    let rows = claim.query_map(params![30_000_000, i64::MAX, batch], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let rows =
+        claim.query_map(params![30_000_000, i64::MAX, batch], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     rows.collect()
 }
 

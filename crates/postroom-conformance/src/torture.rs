@@ -1,0 +1,187 @@
+//! The crash test: real processes that are killed and paused while messages go through them, and a checker that knows
+//! only what was promised.
+//!
+//! One producer places orders (business row and message in one transaction) in one database; two workers take the
+//! messages to the inbox of another database and apply them there. The parent kills and pauses them. Nothing
+//! acknowledged may be lost, nothing applied twice, nothing applied without its order; and a run counts only if
+//! duplicates were suppressed and stale acks refused in it.
+
+mod book;
+mod check;
+mod child;
+mod crew;
+mod gate;
+mod nemesis;
+mod pace;
+mod pause;
+mod place;
+mod producer;
+mod report;
+mod rows;
+mod tally;
+mod wire;
+mod worker;
+
+pub use report::Report;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use postroom::testing::Sabotage;
+
+use check::Findings;
+use crew::Crew;
+use nemesis::Nemesis;
+use place::Place;
+use rows::Rows;
+
+/// Short, so that a pause outlasts it soon.
+const LEASE: Duration = Duration::from_millis(400);
+/// How long the backlog may take to empty when the killing is over.
+const DRAIN_MAX: Duration = Duration::from_secs(60);
+const TROUBLES_SHOWN: usize = 5;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program that plays the children: `postroom-torture`.
+    pub executable: PathBuf,
+    /// How many processes to kill.
+    pub kills: u32,
+    /// How many orders to place.
+    pub messages: u64,
+    /// How many workers to pause beyond their lease.
+    pub pauses: u32,
+    /// Where everything random comes from.
+    pub seed: u64,
+    /// The guard to take away: then the run must fail.
+    pub sabotage: Option<Sabotage>,
+    /// The folder to work in; one that is thrown away when it is none.
+    pub dir: Option<PathBuf>,
+    /// Keep that folder in any case. It is also kept when a run fails that should not.
+    pub keep: bool,
+}
+
+/// What a child process plays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Role {
+    /// Places orders.
+    Producer,
+    /// Sends and handles messages.
+    Worker,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Producer => "producer",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// What a child process is told when it is started.
+#[derive(Clone, Debug)]
+pub struct ChildOptions {
+    /// What it plays.
+    pub role: Role,
+    /// The folder of the run.
+    pub dir: PathBuf,
+    /// The seed of the run.
+    pub seed: u64,
+    /// How many orders there are in all.
+    pub messages: u64,
+    /// The guard to take away.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// Plays a child's part until the parent ends it.
+pub fn child(options: ChildOptions) -> Result<()> {
+    child::run(options)
+}
+
+/// Runs the crash test.
+pub fn run(options: &Options) -> Result<Report> {
+    let started = pace::now();
+    let (dir, thrown_away) = folder(options.dir.as_deref())?;
+    let place = Place { dir, seed: options.seed, messages: options.messages, sabotage: options.sabotage };
+    ensure!(!place.orders_path().exists(), "{} holds an earlier run; name another folder", place.dir.display());
+    place.create()?;
+    let rows = Rows::open(&place)?;
+    let crew = Crew::start(options.executable.clone(), place.clone())?;
+    let mut nemesis = Nemesis::new(options, crew, rows);
+    nemesis.rage()?;
+    let backlog_left = drain(&mut nemesis, options.messages)?;
+    nemesis.crew.dismiss()?;
+    let findings = check::check(&place, &nemesis.rows)?;
+    let mut report = report(options, &nemesis, &findings, backlog_left, started);
+    let is_surprise = !report.failures().is_empty() && options.sabotage.is_none();
+    report.kept = (options.dir.is_some() || options.keep || is_surprise).then(|| place.dir.clone());
+    if let (Some(thrown_away), Some(_)) = (thrown_away, &report.kept) {
+        let _ = thrown_away.keep();
+    }
+    Ok(report)
+}
+
+fn folder(asked: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
+    if let Some(dir) = asked {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        return Ok((dir.to_path_buf(), None));
+    }
+    let dir = tempfile::Builder::new().prefix("postroom-torture-").tempdir()?;
+    Ok((dir.path().to_path_buf(), Some(dir)))
+}
+
+/// The killing is over: the rest of the orders, and then nothing may be left. Returns what is left after all.
+fn drain(nemesis: &mut Nemesis, messages: u64) -> Result<u64> {
+    let until = pace::now() + DRAIN_MAX;
+    nemesis.crew.grant(messages);
+    loop {
+        nemesis.crew.linger(Duration::from_millis(50));
+        let backlog = nemesis.rows.backlog()?;
+        let is_over = nemesis.crew.tally.is_done && backlog == 0;
+        if is_over || pace::now() >= until {
+            return Ok(backlog);
+        }
+    }
+}
+
+fn report(options: &Options, nemesis: &Nemesis, found: &Findings, backlog_left: u64, started: Instant) -> Report {
+    let tally = &nemesis.crew.tally;
+    let millis = |percent| u64::try_from(tally.recovery(percent).as_millis()).unwrap_or(u64::MAX);
+    Report {
+        seed: options.seed,
+        kills: nemesis.kills_by_point.values().sum(),
+        messages: options.messages,
+        lost: found.lost,
+        doubled: found.doubled,
+        ghosts: found.ghosts,
+        suppressed_duplicates: tally.duplicates,
+        stale_acks_refused: tally.refused,
+        recovery_ms_p99: millis(99),
+        recovery_ms_p50: millis(50),
+        pauses: nemesis.pauses_by_kind.values().sum(),
+        acknowledged: found.acknowledged,
+        unknown: tally.unknown,
+        effects: found.effects,
+        backlog_left,
+        dead: found.dead,
+        torn: found.torn,
+        deaths: tally.deaths.clone(),
+        stale_settles_applied: found.stale_applied,
+        kills_by_point: nemesis.kills_by_point.clone(),
+        pauses_by_kind: nemesis.pauses_by_kind.clone(),
+        sabotage: options.sabotage.map(sabotage_name),
+        troubles: tally.troubles.iter().take(TROUBLES_SHOWN).cloned().collect(),
+        seconds: (pace::now() - started).as_secs_f64(),
+        kept: None,
+    }
+}
+
+fn sabotage_name(sabotage: Sabotage) -> &'static str {
+    match sabotage {
+        Sabotage::Fencing => "fencing",
+        Sabotage::AckOutside => "ack-outside",
+    }
+}

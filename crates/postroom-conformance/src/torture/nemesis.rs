@@ -1,0 +1,148 @@
+//! The nemesis: kills at random moments and at named places, one strike after the other, all from one seed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::Options;
+use super::crew::{Crew, Event, PRODUCER, WORKERS};
+use super::pace::now;
+use super::pause::Pause;
+use super::rows::Rows;
+use super::wire::{Order, Stop, Word};
+
+/// How long a child may take to get to the place where it is to be killed or paused.
+const REACH_MAX: Duration = Duration::from_millis(1200);
+const REACH_TRIES: u32 = 8;
+/// A random kill comes so long after the strike before it, in milliseconds.
+const BETWEEN_MS: std::ops::Range<u64> = 50..400;
+/// New orders come so long before it, in milliseconds: there is work in hand when it strikes.
+const LEAD_MS: std::ops::Range<u64> = 2..45;
+
+/// What is still to come, and what has been done.
+pub(crate) struct Nemesis {
+    pub(crate) crew: Crew,
+    pub(crate) rows: Rows,
+    pub(crate) random: fastrand::Rng,
+    /// At a named place, or at any moment.
+    kills: VecDeque<Option<Stop>>,
+    pauses: VecDeque<Pause>,
+    /// How many shares of the orders were granted, and how many there are.
+    shares: u64,
+    shares_max: u64,
+    messages: u64,
+    started: Instant,
+    pub(crate) kills_by_point: BTreeMap<&'static str, u32>,
+    pub(crate) pauses_by_kind: BTreeMap<&'static str, u32>,
+}
+
+impl Nemesis {
+    pub(crate) fn new(options: &Options, crew: Crew, rows: Rows) -> Self {
+        let mut stops = Stop::ALL.into_iter().cycle();
+        let kills = (0..options.kills).map(|kill| if kill % 2 == 0 { stops.next() } else { None }).collect();
+        let pauses = Pause::ALL.into_iter().cycle().take(usize::try_from(options.pauses).unwrap_or(usize::MAX));
+        Self {
+            crew,
+            rows,
+            random: fastrand::Rng::with_seed(options.seed),
+            kills,
+            pauses: pauses.collect(),
+            shares: 0,
+            shares_max: 2 * (u64::from(options.kills) + u64::from(options.pauses)),
+            messages: options.messages,
+            started: now(),
+            kills_by_point: BTreeMap::new(),
+            pauses_by_kind: BTreeMap::new(),
+        }
+    }
+
+    /// Strikes until nothing is left.
+    pub(crate) fn rage(&mut self) -> Result<()> {
+        loop {
+            let left = self.kills.len() + self.pauses.len();
+            if left == 0 {
+                return Ok(());
+            }
+            if self.random.usize(0..left) < self.pauses.len() {
+                let Some(pause) = self.pauses.pop_front() else { continue };
+                let kind = self.pause(pause)?;
+                *self.pauses_by_kind.entry(kind).or_default() += 1;
+            } else {
+                self.kill_next(None)?;
+            }
+        }
+    }
+
+    /// The next kill, of anybody but the spared one. False when none is left.
+    pub(crate) fn kill_next(&mut self, spared: Option<usize>) -> Result<bool> {
+        let Some(stop) = self.kills.pop_front() else { return Ok(false) };
+        let point = match stop {
+            Some(stop) => {
+                let who = if stop == Stop::Enqueued { PRODUCER } else { self.worker(spared) };
+                let reached = self.reach(who, stop).is_some();
+                self.crew.kill(who)?;
+                if reached { stop.name() } else { "missed" }
+            }
+            None => {
+                let who = if self.random.u8(0..4) == 0 { PRODUCER } else { self.worker(spared) };
+                let lead = self.millis(LEAD_MS);
+                let wait = self.millis(BETWEEN_MS).saturating_sub(lead);
+                self.crew.linger(wait);
+                self.grant();
+                self.crew.linger(lead);
+                self.crew.kill(who)?;
+                "random"
+            }
+        };
+        *self.kills_by_point.entry(point).or_default() += 1;
+        self.grant();
+        Ok(true)
+    }
+
+    /// Sends a child to a place; the message it is there with, if it gets there. New orders come little by little, or
+    /// the other worker might take them all.
+    pub(crate) fn reach(&mut self, who: usize, stop: Stop) -> Option<String> {
+        self.crew.tell(who, &Order::Arm(stop, None));
+        let share = self.share();
+        for part in 1..=REACH_TRIES {
+            self.crew.grant(share.start + (share.end - share.start) * u64::from(part) / u64::from(REACH_TRIES));
+            let event = self.crew.wait_for(REACH_MAX / REACH_TRIES, |event| event.is_at(who, stop));
+            if let Some(Event { word: Word::At(_, message), .. }) = event {
+                self.crew.grant(share.end);
+                return Some(message);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn worker(&mut self, spared: Option<usize>) -> usize {
+        let [first, second] = WORKERS;
+        match spared {
+            Some(spared) if spared == first => second,
+            Some(_) => first,
+            None => WORKERS[self.random.usize(0..WORKERS.len())],
+        }
+    }
+
+    pub(crate) fn millis(&mut self, range: std::ops::Range<u64>) -> Duration {
+        Duration::from_millis(self.random.u64(range))
+    }
+
+    /// Orders to be hit, and orders to recover with: each strike has two shares of them.
+    pub(crate) fn grant(&mut self) {
+        let share = self.share();
+        self.crew.grant(share.end);
+    }
+
+    fn share(&mut self) -> std::ops::Range<u64> {
+        let share_of = |shares: u64| (self.messages * shares / self.shares_max.max(1)).min(self.messages);
+        let share = share_of(self.shares)..share_of(self.shares + 1);
+        self.shares += 1;
+        if self.shares.is_multiple_of(20) {
+            let seconds = (now() - self.started).as_secs_f64();
+            eprintln!("torture: {} of {} strikes, {seconds:.1} s", self.shares / 2, self.shares_max / 2);
+        }
+        share
+    }
+}
