@@ -26,7 +26,7 @@ async fn try_run(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
         let queue = queue.sibling(kind);
         loop {
             let reaped = queue.reap(STEP_ROWS).await?;
-            if reaped.freed + reaped.dead < STEP_ROWS as u64 {
+            if reaped.total() < STEP_ROWS as u64 {
                 break;
             }
         }

@@ -60,7 +60,7 @@ impl RetryPolicy {
 
     /// The wait after failed attempt number `attempt`, counted from one.
     pub fn delay(&self, attempt: u32) -> Duration {
-        doubled(self.base, self.cap, attempt) + self.random_jitter()
+        doubled(self.base, self.cap, attempt).saturating_add(self.random_jitter())
     }
 
     fn random_jitter(&self) -> Duration {

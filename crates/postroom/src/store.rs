@@ -141,6 +141,11 @@ pub enum PutMode {
 pub enum Arrival {
     /// It is new and in line.
     First,
+    /// It was only seen before; it is in line now.
+    Seen {
+        /// It came with another hash than the first time.
+        hash_differs: bool,
+    },
     /// It was known; the same content, or content that was not taken.
     Known {
         /// It was handled before.
@@ -153,9 +158,9 @@ pub enum Arrival {
 }
 
 impl Arrival {
-    /// Whether the message was known before.
+    /// Whether the message was in line, or handled, before.
     pub fn is_duplicate(self) -> bool {
-        self != Self::First
+        matches!(self, Self::Known { .. } | Self::Replaced)
     }
 }
 

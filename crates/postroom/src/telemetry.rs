@@ -7,7 +7,7 @@ use tracing::{Span, debug, debug_span, error, info, info_span, warn};
 
 use crate::error::Error;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
-use crate::queue::{Claims, Lease, Queue, Reaped, Settle, Settled, Verb};
+use crate::queue::{Claims, Lease, Queue, Reaped, Settled};
 use crate::store::{Arrival, Sighting, Stored};
 use crate::worker::Outcome;
 use crate::workqueue::WorkQueue;
@@ -86,6 +86,7 @@ pub(crate) fn handle_span(store: &str, queue: Queue, message: &Message) -> Span 
 }
 
 pub(crate) fn claimed(queue: &WorkQueue, claims: &Claims) {
+    reaped(queue, claims.reaped);
     debug!(store = queue.store_name(), queue = %queue.kind(), count = claims.claimed.len(), "messages claimed");
 }
 
@@ -93,19 +94,14 @@ pub(crate) fn claim_failed(queue: &WorkQueue, error: &Error) {
     warn!(store = queue.store_name(), queue = %queue.kind(), %error, "the claim failed; trying again later");
 }
 
-pub(crate) fn settled(queue: &WorkQueue, settles: &[Settle], settled: Settled) {
+pub(crate) fn settled(queue: &WorkQueue, settled: Settled) {
     let (store, kind) = (queue.store_name(), queue.kind());
     debug!(store, queue = %kind, applied = settled.applied, lost = settled.lost, "messages settled");
     if settled.lost > 0 {
         warn!(store, queue = %kind, lost = settled.lost, "leases were lost; nothing was changed for them");
     }
-    if kind == Queue::Outbox {
-        let failed = settles.iter().filter(|settle| matches!(settle.verb, Verb::Fail { .. })).count() as u64;
-        if failed > 0 {
-            counter!(metric::OUTBOX_FAILED, "store" => store.to_owned()).increment(failed);
-        }
-        expired(queue, settled.expired);
-    }
+    failed(queue, settled.dead);
+    expired(queue, settled.expired);
 }
 
 pub(crate) fn settle_failed(queue: &WorkQueue, count: usize, error: &Error) {
@@ -114,9 +110,17 @@ pub(crate) fn settle_failed(queue: &WorkQueue, count: usize, error: &Error) {
 }
 
 pub(crate) fn reaped(queue: &WorkQueue, reaped: Reaped) {
-    if reaped != Reaped::default() {
+    if reaped.freed + reaped.dead > 0 {
         let (store, queue) = (queue.store_name(), queue.kind());
         info!(store, %queue, freed = reaped.freed, dead = reaped.dead, "expired leases reaped");
+    }
+    failed(queue, reaped.dead);
+    expired(queue, reaped.expired);
+}
+
+fn failed(queue: &WorkQueue, failed: u64) {
+    if failed > 0 && queue.kind() == Queue::Outbox {
+        counter!(metric::OUTBOX_FAILED, "store" => queue.store_name().to_owned()).increment(failed);
     }
 }
 
@@ -175,7 +179,13 @@ pub(crate) fn arrived(queue: &WorkQueue, key: &InboxKey, topic: &str, arrival: A
     if arrival.is_duplicate() {
         duplicate(store, key);
     }
-    if matches!(arrival, Arrival::Replaced | Arrival::Known { differs: true, .. }) {
+    let differs = match arrival {
+        Arrival::Replaced => true,
+        Arrival::Known { differs, .. } => differs,
+        Arrival::Seen { hash_differs } => hash_differs,
+        Arrival::First => false,
+    };
+    if differs {
         warn!(store, source, message_id, "inbox: the same id came with other content");
     }
 }

@@ -1,5 +1,6 @@
 //! How a message leaves for another service: the contract every wire keeps.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::message::Message;
@@ -12,7 +13,7 @@ pub trait Transport: Send + Sync + 'static {
 }
 
 /// What became of a message that was sent.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Delivery {
     /// The other side has it, for good.
@@ -39,4 +40,17 @@ pub enum Delivery {
     },
     /// There is no way to that destination from here.
     NoRoute,
+}
+
+// Answers are the user's data: never printed.
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Accepted { .. } => "Accepted",
+            Self::Refused { .. } => "Refused",
+            Self::Failed { .. } => "Failed",
+            Self::Busy { .. } => "Busy",
+            Self::NoRoute => "NoRoute",
+        })
+    }
 }

@@ -102,7 +102,7 @@ impl WorkQueue {
         }
         let settled =
             self.store.settle(self.queue, settles.clone()).instrument(telemetry::verb_span("settle", self)).await?;
-        telemetry::settled(self, &settles, settled);
+        telemetry::settled(self, settled);
         Ok(settled)
     }
 

@@ -102,10 +102,12 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS postroom_schema (
-    outbox        TEXT    NOT NULL PRIMARY KEY,
+    outbox        TEXT    NOT NULL,
+    inbox         TEXT    NOT NULL,
     version       INTEGER NOT NULL,
-    maintained_at INTEGER NOT NULL DEFAULT 0
+    maintained_at INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (outbox, inbox)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO postroom_schema (outbox, version) VALUES ('{outbox}', 1)
-ON CONFLICT (outbox) DO UPDATE SET version = excluded.version WHERE version < excluded.version;
+INSERT INTO postroom_schema (outbox, inbox, version) VALUES ('{outbox}', '{inbox}', 1)
+ON CONFLICT (outbox, inbox) DO UPDATE SET version = excluded.version WHERE version < excluded.version;

@@ -36,7 +36,7 @@ impl BlockingTx for Connection {
         Err(Error::new(
             ErrorKind::Unsupported,
             "this connection's commits can be lost in a power cut: an answer would go out for work that is gone. \
-             Run PRAGMA synchronous = FULL on it, or allow it explicitly",
+             Run PRAGMA synchronous = FULL on it first",
         ))
     }
 }

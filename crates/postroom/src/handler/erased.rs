@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::error::Category;
 
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Ctx, HandlerError, HandlerResult, State};
@@ -89,8 +90,15 @@ impl<B: Backend, P: Payload, H: Handle<B, P>> Erased<B> for ObjectHandler<H, P> 
 
 /// A payload that does not fit its type is tried again: the next release may read it.
 pub(crate) fn decode<P: Payload>(message: &Message) -> HandlerResult<P> {
-    serde_json::from_str(&message.payload)
-        .map_err(|error| HandlerError::retry(format_args!("the payload is not a {}: {error}", P::TOPIC)))
+    serde_json::from_str(&message.payload).map_err(|error| {
+        // Not serde's own words: they quote the payload.
+        let what = match error.classify() {
+            Category::Data => "does not fit its type",
+            _ => "is not JSON",
+        };
+        let (topic, line, column) = (P::TOPIC, error.line(), error.column());
+        HandlerError::retry(format_args!("the payload for {topic} {what}, at line {line}, column {column}"))
+    })
 }
 
 /// The answer as JSON; `()` is no answer.

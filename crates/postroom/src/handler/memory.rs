@@ -8,6 +8,7 @@ use crate::handler::{Backend, State};
 use crate::message::NewMessage;
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{MemoryStore, Stored};
+use crate::telemetry;
 use crate::worker::Run;
 
 /// The in-memory store, as handlers see it.
@@ -37,8 +38,10 @@ impl Backend for Memory {
     async fn enqueue(tx: &mut MemoryTx, message: NewMessage) -> Result<Stored> {
         let id = message.work_item_id();
         let duplicate = tx.enqueued.iter().any(|other| other.work_item_id() == id);
+        let stored = Stored { id, duplicate };
+        telemetry::Enqueued::of(std::slice::from_ref(&message)).tell("memory", &[stored]);
         tx.enqueued.push(message);
-        Ok(Stored { id, duplicate })
+        Ok(stored)
     }
 
     async fn commit(

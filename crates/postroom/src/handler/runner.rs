@@ -57,9 +57,9 @@ impl<B: Backend> Runner<B> {
         match first {
             // A neighbour spoilt the commit; that is not this message's failure.
             Err(error) if error.kind() == ErrorKind::NotCommitted => {
-                self.attempt(lease, message, handler, run).await.unwrap_or_else(Outcome::retry)
+                self.attempt(lease, message, handler, run).await.unwrap_or_else(|error| Outcome::of_database(&error))
             }
-            other => other.unwrap_or_else(Outcome::retry),
+            other => other.unwrap_or_else(|error| Outcome::of_database(&error)),
         }
     }
 
@@ -76,7 +76,8 @@ impl<B: Backend> Runner<B> {
         let state = self.handlers.state.clone();
         let mut ctx = Ctx { tx, message: message.clone(), state, cancelled: cancelled.clone() };
         let handled = {
-            let handling = AssertUnwindSafe(B::scope(&self.store, handler.run(&mut ctx))).catch_unwind();
+            let handling =
+                AssertUnwindSafe(B::scope(&self.store, async { handler.run(&mut ctx).await })).catch_unwind();
             tokio::select! {
                 handled = handling => Some(handled),
                 () = cancelled.cancelled() => None,

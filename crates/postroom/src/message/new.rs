@@ -10,6 +10,9 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::{Headers, InboxKey, Kind, MessageId, Payload, WorkItemId, check};
 
+/// How long a message to another service lives when it does not say so itself.
+const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
+
 /// A message to put into an outbox.
 ///
 /// ```
@@ -77,7 +80,7 @@ impl NewMessage {
         self
     }
 
-    /// To another service.
+    /// To another service; unless told otherwise it expires after 24 hours.
     #[must_use]
     pub fn to(mut self, destination: impl Into<String>) -> Self {
         self.destination = Some(destination.into());
@@ -172,7 +175,8 @@ impl NewMessage {
     }
 
     pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
-        self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl)))
+        let ttl = self.expires_after.or(self.destination.is_some().then_some(SERVICE_TTL));
+        self.expires_at.or_else(|| ttl.map(|ttl| now.plus(ttl)))
     }
 }
 

@@ -88,6 +88,7 @@ impl Message {
         self.headers.clone_from(&incoming.headers);
         self.correlation_id.clone_from(&incoming.correlation_id);
         self.due_at = incoming.due_at;
+        self.max_attempts = incoming.max_attempts;
     }
 
     /// The service it came from; none in the outbox.

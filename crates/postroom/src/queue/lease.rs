@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::{Message, OwnerToken};
+use crate::queue::Reaped;
 
 /// The most rows one claim may take.
 pub const BATCH_MAX: usize = 10_000;
@@ -75,6 +76,8 @@ pub struct Claims {
     pub claimed: Vec<Claimed>,
     /// When to look again, if none was ready: the next due time, or the end of a lease.
     pub next_at: Option<Timestamp>,
+    /// What was freed, given up or expired on the way.
+    pub reaped: Reaped,
 }
 
 /// How much to claim, for whom and for how long.

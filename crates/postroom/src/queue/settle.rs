@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::message::error_text;
-use crate::queue::Lease;
+use crate::queue::{Lease, State};
 
 /// What becomes of a leased row.
 #[derive(Clone, PartialEq)]
@@ -110,15 +110,17 @@ pub struct Settled {
     pub lost: u64,
     /// Of the applied, rows that became Expired instead of going back in line.
     pub expired: u64,
+    /// Of the applied, rows that were given up.
+    pub dead: u64,
 }
 
 impl Settled {
-    pub(crate) fn count(&mut self, applied: bool) {
-        if applied {
-            self.applied += 1;
-        } else {
-            self.lost += 1;
-        }
+    /// Counts one lease: what its row became, or none when the lease was lost.
+    pub(crate) fn count(&mut self, became: Option<State>) {
+        self.applied += u64::from(became.is_some());
+        self.lost += u64::from(became.is_none());
+        self.expired += u64::from(became == Some(State::Expired));
+        self.dead += u64::from(became == Some(State::Dead));
     }
 }
 
@@ -130,4 +132,21 @@ pub struct Reaped {
     pub freed: u64,
     /// Rows given up: their workers vanished too often.
     pub dead: u64,
+    /// Rows whose time to live was over.
+    pub expired: u64,
+}
+
+impl Reaped {
+    pub(crate) fn count(&mut self, became: State) {
+        *match became {
+            State::Dead => &mut self.dead,
+            State::Expired => &mut self.expired,
+            _ => &mut self.freed,
+        } += 1;
+    }
+
+    /// All rows.
+    pub fn total(&self) -> u64 {
+        self.freed + self.dead + self.expired
+    }
 }

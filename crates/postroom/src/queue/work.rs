@@ -95,6 +95,8 @@ impl Work {
     /// Back in line, or expired when its time is over.
     pub(crate) fn abandon(&mut self, delay: Duration, error: Option<String>, counted: bool, now: Timestamp) {
         self.attempts += u32::from(counted);
+        // Its worker is alive: whatever made another one vanish, it was not this message.
+        self.crashes = 0;
         self.last_error = error.or(self.last_error.take());
         self.back_in_line(Some(now.plus(delay)), now);
     }
@@ -204,11 +206,11 @@ pub(crate) enum Put {
     Queue,
 }
 
-pub(crate) fn put(state: State, stored: &Content<'_>, arrived: &Content<'_>) -> Put {
+pub(crate) fn put(state: State, differs: bool) -> Put {
     match state {
         State::Done => Put::Nothing,
         State::Seen => Put::Queue,
-        _ if stored == arrived => Put::Nothing,
+        _ if !differs => Put::Nothing,
         State::Leased => Put::ReplaceUnderLease,
         State::Ready | State::Dead | State::Expired | State::Processing => Put::Replace,
     }

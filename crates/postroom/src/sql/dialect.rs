@@ -27,6 +27,7 @@ pub(crate) struct Dialect {
     pub(crate) inbox: Identity,
     pub(crate) outbox_insert: &'static str,
     pub(crate) inbox_insert: &'static str,
+    pub(crate) inbox_accept: &'static str,
     pub(crate) inbox_see: &'static str,
     pub(crate) inbox_touch: &'static str,
     pub(crate) inbox_content: &'static str,
@@ -69,7 +70,7 @@ macro_rules! queue_texts {
 queue_texts! {
     claim_select, claim_line, claim_one, claim_next, ack, extend, held, load_lease, load_over, load_expired, load_key,
     list,
-    list_given_up, save, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+    list_finished, save, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -83,6 +84,7 @@ pub(crate) struct Statements {
     pub(crate) inbox: QueueStatements,
     pub(crate) outbox_insert: Arc<str>,
     pub(crate) inbox_insert: Arc<str>,
+    pub(crate) inbox_accept: Arc<str>,
     pub(crate) inbox_see: Arc<str>,
     pub(crate) inbox_touch: Arc<str>,
     pub(crate) inbox_content: Arc<str>,
@@ -103,6 +105,7 @@ impl Statements {
             inbox: inbox.all(&dialect.queue),
             outbox_insert: outbox.one(dialect.outbox_insert),
             inbox_insert: inbox.one(dialect.inbox_insert),
+            inbox_accept: inbox.one(dialect.inbox_accept),
             inbox_see: inbox.one(dialect.inbox_see),
             inbox_touch: inbox.one(dialect.inbox_touch),
             inbox_content: inbox.one(dialect.inbox_content),

@@ -6,8 +6,9 @@ use crate::sql::dialect::{Dialect, Identity, Texts};
 pub(crate) const SQLITE: Dialect = Dialect {
     schema: include_str!("../../schema/sqlite/0001_init.sql"),
     schema_version: 1,
-    schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1",
-    maintenance_take: "UPDATE postroom_schema SET maintained_at = ?2 WHERE outbox = ?1 AND maintained_at <= ?3",
+    schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1 AND inbox = ?2",
+    maintenance_take: "UPDATE postroom_schema SET maintained_at = ?3
+         WHERE outbox = ?1 AND inbox = ?2 AND maintained_at <= ?4",
     fence: "state = 1 AND owner = ?2 AND claim_no = ?3",
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
@@ -30,20 +31,35 @@ pub(crate) const SQLITE: Dialect = Dialect {
               max_attempts, created_at, last_seen_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12)
          ON CONFLICT (source, message_id) DO NOTHING",
+    inbox_accept: "INSERT INTO {t}
+             (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+              max_attempts, created_at, last_seen_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12)
+         ON CONFLICT (source, message_id) DO UPDATE
+         SET kind = excluded.kind, topic = excluded.topic, payload = excluded.payload, hash = excluded.hash,
+             headers = excluded.headers, correlation_id = excluded.correlation_id, state = 0,
+             visible_at = excluded.visible_at, due_at = excluded.due_at, max_attempts = excluded.max_attempts,
+             last_seen_at = excluded.last_seen_at
+         WHERE {t}.state = 5",
     inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",
     inbox_content: "UPDATE {t}
-         SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8
+         SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8,
+             max_attempts = ?9
          WHERE seq = ?1",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
 };
 
 const QUEUE: Texts = Texts {
-    claim_select: "SELECT {message} FROM {t} WHERE state = 0 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
+    claim_select: "SELECT {message} FROM {t}
+         WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1)
+         ORDER BY visible_at, seq LIMIT ?2",
     claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
-         WHERE seq IN (SELECT seq FROM {t} WHERE state = 0 AND visible_at <= ?3 ORDER BY visible_at, seq LIMIT ?4)",
+         WHERE seq IN (SELECT seq FROM {t}
+                       WHERE state = 0 AND visible_at <= ?3 AND (expires_at IS NULL OR expires_at > ?3)
+                       ORDER BY visible_at, seq LIMIT ?4)",
     claim_one: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq = ?4 AND state = 0",
@@ -64,9 +80,9 @@ const QUEUE: Texts = Texts {
          WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
-    list_given_up: "SELECT {record} FROM {t}
-         WHERE state IN (3, 4) AND processed_at IS NOT NULL
-           AND (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+    list_finished: "SELECT {record} FROM {t} INDEXED BY {t}_finished
+         WHERE state = ?1 AND processed_at IS NOT NULL
+           AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
     save: "UPDATE {t}

@@ -1,7 +1,6 @@
 //! Blocking handlers on the writer thread, some to a job, each in a savepoint.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection};
@@ -14,76 +13,74 @@ use crate::message::Message;
 use crate::queue::{Claimed, Lease, Queue};
 use crate::sql::Statement;
 use crate::sqlite::guard::{Guard, Savepoints, TransactionLost, panic_message};
-use crate::sqlite::job::{Job, Ran, lost};
+use crate::sqlite::job::{Job, Ran};
 use crate::sqlite::store::Core;
 use crate::sqlite::{BlockingCtx, BlockingHandler, SqliteStore, SqliteTx};
 use crate::store::Store;
 use crate::telemetry::{self, Meters};
 use crate::worker::{Outcome, Run};
 
-/// How long a handler took lately, in nanoseconds: handlers of one process are much alike.
-static HANDLER_NANOS: AtomicU64 = AtomicU64::new(10_000);
-const CHUNK_NANOS: u64 = 5_000_000;
+/// For so long a job may hold the writer; what it does not get to in that time is put in line again.
+const CHUNK_TIME: Duration = Duration::from_millis(5);
 
-/// As many handlers as fit into the time for which the writer may be held.
-pub(super) fn chunk_len() -> usize {
-    let fitting = CHUNK_NANOS / HANDLER_NANOS.load(Ordering::Relaxed).max(1);
-    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, 512)
-}
+type Work = (Claimed, BlockingHandler);
 
-pub(super) async fn run_chunk(
-    store: &SqliteStore,
-    queue: Queue,
-    chunk: Vec<(Claimed, BlockingHandler)>,
-    state: &State,
-    run: &Run,
-) -> Vec<(Lease, Outcome)> {
-    let (over, chunk): (Vec<_>, Vec<_>) = chunk.into_iter().partition(|(claimed, _)| run.is_over(&claimed.lease));
-    let mut outcomes: Vec<_> = over.into_iter().map(|(claimed, _)| (claimed.lease, Outcome::Release)).collect();
-    if !chunk.is_empty() {
-        outcomes.extend(run_begun(store, queue, chunk, state, run).await);
+/// Runs all of it, as much to a commit as fits, and reports each outcome as soon as it is stored.
+pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, state: &State, run: &Run) {
+    let mut left = work;
+    while !left.is_empty() {
+        let (over, chunk): (Vec<_>, Vec<_>) = left.into_iter().partition(|(claimed, _)| run.is_over(&claimed.lease));
+        over.into_iter().for_each(|(claimed, _)| run.report(claimed.lease, Outcome::Release));
+        left = if chunk.is_empty() { chunk } else { run_chunk(store, queue, chunk, state, run).await };
     }
-    outcomes
 }
 
-async fn run_begun(
-    store: &SqliteStore,
-    queue: Queue,
-    chunk: Vec<(Claimed, BlockingHandler)>,
-    state: &State,
-    run: &Run,
-) -> Vec<(Lease, Outcome)> {
-    let alone = chunk.len() == 1;
-    let (core, state) = (store.0.clone(), state.clone());
-    let (reply, answer) = oneshot::channel();
+/// Runs some of it and reports it; returns the rest.
+async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &State, run: &Run) -> Vec<Work> {
     let leases: Vec<Lease> = chunk.iter().map(|(claimed, _)| claimed.lease.clone()).collect();
-    let meters = run.meters.clone();
-    let job = ChunkJob { core, queue, state, chunk, outcomes: Vec::new(), enqueued: false, meters, reply };
-    let submitted = store.0.writer.submit(Box::new(job));
-    let done = match submitted {
+    let (reply, answer) = oneshot::channel();
+    let job = ChunkJob {
+        core: store.0.clone(),
+        queue,
+        state: state.clone(),
+        chunk,
+        outcomes: Vec::new(),
+        enqueued: false,
+        meters: run.meters.clone(),
+        reply,
+    };
+    let done = match store.0.writer.submit(Box::new(job)) {
         Ok(()) => answer.await.map_err(|_| Error::new(ErrorKind::Closed, "the writer thread is gone")),
         Err(error) => Err(error),
     };
-    let done = match done {
+    let mut done = match done {
         Ok(done) => done,
-        Err(error) => return leases.into_iter().map(|lease| (lease, Outcome::retry(&error))).collect(),
+        Err(error) => {
+            leases.into_iter().for_each(|lease| run.report(lease, Outcome::of_database(&error)));
+            return Vec::new();
+        }
     };
     if done.enqueued {
         store.wake(Queue::Outbox).ring();
     }
     match done.commit {
-        Ok(()) => ack_outside(store, queue, done.chunk, done.outcomes).await,
-        // One of them spoilt the transaction: each on its own tells which.
-        Err(_) if !alone => {
-            let mut outcomes = Vec::new();
-            for one in done.chunk {
-                outcomes.extend(Box::pin(run_chunk(store, queue, vec![one], &done.state, run)).await);
+        Ok(()) => {
+            let rest = done.chunk.split_off(done.outcomes.len());
+            for (lease, outcome) in ack_outside(store, queue, done.chunk, done.outcomes).await {
+                run.report(lease, outcome);
             }
-            outcomes
+            rest
+        }
+        // One of them spoilt the transaction: each on its own tells which.
+        Err(error) if done.chunk.len() > 1 && error.kind() != ErrorKind::Unavailable => {
+            for one in done.chunk {
+                Box::pin(run_chunk(store, queue, vec![one], state, run)).await;
+            }
+            Vec::new()
         }
         Err(error) => {
-            let why = error.to_string();
-            done.chunk.into_iter().map(|(claimed, _)| (claimed.lease, Outcome::retry(&why))).collect()
+            done.chunk.into_iter().for_each(|(claimed, _)| run.report(claimed.lease, Outcome::of_database(&error)));
+            Vec::new()
         }
     }
 }
@@ -92,7 +89,7 @@ async fn run_begun(
 async fn ack_outside(
     store: &SqliteStore,
     queue: Queue,
-    chunk: Vec<(Claimed, BlockingHandler)>,
+    chunk: Vec<Work>,
     outcomes: Vec<Outcome>,
 ) -> Vec<(Lease, Outcome)> {
     let settled = chunk.into_iter().map(|(claimed, _)| claimed.lease).zip(outcomes);
@@ -118,7 +115,7 @@ struct ChunkJob {
     core: Arc<Core>,
     queue: Queue,
     state: State,
-    chunk: Vec<(Claimed, BlockingHandler)>,
+    chunk: Vec<Work>,
     outcomes: Vec<Outcome>,
     enqueued: bool,
     meters: Arc<Meters>,
@@ -126,8 +123,7 @@ struct ChunkJob {
 }
 
 struct ChunkDone {
-    state: State,
-    chunk: Vec<(Claimed, BlockingHandler)>,
+    chunk: Vec<Work>,
     outcomes: Vec<Outcome>,
     enqueued: bool,
     commit: Result<()>,
@@ -224,6 +220,9 @@ impl Job for ChunkJob {
         self.enqueued = false;
         let Ok(mut prepared) = self.prepare(conn, guard) else { return Ran::Spoilt };
         for (claimed, handler) in &self.chunk {
+            if !self.outcomes.is_empty() && started.elapsed() > CHUNK_TIME {
+                break;
+            }
             let ran = match &claimed.message {
                 Ok(message) => self.run_one(conn, &mut prepared, &claimed.lease, message, handler),
                 Err(why) => Ok((Outcome::retry(why), false)),
@@ -236,15 +235,11 @@ impl Job for ChunkJob {
                 Err(TransactionLost) => return Ran::Spoilt,
             }
         }
-        let nanos = started.elapsed().as_nanos() / (self.chunk.len().max(1) as u128);
-        let (nanos, before) = (u64::try_from(nanos).unwrap_or(u64::MAX), HANDLER_NANOS.load(Ordering::Relaxed));
-        HANDLER_NANOS.store((before.saturating_mul(3).saturating_add(nanos)) / 4, Ordering::Relaxed);
         Ran::Well
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {
-        let commit = if self.outcomes.len() == self.chunk.len() { commit } else { commit.and(Err(lost())) };
-        let Self { state, chunk, outcomes, enqueued, .. } = *self;
-        let _ = self.reply.send(ChunkDone { state, chunk, outcomes, enqueued, commit });
+        let Self { chunk, outcomes, enqueued, reply, .. } = *self;
+        let _ = reply.send(ChunkDone { chunk, outcomes, enqueued, commit });
     }
 }

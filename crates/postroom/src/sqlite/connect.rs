@@ -114,13 +114,27 @@ fn explain(path: &Path, source: rusqlite::Error) -> Error {
         Some(rusqlite::ErrorCode::NotADatabase) => "it is not a SQLite database".to_owned(),
         Some(rusqlite::ErrorCode::ReadOnly) => "it is read-only".to_owned(),
         Some(rusqlite::ErrorCode::CannotOpen) => "it does not exist or may not be read and written".to_owned(),
-        _ => source.to_string(),
+        // Busy, out of handles, a failing disk: that may pass.
+        _ => return Error::from(source),
     };
     unusable(path, &why).caused_by(source)
 }
 
 fn unusable(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("cannot use {}: {why}", path.display()))
+}
+
+/// Which file it is, however it is called: device and number, where there are such things.
+#[cfg(unix)]
+pub(crate) fn file_number(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Which file it is, however it is called: device and number, where there are such things.
+#[cfg(not(unix))]
+pub(crate) fn file_number(_: &Path) -> Option<(u64, u64)> {
+    None
 }
 
 /// The same file has the same key, however it was named.

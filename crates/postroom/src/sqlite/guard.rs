@@ -13,6 +13,10 @@ const BEGIN: &str = "SAVEPOINT postroom_job";
 const KEEP: &str = "RELEASE postroom_job";
 const UNDO: &str = "ROLLBACK TO postroom_job";
 
+/// Pragmas that take a name and change nothing.
+const ASKING: &[&str] =
+    &["table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"];
+
 /// The watch over one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard(Arc<AtomicBool>);
@@ -33,6 +37,11 @@ impl Guard {
         let watched = guard.clone();
         conn.commit_hook(Some(move || watched.in_user_code()))?;
         Ok(guard)
+    }
+
+    /// The user's code is over, whatever became of it.
+    pub(crate) fn leave(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 
     fn in_user_code(&self) -> bool {
@@ -89,8 +98,8 @@ impl Savepoints<'_> {
 fn is_forbidden(action: &AuthAction<'_>) -> bool {
     match action {
         AuthAction::Transaction { .. } | AuthAction::Attach { .. } | AuthAction::Detach { .. } => true,
-        AuthAction::Pragma { pragma_value, .. } => pragma_value.is_some(),
-        AuthAction::Savepoint { savepoint_name, .. } => *savepoint_name == SAVEPOINT,
+        AuthAction::Pragma { pragma_name, pragma_value } => pragma_value.is_some() && !ASKING.contains(pragma_name),
+        AuthAction::Savepoint { savepoint_name, .. } => savepoint_name.eq_ignore_ascii_case(SAVEPOINT),
         _ => false,
     }
 }

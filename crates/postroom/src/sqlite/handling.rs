@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::handler::{Backend, HandlerResult, Handlers, State};
 use crate::message::{Message, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
-use crate::sqlite::chunk::{chunk_len, run_chunk};
+use crate::sqlite::chunk::run_all;
 use crate::sqlite::store::Core;
 use crate::sqlite::{SqliteStore, SqliteTx};
 use crate::store::{Store, Stored};
@@ -172,16 +172,6 @@ impl Backend for Sqlite {
         state: &State,
         run: &Run,
     ) {
-        let mut work = work.into_iter();
-        loop {
-            let chunk: Vec<_> = work.by_ref().take(chunk_len()).collect();
-            if chunk.is_empty() {
-                return;
-            }
-            // At once: what is done is renewed no longer.
-            for (lease, outcome) in run_chunk(store, queue, chunk, state, run).await {
-                run.report(lease, outcome);
-            }
-        }
+        run_all(store, queue, work, state, run).await;
     }
 }

@@ -74,11 +74,19 @@ impl SqliteTx {
         let sent = self.steps()?.send(run).is_ok();
         match answer.await {
             Ok(answer) if sent => answer,
-            _ => {
-                self.overran = true;
-                Err(held_too_long())
-            }
+            _ => Err(self.broken_off().await),
         }
+    }
+
+    /// Why the writer no longer listens: the time is over, or the transaction could not be begun.
+    async fn broken_off(&mut self) -> Error {
+        let why = match self.open.take() {
+            Some(Open { done, .. }) => done.await.ok().and_then(Result::err),
+            None => None,
+        };
+        let why = why.unwrap_or_else(held_too_long);
+        self.overran = why.kind() == ErrorKind::NotCommitted;
+        why
     }
 
     fn steps(&mut self) -> Result<&mpsc::Sender<Step>> {

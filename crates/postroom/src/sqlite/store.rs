@@ -21,6 +21,7 @@ use crate::store::sql::Verbs;
 use crate::store::{
     Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
+use crate::telemetry;
 
 const READERS_KEPT: usize = 4;
 
@@ -146,7 +147,8 @@ impl SqliteStore {
             let conn = kept.map_or_else(|| connect::reader(&core.path), Ok)?;
             let result = code(&conn);
             let mut readers = core.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            if readers.len() < READERS_KEPT {
+            // One that was left inside a transaction would show the same moment for ever.
+            if readers.len() < READERS_KEPT && conn.is_autocommit() {
                 readers.push(conn);
             }
             result
@@ -197,7 +199,9 @@ impl Core {
     pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
         message.check()?;
         let done = conn.run(&self.verbs.insert(message, self.clock.now()))?;
-        Ok(Stored { id: message.work_item_id(), duplicate: done.duplicate })
+        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
+        telemetry::Enqueued::of(std::slice::from_ref(message)).tell(&self.name, &[stored]);
+        Ok(stored)
     }
 
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
@@ -219,7 +223,10 @@ fn now<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
 #[allow(clippy::redundant_pub_crate)]
 pub(crate) async fn blocking<T: Send + 'static>(code: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let joined = tokio::task::spawn_blocking(code).await;
-    joined.map_err(|source| Error::new(ErrorKind::Closed, "the runtime is shutting down").caused_by(source))?
+    joined.map_err(|source| match source.is_panic() {
+        true => Error::new(ErrorKind::Callback, "the code panicked").caused_by(source),
+        false => Error::new(ErrorKind::Closed, "the runtime is shutting down").caused_by(source),
+    })?
 }
 
 fn gone() -> Error {
@@ -235,7 +242,7 @@ fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
 
 fn check_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
     let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
-    let found = conn.query_row(&verbs.statements.schema_read, [outbox], |row| row.get::<_, i64>(0));
+    let found = conn.query_row(&verbs.statements.schema_read, [outbox, inbox], |row| row.get::<_, i64>(0));
     let wanted = verbs.statements.schema_version;
     match found {
         Ok(version) if version == wanted => Ok(()),
@@ -282,7 +289,15 @@ impl Store for SqliteStore {
     }
 
     fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {
-        self.verb(move |verbs, conn, time| now(verbs.extend(conn, queue, &leases, lease, time)))
+        Box::pin(async move {
+            let core = self.0.clone();
+            let (job, answer) = VerbJob::new(move |conn: &Connection| {
+                now(core.verbs.extend(&mut SqliteConn(conn), queue, &leases, lease, core.clock.now()))
+            });
+            // In front of everybody: behind slow handlers the leases would run out.
+            self.0.writer.submit_first(Box::new(job))?;
+            answer.await.map_err(|_| gone())?
+        })
     }
 
     fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>> {

@@ -25,6 +25,8 @@ const PAUSE_LAST: Duration = Duration::from_micros(25_600);
 /// After a commit was heard the file rests: longer each time, while one commit follows the other.
 const REST_FIRST: Duration = Duration::from_micros(500);
 const REST_LAST: Duration = Duration::from_millis(10);
+/// A file that could not be watched is tried again after this.
+const TROUBLE: Duration = Duration::from_secs(1);
 const CALM: Duration = Duration::from_millis(20);
 
 /// A file that can be watched, until this is dropped.
@@ -171,7 +173,7 @@ impl Watching {
         let _ = self.watcher.unwatch(log);
         let now = monotonic();
         for file in self.files.values_mut().filter(|file| file.log == log && matches!(file.mode, Mode::Watched)) {
-            file.mode = Mode::Resting { until: now };
+            file.mode = Mode::Asking { at: now, pause: Duration::ZERO };
         }
     }
 
@@ -189,12 +191,14 @@ impl Watching {
             file.mode = Mode::Dormant;
             return;
         }
-        match file.step(&mut self.watcher, now) {
-            Ok(mode) => file.mode = mode,
-            Err(error) => {
-                tracing::warn!(path = %file.path.display(), %error, "the file cannot be watched; workers will poll it");
-                file.mode = Mode::Dormant;
-            }
+        file.mode = file.step(&mut self.watcher, now).unwrap_or_else(|error| {
+            tracing::warn!(path = %file.path.display(), %error, "the file cannot be watched now; workers poll it");
+            Mode::Resting { until: now + TROUBLE }
+        });
+        // It may have been watched again, and have changed meanwhile.
+        if matches!(file.mode, Mode::Resting { .. }) {
+            let log = file.log.clone();
+            self.unwatch(&log);
         }
     }
 }
@@ -219,16 +223,12 @@ impl File {
             Mode::Asking { pause, .. } if pause < PAUSE_LAST => (pause * 2).max(PAUSE_FIRST),
             // Watched again first and asked then: what commits in between is seen either way.
             Mode::Dormant | Mode::Watched | Mode::Asking { .. } | Mode::Resting { .. } => {
-                self.open()?;
+                let is_new = self.open()?;
                 if let Err(error) = watcher.watch(&self.log, RecursiveMode::NonRecursive) {
                     tracing::warn!(path = %self.log.display(), %error, "the log cannot be watched; workers will poll");
                 }
-                let changed = self.has_changed()?;
-                if !changed {
-                    return Ok(Mode::Watched);
-                }
-                let _ = watcher.unwatch(&self.log);
-                return Ok(self.rang(now));
+                // Nobody knows what was committed before the first look.
+                return Ok(if self.has_changed()? || is_new { self.rang(now) } else { Mode::Watched });
             }
         };
         if self.has_changed()? {
@@ -246,13 +246,14 @@ impl File {
     }
 
     /// An open connection keeps the log in place; reading once creates it.
-    fn open(&mut self) -> Result<()> {
-        if self.open.is_none() {
-            let conn = connect::reader(&self.path)?;
-            let version = data_version(&conn)?;
-            self.open = Some((conn, version));
+    fn open(&mut self) -> Result<bool> {
+        if self.open.is_some() {
+            return Ok(false);
         }
-        Ok(())
+        let conn = connect::reader(&self.path)?;
+        let version = data_version(&conn)?;
+        self.open = Some((conn, version));
+        Ok(true)
     }
 
     fn has_changed(&mut self) -> Result<bool> {

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -57,14 +58,18 @@ impl std::fmt::Debug for Shared {
 }
 
 /// Every file that has a writer in this process: two stores on one file share it instead of waiting for each other.
-static WRITERS: Mutex<Option<HashMap<PathBuf, Weak<Shared>>>> = Mutex::new(None);
+static WRITERS: Mutex<Option<HashMap<FileKey, Weak<Shared>>>> = Mutex::new(None);
+
+/// The path, and which file it is: one that was put in its place is another.
+type FileKey = (PathBuf, Option<(u64, u64)>);
 
 impl Writer {
     pub(crate) fn of(path: PathBuf, durability: Durability, idle: Duration) -> Result<Self> {
         let mut writers = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
         let writers = writers.get_or_insert_default();
         writers.retain(|_, writer| writer.strong_count() > 0);
-        if let Some(shared) = writers.get(&path).and_then(Weak::upgrade) {
+        let key = (path.clone(), connect::file_number(&path));
+        if let Some(shared) = writers.get(&key).and_then(Weak::upgrade) {
             if shared.durability != durability {
                 return Err(Error::invalid(format!(
                     "{} is open in this process with another durability; use the same one",
@@ -73,9 +78,8 @@ impl Writer {
             }
             return Ok(Self(shared));
         }
-        let shared =
-            Arc::new(Shared { path: path.clone(), durability, idle, line: Mutex::default(), arrived: Condvar::new() });
-        writers.insert(path, Arc::downgrade(&shared));
+        let shared = Arc::new(Shared { path, durability, idle, line: Mutex::default(), arrived: Condvar::new() });
+        writers.insert(key, Arc::downgrade(&shared));
         Ok(Self(shared))
     }
 
@@ -100,9 +104,19 @@ impl Writer {
         self.submit_unchecked(job)
     }
 
+    /// Without asking who calls: for the handler's own transaction.
     pub(crate) fn submit_unchecked(&self, job: Box<dyn Job>) -> Result<()> {
+        self.enter(|line| line.jobs.push_back(job))
+    }
+
+    /// In front of the others, for what cannot wait.
+    pub(crate) fn submit_first(&self, job: Box<dyn Job>) -> Result<()> {
+        self.enter(|line| line.jobs.push_front(job))
+    }
+
+    fn enter(&self, enter: impl FnOnce(&mut Line)) -> Result<()> {
         let mut line = self.0.lock();
-        line.jobs.push_back(job);
+        enter(&mut line);
         if line.waiting {
             line.waiting = false;
             self.0.arrived.notify_one();
@@ -136,6 +150,7 @@ impl Writer {
         let thread = std::thread::Builder::new().name("postroom-writer".into()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
             WRITING_FOR.set(this);
+            let _broken = Broken(&shared);
             shared.run();
         });
         if let Err(source) = started {
@@ -147,6 +162,22 @@ impl Writer {
             );
         }
         Ok(())
+    }
+}
+
+/// Jobs' panics are caught one by one. Should the thread itself break down, those in line are told instead of waiting
+/// for ever, and the next job starts a new thread.
+struct Broken<'a>(&'a Shared);
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut line = self.0.lock();
+            line.running = false;
+            line.waiting = false;
+            line.jobs.clear();
+            line.ending.clear();
+        }
     }
 }
 
@@ -168,7 +199,7 @@ impl Shared {
                         open = Some((conn, guard));
                     }
                 }
-                Err(error) => first.answer(Err(error)),
+                Err(error) => answer(first, Err(error)),
             }
         }
     }
@@ -226,6 +257,11 @@ impl Health {
     }
 }
 
+/// What is answered is dropped here when nobody waits for it any more, and may panic doing so.
+fn answer(job: Box<dyn Job>, commit: Result<()>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| job.answer(commit)));
+}
+
 struct Group<'a> {
     shared: &'a Shared,
     conn: &'a Connection,
@@ -235,14 +271,14 @@ struct Group<'a> {
 impl Group<'_> {
     fn run(&self, first: Box<dyn Job>) -> Health {
         if let Err(error) = self.begin() {
-            first.answer(Err(error));
+            answer(first, Err(error));
             return Health::Suspect;
         }
         let (ran, spoilt) = self.run_jobs(first);
         let commit = if spoilt { Err(super::job::lost()) } else { self.commit() };
         match commit {
             Ok(()) => {
-                ran.into_iter().for_each(|job| job.answer(Ok(())));
+                ran.into_iter().for_each(|job| answer(job, Ok(())));
                 Health::Usable
             }
             Err(error) => {
@@ -259,7 +295,7 @@ impl Group<'_> {
         let mut next = Some(first);
         while let Some(mut job) = next {
             sessions_only &= job.is_session();
-            let result = job.run(self.conn, self.guard);
+            let result = self.run_job(job.as_mut());
             ran.push(job);
             if result == Ran::Spoilt {
                 return (ran, true);
@@ -273,17 +309,33 @@ impl Group<'_> {
         (ran, false)
     }
 
+    fn run_job(&self, job: &mut dyn Job) -> Ran {
+        let ran = catch_unwind(AssertUnwindSafe(|| job.run(self.conn, self.guard)));
+        if self.conn.is_autocommit() {
+            return Ran::Spoilt;
+        }
+        ran.unwrap_or_else(|_| {
+            self.guard.leave();
+            Ran::Spoilt
+        })
+    }
+
     /// The group is undone; each job gets a transaction of its own, so that only the culprit fails.
     fn one_by_one(&self, jobs: Vec<Box<dyn Job>>, error: Error) -> Health {
         let mut health = Health::after(&error);
         let alone = jobs.len() == 1;
         let mut first_error = Some(error);
         for mut job in jobs {
-            if job.is_session() || alone {
-                job.answer(Err(first_error.take().unwrap_or_else(super::job::lost)));
+            if alone {
+                answer(job, Err(first_error.take().unwrap_or_else(super::job::lost)));
                 continue;
             }
-            let outcome = self.begin().and_then(|()| match job.run(self.conn, self.guard) {
+            if job.is_session() {
+                // It cannot be run again from here, and the error is most likely not its own.
+                answer(job, Err(super::job::lost()));
+                continue;
+            }
+            let outcome = self.begin().and_then(|()| match self.run_job(job.as_mut()) {
                 Ran::Well => self.commit(),
                 Ran::Spoilt => Err(super::job::lost()),
             });
@@ -291,7 +343,7 @@ impl Group<'_> {
                 self.roll_back();
                 health = health.max(Health::after(error));
             }
-            job.answer(outcome);
+            answer(job, outcome);
         }
         health
     }

@@ -104,12 +104,14 @@ impl MemoryStore {
     }
 
     fn tell_deaths(&self, tables: &mut Tables, now: Timestamp) {
-        let mut deaths = std::mem::take(&mut tables.outbox.deaths);
-        deaths += std::mem::take(&mut tables.inbox.deaths);
-        if let Some(topic) = &self.0.dead_letter_topic {
-            for _ in 0..deaths {
-                tables.outbox.insert_new(&NewMessage::new(topic.as_str(), "{}"), now);
+        let mut news = Vec::new();
+        for queue in [Queue::Outbox, Queue::Inbox] {
+            for (record, was) in std::mem::take(&mut tables.of(queue).deaths) {
+                news.extend(self.0.dead_letter_topic.as_ref().and_then(|topic| record.obituary(queue, was, topic)));
             }
+        }
+        for message in news {
+            tables.outbox.insert_new(&message, now);
         }
     }
 
@@ -123,7 +125,7 @@ impl MemoryStore {
     ) -> Result<bool> {
         let now = self.0.clock.now();
         let mut tables = self.tables();
-        let settled = tables.of(queue).settle(&Settle::ack_with(lease.clone(), response), now);
+        let settled = tables.of(queue).settle(&Settle::ack_with(lease.clone(), response), now).is_some();
         if settled {
             for message in enqueued {
                 tables.outbox.insert_new(message, now);
@@ -159,7 +161,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let now = self.0.clock.now();
             let mut tables = self.tables();
-            let claims = tables.of(queue).claim(&request, now);
+            let claims = tables.of(queue).claim(queue, &request, now);
             self.tell_deaths(&mut tables, now);
             Ok(claims)
         })
@@ -170,8 +172,6 @@ impl Store for MemoryStore {
             let mut settled = Settled::default();
             for settle in settles.iter() {
                 settled.count(tables.of(queue).settle(settle, now));
-                let ended = tables.of(queue).rows.get(&settle.lease.seq).map(Record::state);
-                settled.expired += u64::from(ended == Some(State::Expired));
             }
             Ok(settled)
         })
@@ -200,11 +200,13 @@ impl Store for MemoryStore {
     }
 
     fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.of(queue).again(&[State::Dead, State::Expired], &filter, ttl, now)))
+        self.run(move |tables, now| {
+            Ok(tables.of(queue).again(queue, &[State::Dead, State::Expired], &filter, ttl, now))
+        })
     }
 
     fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.outbox.again(&[State::Done], &filter, ttl, now)))
+        self.run(move |tables, now| Ok(tables.outbox.again(Queue::Outbox, &[State::Done], &filter, ttl, now)))
     }
 
     fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
@@ -235,8 +237,11 @@ impl Store for MemoryStore {
     fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {
         self.run(move |tables, now| {
             let Some(record) = tables.inbox.by_key(&key) else { return Ok(false) };
+            let was = record.state();
             let applied = record.apply_mark(&mark, now);
-            tables.inbox.deaths += usize::from(applied && matches!(mark, Mark::Dead { .. }));
+            record.refresh();
+            let death = (record.clone(), was);
+            tables.inbox.deaths.push(death);
             Ok(applied)
         })
     }

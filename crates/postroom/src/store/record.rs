@@ -1,14 +1,15 @@
 //! A row as an operator sees it.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::message::{Incoming, Message, OwnerToken};
-use crate::queue::{Content, Lease, Put, State, Work, put};
+use crate::message::{Incoming, Message, NewMessage, OwnerToken};
+use crate::queue::{Content, Lease, Put, Queue, State, Work, put};
 use crate::store::{Arrival, Mark, PutMode};
 
 /// A row: the message, and how far it has come.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Record {
     pub(crate) seq: i64,
     pub(crate) work: Work,
@@ -98,6 +99,18 @@ impl Record {
     }
 }
 
+// Answers and error texts are the user's data: never printed.
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("seq", &self.seq)
+            .field("state", &self.work.state)
+            .field("attempts", &self.work.attempts)
+            .field("claim_no", &self.work.claim_no)
+            .finish_non_exhaustive()
+    }
+}
+
 // What an operator's verbs do to a row, the same in every store.
 impl Record {
     /// The lease it is held under.
@@ -114,7 +127,9 @@ impl Record {
     }
 
     /// Puts a finished row back in line. One whose time is over needs a new time to live.
-    pub(crate) fn put_back(&mut self, ttl: Option<Duration>, now: Timestamp) -> bool {
+    pub(crate) fn put_back(&mut self, queue: Queue, ttl: Option<Duration>, now: Timestamp) -> bool {
+        // What arrived does not expire: it is purged when it is done.
+        let ttl = ttl.filter(|_| queue == Queue::Outbox);
         let expires_at = ttl.map(|ttl| now.plus(ttl)).or(self.work.expires_at);
         if expires_at.is_some_and(|expires| expires <= now) {
             return false;
@@ -129,24 +144,52 @@ impl Record {
         let arrived = Content::from(incoming);
         let stored = self.message.as_ref().ok().map(Content::from);
         let differs = stored.as_ref() != Some(&arrived);
-        // A row that cannot be read is repaired by the content that arrives.
-        let change = stored.map_or(Put::Replace, |stored| put(self.work.state, &stored, &arrived));
-        match (change, mode) {
-            (Put::Replace | Put::ReplaceUnderLease, PutMode::FirstWins) | (Put::Nothing, _) => {
+        let hash_differs = match (stored.as_ref().and_then(|stored| stored.hash), arrived.hash) {
+            (Some(stored), Some(arrived)) => stored != arrived,
+            _ => false,
+        };
+        match (put(self.work.state, differs), mode) {
+            (Put::Nothing, _) | (Put::Replace | Put::ReplaceUnderLease, PutMode::FirstWins) => {
                 return Arrival::Known { done: self.work.state == State::Done, differs };
             }
-            (Put::Replace, PutMode::Replace) => {}
+            (Put::Replace, PutMode::Replace) => self.take(incoming),
             (Put::ReplaceUnderLease, PutMode::Replace) => {
                 self.work.owner = None;
                 self.work.claim_no += 1;
+                self.take(incoming);
             }
-            (Put::Queue, _) => self.work.state = State::Ready,
+            (Put::Queue, _) => {
+                self.work.state = State::Ready;
+                self.take(incoming);
+                return Arrival::Seen { hash_differs };
+            }
         }
+        Arrival::Replaced
+    }
+
+    fn take(&mut self, incoming: &Incoming) {
         self.work.due_at = incoming.due_at;
+        self.work.max_attempts = incoming.max_attempts;
         if let Ok(message) = &mut self.message {
             message.replace_content(incoming);
         }
-        if change == Put::Queue { Arrival::First } else { Arrival::Replaced }
+    }
+
+    /// The news that a message was given up, if it just was. It names the message; its payload stays where it is. A
+    /// death among the news makes no further news.
+    pub(crate) fn obituary(&self, queue: Queue, was: State, topic: &str) -> Option<NewMessage> {
+        let given_up = |state| matches!(state, State::Dead | State::Expired);
+        let message = self.message.as_ref().ok();
+        let of = message.map(|message| message.topic.as_str());
+        if given_up(was) || !given_up(self.state()) || of == Some(topic) {
+            return None;
+        }
+        let payload = serde_json::json!({
+            "queue": queue.as_str(), "seq": self.seq, "id": message.map(Message::id), "topic": of,
+            "source": message.and_then(Message::source), "destination": message.and_then(Message::destination),
+            "state": self.state().name(queue), "attempts": self.work.attempts, "error": self.work.last_error,
+        });
+        Some(NewMessage::new(topic, payload.to_string()))
     }
 
     /// Moves an inbox row by hand; a done one stays done.
@@ -191,7 +234,7 @@ impl Filter {
 
     /// One row.
     pub fn one(seq: i64) -> Self {
-        Self { seq: Some(seq), after: Some(seq - 1), limit: 1, ..Self::default() }
+        Self { seq: Some(seq), after: Some(seq.saturating_sub(1)), limit: 1, ..Self::default() }
     }
 
     /// Only in this state.
@@ -249,7 +292,7 @@ impl Filter {
 }
 
 /// One failed attempt.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// When.
@@ -260,6 +303,12 @@ pub struct Failure {
     pub worker: Option<OwnerToken>,
     /// What went wrong.
     pub error: Option<String>,
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure").field("at", &self.at).field("attempt", &self.attempt).finish_non_exhaustive()
+    }
 }
 
 /// How many rows stand where.

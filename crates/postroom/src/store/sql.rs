@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::Result;
-use crate::message::{NewMessage, Origin};
+use crate::message::NewMessage;
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Settle, Settled, State, Verb, choose};
 use crate::sql::dialect::{Dialect, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames, Value};
@@ -85,9 +85,9 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Claims> {
         let statements = self.statements.of(queue);
-        let _ = self.reap(session, queue, request.batch, now).await?;
+        let mut reaped = self.reap(session, queue, request.batch, now).await?;
         if queue == Queue::Outbox {
-            self.expire(session, request.batch, now).await?;
+            reaped.expired += self.expire(session, request.batch, now).await?;
         }
         let until = now.plus(request.lease);
         let select =
@@ -96,7 +96,7 @@ impl Verbs {
         if line.is_empty() {
             let next = Statement::new(&statements.claim_next, Vec::new());
             let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
-            return Ok(Claims { claimed: line, next_at: next.map(Timestamp::from_micros) });
+            return Ok(Claims { claimed: line, next_at: next.map(Timestamp::from_micros), reaped });
         }
         let crashes: Vec<u32> = line.iter().map(|claimed| claimed.lease.crashes).collect();
         let chosen = choose(&crashes);
@@ -112,7 +112,7 @@ impl Verbs {
                 session.execute(&Statement::new(&statements.claim_one, values)).await?;
             }
         }
-        Ok(Claims { claimed: line, next_at: None })
+        Ok(Claims { claimed: line, next_at: None, reaped })
     }
 
     pub(crate) async fn settle(
@@ -126,14 +126,16 @@ impl Verbs {
         for settle in settles {
             if let Verb::Ack { response } = &settle.verb {
                 let ack = self.ack(queue, &settle.lease, response.as_deref(), now).expecting(Expects::Anything);
-                settled.count(session.execute(&ack).await?.rows > 0);
+                let acked = session.execute(&ack).await?.rows > 0;
+                settled.count(acked.then_some(State::Done));
                 continue;
             }
             let load = Statement::new(&self.statements.of(queue).load_lease, fence(&settle.lease));
             let Some(mut record) = self.load(session, queue, &load).await?.pop() else {
-                settled.count(false);
+                settled.count(None);
                 continue;
             };
+            let was = record.state();
             match settle.verb.clone() {
                 Verb::Ack { .. } => {}
                 Verb::Release => record.work.release(now),
@@ -143,9 +145,8 @@ impl Verbs {
             if let Verb::Fail { error } | Verb::Abandon { error, .. } = &settle.verb {
                 self.note_failure(session, queue, &record, &settle.lease, error.as_deref(), now).await?;
             }
-            self.save(session, queue, &record, settle.lease.claim_no, now).await?;
-            settled.count(true);
-            settled.expired += u64::from(record.state() == State::Expired);
+            self.save(session, queue, &record, was, settle.lease.claim_no, now).await?;
+            settled.count(Some(record.state()));
         }
         Ok(settled)
     }
@@ -178,33 +179,17 @@ impl Verbs {
         session: &mut impl Session,
         queue: Queue,
         record: &Record,
+        was: State,
         claim_no: i64,
         now: Timestamp,
     ) -> Result<()> {
         let saved = session.execute(&rows::save(&self.statements.of(queue).save, record, claim_no)).await?;
-        let gave_up = matches!(record.state(), State::Dead | State::Expired);
-        if let (true, Some(topic), 1..) = (gave_up, &self.dead_letter_topic, saved.rows) {
-            let event = self.obituary(queue, record, topic);
-            session.execute(&self.insert(&event, now)).await?;
+        if let (1.., Some(topic)) = (saved.rows, &self.dead_letter_topic)
+            && let Some(news) = record.obituary(queue, was, topic)
+        {
+            session.execute(&self.insert(&news, now)).await?;
         }
         Ok(())
-    }
-
-    /// The news that a message was given up. It names the message; its payload stays where it is.
-    fn obituary(&self, queue: Queue, record: &Record, topic: &str) -> NewMessage {
-        let (mut id, mut of, mut source, mut destination) = (None, None, None, None);
-        if let Ok(message) = &record.message {
-            (id, of, source) = (Some(message.id()), Some(message.topic.as_str()), message.source());
-            if let Origin::Outbox { destination: to, .. } = &message.origin {
-                destination = to.as_deref();
-            }
-        }
-        let payload = serde_json::json!({
-            "queue": queue.as_str(), "seq": record.seq, "id": id, "topic": of, "source": source,
-            "destination": destination, "state": record.state().name(queue), "attempts": record.work.attempts,
-            "error": record.work.last_error,
-        });
-        NewMessage::new(topic, payload.to_string())
     }
 
     async fn note_failure(

@@ -29,7 +29,11 @@ impl Flights {
 
     /// Forgets a message that has an outcome; says how many attempts it allows itself.
     pub(super) fn remove(&mut self, lease: &Lease) -> Option<u32> {
-        self.0.remove(&lease.seq()).and_then(|flight| flight.max_attempts)
+        // A late report of an earlier claim is not about the one in hand.
+        let flight = self.0.get(&lease.seq()).filter(|flight| flight.lease == *lease)?;
+        let max_attempts = flight.max_attempts;
+        self.0.remove(&lease.seq());
+        max_attempts
     }
 
     pub(super) fn len(&self) -> usize {

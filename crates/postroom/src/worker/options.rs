@@ -28,6 +28,7 @@ pub struct WorkerOptions {
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Default for WorkerOptions {
     fn default() -> Self {
@@ -140,8 +141,16 @@ impl WorkerOptions {
                 "a worker's poll interval must be longer than zero and no longer than its maximum",
             ));
         }
-        if self.maintenance.is_zero() {
-            return Err(Error::invalid("a worker's maintenance interval must be longer than zero"));
+        if self.maintenance.is_zero() || self.maintenance > YEAR || self.grace > YEAR || self.poll_max > YEAR {
+            return Err(Error::invalid(
+                "a worker's maintenance interval must be longer than zero, and it, the grace time and the poll interval \
+                 at most a year",
+            ));
+        }
+        if self.retention_inbox.is_zero() {
+            return Err(Error::invalid(
+                "an inbox that forgets at once recognises no duplicate; keep its messages longer",
+            ));
         }
         Ok(self)
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
+use crate::error::{Error, ErrorKind};
 use crate::handler::Fate;
 use crate::handler::HandlerError;
 use crate::queue::{Lease, Settle};
@@ -53,12 +54,23 @@ pub(crate) enum Outcome {
     Release,
 }
 
+const PAUSE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// What spends no attempt must not spin either.
+const POSTPONE_MIN: Duration = Duration::from_secs(1);
 /// An unroutable message is not given up before it is that old.
 const UNROUTABLE_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl Outcome {
     pub(crate) fn retry(why: impl fmt::Display) -> Self {
         Self::Retry { after: None, why: why.to_string(), service: false }
+    }
+
+    /// The database failed, not the message: it is tried again without spending an attempt, if that may pass.
+    pub(crate) fn of_database(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Unavailable => Self::Postpone { after: POSTPONE_MIN, why: error.to_string() },
+            _ => Self::retry(error),
+        }
     }
 
     /// The verb that settles it; none when there is nothing left to settle.
@@ -75,9 +87,9 @@ impl Outcome {
             Self::Release => Settle::release(lease),
             Self::Done { response } => Settle::ack_with(lease, response),
             Self::Dead { why } => Settle::fail(lease, &why),
-            Self::Postpone { after, why } => Settle::postpone(lease, at_least(after), &why).ok()?,
+            Self::Postpone { after, why } => Settle::postpone(lease, bounded(after.max(POSTPONE_MIN)), &why).ok()?,
             Self::Unroutable { why, created_at } if now.since(created_at) < UNROUTABLE_KEPT => {
-                Settle::abandon(lease, at_least(options.retry.delay(attempt)), &why).ok()?
+                Settle::abandon(lease, bounded(options.retry.delay(attempt)), &why).ok()?
             }
             Self::Unroutable { why, .. } => {
                 return Self::retry(why).into_settle(lease, max_attempts, options, now);
@@ -88,7 +100,7 @@ impl Outcome {
                     Settle::fail(lease, &why)
                 } else {
                     let delay = after.unwrap_or_else(|| policy.delay(attempt));
-                    Settle::abandon(lease, at_least(delay), &why).ok()?
+                    Settle::abandon(lease, bounded(delay), &why).ok()?
                 }
             }
         };
@@ -96,9 +108,9 @@ impl Outcome {
     }
 }
 
-/// A pause is never nothing, whatever a handler asks for.
-fn at_least(delay: Duration) -> Duration {
-    delay.max(Duration::from_millis(1))
+/// A pause is never nothing and never for ever, whatever a handler or another service asks for.
+fn bounded(delay: Duration) -> Duration {
+    delay.clamp(Duration::from_millis(1), PAUSE_MAX)
 }
 
 impl From<HandlerError> for Outcome {

@@ -177,6 +177,7 @@ impl Loop {
             Ok(claims) if claims.claimed.is_empty() => self.wait(claims.next_at),
             Ok(claims) => {
                 self.idle_wait = self.options.poll;
+                self.look_now();
                 if self.full {
                     self.listener.disarm();
                 }
@@ -254,7 +255,7 @@ impl Loop {
 
     fn renew(&mut self) {
         let (now, lease) = (monotonic(), self.options.lease);
-        let broken_off = self.flights.drop_overdue(lease / 10, now);
+        let broken_off = self.flights.drop_overdue(lease / 5, now);
         if broken_off > 0 {
             telemetry::leases_overdue(&self.queue, broken_off);
         }

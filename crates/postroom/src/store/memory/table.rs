@@ -7,15 +7,15 @@ use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin};
-use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Reaped, Settle, State, Verb, Work, choose};
+use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Queue, Reaped, Settle, State, Verb, Work, choose};
 use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Stored};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) rows: BTreeMap<i64, Record>,
     pub(super) failures: BTreeMap<i64, Vec<Failure>>,
-    /// Deaths whose news has not been told yet.
-    pub(super) deaths: usize,
+    /// Rows that may have died, and what they were before: the news has not been told yet.
+    pub(super) deaths: Vec<(Record, State)>,
     last_seq: i64,
 }
 
@@ -92,20 +92,23 @@ impl Table {
         self.rows.get_mut(&lease.seq).filter(|record| record.work.is_held_by(lease))
     }
 
-    pub(super) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claims {
-        let _ = self.reap(request.batch, now);
-        self.expire(request.batch, now);
+    pub(super) fn claim(&mut self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Claims {
+        let mut reaped = self.reap(request.batch, now);
+        if queue == Queue::Outbox {
+            reaped.expired += self.expire(request.batch, now);
+        }
         let in_line = self.in_line(now, request.batch);
         let crashes: Vec<u32> = in_line.iter().map(|seq| self.rows[seq].work.crashes).collect();
         let chosen: Vec<i64> = choose(&crashes).into_iter().map(|index| in_line[index]).collect();
         let until = now.plus(request.lease);
         let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
         let next_at = self.rows.values().filter_map(Record::visible_at).min().filter(|_| claimed.is_empty());
-        Claims { claimed, next_at }
+        Claims { claimed, next_at, reaped }
     }
 
     fn in_line(&self, now: Timestamp, limit: usize) -> Vec<i64> {
-        let ready = self.rows.values().filter(|record| record.work.is_ready(now));
+        let is_ready = |record: &&Record| record.work.is_ready(now) && !record.work.is_past_expiry(now);
+        let ready = self.rows.values().filter(is_ready);
         let mut in_line: Vec<_> = ready.map(|record| (record.visible_at(), record.seq)).collect();
         in_line.sort_unstable();
         in_line.into_iter().take(limit).map(|(_, seq)| seq).collect()
@@ -117,8 +120,10 @@ impl Table {
         Some(Claimed { lease: record.lease()?, message: record.message_now() })
     }
 
-    pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp) -> bool {
-        let Some(record) = self.held(&settle.lease) else { return false };
+    /// What the row became; none when the lease is lost.
+    pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp) -> Option<State> {
+        let record = self.held(&settle.lease)?;
+        let was = record.state();
         match settle.verb.clone() {
             Verb::Ack { response } => {
                 record.work.ack(now);
@@ -128,13 +133,14 @@ impl Table {
             Verb::Fail { error } => record.work.fail(error, now),
             Verb::Abandon { delay, error, counted } => record.work.abandon(delay, error, counted, now),
         }
-        let (attempt, gave_up) = (record.work.attempts, matches!(record.state(), State::Dead | State::Expired));
         record.refresh();
-        self.deaths += usize::from(gave_up);
+        let record = record.clone();
         if let Verb::Fail { error } | Verb::Abandon { error, .. } = &settle.verb {
-            self.note_failure(&settle.lease, attempt, error.clone(), now);
+            self.note_failure(&settle.lease, record.work.attempts, error.clone(), now);
         }
-        true
+        let became = record.state();
+        self.deaths.push((record, was));
+        Some(became)
     }
 
     pub(super) fn reap(&mut self, limit: usize, now: Timestamp) -> Reaped {
@@ -144,17 +150,15 @@ impl Table {
         let mut reaped = Reaped::default();
         for (_, seq, lease) in over.into_iter().take(limit) {
             let Some(record) = self.rows.get_mut(&seq) else { continue };
+            let was = record.state();
             record.work.lease_over(now);
             record.refresh();
-            let (attempt, state, error) = (record.work.attempts, record.state(), record.work.last_error.clone());
-            match state {
-                State::Dead => reaped.dead += 1,
-                _ => reaped.freed += 1,
-            }
-            self.deaths += usize::from(matches!(state, State::Dead | State::Expired));
+            let record = record.clone();
+            reaped.count(record.state());
             if let Some(lease) = lease {
-                self.note_failure(&lease, attempt, error, now);
+                self.note_failure(&lease, record.work.attempts, record.work.last_error.clone(), now);
             }
+            self.deaths.push((record, was));
         }
         reaped
     }
@@ -164,10 +168,12 @@ impl Table {
         let mut over: Vec<_> = ready.filter(|record| record.work.is_past_expiry(now)).collect();
         over.sort_by_key(|record| record.work.expires_at);
         over.truncate(limit);
-        let expired = over.len();
-        over.into_iter().for_each(|record| record.work.expire(now));
-        self.deaths += expired;
-        expired as u64
+        for record in &mut over {
+            let was = record.state();
+            record.work.expire(now);
+            self.deaths.push(((**record).clone(), was));
+        }
+        over.len() as u64
     }
 
     pub(super) fn purge(&mut self, before: Timestamp, limit: usize) -> u64 {
@@ -183,11 +189,18 @@ impl Table {
         old.len() as u64
     }
 
-    pub(super) fn again(&mut self, states: &[State], filter: &Filter, ttl: Option<Duration>, now: Timestamp) -> u64 {
+    pub(super) fn again(
+        &mut self,
+        queue: Queue,
+        states: &[State],
+        filter: &Filter,
+        ttl: Option<Duration>,
+        now: Timestamp,
+    ) -> u64 {
         let chosen = |record: &&mut Record| states.contains(&record.state()) && filter.accepts(record);
         let mut count = 0;
         for record in self.rows.values_mut().filter(chosen).take(filter.limit) {
-            count += u64::from(record.put_back(ttl, now));
+            count += u64::from(record.put_back(queue, ttl, now));
             record.refresh();
         }
         count
@@ -218,7 +231,7 @@ impl Record {
         self.message.clone()
     }
 
-    fn refresh(&mut self) {
+    pub(super) fn refresh(&mut self) {
         if let Ok(message) = &mut self.message {
             message.attempts = self.work.attempts;
             message.last_error.clone_from(&self.work.last_error);

@@ -10,8 +10,14 @@ use crate::sql::{Expects, Value};
 use crate::store::{Arrival, Mark, PutMode, Sighting};
 
 impl Verbs {
+    /// In the caller's own transaction: the row is new, or was only seen before.
     pub(crate) fn accept(&self, incoming: &Incoming, now: Timestamp) -> Statement {
-        let values = vec![
+        let accept = Statement::new(&self.statements.inbox_accept, Self::arrival(incoming, now));
+        accept.expecting(Expects::RowOrDuplicate)
+    }
+
+    fn arrival(incoming: &Incoming, now: Timestamp) -> Vec<Value> {
+        vec![
             text(Some(incoming.key.source())),
             text(Some(incoming.key.message_id())),
             text(Some(incoming.kind.as_str())),
@@ -24,8 +30,7 @@ impl Verbs {
             time(incoming.due_at),
             opt(incoming.max_attempts.map(i64::from)),
             int(now.as_micros()),
-        ];
-        Statement::new(&self.statements.inbox_insert, values).expecting(Expects::RowOrDuplicate)
+        ]
     }
 
     pub(crate) async fn see(
@@ -61,17 +66,18 @@ impl Verbs {
         mode: PutMode,
         now: Timestamp,
     ) -> Result<Arrival> {
-        if !session.execute(&self.accept(incoming, now)).await?.duplicate {
+        let insert = Statement::new(&self.statements.inbox_insert, Self::arrival(incoming, now));
+        if !session.execute(&insert.expecting(Expects::RowOrDuplicate)).await?.duplicate {
             return Ok(Arrival::First);
         }
         let Some(mut record) = self.by_key(session, &incoming.key).await? else { return Ok(Arrival::First) };
-        let claim_no = record.work.claim_no;
+        let (was, claim_no) = (record.state(), record.work.claim_no);
         let arrival = record.put(incoming, mode);
         if matches!(arrival, Arrival::Known { .. }) {
             self.touch(session, &record, None, now).await?;
         } else {
             session.execute(&self.content(record.seq, incoming, now)).await?;
-            self.save(session, Queue::Inbox, &record, claim_no, now).await?;
+            self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
         }
         Ok(arrival)
     }
@@ -84,11 +90,11 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<bool> {
         let Some(mut record) = self.by_key(session, key).await? else { return Ok(false) };
-        let claim_no = record.work.claim_no;
+        let (was, claim_no) = (record.state(), record.work.claim_no);
         if !record.apply_mark(mark, now) {
             return Ok(false);
         }
-        self.save(session, Queue::Inbox, &record, claim_no, now).await?;
+        self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
         Ok(true)
     }
 
@@ -120,6 +126,7 @@ impl Verbs {
             Value::Text(headers_json(&incoming.headers)),
             text(incoming.correlation_id.as_deref()),
             int(now.as_micros()),
+            opt(incoming.max_attempts.map(i64::from)),
         ];
         Statement::new(&self.statements.inbox_content, values)
     }

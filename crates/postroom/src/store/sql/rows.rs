@@ -76,36 +76,43 @@ pub(super) fn read_claimed(row: &dyn Row, queue: Queue, owner: OwnerToken, until
         // The row is read before it is claimed.
         claim_no: number(row, column::CLAIM_NO)? + 1,
         until,
-        attempts: count(row, column::ATTEMPTS)?.unwrap_or(0),
-        crashes: count(row, column::CRASHES)?.unwrap_or(0),
+        attempts: count(row, column::ATTEMPTS).ok().flatten().unwrap_or(0),
+        crashes: count(row, column::CRASHES).ok().flatten().unwrap_or(0),
     };
     Ok(Claimed { lease, message: read_message(row, queue).map_err(|error| error.to_string()) })
 }
 
 pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
-    let code = number(row, column::STATE)?;
+    // The work columns are read whatever is in them: a row nobody can read must not keep the others from being worked
+    // on. What is wrong with it is said in place of its message.
+    let code = row.int(column::STATE).ok().flatten().unwrap_or(-1);
+    let state = State::from_code(code);
     let work = Work {
-        state: State::from_code(code).ok_or_else(|| corrupt("state", &code.to_string()))?,
-        due_at: moment(row, column::DUE_AT)?,
-        next_attempt_at: moment(row, column::NEXT_ATTEMPT_AT)?,
-        attempts: count(row, column::ATTEMPTS)?.unwrap_or(0),
-        max_attempts: count(row, column::MAX_ATTEMPTS)?,
-        crashes: count(row, column::CRASHES)?.unwrap_or(0),
-        claim_no: number(row, column::CLAIM_NO)?,
-        owner: owner(row, column::OWNER)?,
-        locked_until: moment(row, column::LOCKED_UNTIL)?,
-        last_error: row.text(column::LAST_ERROR)?,
-        last_attempt_at: moment(row, column::LAST_ATTEMPT_AT)?,
-        created_at: Timestamp::from_micros(number(row, column::CREATED_AT)?),
-        processed_at: moment(row, column::PROCESSED_AT)?,
-        processed_by: owner(row, column::PROCESSED_BY)?,
-        expires_at: moment(row, column::EXPIRES_AT)?,
+        state: state.unwrap_or(State::Dead),
+        due_at: moment(row, column::DUE_AT).unwrap_or(None),
+        next_attempt_at: moment(row, column::NEXT_ATTEMPT_AT).unwrap_or(None),
+        attempts: count(row, column::ATTEMPTS).ok().flatten().unwrap_or(0),
+        max_attempts: count(row, column::MAX_ATTEMPTS).unwrap_or(None),
+        crashes: count(row, column::CRASHES).ok().flatten().unwrap_or(0),
+        claim_no: number(row, column::CLAIM_NO).unwrap_or(0),
+        owner: owner(row, column::OWNER).unwrap_or(None),
+        locked_until: moment(row, column::LOCKED_UNTIL).unwrap_or(None),
+        last_error: row.text(column::LAST_ERROR).unwrap_or(None),
+        last_attempt_at: moment(row, column::LAST_ATTEMPT_AT).unwrap_or(None),
+        created_at: Timestamp::from_micros(number(row, column::CREATED_AT).unwrap_or(0)),
+        processed_at: moment(row, column::PROCESSED_AT).unwrap_or(None),
+        processed_by: owner(row, column::PROCESSED_BY).unwrap_or(None),
+        expires_at: moment(row, column::EXPIRES_AT).unwrap_or(None),
+    };
+    let message = match state {
+        Some(_) => read_message(row, queue),
+        None => Err(corrupt("state", &code.to_string())),
     };
     Ok(Record {
         seq: number(row, column::SEQ)?,
         work,
-        message: read_message(row, queue).map_err(|error| error.to_string()),
-        response: row.text(column::RESPONSE)?,
+        message: message.map_err(|error| error.to_string()),
+        response: row.text(column::RESPONSE).unwrap_or(None),
     })
 }
 

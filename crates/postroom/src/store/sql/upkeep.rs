@@ -21,17 +21,14 @@ impl Verbs {
         let over = Statement::new(&self.statements.of(queue).load_over, values);
         let mut reaped = Reaped::default();
         for mut record in self.load(session, queue, &over).await? {
-            let lease = record.lease();
+            let (lease, was) = (record.lease(), record.state());
             record.work.lease_over(now);
             if let Some(lease) = lease {
                 let error = record.work.last_error.clone();
                 self.note_failure(session, queue, &record, &lease, error.as_deref(), now).await?;
             }
-            self.save(session, queue, &record, record.work.claim_no, now).await?;
-            match record.state() {
-                State::Dead => reaped.dead += 1,
-                _ => reaped.freed += 1,
-            }
+            self.save(session, queue, &record, was, record.work.claim_no, now).await?;
+            reaped.count(record.state());
         }
         Ok(reaped)
     }
@@ -41,8 +38,9 @@ impl Verbs {
         let select = Statement::new(&self.statements.outbox.load_expired, values);
         let expired = self.load(session, Queue::Outbox, &select).await?;
         for mut record in expired.iter().cloned() {
+            let was = record.state();
             record.work.expire(now);
-            self.save(session, Queue::Outbox, &record, record.work.claim_no, now).await?;
+            self.save(session, Queue::Outbox, &record, was, record.work.claim_no, now).await?;
         }
         Ok(expired.len() as u64)
     }
@@ -70,13 +68,18 @@ impl Verbs {
         ttl: Option<Duration>,
         now: Timestamp,
     ) -> Result<u64> {
-        let mut count = 0;
+        let mut chosen = Vec::new();
         for &state in states.iter().filter(|&&state| filter.state.is_none_or(|wanted| wanted == state)) {
-            for mut record in self.list(session, queue, &filter.clone().state(state)).await? {
-                if record.put_back(ttl, now) {
-                    self.save(session, queue, &record, record.work.claim_no, now).await?;
-                    count += 1;
-                }
+            chosen.extend(self.list(session, queue, &filter.clone().state(state)).await?);
+        }
+        chosen.sort_by_key(|record| record.seq);
+        chosen.truncate(filter.limit);
+        let mut count = 0;
+        for mut record in chosen {
+            let was = record.state();
+            if record.put_back(queue, ttl, now) {
+                self.save(session, queue, &record, was, record.work.claim_no, now).await?;
+                count += 1;
             }
         }
         Ok(count)
@@ -103,7 +106,8 @@ impl Verbs {
             int(row_count(filter.limit)),
         ];
         let sql = match filter.state {
-            Some(State::Dead | State::Expired) => &statements.list_given_up,
+            Some(State::Dead | State::Expired) => &statements.list_finished,
+            Some(State::Done) if filter.finished_since.is_some() => &statements.list_finished,
             _ => &statements.list,
         };
         let mut records = session.query(&Statement::new(sql, values), |row| read_record(row, queue)).await?;
@@ -143,8 +147,12 @@ impl Verbs {
         interval: Duration,
         now: Timestamp,
     ) -> Result<bool> {
-        let values =
-            vec![text(Some(self.tables.of(Queue::Outbox))), int(now.as_micros()), time(Some(now.minus(interval)))];
+        let values = vec![
+            text(Some(self.tables.of(Queue::Outbox))),
+            text(Some(self.tables.of(Queue::Inbox))),
+            int(now.as_micros()),
+            time(Some(now.minus(interval))),
+        ];
         Ok(session.execute(&Statement::new(&self.statements.maintenance_take, values)).await?.rows > 0)
     }
 }
