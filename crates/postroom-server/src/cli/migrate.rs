@@ -19,11 +19,7 @@ impl Migrate {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         if self.print {
             let sql = SqliteStore::schema(&TableNames::default()).trim_end().to_owned();
-            return if global.json {
-                output::json(&serde_json::json!({ "sql": sql }))
-            } else {
-                output::line(sql)
-            };
+            return if global.json { output::json(&serde_json::json!({ "sql": sql })) } else { output::line(sql) };
         }
         let store = open::or_create(&global.db).await?;
         if global.json {

@@ -16,8 +16,9 @@ use crate::worker::Run;
 pub enum Memory {}
 
 /// A handler's transaction on the in-memory store. There are no tables to write to but the outbox.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryTx {
+    store: MemoryStore,
     enqueued: Vec<NewMessage>,
 }
 
@@ -27,8 +28,8 @@ impl Backend for Memory {
     type Conn<'t> = &'t mut MemoryTx;
     type Blocking = Infallible;
 
-    async fn begin(_: &MemoryStore, _: Duration) -> Result<MemoryTx> {
-        Ok(MemoryTx::default())
+    async fn begin(store: &MemoryStore, _: Duration) -> Result<MemoryTx> {
+        Ok(MemoryTx { store: store.clone(), enqueued: Vec::new() })
     }
 
     fn conn(tx: &mut MemoryTx) -> &mut MemoryTx {
@@ -37,7 +38,7 @@ impl Backend for Memory {
 
     async fn enqueue(tx: &mut MemoryTx, message: NewMessage) -> Result<Stored> {
         let id = message.work_item_id();
-        let duplicate = tx.enqueued.iter().any(|other| other.work_item_id() == id);
+        let duplicate = tx.store.knows(id) || tx.enqueued.iter().any(|other| other.work_item_id() == id);
         let stored = Stored { id, duplicate };
         telemetry::Enqueued::of(std::slice::from_ref(&message)).tell("memory", &[stored]);
         tx.enqueued.push(message);

@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sqlite::guard::{Guard, TransactionLost};
+use crate::store::Wake;
 
 /// How a job left the transaction it ran in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,12 +34,19 @@ pub(crate) struct VerbJob<F, T> {
     verb: F,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
+    rings: Option<Wake>,
 }
 
 impl<F, T> VerbJob<F, T> {
     pub(crate) fn new(verb: F) -> (Self, oneshot::Receiver<Result<T>>) {
         let (reply, answer) = oneshot::channel();
-        (Self { verb, outcome: None, reply }, answer)
+        (Self { verb, outcome: None, reply, rings: None }, answer)
+    }
+
+    /// Wakes workers after the commit, before the caller is told: they have further to go.
+    pub(crate) fn ringing(mut self, wake: Wake) -> Self {
+        self.rings = Some(wake);
+        self
     }
 }
 
@@ -55,6 +63,9 @@ where
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {
+        if let (Ok(()), Some(wake)) = (&commit, &self.rings) {
+            wake.ring();
+        }
         let _ = self.reply.send(joined(self.outcome, commit));
     }
 }
@@ -64,12 +75,13 @@ pub(crate) struct UserJob<F, T> {
     code: F,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
+    rings: [Wake; 2],
 }
 
 impl<F, T> UserJob<F, T> {
-    pub(crate) fn new(code: F) -> (Self, oneshot::Receiver<Result<T>>) {
+    pub(crate) fn new(code: F, rings: [Wake; 2]) -> (Self, oneshot::Receiver<Result<T>>) {
         let (reply, answer) = oneshot::channel();
-        (Self { code, outcome: None, reply }, answer)
+        (Self { code, outcome: None, reply, rings }, answer)
     }
 }
 
@@ -96,6 +108,9 @@ where
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {
+        if commit.is_ok() {
+            self.rings.iter().for_each(Wake::ring);
+        }
         let _ = self.reply.send(joined(self.outcome, commit));
     }
 }

@@ -128,11 +128,10 @@ impl SqliteStore {
         F: FnMut(&WriteTx<'_>) -> Result<T> + Send + 'static,
     {
         let core = self.0.clone();
-        let (job, answer) = UserJob::new(move |conn: &Connection| code(&WriteTx { conn, core: &core }));
+        let rings = [self.0.outbox_wake.clone(), self.0.inbox_wake.clone()];
+        let (job, answer) = UserJob::new(move |conn: &Connection| code(&WriteTx { conn, core: &core }), rings);
         self.0.writer.submit(Box::new(job))?;
-        let result = answer.await.map_err(|_| gone())?;
-        self.0.ring();
-        result
+        answer.await.map_err(|_| gone())?
     }
 
     /// Reads with a connection of the store's own, which cannot write.
@@ -157,18 +156,12 @@ impl SqliteStore {
     }
 
     /// A verb on the writer thread.
-    fn verb<'a, T, F>(&'a self, mut verb: F) -> BoxFuture<'a, Result<T>>
+    fn verb<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
     where
         T: Send + 'static,
         F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
     {
-        Box::pin(async move {
-            let core = self.0.clone();
-            let (job, answer) =
-                VerbJob::new(move |conn: &Connection| verb(&core.verbs, &mut SqliteConn(conn), core.clock.now()));
-            self.0.writer.submit(Box::new(job))?;
-            answer.await.map_err(|_| gone())?
-        })
+        Box::pin(self.submit(None, verb))
     }
 
     /// A verb after which there may be work in line.
@@ -177,11 +170,22 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
     {
-        Box::pin(async move {
-            let result = self.verb(verb).await;
-            self.wake(queue).ring();
-            result
-        })
+        Box::pin(self.submit(Some(queue), verb))
+    }
+
+    async fn submit<T, F>(&self, rings: Option<Queue>, mut verb: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
+    {
+        let core = self.0.clone();
+        let (mut job, answer) =
+            VerbJob::new(move |conn: &Connection| verb(&core.verbs, &mut SqliteConn(conn), core.clock.now()));
+        if let Some(queue) = rings {
+            job = job.ringing(self.wake(queue).clone());
+        }
+        self.0.writer.submit(Box::new(job))?;
+        answer.await.map_err(|_| gone())?
     }
 
     /// A question, answered by a reader.
@@ -207,11 +211,6 @@ impl Core {
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
         incoming.check()?;
         now(self.verbs.put(&mut SqliteConn(conn), incoming, PutMode::FirstWins, self.clock.now()))
-    }
-
-    pub(crate) fn ring(&self) {
-        self.outbox_wake.ring();
-        self.inbox_wake.ring();
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage, Origin};
+use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Work};
 use crate::sql::Statement;
 use crate::store::{
@@ -113,6 +113,11 @@ impl MemoryStore {
         for message in news {
             tables.outbox.insert_new(&message, now);
         }
+    }
+
+    /// Whether that row is there.
+    pub(crate) fn knows(&self, id: WorkItemId) -> bool {
+        self.tables().outbox.knows(id)
     }
 
     /// Ends a handler's transaction: what it enqueued and its ack together, or an error and neither.

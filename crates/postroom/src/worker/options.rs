@@ -143,14 +143,12 @@ impl WorkerOptions {
         }
         if self.maintenance.is_zero() || self.maintenance > YEAR || self.grace > YEAR || self.poll_max > YEAR {
             return Err(Error::invalid(
-                "a worker's maintenance interval must be longer than zero, and it, the grace time and the poll interval \
-                 at most a year",
+                "a worker's maintenance interval must be longer than zero, and it, the grace time and the poll \
+                 interval at most a year",
             ));
         }
         if self.retention_inbox.is_zero() {
-            return Err(Error::invalid(
-                "an inbox that forgets at once recognises no duplicate; keep its messages longer",
-            ));
+            return Err(Error::invalid("an inbox that forgets at once knows no duplicates; keep its messages longer"));
         }
         Ok(self)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin};
+use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, WorkItemId};
 use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Queue, Reaped, Settle, State, Verb, Work, choose};
 use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Stored};
 
@@ -28,9 +28,7 @@ impl Table {
 
     pub(super) fn insert_new(&mut self, new: &NewMessage, now: Timestamp) -> Stored {
         let id = new.work_item_id();
-        let duplicate = self.by_id(id.as_uuid()).iter().any(|record| {
-            matches!(&record.message, Ok(Message { origin: Origin::Outbox { id: known, .. }, .. }) if *known == id)
-        });
+        let duplicate = self.knows(id);
         if !duplicate {
             let (due_at, expires_at) = (new.due(now), new.expires(now));
             let work = Work::new(State::Ready, now).with(due_at, expires_at, new.max_attempts);
@@ -72,6 +70,12 @@ impl Table {
             last_error: None,
         };
         self.insert(work, message);
+    }
+
+    pub(super) fn knows(&self, wanted: WorkItemId) -> bool {
+        self.rows.values().any(
+            |record| matches!(&record.message, Ok(Message { origin: Origin::Outbox { id, .. }, .. }) if *id == wanted),
+        )
     }
 
     pub(super) fn by_key(&mut self, wanted: &InboxKey) -> Option<&mut Record> {
