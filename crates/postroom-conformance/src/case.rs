@@ -1,0 +1,93 @@
+//! A case: a promise, the requirements it proves, and the backends it is run on.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::capture::Logs;
+use crate::meters::Meters;
+
+/// What a case says in the end.
+pub type Verdict = anyhow::Result<()>;
+
+/// A case at work.
+pub type Running = Pin<Box<dyn Future<Output = Verdict> + Send>>;
+
+/// What a case is given: where its log lines and its metrics go.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Its log lines.
+    pub logs: Arc<Logs>,
+    /// Its metrics.
+    pub meters: Arc<Meters>,
+}
+
+/// A case on one backend.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// It can be run.
+    Can(fn(Setup) -> Running),
+    /// The backend lacks what it needs.
+    Lacks(&'static str),
+}
+
+/// A promise that backends keep.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What is promised: `settle::ack_with_a_stale_lease_changes_nothing`.
+    pub name: &'static str,
+    /// The numbers of the requirements it proves.
+    pub proves: &'static [&'static str],
+    /// The backends it applies to.
+    pub on: &'static [(&'static str, Run)],
+}
+
+/// The cases of one file, one line each: where it runs, what it promises, what that proves.
+///
+/// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk; `sqlite` and `memory` are
+/// about one backend alone.
+macro_rules! cases {
+    ($area:ident: $($kind:ident $case:ident [$($id:literal),* $(,)?];)*) => {
+        pub(super) const CASES: &[$crate::case::Case] = &[$($crate::case::Case {
+            name: concat!(stringify!($area), "::", stringify!($case)),
+            proves: &[$($id),*],
+            on: $crate::case::cases!(@$kind $case),
+        }),*];
+    };
+    (@both $case:ident) => {
+        &[
+            ("memory", $crate::case::cases!(@plain postroom::Memory, $case)),
+            ("sqlite", $crate::case::cases!(@plain postroom::Sqlite, $case)),
+        ]
+    };
+    (@worker $case:ident) => {
+        &[
+            ("memory", $crate::case::cases!(@staged postroom::Memory, $case::<postroom::Memory>)),
+            ("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case::<postroom::Sqlite>)),
+        ]
+    };
+    (@durable $case:ident) => {
+        &[
+            ("memory", $crate::case::Run::Lacks("keeps nothing on disk")),
+            ("sqlite", $crate::case::cases!(@plain postroom::Sqlite, $case)),
+        ]
+    };
+    (@sqlite $case:ident) => {
+        &[("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case))]
+    };
+    (@memory $case:ident) => {
+        &[("memory", $crate::case::cases!(@staged postroom::Memory, $case))]
+    };
+    (@plain $backend:ty, $case:ident) => {
+        $crate::case::Run::Can(|setup| Box::pin(async move {
+            let stage = $crate::harness::Stage::<$backend>::open(setup).await?;
+            Box::pin($case(&stage)).await
+        }))
+    };
+    (@staged $backend:ty, $case:expr) => {
+        $crate::case::Run::Can(|setup| Box::pin(async move {
+            let stage = $crate::harness::Stage::<$backend>::open(setup).await?;
+            Box::pin($case(&stage)).await
+        }))
+    };
+}
+pub(crate) use cases;

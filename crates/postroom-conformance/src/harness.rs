@@ -1,0 +1,163 @@
+//! What a case stands on: a fresh store, a clock that is set by hand, and the two queues seen alike.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use postroom::{
+    Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, Outbox, Queue, Record, Sqlite, SqliteOptions,
+    State, Store, Timestamp,
+};
+use tempfile::TempDir;
+
+use crate::case::Setup;
+pub use crate::side::{Draft, Side};
+pub use crate::wait::{eventually, readable, refused, soon};
+use crate::{capture, meters};
+
+/// When every case begins: 2026-02-14 12:00 UTC.
+pub const START: Timestamp = Timestamp::from_micros(1_771_070_400_000_000);
+/// The lease of a claim that does not say otherwise.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// A backend with all that differs about it in tests.
+pub trait Testable: Backend {
+    /// What it is called in the matrix.
+    const NAME: &'static str;
+
+    /// Opens an empty store in a folder of its own, or what is already there.
+    fn open(place: &Place) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
+}
+
+/// Where a store may put its files, and what it is called.
+#[derive(Debug)]
+pub struct Place {
+    dir: TempDir,
+    name: String,
+    clock: ManualClock,
+}
+
+impl Place {
+    /// A path in the case's own folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// How the case's SQLite file is opened.
+    pub fn sqlite_options(&self) -> SqliteOptions {
+        let options = SqliteOptions::new(self.path("store.db")).name(&self.name).deploy_schema(true);
+        options.clock(Clock::Manual(self.clock.clone()))
+    }
+}
+
+impl Testable for Memory {
+    const NAME: &'static str = "memory";
+
+    async fn open(place: &Place) -> postroom::Result<MemoryStore> {
+        Ok(MemoryStore::with_clock(Clock::Manual(place.clock.clone())))
+    }
+}
+
+impl Testable for Sqlite {
+    const NAME: &'static str = "sqlite";
+
+    async fn open(place: &Place) -> postroom::Result<postroom::SqliteStore> {
+        place.sqlite_options().open().await
+    }
+}
+
+/// A fresh store as a case sees it, whatever the backend.
+#[derive(Debug)]
+pub struct Harness {
+    /// The backend's name.
+    pub backend: &'static str,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its outbox.
+    pub outbox: Outbox,
+    /// Its inbox.
+    pub inbox: Inbox,
+    /// Its clock.
+    pub clock: ManualClock,
+    /// Its folder.
+    pub place: Place,
+    /// Log lines and metrics of this case.
+    pub setup: Setup,
+}
+
+/// A harness that also knows the backend's type, for cases with workers.
+#[derive(Debug)]
+pub struct Stage<B: Testable> {
+    /// The store, by its own type.
+    pub store: B::Store,
+    harness: Harness,
+}
+
+impl<B: Testable> Deref for Stage<B> {
+    type Target = Harness;
+
+    fn deref(&self) -> &Harness {
+        &self.harness
+    }
+}
+
+static STORES: AtomicU64 = AtomicU64::new(1);
+
+impl<B: Testable> Stage<B> {
+    /// A fresh store.
+    pub async fn open(setup: Setup) -> anyhow::Result<Self> {
+        let name = format!("store-{}", STORES.fetch_add(1, Ordering::Relaxed));
+        let dir = tempfile::Builder::new().prefix("postroom-").tempdir().context("no temporary folder")?;
+        let clock = ManualClock::new(START);
+        let place = Place { dir, name, clock: clock.clone() };
+        let store = B::open(&place).await.context("the store cannot be opened")?;
+        capture::route(&place.name, &setup.logs);
+        meters::route(&place.name, &setup.meters);
+        let shared: Arc<dyn Store> = Arc::new(store.clone());
+        let (outbox, inbox) = (Outbox::of(shared.clone()), Inbox::of(shared.clone()));
+        let harness = Harness { backend: B::NAME, store: shared, outbox, inbox, clock, place, setup };
+        Ok(Self { store, harness })
+    }
+}
+
+impl Harness {
+    /// Both queues.
+    pub fn sides(&self) -> [Side<'_>; 2] {
+        [self.side(Queue::Outbox), self.side(Queue::Inbox)]
+    }
+
+    /// One queue.
+    pub fn side(&self, queue: Queue) -> Side<'_> {
+        Side::new(self, queue)
+    }
+
+    /// What the clock shows.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Moves the clock, and tells workers to look again.
+    pub fn advance(&self, span: Duration) {
+        self.clock.advance(span);
+        self.store.wake(Queue::Outbox).ring();
+        self.store.wake(Queue::Inbox).ring();
+    }
+}
+
+impl Harness {
+    /// Moves the clock to when the next row of a queue is due, unless there is work to do or being done: no lease runs
+    /// out by it.
+    pub async fn skip_pause(&self, queue: Queue) -> anyhow::Result<()> {
+        let rows = self.side(queue).verbs().list(Filter::all()).await?;
+        let waiting = |record: &&Record| matches!(record.state(), State::Ready | State::Leased);
+        let next = rows.iter().filter(waiting).map(|record| (record.state(), record.visible_at())).collect::<Vec<_>>();
+        let is_idle = next.iter().all(|(state, at)| *state == State::Ready && *at > Some(self.now()));
+        if let Some(at) = next.iter().filter_map(|(_, at)| *at).min().filter(|_| is_idle) {
+            self.advance(at.since(self.now()));
+        }
+        Ok(())
+    }
+}

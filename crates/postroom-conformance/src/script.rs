@@ -1,0 +1,144 @@
+//! Handlers for tests: what a handler does is told in the case, and every call is noted.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use postroom::{BoxFuture, Ctx, HandlerResult, Handlers, Message, Queue, Store, Worker, WorkerOptions};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::harness::{Stage, Testable};
+
+/// One call of a handler.
+pub struct Call {
+    /// The message.
+    pub message: Arc<Message>,
+    /// The how-manieth attempt it is.
+    pub attempt: u32,
+    /// Ends when the work is in vain.
+    pub cancelled: BoxFuture<'static, ()>,
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+/// What a handler answers.
+pub type Answer = HandlerResult<Option<String>>;
+
+type Play = dyn Fn(Call) -> BoxFuture<'static, Answer> + Send + Sync;
+
+/// What a handler does, and what it was called with.
+#[derive(Clone)]
+pub struct Script {
+    play: Arc<Play>,
+    calls: Arc<Mutex<Vec<Arc<Message>>>>,
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Script").field("calls", &self.calls().len()).finish_non_exhaustive()
+    }
+}
+
+impl Script {
+    /// A handler that does this.
+    pub fn new<F, Fut>(play: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answer> + Send + 'static,
+    {
+        Self { play: Arc::new(move |call| Box::pin(play(call))), calls: Arc::default() }
+    }
+
+    /// A handler that succeeds.
+    pub fn succeed() -> Self {
+        Self::new(|_| async { Ok(None) })
+    }
+
+    /// Every message it was called with, in order.
+    pub fn calls(&self) -> Vec<Arc<Message>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often it was called.
+    pub fn count(&self) -> usize {
+        self.calls().len()
+    }
+
+    /// As the handler of every topic.
+    pub fn handlers<B: Testable>(&self) -> Handlers<B> {
+        Handlers::new().state(self.clone()).fallback(play::<B>)
+    }
+
+    fn note(&self, message: &Arc<Message>) {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+    }
+}
+
+/// The handler that plays the script in its state.
+pub async fn play<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> Answer {
+    let script = ctx.state::<Script>()?.clone();
+    script.note(&message);
+    let token = ctx.cancelled();
+    let cancelled = Box::pin(async move { token.cancelled().await });
+    (script.play)(Call { message, attempt: ctx.attempt(), cancelled }).await
+}
+
+/// A worker at work.
+#[derive(Debug)]
+pub struct Running {
+    tasks: JoinSet<postroom::Result<()>>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Running {
+    /// Starts a worker.
+    pub fn start<B: Testable>(worker: Worker<B>) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(worker.run(async move {
+            stopped.await.ok();
+        }));
+        Self { tasks, stop: Some(stop) }
+    }
+
+    /// Tells it to stop.
+    pub fn shut_down(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            stop.send(()).ok();
+        }
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        self.shut_down();
+        while let Some(ended) = self.tasks.join_next().await {
+            ended??;
+        }
+        Ok(())
+    }
+}
+
+impl<B: Testable> Stage<B> {
+    /// A worker on one of the queues.
+    pub fn worker(&self, queue: Queue, handlers: Handlers<B>) -> Worker<B> {
+        match queue {
+            Queue::Outbox => Worker::outbox(self.store.clone(), handlers),
+            Queue::Inbox => Worker::inbox(self.store.clone(), handlers),
+        }
+    }
+
+    /// Starts a worker that plays a script for every topic of one queue.
+    pub fn work(&self, queue: Queue, script: &Script, options: WorkerOptions) -> Running {
+        Running::start(self.worker(queue, script.handlers()).options(options))
+    }
+
+    /// Tells workers to look again.
+    pub fn ring(&self) {
+        self.store.wake(Queue::Outbox).ring();
+        self.store.wake(Queue::Inbox).ring();
+    }
+}

@@ -1,0 +1,94 @@
+//! The cases, by verb.
+
+mod abandon;
+mod ack;
+mod arrive;
+mod backup;
+mod claim;
+mod contention;
+mod corrupt;
+mod crash;
+mod dead_letters;
+mod dedupe;
+mod dispatch;
+mod effects;
+mod enqueue;
+mod expire;
+mod extend;
+mod fail;
+mod files;
+mod group;
+mod inspect;
+mod limits;
+mod logs;
+mod marks;
+mod metrics;
+mod model;
+mod own_tx;
+mod processes;
+mod purge;
+mod reap;
+mod release;
+mod renew;
+mod retry;
+mod revive;
+mod route;
+mod sabotage;
+mod schema;
+mod shutdown;
+mod throughput;
+mod values;
+mod wake;
+mod work;
+
+pub use model::{SEED_VARIABLE, seed};
+pub use processes::run_as_child;
+
+use crate::case::Case;
+
+/// Every case.
+pub fn cases() -> Vec<Case> {
+    let areas = [
+        enqueue::CASES,
+        limits::CASES,
+        values::CASES,
+        claim::CASES,
+        ack::CASES,
+        abandon::CASES,
+        fail::CASES,
+        release::CASES,
+        extend::CASES,
+        reap::CASES,
+        crash::CASES,
+        expire::CASES,
+        revive::CASES,
+        purge::CASES,
+        inspect::CASES,
+        dedupe::CASES,
+        marks::CASES,
+        arrive::CASES,
+        route::CASES,
+        retry::CASES,
+        work::CASES,
+        renew::CASES,
+        shutdown::CASES,
+        wake::CASES,
+        dispatch::CASES,
+        effects::CASES,
+        throughput::CASES,
+        logs::CASES,
+        metrics::CASES,
+        dead_letters::CASES,
+        schema::CASES,
+        own_tx::CASES,
+        group::CASES,
+        files::CASES,
+        backup::CASES,
+        corrupt::CASES,
+        sabotage::CASES,
+        model::CASES,
+        contention::CASES,
+        processes::CASES,
+    ];
+    areas.concat()
+}

@@ -1,0 +1,152 @@
+//! Whether a message was handled before.
+
+use std::time::Duration;
+
+use postroom::{InboxKey, Origin, Record, State, hash_bytes};
+use tokio::task::JoinSet;
+
+use crate::case::{Verdict, cases};
+use crate::harness::{Draft, Harness, LEASE, readable};
+
+cases! { dedupe:
+    both a_message_is_known_by_source_and_id ["IBX-001"];
+    both a_new_message_is_remembered_as_seen ["IBX-002", "IBX-004"];
+    both a_done_message_was_processed ["IBX-002", "IBX-003"];
+    both a_message_that_is_not_done_was_not_processed ["IBX-005"];
+    both a_second_look_moves_last_seen_and_nothing_else ["IBX-005", "IBX-026"];
+    both many_looks_at_once_make_one_row ["IBX-006"];
+    both the_first_hash_is_kept ["IBX-007"];
+    both another_hash_is_no_error ["IBX-008"];
+    both a_late_hash_is_stored ["IBX-007"];
+}
+
+async fn get(h: &Harness, key: &InboxKey) -> anyhow::Result<Record> {
+    h.inbox.get(key).await?.ok_or_else(|| anyhow::anyhow!("{key} is not known"))
+}
+
+fn origin(record: &Record) -> anyhow::Result<(Option<Vec<u8>>, postroom::Timestamp)> {
+    match &readable(record)?.origin {
+        Origin::Inbox { hash, last_seen_at, .. } => Ok((hash.clone(), *last_seen_at)),
+        other => anyhow::bail!("not a message that arrived: {other:?}"),
+    }
+}
+
+async fn a_message_is_known_by_source_and_id(h: &Harness) -> Verdict {
+    let keys = [InboxKey::new("stripe", "1")?, InboxKey::new("github", "1")?, InboxKey::new("stripe", "2")?];
+    for key in &keys {
+        assert!(!h.inbox.already_processed(key).await?);
+    }
+    assert!(h.inbox.mark_processed(&keys[0]).await?);
+    assert!(h.inbox.already_processed(&keys[0]).await?);
+    assert!(!h.inbox.already_processed(&keys[1]).await?, "the same id from another source");
+    assert!(!h.inbox.already_processed(&keys[2]).await?, "another id from the same source");
+    assert_eq!(h.inbox.queue().stats().await?.total(), 3);
+    Ok(())
+}
+
+async fn a_new_message_is_remembered_as_seen(h: &Harness) -> Verdict {
+    let key = Draft::new("a").key()?;
+    assert!(!h.inbox.already_processed(&key).await?);
+    let record = get(h, &key).await?;
+    assert_eq!((record.state(), record.attempts(), record.visible_at()), (State::Seen, 0, None));
+    assert_eq!(readable(&record)?.created_at, h.now());
+    Ok(())
+}
+
+async fn a_done_message_was_processed(h: &Harness) -> Verdict {
+    let side = h.side(postroom::Queue::Inbox);
+    let draft = Draft::new("a");
+    side.put(&draft).await?;
+    let lease = side.claim_one().await?;
+    assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    side.ack(lease).await?;
+    for _ in 0..3 {
+        assert!(h.inbox.already_processed(&draft.key()?).await?);
+    }
+    Ok(())
+}
+
+async fn a_message_that_is_not_done_was_not_processed(h: &Harness) -> Verdict {
+    let side = h.side(postroom::Queue::Inbox);
+    let (seen, processing, ready, leased, dead) =
+        (Draft::new("a"), Draft::new("a"), Draft::new("a"), Draft::new("a"), Draft::new("a"));
+    for draft in [&seen, &processing] {
+        assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    }
+    assert!(h.inbox.mark_processing(&processing.key()?).await?);
+    side.put(&leased).await?;
+    side.claim_one().await?;
+    side.put(&dead).await?;
+    let lease = side.claim_one().await?;
+    side.fail(lease, "x").await?;
+    side.put(&ready).await?;
+    let states = [State::Seen, State::Processing, State::Ready, State::Leased, State::Dead];
+    for (draft, state) in [seen, processing, ready, leased, dead].iter().zip(states) {
+        assert!(!h.inbox.already_processed(&draft.key()?).await?, "{state:?}");
+        assert_eq!(get(h, &draft.key()?).await?.state(), state);
+    }
+    Ok(())
+}
+
+async fn a_second_look_moves_last_seen_and_nothing_else(h: &Harness) -> Verdict {
+    let key = Draft::new("a").key()?;
+    let first = h.now();
+    assert!(!h.inbox.already_processed(&key).await?);
+    h.clock.advance(LEASE);
+    assert!(!h.inbox.already_processed(&key).await?);
+    let record = get(h, &key).await?;
+    assert_eq!(origin(&record)?.1, h.now());
+    assert_eq!(readable(&record)?.created_at, first);
+    assert_eq!((record.state(), record.attempts(), record.claim_no()), (State::Seen, 0, 0));
+    assert!(h.inbox.mark_processed(&key).await?);
+    h.clock.advance(Duration::from_secs(1));
+    assert!(h.inbox.already_processed(&key).await?);
+    assert_eq!(origin(&get(h, &key).await?)?.1, h.now());
+    Ok(())
+}
+
+async fn many_looks_at_once_make_one_row(h: &Harness) -> Verdict {
+    let mut looks = JoinSet::new();
+    for _ in 0..32 {
+        let (inbox, key) = (h.inbox.clone(), InboxKey::new("shop", "one")?);
+        looks.spawn(async move { inbox.already_processed(&key).await });
+    }
+    while let Some(looked) = looks.join_next().await {
+        assert!(!looked??);
+    }
+    assert_eq!(h.inbox.queue().stats().await?.total(), 1);
+    Ok(())
+}
+
+async fn the_first_hash_is_kept(h: &Harness) -> Verdict {
+    let key = Draft::new("a").key()?;
+    for content in ["first", "second", "first"] {
+        assert!(!h.inbox.already_processed_hash(&key, Some(hash_bytes(content))).await?);
+        assert_eq!(origin(&get(h, &key).await?)?.0, Some(hash_bytes("first").to_vec()));
+    }
+    Ok(())
+}
+
+async fn another_hash_is_no_error(h: &Harness) -> Verdict {
+    let key = Draft::new("a").key()?;
+    h.setup.logs.listen();
+    assert!(!h.inbox.already_processed_hash(&key, Some(hash_bytes("a"))).await?);
+    assert!(h.setup.logs.saying("inbox: the same id came with other content").is_empty());
+    assert!(!h.inbox.already_processed_hash(&key, Some(hash_bytes("b"))).await?);
+    assert!(h.inbox.mark_processed(&key).await?);
+    assert!(h.inbox.already_processed_hash(&key, Some(hash_bytes("c"))).await?);
+    let warned = h.setup.logs.saying("inbox: the same id came with other content");
+    assert_eq!(warned.len(), 2);
+    assert!(warned.iter().all(|line| line.level == tracing::Level::WARN));
+    assert!(warned.iter().all(|line| line.field("message_id") == Some(key.message_id())));
+    Ok(())
+}
+
+async fn a_late_hash_is_stored(h: &Harness) -> Verdict {
+    let key = Draft::new("a").key()?;
+    assert!(!h.inbox.already_processed(&key).await?);
+    assert_eq!(origin(&get(h, &key).await?)?.0, None);
+    assert!(!h.inbox.already_processed_hash(&key, Some([1, 2, 3])).await?);
+    assert_eq!(origin(&get(h, &key).await?)?.0, Some(vec![1, 2, 3]));
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Moving an inbox row by hand.
+
+use std::time::Duration;
+
+use postroom::{Queue, Record, State};
+
+use crate::case::{Verdict, cases};
+use crate::harness::{Draft, Harness, LEASE, readable};
+
+cases! { marks:
+    both processing_takes_a_seen_message_out_of_sight [];
+    both processing_is_refused_where_the_queue_has_it [];
+    both processed_ends_a_message_in_any_state [];
+    both dead_ends_a_message_in_any_state_but_done [];
+    both a_mark_voids_the_lease [];
+    both a_done_message_stays_done [];
+    both an_unknown_message_cannot_be_marked [];
+    both the_error_of_the_mark_is_seen_with_the_message [];
+}
+
+async fn get(h: &Harness, draft: &Draft) -> anyhow::Result<Record> {
+    h.inbox.get(&draft.key()?).await?.ok_or_else(|| anyhow::anyhow!("it is not known"))
+}
+
+async fn processing_takes_a_seen_message_out_of_sight(h: &Harness) -> Verdict {
+    let draft = Draft::new("a");
+    assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    for _ in 0..2 {
+        assert!(h.inbox.mark_processing(&draft.key()?).await?);
+    }
+    h.clock.advance(LEASE * 100);
+    assert!(h.side(Queue::Inbox).claim(10).await?.is_empty());
+    assert_eq!(h.inbox.queue().reap(10).await?, postroom::Reaped::default());
+    assert_eq!(get(h, &draft).await?.state(), State::Processing);
+    Ok(())
+}
+
+async fn processing_is_refused_where_the_queue_has_it(h: &Harness) -> Verdict {
+    let side = h.side(Queue::Inbox);
+    let (leased, ready) = (Draft::new("a"), Draft::new("a"));
+    side.put(&leased).await?;
+    side.claim_one().await?;
+    side.put(&ready).await?;
+    for (draft, state) in [(leased, State::Leased), (ready, State::Ready)] {
+        assert!(!h.inbox.mark_processing(&draft.key()?).await?);
+        assert_eq!(get(h, &draft).await?.state(), state);
+    }
+    Ok(())
+}
+
+/// One message in each state but done.
+async fn unfinished(h: &Harness) -> anyhow::Result<Vec<Draft>> {
+    let side = h.side(Queue::Inbox);
+    let [seen, processing, leased, dead, ready] = [(); 5].map(|()| Draft::new("a"));
+    for draft in [&seen, &processing] {
+        assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    }
+    assert!(h.inbox.mark_processing(&processing.key()?).await?);
+    side.put(&leased).await?;
+    side.claim_one().await?;
+    side.put(&dead).await?;
+    let lease = side.claim_one().await?;
+    side.fail(lease, "x").await?;
+    side.put(&ready).await?;
+    Ok(vec![seen, processing, leased, dead, ready])
+}
+
+async fn processed_ends_a_message_in_any_state(h: &Harness) -> Verdict {
+    for draft in unfinished(h).await? {
+        let before = get(h, &draft).await?;
+        h.clock.advance(Duration::from_secs(1));
+        assert!(h.inbox.mark_processed(&draft.key()?).await?, "{:?}", before.state());
+        let record = get(h, &draft).await?;
+        assert_eq!((record.state(), record.processed_at()), (State::Done, Some(h.now())));
+        assert_eq!((record.owner(), record.locked_until(), record.visible_at()), (None, None, None));
+        assert_eq!(record.claim_no(), before.claim_no() + 1);
+        assert!(h.inbox.already_processed(&draft.key()?).await?);
+    }
+    Ok(())
+}
+
+async fn dead_ends_a_message_in_any_state_but_done(h: &Harness) -> Verdict {
+    for draft in unfinished(h).await? {
+        assert!(h.inbox.mark_dead(&draft.key()?, "by hand").await?);
+        let record = get(h, &draft).await?;
+        assert_eq!((record.state(), record.last_error()), (State::Dead, Some("by hand")));
+        assert_eq!((record.owner(), record.locked_until(), record.visible_at()), (None, None, None));
+    }
+    assert!(h.side(Queue::Inbox).claim(10).await?.is_empty());
+    Ok(())
+}
+
+async fn a_mark_voids_the_lease(h: &Harness) -> Verdict {
+    let side = h.side(Queue::Inbox);
+    let (done, dead) = (Draft::new("a"), Draft::new("a"));
+    side.put(&done).await?;
+    let first = side.claim_one().await?;
+    assert!(h.inbox.mark_processed(&done.key()?).await?);
+    side.put(&dead).await?;
+    let second = side.claim_one().await?;
+    assert!(h.inbox.mark_dead(&dead.key()?, "x").await?);
+    assert_eq!(side.verbs().extend(&[first.clone(), second.clone()], LEASE).await?, [false, false]);
+    assert_eq!(side.verbs().fail([first], "x").await?.lost, 1);
+    assert_eq!(side.verbs().ack([second]).await?.lost, 1);
+    assert_eq!((get(h, &done).await?.state(), get(h, &dead).await?.state()), (State::Done, State::Dead));
+    Ok(())
+}
+
+async fn a_done_message_stays_done(h: &Harness) -> Verdict {
+    let draft = Draft::new("a");
+    assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    assert!(h.inbox.mark_processed(&draft.key()?).await?);
+    let before = format!("{:?}", get(h, &draft).await?);
+    assert!(!h.inbox.mark_processing(&draft.key()?).await?);
+    assert!(!h.inbox.mark_processed(&draft.key()?).await?);
+    assert!(!h.inbox.mark_dead(&draft.key()?, "x").await?);
+    assert_eq!(format!("{:?}", get(h, &draft).await?), before);
+    Ok(())
+}
+
+async fn an_unknown_message_cannot_be_marked(h: &Harness) -> Verdict {
+    let key = Draft::new("a").key()?;
+    assert!(!h.inbox.mark_processing(&key).await?);
+    assert!(!h.inbox.mark_processed(&key).await?);
+    assert!(!h.inbox.mark_dead(&key, "x").await?);
+    assert_eq!(h.inbox.queue().stats().await?.total(), 0);
+    Ok(())
+}
+
+async fn the_error_of_the_mark_is_seen_with_the_message(h: &Harness) -> Verdict {
+    let draft = Draft::new("a");
+    h.inbox.enqueue(draft.incoming()?).await?;
+    assert!(h.inbox.mark_dead(&draft.key()?, "by hand").await?);
+    let record = get(h, &draft).await?;
+    assert_eq!(readable(&record)?.last_error.as_deref(), record.last_error());
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Random sequences of verbs, on the in-memory model and on SQLite: the same answers, the same rows.
+
+mod draw;
+mod play;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::Context;
+use postroom::{Clock, Durability, ManualClock, MemoryStore, Sqlite};
+
+use crate::case::{Verdict, cases};
+use crate::harness::{START, Stage};
+use draw::Op;
+use play::World;
+
+cases! { model:
+    sqlite random_sequences_end_as_in_the_model [];
+}
+
+/// Names the seed of the random sequences.
+pub const SEED_VARIABLE: &str = "POSTROOM_SEED";
+const SEQUENCES: u64 = 250;
+const VERBS: usize = 60;
+
+/// The seed of this run.
+pub fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| {
+        let given = std::env::var(SEED_VARIABLE).ok().and_then(|seed| seed.parse().ok());
+        given.unwrap_or_else(|| fastrand::u64(..))
+    })
+}
+
+async fn random_sequences_end_as_in_the_model(stage: &Stage<Sqlite>) -> Verdict {
+    for number in 0..SEQUENCES {
+        let mut rng = fastrand::Rng::with_seed(seed().wrapping_add(number));
+        let ops: Vec<_> = (0..VERBS).map(|_| Op::draw(&mut rng)).collect();
+        let played = compare(stage, number, &ops).await;
+        played.with_context(|| format!("sequence {number} of {SEED_VARIABLE}={}", seed()))?;
+    }
+    Ok(())
+}
+
+async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
+    let clock = ManualClock::new(START);
+    let file = stage.place.path(&format!("model-{number}.db"));
+    // Nothing is lost while the machine runs, and a sequence needs no more than that.
+    let sqlite = postroom::SqliteOptions::new(&file).durability(Durability::Normal).watch(false);
+    let sqlite = sqlite.idle(Duration::from_millis(200));
+    let sqlite = sqlite.deploy_schema(true).clock(Clock::Manual(clock.clone())).open().await?;
+    let mut model = World::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));
+    let mut real = World::new(sqlite);
+    for (at, op) in ops.iter().enumerate() {
+        if let Op::Advance(span) = op {
+            clock.advance(*span);
+            continue;
+        }
+        let (expected, found) = (model.play(op).await?, real.play(op).await?);
+        let story = || format!("after {:#?}\nthe model says {expected}\nSQLite says    {found}", &ops[..=at]);
+        anyhow::ensure!(expected == found, "{}", story());
+    }
+    let (expected, found) = (model.rows().await?, real.rows().await?);
+    for (expected, found) in expected.iter().zip(&found) {
+        anyhow::ensure!(expected == found, "after {ops:#?}\nthe model has {expected}\nSQLite has    {found}");
+    }
+    anyhow::ensure!(expected.len() == found.len(), "the model has {} rows, SQLite {}", expected.len(), found.len());
+    drop(real);
+    std::fs::remove_file(&file)?;
+    Ok(())
+}

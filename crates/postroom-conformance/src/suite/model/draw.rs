@@ -1,0 +1,186 @@
+//! A verb with its arguments, drawn by lot. Small pools make the same rows come up again and again.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use postroom::Queue;
+
+/// One verb.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Advance(Duration),
+    Enqueue(Vec<New>),
+    Claim { queue: Queue, owner: u128, lease: Duration, batch: usize },
+    Settle { queue: Queue, settles: Vec<(usize, How)> },
+    Extend { queue: Queue, leases: Vec<usize>, lease: Duration },
+    Reap { queue: Queue, limit: usize },
+    Expire { limit: usize },
+    Purge { queue: Queue, retention: Duration, limit: usize },
+    Revive { queue: Queue, which: Which, ttl: Option<Duration> },
+    Redrive { which: Which, ttl: Option<Duration> },
+    See { key: u8, hash: Option<u8> },
+    Put { key: u8, arrived: Arrived, first_wins: bool },
+    Mark { key: u8, mark: u8 },
+    Find { message: u128, key: u8 },
+    Stats { queue: Queue },
+    Maintain { interval: Duration },
+}
+
+/// A message for the outbox.
+#[derive(Clone, Debug)]
+pub(super) struct New {
+    pub(super) id: u128,
+    pub(super) topic: &'static str,
+    pub(super) destination: Option<&'static str>,
+    pub(super) due_after: Option<i64>,
+    pub(super) ttl: Option<Duration>,
+    pub(super) max_attempts: Option<u32>,
+}
+
+/// A message for the inbox.
+#[derive(Clone, Debug)]
+pub(super) struct Arrived {
+    pub(super) topic: &'static str,
+    pub(super) payload: &'static str,
+    pub(super) hash: Option<u8>,
+    pub(super) due_after: Option<i64>,
+    pub(super) max_attempts: Option<u32>,
+}
+
+/// How a lease ends.
+#[derive(Clone, Debug)]
+pub(super) enum How {
+    Ack(Option<&'static str>),
+    Abandon(Duration, &'static str),
+    Postpone(Duration, &'static str),
+    Fail(&'static str),
+    Release,
+}
+
+/// Which rows are meant.
+#[derive(Clone, Debug)]
+pub(super) struct Which {
+    pub(super) row: Option<usize>,
+    pub(super) topic: Option<&'static str>,
+    pub(super) party: Option<&'static str>,
+    pub(super) limit: usize,
+}
+
+const TOPICS: [&str; 3] = ["a", "b", "c"];
+const ERRORS: [&str; 3] = ["", "disk full", "no such order"];
+/// Two leases, pauses and lives that end together are where the order of verbs matters.
+const SECONDS: [u64; 5] = [1, 2, 10, 30, 60];
+
+fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.usize(..from.len())]
+}
+
+fn maybe<T>(rng: &mut Rng, value: impl FnOnce(&mut Rng) -> T) -> Option<T> {
+    rng.bool().then(|| value(rng))
+}
+
+fn seconds(rng: &mut Rng) -> Duration {
+    Duration::from_secs(pick(rng, &SECONDS))
+}
+
+fn queue(rng: &mut Rng) -> Queue {
+    if rng.bool() { Queue::Outbox } else { Queue::Inbox }
+}
+
+impl Op {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        match rng.u8(0..35) {
+            0..=3 => Self::Advance(Self::span(rng)),
+            4..=7 => Self::Enqueue((0..rng.usize(1..4)).map(|_| New::draw(rng)).collect()),
+            8..=13 => Self::claim(rng),
+            14..=19 => Self::settle(rng),
+            20 => Self::extend(rng),
+            21 => Self::Reap { queue: queue(rng), limit: rng.usize(1..5) },
+            22 => Self::Expire { limit: rng.usize(1..4) },
+            23 => Self::Purge { queue: queue(rng), retention: seconds(rng), limit: rng.usize(1..4) },
+            24 => Self::Revive { queue: queue(rng), which: Which::draw(rng), ttl: maybe(rng, seconds) },
+            25 => Self::Redrive { which: Which::draw(rng), ttl: maybe(rng, seconds) },
+            26..=27 => Self::See { key: rng.u8(0..8), hash: maybe(rng, |rng| rng.u8(0..3)) },
+            28..=30 => Self::Put { key: rng.u8(0..8), arrived: Arrived::draw(rng), first_wins: rng.u8(0..4) == 0 },
+            31 => Self::Mark { key: rng.u8(0..8), mark: rng.u8(0..3) },
+            32 => Self::Find { message: rng.u128(1..12), key: rng.u8(0..8) },
+            33 => Self::Stats { queue: queue(rng) },
+            _ => Self::Maintain { interval: seconds(rng) },
+        }
+    }
+
+    fn span(rng: &mut Rng) -> Duration {
+        let span = seconds(rng);
+        match rng.u8(0..4) {
+            0 => span - Duration::from_micros(1),
+            1 => Duration::from_micros(1),
+            _ => span,
+        }
+    }
+
+    fn claim(rng: &mut Rng) -> Self {
+        Self::Claim { queue: queue(rng), owner: rng.u128(1..4), lease: seconds(rng), batch: rng.usize(1..6) }
+    }
+
+    fn settle(rng: &mut Rng) -> Self {
+        let queue = queue(rng);
+        Self::Settle { queue, settles: (0..rng.usize(1..4)).map(|_| (rng.usize(0..6), How::draw(rng))).collect() }
+    }
+
+    fn extend(rng: &mut Rng) -> Self {
+        let queue = queue(rng);
+        Self::Extend { queue, leases: (0..rng.usize(1..4)).map(|_| rng.usize(0..6)).collect(), lease: seconds(rng) }
+    }
+}
+
+fn due(rng: &mut Rng) -> Option<i64> {
+    (rng.u8(0..4) == 0).then(|| i64::from(rng.i8(-5..40)))
+}
+
+impl New {
+    fn draw(rng: &mut Rng) -> Self {
+        Self {
+            id: rng.u128(1..12),
+            topic: pick(rng, &TOPICS),
+            destination: pick(rng, &[None, None, Some("billing"), Some("shipping")]),
+            due_after: due(rng),
+            ttl: maybe(rng, seconds),
+            max_attempts: maybe(rng, |rng| rng.u32(1..4)),
+        }
+    }
+}
+
+impl Arrived {
+    fn draw(rng: &mut Rng) -> Self {
+        Self {
+            topic: pick(rng, &TOPICS),
+            payload: pick(rng, &["one", "two"]),
+            hash: maybe(rng, |rng| rng.u8(0..3)),
+            due_after: due(rng),
+            max_attempts: maybe(rng, |rng| rng.u32(1..4)),
+        }
+    }
+}
+
+impl How {
+    fn draw(rng: &mut Rng) -> Self {
+        match rng.u8(0..8) {
+            0..=2 => Self::Ack(pick(rng, &[None, Some("answer")])),
+            3..=4 => Self::Abandon(seconds(rng), pick(rng, &ERRORS)),
+            5 => Self::Postpone(seconds(rng), pick(rng, &ERRORS)),
+            6 => Self::Fail(pick(rng, &ERRORS)),
+            _ => Self::Release,
+        }
+    }
+}
+
+impl Which {
+    fn draw(rng: &mut Rng) -> Self {
+        Self {
+            row: (rng.u8(0..4) == 0).then(|| rng.usize(0..10)),
+            topic: (rng.u8(0..4) == 0).then(|| pick(rng, &TOPICS)),
+            party: (rng.u8(0..6) == 0).then(|| pick(rng, &["billing", "shop-0", "shop-1"])),
+            limit: rng.usize(1..6),
+        }
+    }
+}

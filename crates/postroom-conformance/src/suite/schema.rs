@@ -1,0 +1,139 @@
+//! The tables of a SQLite file.
+
+use postroom::{ErrorKind, NewMessage, Outbox, Sqlite, SqliteOptions, SqliteStore, TableNames};
+use tokio::task::JoinSet;
+
+use crate::case::{Verdict, cases};
+use crate::harness::{Stage, refused};
+
+cases! { schema:
+    sqlite is_created_when_asked_for ["OBX-091", "OBX-094", "IBX-114", "IBX-117"];
+    sqlite is_not_created_unless_asked_for ["OBX-092", "IBX-115"];
+    sqlite is_used_as_it_is_when_it_is_there ["OBX-092", "IBX-115"];
+    sqlite can_be_deployed_again_and_again ["OBX-093", "IBX-116"];
+    sqlite can_be_deployed_twice_at_once ["OBX-093", "IBX-116"];
+    sqlite of_a_newer_version_is_refused [];
+    sqlite can_be_printed_for_peoples_own_migrations [];
+    sqlite has_the_indexes_that_claims_and_lookups_need ["OBX-094", "OBX-100", "IBX-117", "IBX-122", "IBX-125"];
+    sqlite lives_beside_other_tables_and_under_other_names [];
+}
+
+fn names(conn: &rusqlite::Connection, kind: &str) -> anyhow::Result<Vec<String>> {
+    let mut found = conn.prepare("SELECT name FROM sqlite_schema WHERE type = ?1 ORDER BY name")?;
+    let names = found.query_map([kind], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    Ok(names)
+}
+
+fn fresh(stage: &Stage<Sqlite>) -> SqliteOptions {
+    SqliteOptions::new(stage.place.path("fresh.db"))
+}
+
+async fn is_created_when_asked_for(stage: &Stage<Sqlite>) -> Verdict {
+    let store = fresh(stage).deploy_schema(true).open().await?;
+    let tables = names(&rusqlite::Connection::open(store.path())?, "table")?;
+    for table in ["outbox_messages", "outbox_messages_failures", "inbox_messages", "inbox_messages_failures"] {
+        assert!(tables.iter().any(|name| name == table), "no {table} in {tables:?}");
+    }
+    assert!(tables.iter().any(|name| name == "inbox_messages_marks"));
+    Outbox::new(store).enqueue(NewMessage::new("a", "")).await?;
+    Ok(())
+}
+
+async fn is_not_created_unless_asked_for(stage: &Stage<Sqlite>) -> Verdict {
+    let conn = rusqlite::Connection::open(stage.place.path("fresh.db"))?;
+    conn.execute_batch("CREATE TABLE orders (id INTEGER)")?;
+    refused(fresh(stage).open().await, ErrorKind::Schema, "a file without our tables")?;
+    assert_eq!(names(&conn, "table")?, ["orders"]);
+    assert!(names(&conn, "index")?.is_empty());
+    Ok(())
+}
+
+async fn is_used_as_it_is_when_it_is_there(stage: &Stage<Sqlite>) -> Verdict {
+    drop(fresh(stage).deploy_schema(true).open().await?);
+    let before = std::fs::read(stage.place.path("fresh.db"))?.len();
+    let store = fresh(stage).open().await?;
+    Outbox::new(store).enqueue(NewMessage::new("a", "")).await?;
+    assert!(before > 0);
+    Ok(())
+}
+
+async fn can_be_deployed_again_and_again(stage: &Stage<Sqlite>) -> Verdict {
+    for expected in 1..=4 {
+        let outbox = Outbox::new(fresh(stage).deploy_schema(true).open().await?);
+        outbox.enqueue(NewMessage::new("a", "")).await?;
+        assert_eq!(outbox.queue().stats().await?.ready, expected, "what was there is gone");
+    }
+    Ok(())
+}
+
+async fn can_be_deployed_twice_at_once(stage: &Stage<Sqlite>) -> Verdict {
+    let mut opening = JoinSet::new();
+    for _ in 0..8 {
+        opening.spawn(fresh(stage).deploy_schema(true).open());
+    }
+    let mut stores = Vec::new();
+    while let Some(opened) = opening.join_next().await {
+        stores.push(opened??);
+    }
+    for store in stores {
+        Outbox::new(store).enqueue(NewMessage::new("a", "")).await?;
+    }
+    Ok(())
+}
+
+async fn of_a_newer_version_is_refused(stage: &Stage<Sqlite>) -> Verdict {
+    stage.store.write(|tx| Ok(tx.execute("UPDATE postroom_schema SET version = 999", [])?)).await?;
+    for deploy in [false, true] {
+        let opened = stage.place.sqlite_options().deploy_schema(deploy).open().await;
+        refused(opened, ErrorKind::Schema, "a newer schema")?;
+    }
+    let version = "SELECT version FROM postroom_schema";
+    let version: i64 = stage.store.read(move |conn| Ok(conn.query_row(version, [], |row| row.get(0))?)).await?;
+    assert_eq!(version, 999, "a newer schema was taken back");
+    Ok(())
+}
+
+async fn can_be_printed_for_peoples_own_migrations(stage: &Stage<Sqlite>) -> Verdict {
+    let sql = SqliteStore::schema(&TableNames::default());
+    let conn = rusqlite::Connection::open(stage.place.path("own.db"))?;
+    conn.execute_batch(&sql)?;
+    conn.execute_batch(&sql)?;
+    let deployed = rusqlite::Connection::open(stage.place.path("store.db"))?;
+    for kind in ["table", "index"] {
+        assert_eq!(names(&conn, kind)?, names(&deployed, kind)?);
+    }
+    drop(conn);
+    // Whoever ran the printed text has the schema: nothing else must be needed to open it.
+    let store = SqliteOptions::new(stage.place.path("own.db")).open().await?;
+    Outbox::new(store).enqueue(NewMessage::new("a", "")).await?;
+    Ok(())
+}
+
+async fn has_the_indexes_that_claims_and_lookups_need(stage: &Stage<Sqlite>) -> Verdict {
+    let conn = rusqlite::Connection::open(stage.place.path("store.db"))?;
+    for table in ["outbox_messages", "inbox_messages"] {
+        let claims = names(&conn, "index")?.into_iter().filter(|index| index.starts_with(table)).any(|index| {
+            let sql = "SELECT count(*) FROM pragma_index_info(?1) WHERE name = 'visible_at'";
+            conn.query_row(sql, [index], |row| row.get::<_, i64>(0)).is_ok_and(|columns| columns == 1)
+        });
+        assert!(claims, "no index on {table} serves claims");
+    }
+    let plan = "EXPLAIN QUERY PLAN SELECT seq FROM inbox_messages WHERE source = 'a' AND message_id = 'b'";
+    let plan: String = conn.query_row(plan, [], |row| row.get(3))?;
+    assert!(plan.contains("(source=? AND message_id=?)"), "{plan}");
+    Ok(())
+}
+
+async fn lives_beside_other_tables_and_under_other_names(stage: &Stage<Sqlite>) -> Verdict {
+    let path = stage.place.path("fresh.db");
+    rusqlite::Connection::open(&path)?
+        .execute_batch("CREATE TABLE orders (id INTEGER); INSERT INTO orders VALUES (7)")?;
+    let names = TableNames::new("order_out", "order_in")?;
+    let own = Outbox::new(fresh(stage).tables(names).deploy_schema(true).open().await?);
+    let usual = Outbox::new(fresh(stage).deploy_schema(true).open().await?);
+    own.enqueue(NewMessage::new("a", "")).await?;
+    assert_eq!((own.queue().stats().await?.ready, usual.queue().stats().await?.ready), (1, 0));
+    let order: i64 = rusqlite::Connection::open(&path)?.query_row("SELECT id FROM orders", [], |row| row.get(0))?;
+    assert_eq!(order, 7);
+    Ok(())
+}

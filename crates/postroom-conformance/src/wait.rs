@@ -1,0 +1,46 @@
+//! How cases wait and judge: for conditions, never for time.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use postroom::{Message, Record};
+
+/// No condition of a case may take longer than this to come true.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The message of a row that must be readable.
+pub fn readable(record: &Record) -> anyhow::Result<&Message> {
+    record.message().map_err(|why| anyhow::anyhow!("row {} cannot be read: {why}", record.seq()))
+}
+
+/// Waits until a condition holds; fails when it does not come true.
+pub async fn eventually<F, Fut>(what: &str, mut condition: F) -> anyhow::Result<()>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = anyhow::Result<bool>>,
+{
+    let mut look = tokio::time::interval(Duration::from_millis(2));
+    let waiting = async {
+        loop {
+            look.tick().await;
+            if condition().await? {
+                return Ok(());
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.with_context(|| format!("in vain: {what}"))?
+}
+
+/// Waits for something that must happen.
+pub async fn soon<T>(what: &str, event: impl Future<Output = T>) -> anyhow::Result<T> {
+    tokio::time::timeout(PATIENCE, event).await.with_context(|| format!("in vain: {what}"))
+}
+
+/// Fails unless a call was refused for that reason.
+pub fn refused<T>(result: postroom::Result<T>, kind: postroom::ErrorKind, what: &str) -> anyhow::Result<()> {
+    match result {
+        Ok(_) => bail!("{what} was not refused"),
+        Err(error) if error.kind() == kind => Ok(()),
+        Err(error) => bail!("{what} was refused as {:?}, not {kind:?}: {error}", error.kind()),
+    }
+}
