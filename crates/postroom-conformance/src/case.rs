@@ -67,7 +67,6 @@ macro_rules! cases {
     };
     (@durable $case:ident) => {
         &[
-            ("memory", $crate::case::Run::Lacks("keeps nothing on disk")),
             ("sqlite", $crate::case::cases!(@plain postroom::Sqlite, $case)),
         ]
     };
