@@ -80,6 +80,8 @@ CREATE TABLE IF NOT EXISTS {inbox} (
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
 CREATE INDEX IF NOT EXISTS {inbox}_work ON {inbox} (state, visible_at) WHERE visible_at IS NOT NULL;
+-- Seen, or handled outside the queue.
+CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state) WHERE visible_at IS NULL AND processed_at IS NULL;
 CREATE INDEX IF NOT EXISTS {inbox}_finished ON {inbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {inbox}_failures (

@@ -31,6 +31,8 @@ pub(crate) struct Dialect {
     pub(crate) inbox_see: &'static str,
     pub(crate) inbox_touch: &'static str,
     pub(crate) inbox_content: &'static str,
+    /// Rows that are neither in line nor finished; only the inbox has such.
+    pub(crate) inbox_count: &'static str,
     pub(crate) outbox_by_message: &'static str,
 }
 
@@ -88,6 +90,7 @@ pub(crate) struct Statements {
     pub(crate) inbox_see: Arc<str>,
     pub(crate) inbox_touch: Arc<str>,
     pub(crate) inbox_content: Arc<str>,
+    pub(crate) inbox_count: Arc<str>,
     pub(crate) outbox_by_message: Arc<str>,
 }
 
@@ -109,6 +112,7 @@ impl Statements {
             inbox_see: inbox.one(dialect.inbox_see),
             inbox_touch: inbox.one(dialect.inbox_touch),
             inbox_content: inbox.one(dialect.inbox_content),
+            inbox_count: inbox.one(dialect.inbox_count),
             outbox_by_message: outbox.one(dialect.outbox_by_message),
         }
     }

@@ -48,6 +48,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
          SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8,
              max_attempts = ?9
          WHERE seq = ?1",
+    inbox_count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NULL AND processed_at IS NULL GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
 };
 
@@ -99,7 +100,8 @@ const QUEUE: Texts = Texts {
          WHERE seq = ?1 AND rowid NOT IN
                (SELECT rowid FROM {t}_failures WHERE seq = ?1 ORDER BY rowid DESC LIMIT ?2)",
     failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY rowid",
-    count: "SELECT state, count(*) FROM {t} GROUP BY state",
+    count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NOT NULL GROUP BY state
+         UNION ALL SELECT state, count(*) FROM {t} WHERE processed_at IS NOT NULL GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
     oldest: "SELECT created_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
          ORDER BY visible_at, seq LIMIT 1",

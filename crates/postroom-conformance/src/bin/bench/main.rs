@@ -33,6 +33,11 @@ struct Args {
     /// Where the databases go: a disk whose fsync is the one you care about.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Drain this file and print the memory it took.
+    #[arg(long, hide = true, requires = "rows")]
+    drain: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    rows: Option<usize>,
 }
 
 /// How large the cases are.
@@ -73,6 +78,9 @@ fn payload() -> String {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    if let (Some(path), Some(rows)) = (&args.drain, args.rows) {
+        return memory::drain(path, rows).await;
+    }
     let sizes = if args.quick { QUICK } else { FULL };
     let dir = match &args.dir {
         Some(dir) => tempfile::tempdir_in(dir)?,

@@ -7,6 +7,7 @@ use super::{Record, Session, Statement, Verbs, uuid};
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::queue::{Queue, Reaped, State};
+use crate::sql::Row;
 use crate::store::{Failure, Filter, Identity, QueueStats};
 
 impl Verbs {
@@ -123,8 +124,12 @@ impl Verbs {
     pub(crate) async fn stats(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<QueueStats> {
         let statements = self.statements.of(queue);
         let mut stats = QueueStats::default();
-        let count = Statement::new(&statements.count, Vec::new());
-        for (state, rows) in session.query(&count, |row| Ok((row.int(0)?, row.int(1)?))).await? {
+        let mut counted = session.query(&Statement::new(&statements.count, Vec::new()), read_count).await?;
+        if queue == Queue::Inbox {
+            let outside = Statement::new(&self.statements.inbox_count, Vec::new());
+            counted.extend(session.query(&outside, read_count).await?);
+        }
+        for (state, rows) in counted {
             if let Some(state) = state.and_then(State::from_code) {
                 stats.add(state, rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0));
             }
@@ -155,4 +160,8 @@ impl Verbs {
         ];
         Ok(session.execute(&Statement::new(&self.statements.maintenance_take, values)).await?.rows > 0)
     }
+}
+
+fn read_count(row: &dyn Row) -> Result<(Option<i64>, Option<i64>)> {
+    Ok((row.int(0)?, row.int(1)?))
 }
