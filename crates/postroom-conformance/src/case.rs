@@ -22,13 +22,7 @@ pub struct Setup {
 }
 
 /// A case on one backend.
-#[derive(Clone, Copy, Debug)]
-pub enum Run {
-    /// It can be run.
-    Can(fn(Setup) -> Running),
-    /// The backend lacks what it needs.
-    Lacks(&'static str),
-}
+pub type Run = fn(Setup) -> Running;
 
 /// A promise that backends keep.
 #[derive(Clone, Copy, Debug)]
@@ -77,16 +71,16 @@ macro_rules! cases {
         &[("memory", $crate::case::cases!(@staged postroom::Memory, $case))]
     };
     (@plain $backend:ty, $case:ident) => {
-        $crate::case::Run::Can(|setup| Box::pin(async move {
+        |setup| Box::pin(async move {
             let stage = $crate::harness::Stage::<$backend>::open(setup).await?;
             Box::pin($case(&stage)).await
-        }))
+        })
     };
     (@staged $backend:ty, $case:expr) => {
-        $crate::case::Run::Can(|setup| Box::pin(async move {
+        |setup| Box::pin(async move {
             let stage = $crate::harness::Stage::<$backend>::open(setup).await?;
             Box::pin($case(&stage)).await
-        }))
+        })
     };
 }
 pub(crate) use cases;

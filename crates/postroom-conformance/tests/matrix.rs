@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 use postroom_conformance::capture::{self, Logs};
 use postroom_conformance::case::{Case, Run, Running, Setup};
 use postroom_conformance::{meters, suite};
@@ -34,17 +34,11 @@ fn main() {
 
 fn trial(case: &Case, backend: &'static str, run: Run) -> Trial {
     let (case, test) = (*case, format!("{backend}::{}", case.name));
-    match run {
-        Run::Can(run) => Trial::test(test.clone(), move || {
-            let result = on_its_own_runtime(run);
-            tell(&test, backend, &case, if result.is_ok() { "passed" } else { "failed" });
-            result
-        }),
-        Run::Lacks(reason) => Trial::ignorable_test(test.clone(), move || {
-            tell(&test, backend, &case, "skipped");
-            Ok(Completion::ignored_with(reason))
-        }),
-    }
+    Trial::test(test.clone(), move || {
+        let result = on_its_own_runtime(run);
+        tell(&test, backend, &case, if result.is_ok() { "passed" } else { "failed" });
+        result
+    })
 }
 
 /// Runs a case where its log lines and metrics can be told from those of its neighbours.

@@ -1,13 +1,15 @@
 //! What travels: ids, kinds, headers, and a message before and after it is stored.
 
 mod check;
+mod hash;
 mod id;
 mod new;
 mod stored;
 
 pub(crate) use check::error_text;
+pub use hash::{hash_bytes, hash_value};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
-pub use new::{Incoming, NewMessage, hash_bytes, hash_value};
+pub use new::{Incoming, NewMessage};
 pub use stored::{Message, Origin};
 
 use std::collections::BTreeMap;

@@ -3,9 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::{Headers, InboxKey, Kind, MessageId, Payload, WorkItemId, check};
@@ -73,31 +70,10 @@ impl NewMessage {
         self
     }
 
-    /// Of this kind.
-    #[must_use]
-    pub fn kind(mut self, kind: Kind) -> Self {
-        self.kind = kind;
-        self
-    }
-
     /// To another service; unless told otherwise it expires after 24 hours.
     #[must_use]
     pub fn to(mut self, destination: impl Into<String>) -> Self {
         self.destination = Some(destination.into());
-        self
-    }
-
-    /// With this header as well.
-    #[must_use]
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.insert(name.into(), value.into());
-        self
-    }
-
-    /// With this correlation id; an empty one is none.
-    #[must_use]
-    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
-        self.correlation_id = Some(id.into()).filter(|id| !id.is_empty());
         self
     }
 
@@ -129,13 +105,6 @@ impl NewMessage {
         self
     }
 
-    /// Dead at this failed attempt, whatever the worker's policy says.
-    #[must_use]
-    pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = Some(attempts);
-        self
-    }
-
     /// The logical message's id.
     pub fn message_id(&self) -> MessageId {
         self.message_id
@@ -152,17 +121,9 @@ impl NewMessage {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        check::name("topic", &self.topic)?;
-        check::payload(&self.payload)?;
-        check::headers(&self.headers)?;
-        if let Some(id) = &self.correlation_id {
-            check::name("correlation id", id)?;
-        }
+        self.check_content()?;
         if let Some(destination) = &self.destination {
             check::name("destination", destination)?;
-        }
-        if self.max_attempts == Some(0) {
-            return Err(Error::invalid("max attempts must be at least 1"));
         }
         if self.expires_after == Some(Duration::ZERO) {
             return Err(Error::invalid("a message must live longer than zero"));
@@ -219,31 +180,10 @@ impl Incoming {
         }
     }
 
-    /// Of this kind.
-    #[must_use]
-    pub fn kind(mut self, kind: Kind) -> Self {
-        self.kind = kind;
-        self
-    }
-
     /// With this hash of its content, to notice the same id with other content.
     #[must_use]
     pub fn hash(mut self, hash: impl Into<Vec<u8>>) -> Self {
         self.hash = Some(hash.into());
-        self
-    }
-
-    /// With this header as well.
-    #[must_use]
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.insert(name.into(), value.into());
-        self
-    }
-
-    /// With this correlation id; an empty one is none.
-    #[must_use]
-    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
-        self.correlation_id = Some(id.into()).filter(|id| !id.is_empty());
         self
     }
 
@@ -254,62 +194,74 @@ impl Incoming {
         self
     }
 
-    /// Dead at this failed attempt, whatever the worker's policy says.
-    #[must_use]
-    pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = Some(attempts);
-        self
-    }
-
     /// What the inbox knows it by.
     pub fn key(&self) -> &InboxKey {
         &self.key
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        check::name("topic", &self.topic)?;
-        check::payload(&self.payload)?;
-        check::headers(&self.headers)?;
-        if let Some(id) = &self.correlation_id {
-            check::name("correlation id", id)?;
+        self.check_content()
+    }
+}
+
+/// What can be said of a message before it is stored, whichever way it goes.
+macro_rules! shared_setters {
+    ($message:ty) => {
+        impl $message {
+            /// Of this kind.
+            #[must_use]
+            pub fn kind(mut self, kind: Kind) -> Self {
+                self.kind = kind;
+                self
+            }
+
+            /// With this header as well.
+            #[must_use]
+            pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+                self.headers.insert(name.into(), value.into());
+                self
+            }
+
+            /// With this correlation id; an empty one is none.
+            #[must_use]
+            pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+                self.correlation_id = Some(id.into()).filter(|id| !id.is_empty());
+                self
+            }
+
+            /// Dead at this failed attempt, whatever the worker's policy says.
+            #[must_use]
+            pub fn max_attempts(mut self, attempts: u32) -> Self {
+                self.max_attempts = Some(attempts);
+                self
+            }
+
+            fn check_content(&self) -> Result<()> {
+                check::name("topic", &self.topic)?;
+                check::payload(&self.payload)?;
+                check::headers(&self.headers)?;
+                if let Some(id) = &self.correlation_id {
+                    check::name("correlation id", id)?;
+                }
+                if self.max_attempts == Some(0) {
+                    return Err(Error::invalid("max attempts must be at least 1"));
+                }
+                Ok(())
+            }
         }
-        if self.max_attempts == Some(0) {
-            return Err(Error::invalid("max attempts must be at least 1"));
+
+        // Payloads and headers are the user's secrets: they are never printed.
+        impl fmt::Debug for $message {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($message))
+                    .field("topic", &self.topic)
+                    .field("correlation_id", &self.correlation_id)
+                    .field("payload_bytes", &self.payload.len())
+                    .finish_non_exhaustive()
+            }
         }
-        Ok(())
-    }
+    };
 }
 
-// Payloads and headers are the user's secrets: they are never printed.
-impl fmt::Debug for NewMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewMessage")
-            .field("message_id", &self.message_id)
-            .field("topic", &self.topic)
-            .field("destination", &self.destination)
-            .field("payload_bytes", &self.payload.len())
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Incoming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming")
-            .field("key", &self.key)
-            .field("topic", &self.topic)
-            .field("payload_bytes", &self.payload.len())
-            .finish_non_exhaustive()
-    }
-}
-
-/// The SHA-256 of these bytes, to store beside a message.
-pub fn hash_bytes(bytes: impl AsRef<[u8]>) -> [u8; 32] {
-    Sha256::digest(bytes).into()
-}
-
-/// The SHA-256 of a value's JSON, to store beside a message.
-pub fn hash_value<T: Serialize + ?Sized>(value: &T) -> Result<[u8; 32]> {
-    let json = serde_json::to_vec(value)
-        .map_err(|source| Error::invalid(format!("the value cannot be hashed: {source}")).caused_by(source))?;
-    Ok(hash_bytes(json))
-}
+shared_setters!(NewMessage);
+shared_setters!(Incoming);

@@ -30,7 +30,8 @@ pub struct BlockingCtx<'c> {
 }
 
 impl BlockingCtx<'_> {
-    /// The connection: what is written here commits with the message's ack, or not at all.
+    /// The connection: what is written here commits with the message's ack, or not at all. It is the writer's own and
+    /// shared with everybody's transactions: leave its hooks, limits and busy handler as they are.
     pub fn tx(&self) -> &Connection {
         self.conn
     }
