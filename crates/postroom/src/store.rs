@@ -30,8 +30,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The contract of a backend. Each call is one transaction: all of it is stored when it returns, or nothing.
 ///
-/// Call it through the doors ([`Outbox`](crate::Outbox), [`Inbox`](crate::Inbox)): they check the arguments and tell what
-/// happened; a store only stores.
+/// Call it through the doors ([`Outbox`](crate::Outbox), [`Inbox`](crate::Inbox)): they check the arguments and tell
+/// what happened; a store only stores.
 ///
 /// Implemented by the stores of this crate; its shape may change in any release.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
