@@ -101,6 +101,12 @@ impl StdError for Error {
     }
 }
 
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::panic_message;
+
 /// What a handler returns.
 pub type HandlerResult<T> = Result<T, HandlerError>;
 
@@ -42,9 +44,7 @@ impl HandlerError {
     }
 
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        Self::retry(format_args!("the handler panicked: {text}"))
+        Self::retry(format_args!("the handler panicked: {}", panic_message(panic)))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::handler::{HandlerError, HandlerResult, State};
 use crate::message::Message;
 use crate::queue::{Claimed, Lease, Queue};
 use crate::sql::Statement;
-use crate::sqlite::guard::{Guard, Savepoints, TransactionLost, panic_message};
+use crate::sqlite::guard::{Guard, Savepoints, TransactionLost};
 use crate::sqlite::job::{Job, Ran};
 use crate::sqlite::store::Core;
 use crate::sqlite::{BlockingCtx, BlockingHandler, SqliteStore, SqliteTx};
@@ -208,9 +208,8 @@ impl ChunkJob {
 }
 
 fn call(handler: &BlockingHandler, ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler.0(ctx))).unwrap_or_else(|panic| {
-        Err(HandlerError::retry(format_args!("the handler panicked: {}", panic_message(panic.as_ref()))))
-    })
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler.0(ctx)))
+        .unwrap_or_else(|panic| Err(HandlerError::panicked(panic.as_ref())))
 }
 
 impl Job for ChunkJob {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{CachedStatement, Connection};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, panic_message};
 
 const SAVEPOINT: &str = "postroom_job";
 const BEGIN: &str = "SAVEPOINT postroom_job";
@@ -110,9 +110,4 @@ pub(crate) fn catch<T>(code: impl FnOnce() -> Result<T>) -> Result<T> {
         let message = panic_message(panic.as_ref());
         Err(Error::new(ErrorKind::Callback, format!("panicked: {message}")))
     })
-}
-
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
