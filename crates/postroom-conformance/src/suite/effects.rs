@@ -98,7 +98,7 @@ async fn settled(h: &Harness, queue: Queue, seq: i64, end: State) -> Verdict {
 
 async fn insert(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let id = message.id();
-    ctx.tx().run(move |conn| conn.execute("INSERT INTO orders VALUES (?1)", [id])).await?;
+    ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO orders VALUES (?1)", [id])).await?;
     Ok(Some("stored".into()))
 }
 

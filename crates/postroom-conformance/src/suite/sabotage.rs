@@ -38,7 +38,7 @@ async fn without_fencing_a_stale_ack_would_settle(stage: &Stage<Sqlite>) -> Verd
 
 async fn with_effect(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let id = message.id();
-    ctx.tx().run(move |conn| conn.execute("INSERT INTO effects VALUES (?1)", [id])).await?;
+    ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO effects VALUES (?1)", [id])).await?;
     Ok(None)
 }
 

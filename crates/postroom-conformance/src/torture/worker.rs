@@ -126,7 +126,7 @@ fn handlers(gate: &Arc<Gate>, eye: &Arc<Eye>) -> Handlers<Sqlite> {
 
 async fn audit(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let effect = effect(&message);
-    ctx.tx().run(move |conn| conn.execute(APPLY, (&effect.0, effect.1, effect.2))).await?;
+    ctx.tx().await?.run(move |conn| conn.execute(APPLY, (&effect.0, effect.1, effect.2))).await?;
     let gate = ctx.state::<Arc<Gate>>()?;
     gate.pass(Stop::Handling, &message.id());
     ctx.state::<Arc<Eye>>()?.watch(gate, message.id());

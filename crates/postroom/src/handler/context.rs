@@ -94,7 +94,11 @@ impl fmt::Debug for State {
 
 /// What an async handler is given: the message, its own transaction, and the outbox bound to it.
 pub struct Ctx<B: Backend> {
-    pub(crate) tx: B::Tx,
+    pub(crate) store: B::Store,
+    /// For so long a transaction may be held.
+    pub(crate) hold_max: Duration,
+    /// None until the handler first asks for it.
+    pub(crate) tx: Option<B::Tx>,
     pub(crate) message: Arc<Message>,
     pub(crate) state: State,
     pub(crate) cancelled: CancellationToken,
@@ -102,8 +106,19 @@ pub struct Ctx<B: Backend> {
 
 impl<B: Backend> Ctx<B> {
     /// The connection: what is written here commits with the message's ack, or not at all.
-    pub fn tx(&mut self) -> B::Conn<'_> {
-        B::conn(&mut self.tx)
+    ///
+    /// The transaction begins with the first call: call other services before it, not while it is open. A handler that
+    /// never asks for it takes no connection.
+    pub async fn tx(&mut self) -> Result<B::Conn<'_>> {
+        Ok(B::conn(self.begun().await?))
+    }
+
+    async fn begun(&mut self) -> Result<&mut B::Tx> {
+        let tx = match self.tx.take() {
+            Some(tx) => tx,
+            None => B::begin(&self.store, self.hold_max).await?,
+        };
+        Ok(self.tx.insert(tx))
     }
 
     /// The message.
@@ -129,7 +144,7 @@ impl<B: Backend> Ctx<B> {
     /// Puts a message into the outbox of the same database; it is stored if and only if this handler succeeds.
     pub async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
         message.check()?;
-        B::enqueue(&mut self.tx, message).await
+        B::enqueue(self.begun().await?, message).await
     }
 
     /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue).

@@ -123,7 +123,7 @@ pub(crate) enum Entry<B: Backend> {
 /// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
 ///
 /// async fn reserve(ctx: &mut Ctx<Sqlite>, placed: OrderPlaced) -> Result<(), HandlerError> {
-///     ctx.tx().run(move |conn| conn.execute("INSERT INTO reserved VALUES (?1)", [placed.order.to_string()])).await?;
+///     ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO reserved VALUES (?1)", [placed.order.to_string()])).await?;
 ///     Ok(())
 /// }
 ///

@@ -71,10 +71,15 @@ impl<B: Backend> Runner<B> {
         handler: &dyn Erased<B>,
         run: &Run,
     ) -> Result<Outcome> {
-        let tx = B::begin(&self.store, self.hold_max(&message.topic, run.lease)).await?;
         let cancelled = run.lost(lease);
-        let state = self.handlers.state.clone();
-        let mut ctx = Ctx { tx, message: message.clone(), state, cancelled: cancelled.clone() };
+        let mut ctx = Ctx {
+            store: self.store.clone(),
+            hold_max: self.hold_max(&message.topic, run.lease),
+            tx: None,
+            message: message.clone(),
+            state: self.handlers.state.clone(),
+            cancelled: cancelled.clone(),
+        };
         let handled = {
             let handling =
                 AssertUnwindSafe(B::scope(&self.store, async { handler.run(&mut ctx).await })).catch_unwind();
@@ -83,7 +88,7 @@ impl<B: Backend> Runner<B> {
                 () = cancelled.cancelled() => None,
             }
         };
-        if B::overran(&ctx.tx) {
+        if ctx.tx.as_ref().is_some_and(B::overran) {
             self.is_slow_from_now_on(&message.topic);
         }
         let outcome = match handled {
@@ -91,7 +96,9 @@ impl<B: Backend> Runner<B> {
             Some(Ok(Err(error))) => error.into(),
             Some(Err(panic)) => HandlerError::panicked(panic.as_ref()).into(),
             Some(Ok(Ok(response))) => {
-                return match B::commit(&self.store, ctx.tx, self.queue, lease, response).await {
+                // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
+                let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
+                return match B::commit(&self.store, tx, self.queue, lease, response).await {
                     Ok(()) => Ok(Outcome::Settled),
                     Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Outcome::Lost),
                     Err(error) => {
@@ -102,7 +109,9 @@ impl<B: Backend> Runner<B> {
                 };
             }
         };
-        B::roll_back(ctx.tx).await;
+        if let Some(tx) = ctx.tx {
+            B::roll_back(tx).await;
+        }
         Ok(outcome)
     }
 
