@@ -16,6 +16,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 pub struct Line {
     /// How loud it is.
     pub level: Level,
+    /// Whose it is: ours begin with `postroom`, the others' are a driver's.
+    pub target: String,
     /// What it says.
     pub message: String,
     /// Its fields, as text.
@@ -57,7 +59,8 @@ impl Logs {
     }
 
     fn take(&self, metadata: &Metadata<'_>, record: impl FnOnce(&mut Line)) {
-        let mut line = Line { level: *metadata.level(), message: String::new(), fields: HashMap::new() };
+        let (level, target) = (*metadata.level(), metadata.target().to_owned());
+        let mut line = Line { level, target, message: String::new(), fields: HashMap::new() };
         record(&mut line);
         if metadata.is_span() {
             line.message = format!("span {}", metadata.name());

@@ -37,8 +37,8 @@ pub struct Case {
 
 /// The cases of one file, one line each: where it runs, what it promises, what that proves.
 ///
-/// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk; `sqlite` and `memory` are
-/// about one backend alone.
+/// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk, `server` a database server;
+/// `sqlite`, `postgres`, `mariadb` and `memory` are about one backend alone.
 macro_rules! cases {
     ($area:ident: $($kind:ident $case:ident [$($id:literal),* $(,)?];)*) => {
         pub(super) const CASES: &[$crate::case::Case] = &[$($crate::case::Case {
@@ -51,18 +51,36 @@ macro_rules! cases {
         &[
             ("memory", $crate::case::cases!(@plain postroom::Memory, $case)),
             ("sqlite", $crate::case::cases!(@plain postroom::Sqlite, $case)),
+            ("postgres", $crate::case::cases!(@plain postroom::Postgres, $case)),
+            ("mariadb", $crate::case::cases!(@plain postroom::MySql, $case)),
         ]
     };
     (@worker $case:ident) => {
         &[
             ("memory", $crate::case::cases!(@staged postroom::Memory, $case::<postroom::Memory>)),
             ("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case::<postroom::Sqlite>)),
+            ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
         ]
     };
     (@durable $case:ident) => {
         &[
-            ("sqlite", $crate::case::cases!(@plain postroom::Sqlite, $case)),
+            ("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case::<postroom::Sqlite>)),
+            ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
         ]
+    };
+    (@server $case:ident) => {
+        &[
+            ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
+        ]
+    };
+    (@mariadb $case:ident) => {
+        &[("mariadb", $crate::case::cases!(@staged postroom::MySql, $case))]
+    };
+    (@postgres $case:ident) => {
+        &[("postgres", $crate::case::cases!(@staged postroom::Postgres, $case))]
     };
     (@sqlite $case:ident) => {
         &[("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case))]
@@ -73,13 +91,17 @@ macro_rules! cases {
     (@plain $backend:ty, $case:ident) => {
         |setup| Box::pin(async move {
             let stage = $crate::harness::Stage::<$backend>::open(setup).await?;
-            Box::pin($case(&stage)).await
+            let verdict = Box::pin($case(&stage)).await;
+            stage.close().await;
+            verdict
         })
     };
     (@staged $backend:ty, $case:expr) => {
         |setup| Box::pin(async move {
             let stage = $crate::harness::Stage::<$backend>::open(setup).await?;
-            Box::pin($case(&stage)).await
+            let verdict = Box::pin($case(&stage)).await;
+            stage.close().await;
+            verdict
         })
     };
 }

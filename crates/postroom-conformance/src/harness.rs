@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, Outbox, Queue, Record, Sqlite, SqliteOptions,
-    State, Store, Timestamp,
+    Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, MySql, MySqlOptions, MySqlStore, Outbox, Postgres,
+    PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions, State, Store, TableNames, Timestamp,
 };
 use tempfile::TempDir;
 
 use crate::case::Setup;
 pub use crate::side::{Draft, Side};
 pub use crate::wait::{eventually, readable, refused, soon};
-use crate::{capture, meters};
+use crate::{capture, meters, servers};
 
 /// When every case begins: 2026-02-14 12:00 UTC.
 pub const START: Timestamp = Timestamp::from_micros(1_771_070_400_000_000);
@@ -30,6 +30,11 @@ pub trait Testable: Backend {
 
     /// Opens an empty store in a folder of its own, or what is already there.
     fn open(place: &Place) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
+
+    /// Removes what [`open`](Self::open) left outside the folder.
+    fn clean(_: &Place) -> impl Future<Output = anyhow::Result<()>> + Send {
+        async { Ok(()) }
+    }
 }
 
 /// Where a store may put its files, and what it is called.
@@ -44,6 +49,24 @@ impl Place {
     /// A path in the case's own folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// A name no other case has, on a server all share.
+    pub fn own_name(&self) -> String {
+        format!("pr_{}_{}", std::process::id(), self.name.replace('-', "_"))
+    }
+
+    /// How the case's schema on PostgreSQL is opened.
+    pub fn postgres_options(&self) -> postroom::Result<PostgresOptions> {
+        let tables = TableNames::new("outbox", "inbox")?.in_schema(self.own_name())?;
+        let options = PostgresOptions::new(&servers::url(servers::POSTGRES))?.name(&self.name).tables(tables);
+        Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
+    }
+
+    /// How the case's database on MariaDB or MySQL is opened.
+    pub fn mysql_options(&self) -> postroom::Result<MySqlOptions> {
+        let options = MySqlOptions::new(&servers::url_of_database(servers::MYSQL, &self.own_name()))?.name(&self.name);
+        Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
     }
 
     /// How the case's SQLite file is opened.
@@ -66,6 +89,32 @@ impl Testable for Sqlite {
 
     async fn open(place: &Place) -> postroom::Result<postroom::SqliteStore> {
         place.sqlite_options().open().await
+    }
+}
+
+impl Testable for Postgres {
+    const NAME: &'static str = "postgres";
+
+    async fn open(place: &Place) -> postroom::Result<PostgresStore> {
+        place.postgres_options()?.open().await
+    }
+
+    async fn clean(place: &Place) -> anyhow::Result<()> {
+        servers::postgres(&format!("DROP SCHEMA IF EXISTS {} CASCADE", place.own_name())).await
+    }
+}
+
+impl Testable for MySql {
+    const NAME: &'static str = "mariadb";
+
+    async fn open(place: &Place) -> postroom::Result<MySqlStore> {
+        let create = format!("CREATE DATABASE IF NOT EXISTS {}", place.own_name());
+        servers::mysql(&create).await.map_err(postroom::Error::callback)?;
+        place.mysql_options()?.open().await
+    }
+
+    async fn clean(place: &Place) -> anyhow::Result<()> {
+        servers::mysql(&format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
     }
 }
 
@@ -120,6 +169,13 @@ impl<B: Testable> Stage<B> {
         let (outbox, inbox) = (Outbox::of(shared.clone()), Inbox::of(shared.clone()));
         let harness = Harness { backend: B::NAME, store: shared, outbox, inbox, clock, place, setup };
         Ok(Self { store, harness })
+    }
+
+    /// Leaves nothing behind, as far as it can.
+    pub async fn close(self) {
+        if let Err(error) = B::clean(&self.harness.place).await {
+            eprintln!("{} was not cleaned up: {error:#}", self.harness.place.name);
+        }
     }
 }
 

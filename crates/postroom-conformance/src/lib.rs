@@ -6,6 +6,7 @@ pub mod case;
 pub mod harness;
 pub mod meters;
 pub mod script;
+pub mod servers;
 pub mod side;
 pub mod wait;
 

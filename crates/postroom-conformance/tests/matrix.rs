@@ -11,7 +11,7 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use postroom_conformance::capture::{self, Logs};
 use postroom_conformance::case::{Case, Run, Running, Setup};
-use postroom_conformance::{meters, suite};
+use postroom_conformance::{meters, servers, suite};
 
 // POSTROOM_RESULTS names a file for the results, POSTROOM_SEED sets the random sequences, and with POSTROOM_LOGS set a
 // case that fails shows its log lines.
@@ -34,11 +34,13 @@ fn main() {
 
 fn trial(case: &Case, backend: &'static str, run: Run) -> Trial {
     let (case, test) = (*case, format!("{backend}::{}", case.name));
-    Trial::test(test.clone(), move || {
+    let trial = Trial::test(test.clone(), move || {
         let result = on_its_own_runtime(run);
         tell(&test, backend, &case, if result.is_ok() { "passed" } else { "failed" });
         result
-    })
+    });
+    // Without its server a case cannot run; it is listed as ignored.
+    trial.with_ignored_flag(!servers::is_there(backend))
 }
 
 /// Runs a case where its log lines and metrics can be told from those of its neighbours.

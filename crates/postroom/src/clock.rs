@@ -1,8 +1,8 @@
 //! Time: microseconds since 1970, and the one place that asks the machine for it.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment in UTC, in whole microseconds since 1970.
@@ -82,6 +82,8 @@ pub enum Clock {
     /// The database's own clock; for an embedded database that is the machine's.
     #[default]
     Database,
+    /// The clock of a database server, as far as this machine has heard it.
+    Server(ServerClock),
     /// A clock that stands still until it is moved: for tests.
     Manual(ManualClock),
 }
@@ -92,8 +94,30 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match self {
             Self::Database => SystemTime::now().into(),
+            Self::Server(server) => server.now(),
             Self::Manual(manual) => manual.now(),
         }
+    }
+}
+
+/// A database server's clock: what it last said, carried on by this machine's monotonic clock. This machine's own time
+/// of day may be wrong or jump; nothing is judged by it.
+#[derive(Clone, Debug)]
+pub struct ServerClock(Arc<Mutex<(Instant, Timestamp)>>);
+
+impl ServerClock {
+    pub(crate) fn new(said: Timestamp) -> Self {
+        Self(Arc::new(Mutex::new((monotonic(), said))))
+    }
+
+    /// Takes what the server just said.
+    pub(crate) fn hear(&self, said: Timestamp) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (monotonic(), said);
+    }
+
+    fn now(&self) -> Timestamp {
+        let (heard, said) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.plus(heard.elapsed())
     }
 }
 

@@ -7,7 +7,7 @@ use tracing::Instrument;
 use crate::error::Result;
 use crate::message::{InboxKey, Incoming, error_text};
 use crate::queue::{Lease, Queue};
-use crate::sql::{BlockingTx, Statement};
+use crate::sql::{BlockingTx, Statement, Tx};
 use crate::store::{Arrival, Identity, Mark, PutMode, Record, Store};
 use crate::telemetry;
 use crate::workqueue::WorkQueue;
@@ -84,7 +84,18 @@ impl Inbox {
     /// Puts a message in line in the caller's own transaction; false when its key is known.
     ///
     /// A connection whose commits a power cut can take back is refused: an answer would go out for work that is gone.
-    pub fn accept_in(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<bool> {
+    pub async fn accept_in(&self, tx: &mut impl Tx, incoming: &Incoming) -> Result<bool> {
+        tx.check_durable().await?;
+        let accept = self.statement(incoming)?;
+        let mut done = tx.run(&accept).await?;
+        if let (true, Some(seen)) = (done.duplicate, accept.otherwise()) {
+            done = tx.run(seen).await?;
+        }
+        Ok(!done.duplicate)
+    }
+
+    /// Like [`accept_in`](Self::accept_in), on a connection that answers at once.
+    pub fn accept_in_blocking(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<bool> {
         tx.check_durable()?;
         Ok(!tx.run(&self.statement(incoming)?)?.duplicate)
     }
@@ -97,7 +108,14 @@ impl Inbox {
 
     /// Acknowledges a claimed message in the caller's own transaction. Make it the last statement. A lost lease is an
     /// error, so that `?` rolls the transaction back.
-    pub fn ack_in(&self, tx: &impl BlockingTx, lease: &Lease, response: Option<&str>) -> Result<()> {
+    pub async fn ack_in(&self, tx: &mut impl Tx, lease: &Lease, response: Option<&str>) -> Result<()> {
+        tx.check_durable().await?;
+        tx.run(&self.ack_statement(lease, response)?).await?;
+        Ok(())
+    }
+
+    /// Like [`ack_in`](Self::ack_in), on a connection that answers at once.
+    pub fn ack_in_blocking(&self, tx: &impl BlockingTx, lease: &Lease, response: Option<&str>) -> Result<()> {
         tx.check_durable()?;
         tx.run(&self.ack_statement(lease, response)?)?;
         Ok(())

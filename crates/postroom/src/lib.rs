@@ -57,6 +57,12 @@ mod workqueue;
 
 // Where it is kept.
 mod driver;
+#[cfg(feature = "sqlx-0_9-mysql")]
+mod mysql;
+#[cfg(feature = "sqlx-0_9-postgres")]
+mod postgres;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+mod server;
 mod sql;
 #[cfg(feature = "rusqlite-0_39")]
 mod sqlite;
@@ -70,11 +76,13 @@ mod transport;
 mod worker;
 
 // Everywhere.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+mod background;
 mod clock;
 mod error;
 pub mod telemetry;
 
-pub use clock::{Clock, ManualClock, Timestamp};
+pub use clock::{Clock, ManualClock, ServerClock, Timestamp};
 pub use error::{Error, ErrorKind, Result};
 pub use handler::{
     Backend, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, State as HandlerState,
@@ -84,13 +92,19 @@ pub use message::{
     Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload, WorkItemId,
     hash_bytes, hash_value,
 };
+#[cfg(feature = "sqlx-0_9-mysql")]
+pub use mysql::{MySql, MySqlOptions, MySqlStore, MySqlTx};
 pub use outbox::{Enqueued, Outbox};
+#[cfg(feature = "sqlx-0_9-postgres")]
+pub use postgres::{Postgres, PostgresOptions, PostgresStore, PostgresTx};
 pub use queue::{
     BATCH_MAX, CRASHES_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease, Queue, Reaped, Settle, Settled, State,
     Verb,
 };
 pub use retry::RetryPolicy;
-pub use sql::{BlockingTx, Done, Statement, TableNames, Value};
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub use server::ServerStore;
+pub use sql::{BlockingTx, Done, Statement, TableNames, Tx, Value};
 #[cfg(feature = "rusqlite-0_39")]
 pub use sqlite::{
     BackupProgress, BlockingCtx, BlockingHandler, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,

@@ -8,7 +8,7 @@ use tracing::Instrument;
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, Payload, WorkItemId};
 use crate::queue::Queue;
-use crate::sql::{BlockingTx, Statement};
+use crate::sql::{BlockingTx, Done, Statement, Tx};
 use crate::store::{Filter, Identity, Record, Store, Stored, Wake};
 use crate::telemetry;
 use crate::workqueue::WorkQueue;
@@ -89,11 +89,21 @@ impl Outbox {
 
     /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if
     /// the caller commits. Keep what it returns until then.
-    pub fn enqueue_in(&self, tx: &impl BlockingTx, message: &NewMessage) -> Result<Enqueued> {
+    pub async fn enqueue_in(&self, tx: &mut impl Tx, message: &NewMessage) -> Result<Enqueued> {
+        let done = tx.run(&self.statement(message)?).await?;
+        Ok(self.enqueued(message, done))
+    }
+
+    /// Like [`enqueue_in`](Self::enqueue_in), on a connection that answers at once.
+    pub fn enqueue_in_blocking(&self, tx: &impl BlockingTx, message: &NewMessage) -> Result<Enqueued> {
         let done = tx.run(&self.statement(message)?)?;
+        Ok(self.enqueued(message, done))
+    }
+
+    fn enqueued(&self, message: &NewMessage, done: Done) -> Enqueued {
         let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
         telemetry::Enqueued::of(std::slice::from_ref(message)).tell(self.queue.store_name(), &[stored]);
-        Ok(Enqueued { stored, wake: self.store.wake(Queue::Outbox).clone() })
+        Enqueued { stored, wake: self.store.wake(Queue::Outbox).clone() }
     }
 
     /// The statement that stores a message, for a driver this crate does not know. Its row count goes to

@@ -1,12 +1,18 @@
 //! The narrow waist between what the library says and what a database hears: a statement is a text and its values.
 
 pub(crate) mod dialect;
+#[cfg(feature = "sqlx-0_9-mysql")]
+pub(crate) mod mysql;
 mod names;
+#[cfg(feature = "sqlx-0_9-postgres")]
+pub(crate) mod postgres;
 #[cfg(feature = "rusqlite-0_39")]
 pub(crate) mod sqlite;
+pub(crate) mod text;
 
 pub use names::TableNames;
 
+use std::future::Future;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -25,6 +31,12 @@ pub enum Value {
     Bytes(Option<Vec<u8>>),
     /// An id; sixteen bytes where the database has no type for it.
     Uuid(Option<Uuid>),
+    /// Whole numbers, as an array: for a batch.
+    Ints(Vec<Option<i64>>),
+    /// Texts, as an array.
+    Texts(Vec<Option<String>>),
+    /// Ids, as an array.
+    Uuids(Vec<Option<Uuid>>),
 }
 
 // Values are the user's data: never printed.
@@ -35,6 +47,9 @@ impl std::fmt::Debug for Value {
             Self::Text(_) => "Text",
             Self::Bytes(_) => "Bytes",
             Self::Uuid(_) => "Uuid",
+            Self::Ints(_) => "Ints",
+            Self::Texts(_) => "Texts",
+            Self::Uuids(_) => "Uuids",
         })
     }
 }
@@ -46,6 +61,7 @@ pub struct Statement {
     pub(crate) sql: Arc<str>,
     pub(crate) values: Vec<Value>,
     pub(crate) expects: Expects,
+    pub(crate) otherwise: Option<Box<Statement>>,
 }
 
 /// What the number of changed rows says about a statement.
@@ -60,13 +76,18 @@ pub(crate) enum Expects {
 }
 
 impl Statement {
-    pub(crate) fn new(sql: &Arc<str>, values: Vec<Value>) -> Self {
-        Self { sql: sql.clone(), values, expects: Expects::Anything }
+    pub(crate) fn new(sql: Arc<str>, values: Vec<Value>) -> Self {
+        Self { sql, values, expects: Expects::Anything, otherwise: None }
     }
 
     pub(crate) fn expecting(mut self, expects: Expects) -> Self {
         self.expects = expects;
         self
+    }
+
+    /// What to run when this one found the row there already, where one statement cannot say it all (MySQL's accept).
+    pub fn otherwise(&self) -> Option<&Self> {
+        self.otherwise.as_deref()
     }
 
     /// The text, with the database's own placeholders.
@@ -111,6 +132,17 @@ pub trait BlockingTx {
     fn check_durable(&self) -> Result<()>;
 }
 
+/// A connection of the caller's, in a transaction the caller began, that runs one of our statements.
+pub trait Tx: Send {
+    /// Runs the statement and says what it did.
+    fn run(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send;
+
+    /// Refuses a connection whose commit a power cut can take back.
+    fn check_durable(&mut self) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
+}
+
 /// One row of an answer, read by position.
 pub(crate) trait Row {
     fn int(&self, column: usize) -> Result<Option<i64>>;
@@ -125,6 +157,16 @@ pub(crate) trait Row {
 /// A connection inside one of our own transactions. The verbs are written once over it; an embedded database answers
 /// without ever waiting.
 pub(crate) trait Session {
-    async fn execute(&mut self, statement: &Statement) -> Result<Done>;
-    async fn query<T>(&mut self, statement: &Statement, read: impl FnMut(&dyn Row) -> Result<T>) -> Result<Vec<T>>;
+    fn execute(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send;
+
+    fn query<T: Send>(
+        &mut self,
+        statement: &Statement,
+        read: impl FnMut(&dyn Row) -> Result<T> + Send,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send;
+
+    /// Whether the same work was tried before, and nobody knows if it was committed: what is found done may be ours.
+    fn in_doubt(&self) -> bool {
+        false
+    }
 }

@@ -241,6 +241,16 @@ pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
     error!(store, %queue, seq = lease.seq(), error = why, "the row cannot be read as a message");
 }
 
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub(crate) fn commit_in_doubt(store: &str, error: &Error) {
+    warn!(store, %error, "a commit had no answer; looking whether it was done");
+}
+
+#[cfg(feature = "sqlx-0_9-postgres")]
+pub(crate) fn listening_failed(store: &str, error: &sqlx::Error) {
+    warn!(store, %error, "wake-ups from other processes are not heard; polling meanwhile");
+}
+
 pub(crate) fn renewal_failed(queue: &WorkQueue, error: &Error) {
     warn!(store = queue.store_name(), queue = %queue.kind(), %error, "leases could not be renewed");
 }

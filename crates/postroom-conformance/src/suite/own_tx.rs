@@ -38,7 +38,7 @@ async fn an_enqueue_is_there_if_and_only_if_the_caller_commits(stage: &Stage<Sql
     let conn = connect(stage)?;
     for (end, expected) in [("ROLLBACK", 0), ("COMMIT", 1)] {
         conn.execute_batch("BEGIN; INSERT INTO orders VALUES (7)")?;
-        let enqueued = stage.outbox.enqueue_in(&conn, &NewMessage::new("a", "seven"))?;
+        let enqueued = stage.outbox.enqueue_in_blocking(&conn, &NewMessage::new("a", "seven"))?;
         conn.execute_batch(end)?;
         drop(enqueued);
         assert_eq!(stage.outbox.queue().stats().await?.total(), expected);
@@ -51,10 +51,10 @@ async fn an_enqueue_is_there_if_and_only_if_the_caller_commits(stage: &Stage<Sql
 async fn the_callers_transaction_stays_open(stage: &Stage<Sqlite>) -> Verdict {
     let conn = connect(stage)?;
     conn.execute_batch("BEGIN")?;
-    let enqueued = stage.outbox.enqueue_in(&conn, &NewMessage::new("a", ""))?;
+    let enqueued = stage.outbox.enqueue_in_blocking(&conn, &NewMessage::new("a", ""))?;
     assert!(!conn.is_autocommit(), "the transaction was ended");
     assert_eq!(stage.outbox.queue().stats().await?.total(), 0, "others see it before the commit");
-    refused(stage.outbox.enqueue_in(&conn, &NewMessage::new("", "")), ErrorKind::InvalidInput, "no topic")?;
+    refused(stage.outbox.enqueue_in_blocking(&conn, &NewMessage::new("", "")), ErrorKind::InvalidInput, "no topic")?;
     assert!(!conn.is_autocommit());
     conn.execute_batch("COMMIT")?;
     assert_eq!(stage.outbox.find(enqueued.id().as_uuid()).await?.len(), 1);
@@ -66,7 +66,7 @@ async fn a_duplicate_is_told(stage: &Stage<Sqlite>) -> Verdict {
     let message = NewMessage::new("a", "");
     for expected in [false, true] {
         let tx = conn.transaction()?;
-        let enqueued = stage.outbox.enqueue_in(&*tx, &message)?;
+        let enqueued = stage.outbox.enqueue_in_blocking(&*tx, &message)?;
         assert_eq!(enqueued.is_duplicate(), expected);
         tx.commit()?;
     }
@@ -80,7 +80,7 @@ async fn workers_are_woken_when_the_guard_is_dropped(stage: &Stage<Sqlite>) -> V
     let worker = stage.work(Queue::Outbox, &Script::succeed(), options);
     for n in 1..=10 {
         conn.execute_batch("BEGIN")?;
-        let enqueued = stage.outbox.enqueue_in(&conn, &NewMessage::new("a", ""))?;
+        let enqueued = stage.outbox.enqueue_in_blocking(&conn, &NewMessage::new("a", ""))?;
         conn.execute_batch("COMMIT")?;
         drop(enqueued);
         let queue = stage.outbox.queue();
@@ -94,11 +94,11 @@ async fn an_accept_commits_with_the_caller(stage: &Stage<Sqlite>) -> Verdict {
     let draft = Draft::new("a");
     for (end, expected) in [("ROLLBACK", 0), ("COMMIT", 1)] {
         conn.execute_batch("BEGIN")?;
-        assert!(stage.inbox.accept_in(&conn, &draft.incoming()?)?);
+        assert!(stage.inbox.accept_in_blocking(&conn, &draft.incoming()?)?);
         conn.execute_batch(end)?;
         assert_eq!(stage.inbox.queue().stats().await?.ready, expected);
     }
-    assert!(!stage.inbox.accept_in(&conn, &draft.incoming()?)?, "it is known");
+    assert!(!stage.inbox.accept_in_blocking(&conn, &draft.incoming()?)?, "it is known");
     Ok(())
 }
 
@@ -107,7 +107,7 @@ async fn an_accept_puts_a_seen_message_in_line(stage: &Stage<Sqlite>) -> Verdict
     let conn = connect(stage)?;
     let draft = Draft::new("a");
     assert!(!stage.inbox.already_processed(&draft.key()?).await?);
-    assert!(stage.inbox.accept_in(&conn, &draft.incoming()?)?, "it was only seen, and nobody will handle it");
+    assert!(stage.inbox.accept_in_blocking(&conn, &draft.incoming()?)?, "it was only seen, and nobody will handle it");
     assert_eq!(stage.inbox.queue().stats().await?.ready, 1);
     Ok(())
 }
@@ -118,7 +118,7 @@ async fn an_ack_commits_with_the_caller(stage: &Stage<Sqlite>) -> Verdict {
     let lease = side.leased("a").await?;
     for (end, state) in [("ROLLBACK", State::Leased), ("COMMIT", State::Done)] {
         conn.execute_batch("BEGIN; INSERT INTO orders VALUES (7)")?;
-        stage.inbox.ack_in(&conn, &lease, Some("answer"))?;
+        stage.inbox.ack_in_blocking(&conn, &lease, Some("answer"))?;
         conn.execute_batch(end)?;
         assert_eq!(side.state(lease.seq()).await?, state);
     }
@@ -132,9 +132,9 @@ async fn an_ack_without_its_lease_is_an_error(stage: &Stage<Sqlite>) -> Verdict 
     let stale = side.leased("a").await?;
     stage.clock.advance(LEASE + Duration::from_secs(2));
     let fresh = side.claim_one().await?;
-    refused(stage.inbox.ack_in(&conn, &stale, None), ErrorKind::LeaseLost, "a stale ack")?;
-    stage.inbox.ack_in(&conn, &fresh, None)?;
-    refused(stage.inbox.ack_in(&conn, &fresh, None), ErrorKind::LeaseLost, "a second ack")
+    refused(stage.inbox.ack_in_blocking(&conn, &stale, None), ErrorKind::LeaseLost, "a stale ack")?;
+    stage.inbox.ack_in_blocking(&conn, &fresh, None)?;
+    refused(stage.inbox.ack_in_blocking(&conn, &fresh, None), ErrorKind::LeaseLost, "a second ack")
 }
 
 async fn a_connection_that_can_lose_commits_is_refused(stage: &Stage<Sqlite>) -> Verdict {
@@ -142,13 +142,13 @@ async fn a_connection_that_can_lose_commits_is_refused(stage: &Stage<Sqlite>) ->
     let lease = stage.side(Queue::Inbox).leased("a").await?;
     for level in ["OFF", "NORMAL"] {
         conn.pragma_update(None, "synchronous", level)?;
-        let accepted = stage.inbox.accept_in(&conn, &Draft::new("b").incoming()?);
+        let accepted = stage.inbox.accept_in_blocking(&conn, &Draft::new("b").incoming()?);
         refused(accepted, ErrorKind::Unsupported, level)?;
-        refused(stage.inbox.ack_in(&conn, &lease, None), ErrorKind::Unsupported, level)?;
+        refused(stage.inbox.ack_in_blocking(&conn, &lease, None), ErrorKind::Unsupported, level)?;
     }
     assert_eq!(stage.inbox.queue().stats().await?.total(), 1);
     conn.pragma_update(None, "synchronous", "FULL")?;
-    stage.inbox.ack_in(&conn, &lease, None)?;
+    stage.inbox.ack_in_blocking(&conn, &lease, None)?;
     Ok(())
 }
 

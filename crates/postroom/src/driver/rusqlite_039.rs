@@ -10,6 +10,9 @@ use crate::sql::{BlockingTx, Done, Row, Session, Statement, Value};
 impl ToSql for Value {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
+            Self::Ints(_) | Self::Texts(_) | Self::Uuids(_) => {
+                return Err(rusqlite::Error::ToSqlConversionFailure("SQLite has no arrays".into()));
+            }
             Self::Int(Some(value)) => ValueRef::Integer(*value),
             Self::Text(Some(value)) => ValueRef::Text(value.as_bytes()),
             Self::Bytes(Some(value)) => ValueRef::Blob(value),
@@ -45,19 +48,27 @@ impl BlockingTx for Connection {
 pub(crate) struct SqliteConn<'c>(pub(crate) &'c Connection);
 
 impl Session for SqliteConn<'_> {
-    async fn execute(&mut self, statement: &Statement) -> Result<Done> {
-        self.0.run(statement)
+    fn execute(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send {
+        std::future::ready(self.0.run(statement))
     }
 
-    async fn query<T>(&mut self, statement: &Statement, mut read: impl FnMut(&dyn Row) -> Result<T>) -> Result<Vec<T>> {
-        let mut prepared = self.0.prepare_cached(&statement.sql)?;
-        let mut rows = prepared.query(rusqlite::params_from_iter(&statement.values))?;
-        let mut read_rows = Vec::new();
-        while let Some(row) = rows.next()? {
-            read_rows.push(read(row)?);
-        }
-        Ok(read_rows)
+    fn query<T: Send>(
+        &mut self,
+        statement: &Statement,
+        read: impl FnMut(&dyn Row) -> Result<T> + Send,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send {
+        std::future::ready(query(self.0, statement, read))
     }
+}
+
+fn query<T>(conn: &Connection, statement: &Statement, mut read: impl FnMut(&dyn Row) -> Result<T>) -> Result<Vec<T>> {
+    let mut prepared = conn.prepare_cached(&statement.sql)?;
+    let mut rows = prepared.query(rusqlite::params_from_iter(&statement.values))?;
+    let mut read_rows = Vec::new();
+    while let Some(row) = rows.next()? {
+        read_rows.push(read(row)?);
+    }
+    Ok(read_rows)
 }
 
 impl Row for rusqlite::Row<'_> {

@@ -1,15 +1,21 @@
 //! A dialect is a value: every statement of one database, in full. There is no default dialect to fall back on.
 
-use std::sync::Arc;
-
 use crate::queue::Queue;
 use crate::sql::TableNames;
+use crate::sql::text::{Places, Text};
 
-/// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it.
+/// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it. `{n}`
+/// is the table without its schema, `{s}` the schema with its dot, where there is one.
 #[derive(Debug)]
 pub(crate) struct Dialect {
+    /// How values are marked.
+    pub(crate) places: Places,
+    /// How many rows travel at once.
+    pub(crate) batch: Batch,
     /// The tables and indexes, for [`TableNames`] as `{outbox}` and `{inbox}`.
     pub(crate) schema: &'static str,
+    /// `{create_schema}`: what makes `{schema}`, where it is named.
+    pub(crate) create_schema: &'static str,
     /// The number of that schema.
     pub(crate) schema_version: i64,
     pub(crate) schema_read: &'static str,
@@ -26,14 +32,34 @@ pub(crate) struct Dialect {
     pub(crate) outbox: Identity,
     pub(crate) inbox: Identity,
     pub(crate) outbox_insert: &'static str,
+    pub(crate) outbox_insert_batch: &'static str,
     pub(crate) inbox_insert: &'static str,
     pub(crate) inbox_accept: &'static str,
+    /// What follows `inbox_accept` when the row was there, where one statement cannot say it all.
+    pub(crate) inbox_accept_seen: &'static str,
     pub(crate) inbox_see: &'static str,
     pub(crate) inbox_touch: &'static str,
     pub(crate) inbox_content: &'static str,
     /// Rows that are neither in line nor finished; only the inbox has such.
     pub(crate) inbox_count: &'static str,
     pub(crate) outbox_by_message: &'static str,
+}
+
+/// In place of a statement that the dialect's way of batching never runs.
+pub(crate) const UNUSED: &str = "";
+
+/// How many rows travel at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Batch {
+    /// One statement, prepared once and run for each row: the database is in the same process.
+    #[allow(dead_code, reason = "only an embedded database does")]
+    EachRow,
+    /// Columns as arrays; a claim is one statement.
+    #[allow(dead_code, reason = "only PostgreSQL does")]
+    Arrays,
+    /// Several rows in one text.
+    #[allow(dead_code, reason = "only MySQL does")]
+    Rows,
 }
 
 /// What the rows of a queue are known by.
@@ -58,7 +84,7 @@ macro_rules! queue_texts {
         /// The same, told for one of them.
         #[derive(Debug)]
         pub(crate) struct QueueStatements {
-            $(pub(crate) $name: Arc<str>,)*
+            $(pub(crate) $name: Text,)*
         }
 
         impl Renderer<'_> {
@@ -70,9 +96,9 @@ macro_rules! queue_texts {
 }
 
 queue_texts! {
-    claim_select, claim_line, claim_one, claim_next, ack, extend, held, load_lease, load_over, load_expired, load_key,
-    list,
-    list_finished, save, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+    claim_look, claim_select, claim_line, claim_one, claim_next, ack, ack_batch, extend, extend_batch, held,
+    load_lease, load_over, load_expired, load_key, find_key, list, list_finished, save, purge_failures, purge,
+    failure_add, failure_trim, failure_list, count, count_waiting, oldest,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -80,35 +106,46 @@ queue_texts! {
 pub(crate) struct Statements {
     pub(crate) schema: String,
     pub(crate) schema_version: i64,
-    pub(crate) schema_read: Arc<str>,
-    pub(crate) maintenance_take: Arc<str>,
+    pub(crate) schema_read: Text,
+    pub(crate) maintenance_take: Text,
     pub(crate) outbox: QueueStatements,
     pub(crate) inbox: QueueStatements,
-    pub(crate) outbox_insert: Arc<str>,
-    pub(crate) inbox_insert: Arc<str>,
-    pub(crate) inbox_accept: Arc<str>,
-    pub(crate) inbox_see: Arc<str>,
-    pub(crate) inbox_touch: Arc<str>,
-    pub(crate) inbox_content: Arc<str>,
-    pub(crate) inbox_count: Arc<str>,
-    pub(crate) outbox_by_message: Arc<str>,
+    pub(crate) outbox_insert: Text,
+    pub(crate) outbox_insert_batch: Text,
+    pub(crate) inbox_insert: Text,
+    pub(crate) inbox_accept: Text,
+    pub(crate) inbox_accept_seen: Option<Text>,
+    pub(crate) inbox_see: Text,
+    pub(crate) inbox_touch: Text,
+    pub(crate) inbox_content: Text,
+    pub(crate) inbox_count: Text,
+    pub(crate) outbox_by_message: Text,
 }
 
 impl Statements {
     /// `fence` is the dialect's own, except in a test that shows what happens without one.
     pub(crate) fn new(dialect: &Dialect, tables: &TableNames, fence: &str) -> Self {
-        let outbox = Renderer { dialect, table: tables.of(Queue::Outbox), identity: &dialect.outbox, fence };
-        let inbox = Renderer { dialect, table: tables.of(Queue::Inbox), identity: &dialect.inbox, fence };
+        let of = |queue, identity| Renderer {
+            dialect,
+            schema: tables.prefix(),
+            name: tables.of(queue),
+            table: format!("{}{}", tables.prefix(), tables.of(queue)),
+            identity,
+            fence,
+        };
+        let (outbox, inbox) = (of(Queue::Outbox, &dialect.outbox), of(Queue::Inbox, &dialect.inbox));
         Self {
-            schema: dialect.schema.replace("{outbox}", outbox.table).replace("{inbox}", inbox.table),
+            schema: schema(dialect, tables),
             schema_version: dialect.schema_version,
-            schema_read: dialect.schema_read.into(),
-            maintenance_take: dialect.maintenance_take.into(),
+            schema_read: outbox.one(dialect.schema_read),
+            maintenance_take: outbox.one(dialect.maintenance_take),
             outbox: outbox.all(&dialect.queue),
             inbox: inbox.all(&dialect.queue),
             outbox_insert: outbox.one(dialect.outbox_insert),
+            outbox_insert_batch: outbox.one(dialect.outbox_insert_batch),
             inbox_insert: inbox.one(dialect.inbox_insert),
             inbox_accept: inbox.one(dialect.inbox_accept),
+            inbox_accept_seen: (dialect.inbox_accept_seen != UNUSED).then(|| inbox.one(dialect.inbox_accept_seen)),
             inbox_see: inbox.one(dialect.inbox_see),
             inbox_touch: inbox.one(dialect.inbox_touch),
             inbox_content: inbox.one(dialect.inbox_content),
@@ -125,22 +162,42 @@ impl Statements {
     }
 }
 
+fn schema(dialect: &Dialect, tables: &TableNames) -> String {
+    let prefix = tables.prefix();
+    let (outbox, inbox) = (tables.of(Queue::Outbox), tables.of(Queue::Inbox));
+    let create_schema =
+        tables.schema().map(|schema| dialect.create_schema.replace("{schema}", schema)).unwrap_or_default();
+    dialect
+        .schema
+        .replace("{create_schema}\n\n", &create_schema)
+        .replace("{outbox_name}", outbox)
+        .replace("{inbox_name}", inbox)
+        .replace("{outbox}", &format!("{prefix}{outbox}"))
+        .replace("{inbox}", &format!("{prefix}{inbox}"))
+        .replace("{s}", &prefix)
+}
+
 struct Renderer<'a> {
     dialect: &'a Dialect,
-    table: &'a str,
+    schema: String,
+    name: &'a str,
+    table: String,
     identity: &'a Identity,
     fence: &'a str,
 }
 
 impl Renderer<'_> {
-    fn one(&self, text: &str) -> Arc<str> {
-        text.replace("{record}", self.dialect.record)
+    fn one(&self, text: &str) -> Text {
+        let text = text
+            .replace("{record}", self.dialect.record)
             .replace("{message}", self.dialect.message)
             .replace("{identity}", self.identity.columns)
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)
             .replace("{fence}", self.fence)
-            .replace("{t}", self.table)
-            .into()
+            .replace("{t}", &self.table)
+            .replace("{n}", self.name)
+            .replace("{s}", &self.schema);
+        Text::new(self.dialect.places, &text)
     }
 }

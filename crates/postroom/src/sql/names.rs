@@ -11,10 +11,12 @@ const NAME_BYTES_MAX: usize = 48;
 /// use postroom::TableNames;
 ///
 /// assert!(TableNames::new("orders_outbox", "orders_inbox").is_ok());
+/// assert!(TableNames::new("outbox", "inbox").and_then(|names| names.in_schema("messaging")).is_ok());
 /// assert!(TableNames::new("outbox; DROP TABLE orders", "inbox").is_err());
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TableNames {
+    schema: Option<String>,
     outbox: String,
     inbox: String,
 }
@@ -22,7 +24,7 @@ pub struct TableNames {
 impl TableNames {
     /// Names of one's own: a letter or `_`, then letters, digits and `_`, at most 48 in all.
     pub fn new(outbox: impl Into<String>, inbox: impl Into<String>) -> Result<Self> {
-        let names = Self { outbox: outbox.into(), inbox: inbox.into() };
+        let names = Self { schema: None, outbox: outbox.into(), inbox: inbox.into() };
         check("the outbox table's name", &names.outbox)?;
         check("the inbox table's name", &names.inbox)?;
         if names.outbox.eq_ignore_ascii_case(&names.inbox) {
@@ -31,19 +33,49 @@ impl TableNames {
         Ok(names)
     }
 
-    /// The name of that queue's table.
+    /// In this schema, where the database has such.
+    pub fn in_schema(mut self, schema: impl Into<String>) -> Result<Self> {
+        let schema = schema.into();
+        check("the schema's name", &schema)?;
+        self.schema = Some(schema);
+        Ok(self)
+    }
+
+    /// The name of that queue's table, without its schema.
     pub fn of(&self, queue: Queue) -> &str {
         match queue {
             Queue::Outbox => &self.outbox,
             Queue::Inbox => &self.inbox,
         }
     }
+
+    /// The schema both tables are in.
+    pub fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
+    }
+
+    /// `schema.`, or nothing.
+    pub(crate) fn prefix(&self) -> String {
+        self.schema.as_ref().map(|schema| format!("{schema}.")).unwrap_or_default()
+    }
+
+    /// `infra.outbox` and `infra.inbox`: the default on PostgreSQL.
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    pub(crate) fn infra_schema() -> Self {
+        Self { schema: Some("infra".into()), outbox: "outbox".into(), inbox: "inbox".into() }
+    }
+
+    /// `infra_outbox` and `infra_inbox`: the default on MySQL, where a schema would be another database.
+    #[cfg(feature = "sqlx-0_9-mysql")]
+    pub(crate) fn infra_prefix() -> Self {
+        Self { schema: None, outbox: "infra_outbox".into(), inbox: "infra_inbox".into() }
+    }
 }
 
-/// `outbox_messages` and `inbox_messages`.
+/// `outbox_messages` and `inbox_messages`: the default on SQLite.
 impl Default for TableNames {
     fn default() -> Self {
-        Self { outbox: "outbox_messages".into(), inbox: "inbox_messages".into() }
+        Self { schema: None, outbox: "outbox_messages".into(), inbox: "inbox_messages".into() }
     }
 }
 

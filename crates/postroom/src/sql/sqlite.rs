@@ -1,10 +1,14 @@
 //! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
 //! A `+` before a column keeps the planner from using an index on it.
 
-use crate::sql::dialect::{Dialect, Identity, Texts};
+use crate::sql::dialect::{Batch, Dialect, Identity, Texts, UNUSED};
+use crate::sql::text::Places;
 
 pub(crate) const SQLITE: Dialect = Dialect {
+    places: Places::Numbered,
+    batch: Batch::EachRow,
     schema: include_str!("../../schema/sqlite/0001_init.sql"),
+    create_schema: UNUSED,
     schema_version: 1,
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1 AND inbox = ?2",
     maintenance_take: "UPDATE postroom_schema SET maintained_at = ?3
@@ -26,6 +30,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
               expires_at, max_attempts, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
          ON CONFLICT (id) DO NOTHING",
+    outbox_insert_batch: UNUSED,
     inbox_insert: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
               max_attempts, created_at, last_seen_at)
@@ -41,6 +46,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
              visible_at = excluded.visible_at, due_at = excluded.due_at, max_attempts = excluded.max_attempts,
              last_seen_at = excluded.last_seen_at
          WHERE {t}.state = 5",
+    inbox_accept_seen: UNUSED,
     inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",
@@ -53,6 +59,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
 };
 
 const QUEUE: Texts = Texts {
+    claim_look: UNUSED,
     claim_select: "SELECT {message} FROM {t}
          WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1)
          ORDER BY visible_at, seq LIMIT ?2",
@@ -70,13 +77,16 @@ const QUEUE: Texts = Texts {
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = ?5
          WHERE seq = ?1 AND {fence}",
+    ack_batch: UNUSED,
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}",
+    extend_batch: UNUSED,
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND {fence}",
     load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
     load_expired: "SELECT {record} FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
          ORDER BY expires_at LIMIT ?2",
     load_key: "SELECT {record} FROM {t} WHERE {key}",
+    find_key: "SELECT {record} FROM {t} WHERE {key}",
     list: "SELECT {record} FROM {t}
          WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)

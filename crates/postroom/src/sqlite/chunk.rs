@@ -164,7 +164,7 @@ impl Prepared<'_> {
 impl ChunkJob {
     fn prepare<'c>(&self, conn: &'c Connection, guard: &Guard) -> Result<Prepared<'c>> {
         let statements = self.core.verbs.statements.of(self.queue);
-        let (held, ack) = (conn.prepare_cached(&statements.held)?, conn.prepare_cached(&statements.ack)?);
+        let (held, ack) = (conn.prepare_cached(statements.held.sql())?, conn.prepare_cached(statements.ack.sql())?);
         Ok(Prepared { savepoints: guard.savepoints(conn)?, held, ack })
     }
 

@@ -61,7 +61,7 @@ impl SqliteStore {
         let verbs = Verbs::new(&SQLITE, tables.clone(), None, SQLITE.fence);
         let statements = verbs.statements.of(queue);
         let texts = [&statements.load_over, &statements.load_expired, &statements.claim_select, &statements.claim_line];
-        texts.map(ToString::to_string).to_vec()
+        texts.map(|text| text.sql().to_string()).to_vec()
     }
 
     pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {
@@ -241,7 +241,7 @@ fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
 
 fn check_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
     let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
-    let found = conn.query_row(&verbs.statements.schema_read, [outbox, inbox], |row| row.get::<_, i64>(0));
+    let found = conn.query_row(verbs.statements.schema_read.sql(), [outbox, inbox], |row| row.get::<_, i64>(0));
     let wanted = verbs.statements.schema_version;
     match found {
         Ok(version) if version == wanted => Ok(()),

@@ -1,9 +1,9 @@
 //! The verbs of the inbox alone.
 
-use super::rows::{headers_json, int, opt, read_record, text, time};
+use super::rows::{headers_json, int, opt, text, time};
 use super::{Record, Session, Statement, Verbs};
 use crate::clock::Timestamp;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming};
 use crate::queue::{Queue, State};
 use crate::sql::{Expects, Value};
@@ -12,8 +12,12 @@ use crate::store::{Arrival, Mark, PutMode, Sighting};
 impl Verbs {
     /// In the caller's own transaction: the row is new, or was only seen before.
     pub(crate) fn accept(&self, incoming: &Incoming, now: Timestamp) -> Statement {
-        let accept = Statement::new(&self.statements.inbox_accept, Self::arrival(incoming, now));
-        accept.expecting(Expects::RowOrDuplicate)
+        let values = Self::arrival(incoming, now);
+        let seen = self.statements.inbox_accept_seen.as_ref();
+        let seen = seen.map(|seen| Box::new(seen.with(values.clone()).expecting(Expects::RowOrDuplicate)));
+        let mut accept = self.statements.inbox_accept.with(values).expecting(Expects::RowOrDuplicate);
+        accept.otherwise = seen;
+        accept
     }
 
     fn arrival(incoming: &Incoming, now: Timestamp) -> Vec<Value> {
@@ -46,13 +50,11 @@ impl Verbs {
             Value::Bytes(hash.map(<[u8]>::to_vec)),
             int(now.as_micros()),
         ];
-        let see = Statement::new(&self.statements.inbox_see, values).expecting(Expects::RowOrDuplicate);
+        let see = self.statements.inbox_see.with(values).expecting(Expects::RowOrDuplicate);
         if !session.execute(&see).await?.duplicate {
             return Ok(Sighting { done: false, hash_differs: false });
         }
-        let Some(record) = self.by_key(session, key).await? else {
-            return Ok(Sighting { done: false, hash_differs: false });
-        };
+        let record = self.by_key(session, key).await?.ok_or_else(vanished)?;
         self.touch(session, &record, hash, now).await?;
         let stored = record.message.as_ref().ok().and_then(|message| message.hash());
         let hash_differs = stored.zip(hash).is_some_and(|(stored, arrived)| stored != arrived);
@@ -66,11 +68,14 @@ impl Verbs {
         mode: PutMode,
         now: Timestamp,
     ) -> Result<Arrival> {
-        let insert = Statement::new(&self.statements.inbox_insert, Self::arrival(incoming, now));
+        let insert = self.statements.inbox_insert.with(Self::arrival(incoming, now));
         if !session.execute(&insert.expecting(Expects::RowOrDuplicate)).await?.duplicate {
             return Ok(Arrival::First);
         }
-        let Some(mut record) = self.by_key(session, &incoming.key).await? else { return Ok(Arrival::First) };
+        let mut record = self.by_key(session, &incoming.key).await?.ok_or_else(vanished)?;
+        if session.in_doubt() && record.work.created_at == now {
+            return Ok(Arrival::First);
+        }
         let (was, claim_no) = (record.state(), record.work.claim_no);
         let arrival = record.put(incoming, mode);
         if matches!(arrival, Arrival::Known { .. }) {
@@ -92,16 +97,16 @@ impl Verbs {
         let Some(mut record) = self.by_key(session, key).await? else { return Ok(false) };
         let (was, claim_no) = (record.state(), record.work.claim_no);
         if !record.apply_mark(mark, now) {
-            return Ok(false);
+            return Ok(session.in_doubt() && record.processed_at() == Some(now));
         }
         self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
         Ok(true)
     }
 
-    pub(super) async fn by_key(&self, session: &mut impl Session, key: &InboxKey) -> Result<Option<Record>> {
-        let values = vec![text(Some(key.source())), text(Some(key.message_id()))];
-        let select = Statement::new(&self.statements.inbox.load_key, values);
-        Ok(session.query(&select, |row| read_record(row, Queue::Inbox)).await?.pop())
+    /// The row, held until the transaction ends.
+    async fn by_key(&self, session: &mut impl Session, key: &InboxKey) -> Result<Option<Record>> {
+        let select = self.statements.inbox.load_key.with(key_values(key));
+        Ok(self.load(session, Queue::Inbox, &select).await?.pop())
     }
 
     async fn touch(
@@ -112,7 +117,7 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<()> {
         let values = vec![int(record.seq), int(now.as_micros()), Value::Bytes(hash.map(<[u8]>::to_vec))];
-        session.execute(&Statement::new(&self.statements.inbox_touch, values)).await?;
+        session.execute(&self.statements.inbox_touch.with(values)).await?;
         Ok(())
     }
 
@@ -128,6 +133,15 @@ impl Verbs {
             int(now.as_micros()),
             opt(incoming.max_attempts.map(i64::from)),
         ];
-        Statement::new(&self.statements.inbox_content, values)
+        self.statements.inbox_content.with(values)
     }
+}
+
+pub(super) fn key_values(key: &InboxKey) -> Vec<Value> {
+    vec![text(Some(key.source())), text(Some(key.message_id()))]
+}
+
+/// The row was there when it was inserted and is gone: somebody purged it in between. Tried again, it is new.
+fn vanished() -> Error {
+    Error::new(ErrorKind::NotCommitted, "the message's row was purged in the same moment")
 }

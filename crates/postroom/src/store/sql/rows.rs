@@ -1,13 +1,12 @@
 //! Rows in and out of the database.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue, State, Work};
+use crate::sql::text::Text;
 use crate::sql::{Row, Statement, Value};
 use crate::store::{Failure, Record};
 
@@ -36,6 +35,24 @@ pub(super) fn row_count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
+/// An empty column for values of this kind.
+pub(super) fn column_like(value: &Value, rows: usize) -> Value {
+    match value {
+        Value::Text(_) => Value::Texts(Vec::with_capacity(rows)),
+        Value::Uuid(_) => Value::Uuids(Vec::with_capacity(rows)),
+        _ => Value::Ints(Vec::with_capacity(rows)),
+    }
+}
+
+pub(super) fn push(column: &mut Value, value: Value) {
+    match (column, value) {
+        (Value::Texts(column), Value::Text(value)) => column.push(value),
+        (Value::Uuids(column), Value::Uuid(value)) => column.push(value),
+        (Value::Ints(column), Value::Int(value)) => column.push(value),
+        _ => {}
+    }
+}
+
 pub(super) fn headers_json(headers: &Headers) -> Option<String> {
     // A map of strings always has a JSON form.
     (!headers.is_empty()).then(|| serde_json::to_string(headers).unwrap_or_default())
@@ -58,6 +75,8 @@ mod column {
     pub(super) const TOPIC: usize = 12;
     pub(super) const PAYLOAD: usize = 13;
     pub(super) const IDENTITY: usize = 14;
+    /// Only in a claim's answer.
+    pub(super) const CLAIMED_AT: usize = 18;
     pub(super) const STATE: usize = 18;
     pub(super) const NEXT_ATTEMPT_AT: usize = 19;
     pub(super) const OWNER: usize = 20;
@@ -68,13 +87,32 @@ mod column {
     pub(super) const RESPONSE: usize = 25;
 }
 
+/// When a claimed row was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    /// Its claim number is still the last claim's.
+    BeforeClaim,
+    /// By the claim itself.
+    AfterClaim,
+}
+
+/// Where in line a row stood that a claim answers with.
+pub(super) fn claimed_at(row: &dyn Row) -> Result<Timestamp> {
+    number(row, column::CLAIMED_AT).map(Timestamp::from_micros)
+}
+
 /// A row that cannot be read as a message still has its lease: it can be abandoned like any other.
-pub(super) fn read_claimed(row: &dyn Row, queue: Queue, owner: OwnerToken, until: Timestamp) -> Result<Claimed> {
+pub(super) fn read_claimed(
+    row: &dyn Row,
+    queue: Queue,
+    owner: OwnerToken,
+    until: Timestamp,
+    read: Read,
+) -> Result<Claimed> {
     let lease = Lease {
         seq: number(row, column::SEQ)?,
         owner,
-        // The row is read before it is claimed.
-        claim_no: number(row, column::CLAIM_NO)? + 1,
+        claim_no: number(row, column::CLAIM_NO)? + i64::from(read == Read::BeforeClaim),
         until,
         attempts: count(row, column::ATTEMPTS).ok().flatten().unwrap_or(0),
         crashes: count(row, column::CRASHES).ok().flatten().unwrap_or(0),
@@ -167,7 +205,7 @@ pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {
     })
 }
 
-pub(super) fn save(sql: &Arc<str>, record: &Record, claim_no: i64) -> Statement {
+pub(super) fn save(sql: &Text, record: &Record, claim_no: i64) -> Statement {
     let work = &record.work;
     let values = vec![
         int(record.seq),
@@ -186,7 +224,7 @@ pub(super) fn save(sql: &Arc<str>, record: &Record, claim_no: i64) -> Statement 
         uuid(work.processed_by.map(OwnerToken::as_uuid)),
         time(work.expires_at),
     ];
-    Statement::new(sql, values)
+    sql.with(values)
 }
 
 fn number(row: &dyn Row, column: usize) -> Result<i64> {

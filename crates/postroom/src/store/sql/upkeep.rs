@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::inbox::key_values;
 use super::rows::{int, opt, read_failure, read_record, row_count, text, time};
-use super::{Record, Session, Statement, Verbs, uuid};
+use super::{Record, Session, Verbs, uuid};
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::queue::{Queue, Reaped, State};
@@ -19,7 +20,7 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Reaped> {
         let values = vec![int(now.as_micros()), int(row_count(limit))];
-        let over = Statement::new(&self.statements.of(queue).load_over, values);
+        let over = self.statements.of(queue).load_over.with(values);
         let mut reaped = Reaped::default();
         for mut record in self.load(session, queue, &over).await? {
             let (lease, was) = (record.lease(), record.state());
@@ -36,7 +37,7 @@ impl Verbs {
 
     pub(crate) async fn expire(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
         let values = vec![int(now.as_micros()), int(row_count(limit))];
-        let select = Statement::new(&self.statements.outbox.load_expired, values);
+        let select = self.statements.outbox.load_expired.with(values);
         let expired = self.load(session, Queue::Outbox, &select).await?;
         for mut record in expired.iter().cloned() {
             let was = record.state();
@@ -55,8 +56,8 @@ impl Verbs {
     ) -> Result<u64> {
         let statements = self.statements.of(queue);
         let values = vec![int(before.as_micros()), int(row_count(limit))];
-        session.execute(&Statement::new(&statements.purge_failures, values.clone())).await?;
-        Ok(session.execute(&Statement::new(&statements.purge, values)).await?.rows)
+        session.execute(&statements.purge_failures.with(values.clone())).await?;
+        Ok(session.execute(&statements.purge.with(values)).await?.rows)
     }
 
     /// Puts rows that ended in one of `states` back in line.
@@ -88,9 +89,12 @@ impl Verbs {
 
     pub(crate) async fn find(&self, session: &mut impl Session, id: &Identity) -> Result<Vec<Record>> {
         match id {
-            Identity::Inbox(key) => Ok(self.by_key(session, key).await?.into_iter().collect()),
+            Identity::Inbox(key) => {
+                let select = self.statements.inbox.find_key.with(key_values(key));
+                self.load(session, Queue::Inbox, &select).await
+            }
             Identity::Outbox(id) => {
-                let select = Statement::new(&self.statements.outbox_by_message, vec![uuid(Some(*id))]);
+                let select = self.statements.outbox_by_message.with(vec![uuid(Some(*id))]);
                 self.load(session, Queue::Outbox, &select).await
             }
         }
@@ -111,22 +115,22 @@ impl Verbs {
             Some(State::Done) if filter.finished_since.is_some() => &statements.list_finished,
             _ => &statements.list,
         };
-        let mut records = session.query(&Statement::new(sql, values), |row| read_record(row, queue)).await?;
+        let mut records = session.query(&sql.with(values), |row| read_record(row, queue)).await?;
         records.retain(|record| filter.seq.is_none_or(|seq| seq == record.seq));
         Ok(records)
     }
 
     pub(crate) async fn failures(&self, session: &mut impl Session, queue: Queue, seq: i64) -> Result<Vec<Failure>> {
-        let select = Statement::new(&self.statements.of(queue).failure_list, vec![int(seq)]);
+        let select = self.statements.of(queue).failure_list.with(vec![int(seq)]);
         session.query(&select, read_failure).await
     }
 
     pub(crate) async fn stats(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<QueueStats> {
         let statements = self.statements.of(queue);
         let mut stats = QueueStats::default();
-        let mut counted = session.query(&Statement::new(&statements.count, Vec::new()), read_count).await?;
+        let mut counted = session.query(&statements.count.with(Vec::new()), read_count).await?;
         if queue == Queue::Inbox {
-            let outside = Statement::new(&self.statements.inbox_count, Vec::new());
+            let outside = self.statements.inbox_count.with(Vec::new());
             counted.extend(session.query(&outside, read_count).await?);
         }
         for (state, rows) in counted {
@@ -134,14 +138,14 @@ impl Verbs {
                 stats.add(state, rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0));
             }
         }
-        let oldest = Statement::new(&statements.oldest, Vec::new());
+        let oldest = statements.oldest.with(Vec::new());
         let oldest = session.query(&oldest, |row| row.int(0)).await?.into_iter().flatten().next();
         stats.oldest_waiting = oldest.map(|created| now.since(Timestamp::from_micros(created)));
         Ok(stats)
     }
 
     pub(crate) async fn backlog(&self, session: &mut impl Session, queue: Queue) -> Result<u64> {
-        let count = Statement::new(&self.statements.of(queue).count_waiting, Vec::new());
+        let count = self.statements.of(queue).count_waiting.with(Vec::new());
         let rows = session.query(&count, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
@@ -158,7 +162,7 @@ impl Verbs {
             int(now.as_micros()),
             time(Some(now.minus(interval))),
         ];
-        Ok(session.execute(&Statement::new(&self.statements.maintenance_take, values)).await?.rows > 0)
+        Ok(session.execute(&self.statements.maintenance_take.with(values)).await?.rows > 0)
     }
 }
 

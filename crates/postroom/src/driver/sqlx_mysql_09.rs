@@ -1,0 +1,217 @@
+//! sqlx 0.9 on MySQL and MariaDB.
+
+use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, Row as _, SqlSafeStr};
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+use crate::driver::sqlx_09::{begin_for_good, explained};
+use crate::error::{Error, ErrorKind, Result};
+use crate::server::Link;
+use crate::sql::mysql::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, HELLO};
+use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
+
+/// The row was there before.
+const DUPLICATE: u16 = 1062;
+
+/// One of our connections.
+#[derive(Debug)]
+pub(crate) struct MySqlLink {
+    conn: MySqlConnection,
+    in_doubt: bool,
+}
+
+impl MySqlLink {
+    pub(crate) async fn connect(target: &MySqlConnectOptions) -> Result<Self> {
+        let mut conn = MySqlConnection::connect_with(target).await.map_err(failed)?;
+        begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
+        let mut link = Self { conn, in_doubt: false };
+        link.roll_back().await?;
+        Ok(link)
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut MySqlConnection {
+        &mut self.conn
+    }
+
+    async fn say(&mut self, text: &'static str) -> Result<()> {
+        self.conn.execute(text).await.map(|_| ()).map_err(failed)
+    }
+
+    /// Asks without values: the server answers in text.
+    async fn ask(&mut self, text: &'static str) -> Result<MySqlRow> {
+        sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed)
+    }
+}
+
+fn number(row: &MySqlRow, column: usize) -> Result<i64> {
+    let text = row.str(column)?.unwrap_or_default();
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
+}
+
+impl Link for MySqlLink {
+    async fn hello(&mut self) -> Result<Timestamp> {
+        let answer = self.ask(HELLO).await?;
+        if number(&answer, 1)? != 0 {
+            return Err(unsupported("the server is read-only: a replica? connect to the primary"));
+        }
+        let version = answer.str(2)?.unwrap_or_default();
+        if !is_new_enough(version) {
+            return Err(unsupported(&format!("the server is {version}; MySQL 8.0 or MariaDB 10.6 is the oldest")));
+        }
+        Ok(Timestamp::from_micros(number(&answer, 0)?))
+    }
+
+    async fn deploy(&mut self, schema: &str) -> Result<()> {
+        if number(&self.ask(DEPLOY_LOCK).await?, 0)? != 1 {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "another program has been deploying the schema for a minute",
+            ));
+        }
+        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await.map_err(failed);
+        self.say(DEPLOY_UNLOCK).await?;
+        deployed.map(|_| ())
+    }
+
+    async fn begin(&mut self) -> Result<Timestamp> {
+        Ok(Timestamp::from_micros(number(&self.ask(BEGIN).await?, 0)?))
+    }
+
+    async fn begin_for_handler(&mut self) -> Result<()> {
+        self.say(BEGIN_HANDLER).await
+    }
+
+    async fn commit(&mut self) -> Result<()> {
+        self.say("COMMIT").await
+    }
+
+    async fn roll_back(&mut self) -> Result<()> {
+        self.say("ROLLBACK").await
+    }
+
+    fn set_in_doubt(&mut self, in_doubt: bool) {
+        self.in_doubt = in_doubt;
+    }
+}
+
+/// `8.0.36`, `10.11.6-MariaDB-0+deb12u1`, and behind some proxies `5.5.5-10.11.6-MariaDB`.
+fn is_new_enough(version: &str) -> bool {
+    let is_mariadb = version.contains("MariaDB");
+    let plain = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
+    let mut parts = plain.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    (major, minor) >= if is_mariadb { (10, 6) } else { (8, 0) }
+}
+
+impl Session for MySqlLink {
+    async fn execute(&mut self, statement: &Statement) -> Result<Done> {
+        self.conn.run(statement).await
+    }
+
+    async fn query<T: Send>(
+        &mut self,
+        statement: &Statement,
+        mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
+    ) -> Result<Vec<T>> {
+        let rows = bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
+        rows.iter().map(|row| read(row)).collect()
+    }
+
+    fn in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+}
+
+impl Tx for MySqlConnection {
+    async fn run(&mut self, statement: &Statement) -> Result<Done> {
+        match bound(statement).execute(self).await {
+            Ok(done) => statement.check(done.rows_affected()),
+            // The statement did nothing, and the transaction goes on.
+            Err(error) if statement.expects == Expects::RowOrDuplicate && number_of(&error) == Some(DUPLICATE) => {
+                statement.check(0)
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+fn bound(statement: &Statement) -> Query<'_, MySql, MySqlArguments> {
+    let query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
+    statement.values.iter().fold(query, |query, value| match value {
+        Value::Int(value) => query.bind(*value),
+        Value::Text(value) => query.bind(value.as_deref()),
+        Value::Bytes(value) => query.bind(value.as_deref()),
+        Value::Uuid(value) => query.bind(*value),
+        // Batches travel as rows here.
+        Value::Ints(_) | Value::Texts(_) | Value::Uuids(_) => query,
+    })
+}
+
+impl Row for MySqlRow {
+    fn int(&self, column: usize) -> Result<Option<i64>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+
+    fn str(&self, column: usize) -> Result<Option<&str>> {
+        // Keys are stored as bytes.
+        let bytes: Option<&[u8]> = self.try_get_unchecked(column).map_err(failed)?;
+        bytes
+            .map(std::str::from_utf8)
+            .transpose()
+            .map_err(|source| Error::new(ErrorKind::Corrupt, "a text is not one").caused_by(source))
+    }
+
+    fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+}
+
+fn unsupported(why: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, why)
+}
+
+fn number_of(error: &sqlx::Error) -> Option<u16> {
+    let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
+    Some(error.number())
+}
+
+fn failed(source: sqlx::Error) -> Error {
+    let kind = number_of(&source).map_or(ErrorKind::Database, kind_of);
+    explained("MySQL", source, |_| kind)
+}
+
+fn kind_of(number: u16) -> ErrorKind {
+    match number {
+        // Deadlock, lock wait, a record that changed since it was read (MariaDB 11.6 and newer), NOWAIT.
+        1213 | 1205 | 1020 | 3572 => ErrorKind::NotCommitted,
+        // Too many connections, shutting down, killed, disk full, read-only, the server is going away.
+        1040 | 1053 | 1077 | 1079 | 1317 | 1927 | 1021 | 1114 | 1290 | 1836 | 1203 | 1226 => ErrorKind::Unavailable,
+        1045 | 1044 | 1049 | 1142 | 1370 => ErrorKind::Unsupported,
+        1146 | 1305 => ErrorKind::Schema,
+        1048 | 1062 | 1364 | 1366 | 1406 | 1451 | 1452 | 3819 | 4025 => ErrorKind::Constraint,
+        _ => ErrorKind::Database,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_told_by_their_version() {
+        for new in
+            ["8.0.36", "8.4.0-commercial", "9.1.0", "10.6.0-MariaDB", "5.5.5-10.11.6-MariaDB-log", "11.4.2-MariaDB"]
+        {
+            assert!(is_new_enough(new), "{new}");
+        }
+        for old in ["5.7.44", "10.5.20-MariaDB", "5.5.5-10.3.1-MariaDB", "", "nonsense"] {
+            assert!(!is_new_enough(old), "{old}");
+        }
+    }
+}

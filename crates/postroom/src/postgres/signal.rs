@@ -1,0 +1,154 @@
+//! Wake-ups between processes: NOTIFY, sent outside the producer's transaction and not more often than every few
+//! milliseconds. Inside the transaction it would make commits wait for each other; without it workers poll.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::background::in_background;
+use crate::clock::monotonic;
+use crate::postgres::Postgres;
+use crate::queue::Queue;
+use crate::server::{Pool, Settings, Signal};
+use crate::sql::postgres::NOTIFY;
+use crate::sql::{Session, Statement, Value};
+use crate::store::Wake;
+use crate::telemetry;
+
+/// What rings in between is one ring.
+const PAUSE: Duration = Duration::from_millis(2);
+const RETRY: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct Notify {
+    channel: Option<Arc<str>>,
+    pending: Arc<[AtomicBool; 2]>,
+    is_sending: Arc<AtomicBool>,
+    _gone: DropGuard,
+}
+
+impl Signal<Postgres> for Notify {
+    fn new(target: &PgConnectOptions, settings: &Settings, wakes: [Wake; 2]) -> Self {
+        let tables = &settings.tables;
+        let channel: Arc<str> = format!("postroom_{}{}", tables.prefix(), tables.of(Queue::Outbox)).into();
+        let gone = CancellationToken::new();
+        if settings.notify {
+            let ear = Ear { target: target.clone(), channel: channel.clone(), name: settings.name.clone(), wakes };
+            let (wakes, gone) = (ear.wakes.clone(), gone.clone());
+            // Nobody listens before somebody waits: a store that only sends needs no second connection.
+            let ear = Arc::new(Mutex::new(Some(ear)));
+            for wake in &wakes {
+                let (ear, gone) = (ear.clone(), gone.clone());
+                wake.when_armed(move || {
+                    if let Some(ear) = ear.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                        drop(in_background(ear.listen(gone.clone())));
+                    }
+                });
+            }
+        }
+        Self {
+            channel: settings.notify.then_some(channel),
+            pending: Arc::default(),
+            is_sending: Arc::default(),
+            _gone: gone.drop_guard(),
+        }
+    }
+
+    fn tell(&self, queue: Queue, pool: &Arc<Pool<Postgres>>) {
+        let Some(channel) = &self.channel else { return };
+        self.pending[usize::from(queue == Queue::Inbox)].store(true, Ordering::SeqCst);
+        if !self.is_sending.swap(true, Ordering::SeqCst) {
+            let voice = Voice {
+                channel: channel.clone(),
+                pending: self.pending.clone(),
+                is_sending: self.is_sending.clone(),
+                pool: pool.clone(),
+            };
+            drop(in_background(voice.speak()));
+        }
+    }
+}
+
+struct Voice {
+    channel: Arc<str>,
+    pending: Arc<[AtomicBool; 2]>,
+    is_sending: Arc<AtomicBool>,
+    pool: Arc<Pool<Postgres>>,
+}
+
+impl Voice {
+    async fn speak(self) {
+        loop {
+            for (pending, queue) in self.pending.iter().zip([Queue::Outbox, Queue::Inbox]) {
+                if pending.swap(false, Ordering::SeqCst) {
+                    self.notify(queue).await;
+                }
+            }
+            tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
+            if self.is_quiet() {
+                self.is_sending.store(false, Ordering::SeqCst);
+                // Somebody may have rung between the look and the store, and counts on us.
+                if self.is_quiet() || self.is_sending.swap(true, Ordering::SeqCst) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        !self.pending.iter().any(|pending| pending.load(Ordering::SeqCst))
+    }
+
+    /// An error only costs the others some time: they poll.
+    async fn notify(&self, queue: Queue) {
+        let Ok(mut link) = self.pool.get().await else { return };
+        let text = |text: &str| Value::Text(Some(text.to_owned()));
+        let notify = Statement::new(NOTIFY.into(), vec![text(&self.channel), text(queue.as_str())]);
+        if link.query(&notify, |_| Ok(())).await.is_ok() {
+            link.give_back();
+        }
+    }
+}
+
+struct Ear {
+    target: PgConnectOptions,
+    channel: Arc<str>,
+    name: String,
+    wakes: [Wake; 2],
+}
+
+impl Ear {
+    /// Listens until the store is gone.
+    async fn listen(self, store_is_gone: CancellationToken) {
+        let listening = async {
+            loop {
+                let Err(error) = self.hear().await;
+                telemetry::listening_failed(&self.name, &error);
+                tokio::time::sleep_until((monotonic() + RETRY).into()).await;
+            }
+        };
+        tokio::select! {
+            () = listening => {}
+            () = store_is_gone.cancelled() => {}
+        }
+    }
+
+    async fn hear(&self) -> Result<Infallible, sqlx::Error> {
+        let pool = PgPoolOptions::new().max_connections(1).connect_with(self.target.clone()).await?;
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.listen(&self.channel).await?;
+        // What came in before we listened was not heard.
+        self.wakes.iter().for_each(Wake::ring);
+        loop {
+            let Some(news) = listener.try_recv().await? else {
+                return Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into()));
+            };
+            let queue = usize::from(news.payload() == Queue::Inbox.as_str());
+            self.wakes[queue].ring();
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A store on a database server, whatever the server and its driver: connections, transactions that are tried again,
+//! group commit, wake-ups. What differs between servers is an [`Engine`].
+
+mod gather;
+mod handling;
+mod options;
+mod pool;
+mod store;
+mod transact;
+
+pub(crate) use handling::HandlerTx;
+pub(crate) use options::shared_options;
+pub(crate) use pool::{Pool, Pooled};
+pub use store::ServerStore;
+pub(crate) use store::{Core, Settings};
+
+use std::fmt;
+use std::future::Future;
+
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::sql::Session;
+use crate::sql::dialect::Dialect;
+
+/// A database server through one of its drivers.
+pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
+    /// Where the server is and who we are there.
+    type Target: fmt::Debug + Clone + Send + Sync;
+    type Link: Link;
+    /// How other processes are told that rows came in.
+    type Signal: Signal<Self>;
+
+    const DIALECT: &'static Dialect;
+
+    fn connect(target: &Self::Target) -> impl Future<Output = Result<Self::Link>> + Send;
+}
+
+/// One of our connections. Dropping it closes it.
+pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
+    /// What the server says of itself; an error when it cannot keep the promise.
+    fn hello(&mut self) -> impl Future<Output = Result<Timestamp>> + Send;
+
+    /// Runs a text of several statements without values, under a lock that keeps a second one waiting.
+    fn deploy(&mut self, schema: &str) -> impl Future<Output = Result<()>> + Send;
+
+    /// Begins a transaction whose commit will be durable; says what time it is at the server.
+    fn begin(&mut self) -> impl Future<Output = Result<Timestamp>> + Send;
+
+    /// Begins a handler's transaction, in which the user's own code runs.
+    fn begin_for_handler(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Commits. An error of kind `Unavailable` leaves open whether it was.
+    fn commit(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Says whether the same work was tried before and nobody knows if it was committed.
+    fn set_in_doubt(&mut self, in_doubt: bool);
+}
+
+/// How other processes are told that rows came in, and how they tell us.
+pub(crate) trait Signal<E: Engine>: fmt::Debug + Send + Sync + 'static {
+    fn new(target: &E::Target, settings: &Settings, wakes: [crate::store::Wake; 2]) -> Self;
+
+    /// Tells the others, soon and not too often.
+    fn tell(&self, queue: crate::queue::Queue, pool: &std::sync::Arc<Pool<E>>);
+}
+
+/// Nobody is told: the others poll.
+#[cfg(feature = "sqlx-0_9-mysql")]
+#[derive(Debug)]
+pub(crate) struct Silence;
+
+#[cfg(feature = "sqlx-0_9-mysql")]
+impl<E: Engine> Signal<E> for Silence {
+    fn new(_: &E::Target, _: &Settings, _: [crate::store::Wake; 2]) -> Self {
+        Self
+    }
+
+    fn tell(&self, _: crate::queue::Queue, _: &std::sync::Arc<Pool<E>>) {}
+}

@@ -1,0 +1,119 @@
+//! A handler's transaction: the user's writes, the messages it enqueues and the ack commit together, or not at all.
+
+use std::sync::Arc;
+
+use crate::background::to_its_end;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::NewMessage;
+use crate::queue::{Lease, Queue, State};
+use crate::server::{Core, Engine, Link, Pooled, ServerStore};
+use crate::sql::{Expects, Session};
+use crate::store::sql::Verbs;
+use crate::store::{Filter, Stored};
+use crate::telemetry;
+
+/// A transaction on a connection of its own. Dropped without an end, the connection is closed.
+#[derive(Debug)]
+pub(crate) struct HandlerTx<E: Engine> {
+    pub(crate) link: Pooled<E>,
+    core: Arc<Core<E>>,
+    enqueued: bool,
+}
+
+impl<E: Engine> HandlerTx<E> {
+    pub(crate) async fn begin(store: &ServerStore<E>) -> Result<Self> {
+        let core = store.0.clone();
+        to_its_end(async move {
+            let mut stale = 0;
+            loop {
+                let mut link = core.pool.get().await?;
+                match link.begin_for_handler().await {
+                    Ok(()) => return Ok(Self { link, core, enqueued: false }),
+                    // After a restart of the server every idle connection is stale.
+                    Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.pool.size() => stale += 1,
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+        self.enqueued = true;
+        let insert = self.core.verbs.insert(&message, self.core.clock.now());
+        let done = self.link.execute(&insert).await?;
+        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
+        telemetry::Enqueued::of(std::slice::from_ref(&message)).tell(&self.core.name, &[stored]);
+        Ok(stored)
+    }
+
+    /// Acknowledges and commits. An error means that nothing of it is stored, or that nobody can say: then the lease
+    /// decides.
+    pub(crate) async fn commit(self, queue: Queue, lease: &Lease, response: Option<String>) -> Result<()> {
+        let lease = lease.clone();
+        to_its_end(self.commit_to_the_end(queue, lease, response)).await
+    }
+
+    async fn commit_to_the_end(mut self, queue: Queue, lease: Lease, response: Option<String>) -> Result<()> {
+        let core = self.core.clone();
+        let ack = core.verbs.ack(queue, &lease, response.as_deref(), core.clock.now());
+        if core.ack_outside {
+            self.link.commit().await?;
+            return core
+                .transact(ack, |_: &Verbs, link: &mut E::Link, ack, _| {
+                    Box::pin(async move { link.execute(ack).await.map(|_| ()) })
+                })
+                .await;
+        }
+        if let Err(error) = self.link.execute(&ack.expecting(Expects::RowOrLeaseLost)).await {
+            self.roll_back().await;
+            return Err(error);
+        }
+        match self.link.commit().await {
+            Ok(()) => self.link.give_back(),
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                telemetry::commit_in_doubt(&core.name, &error);
+                drop(self.link);
+                read_back(&core, queue, lease, error).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        if self.enqueued {
+            core.rang(Queue::Outbox);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn roll_back(mut self) {
+        if self.link.roll_back().await.is_ok() {
+            self.link.give_back();
+        }
+    }
+}
+
+/// Whether a commit without an answer was one. The row says: while the server still works on the commit it is locked,
+/// and the question waits.
+async fn read_back<E: Engine>(core: &Arc<Core<E>>, queue: Queue, lease: Lease, unanswered: Error) -> Result<()> {
+    let committed = core
+        .transact((queue, lease), |verbs: &Verbs, link: &mut E::Link, (queue, lease), _| {
+            Box::pin(async move {
+                if verbs.is_held(link, *queue, lease).await? {
+                    return Ok(false);
+                }
+                let found = verbs.list(link, *queue, &Filter::one(lease.seq)).await?.pop();
+                Ok(found.is_some_and(|row| {
+                    row.state() == State::Done
+                        && row.claim_no() == lease.claim_no
+                        && row.processed_by() == Some(lease.owner)
+                }))
+            })
+        })
+        .await;
+    match committed {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            Err(Error::new(ErrorKind::NotCommitted, "the connection broke before the commit").caused_by(unanswered))
+        }
+        Err(error) => Err(error.caused_by(unanswered)),
+    }
+}

@@ -1,0 +1,105 @@
+//! What every server's options have in common.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::server::Settings;
+use crate::sql::TableNames;
+
+const CONNECTIONS: usize = 16;
+const IDLE: Duration = Duration::from_secs(600);
+
+impl Settings {
+    pub(crate) fn new(name: String, tables: TableNames) -> Self {
+        Self {
+            name,
+            tables,
+            deploy_schema: false,
+            clock: Clock::Database,
+            dead_letter_topic: None,
+            connections: CONNECTIONS,
+            idle: IDLE,
+            notify: true,
+            fence: None,
+            ack_outside: false,
+        }
+    }
+
+    pub(crate) fn checked(self) -> Result<Self> {
+        if self.connections < 2 {
+            return Err(Error::invalid(
+                "a store needs at least 2 connections: one for handlers, one for its own verbs",
+            ));
+        }
+        if self.idle.is_zero() {
+            return Err(Error::invalid("connections must be kept for longer than zero"));
+        }
+        Ok(self)
+    }
+}
+
+/// The options that do not depend on the server.
+macro_rules! shared_options {
+    ($no_fence:expr, $(#[$tables:meta])*) => {
+        /// What this store is called in logs: the database's name, unless it is told here.
+        #[must_use]
+        pub fn name(mut self, name: impl Into<String>) -> Self {
+            self.settings.name = name.into();
+            self
+        }
+
+        $(#[$tables])*
+        #[must_use]
+        pub fn tables(mut self, tables: $crate::TableNames) -> Self {
+            self.settings.tables = tables;
+            self
+        }
+
+        /// Creates the tables and indexes if they are missing: no.
+        #[must_use]
+        pub fn deploy_schema(mut self, deploy: bool) -> Self {
+            self.settings.deploy_schema = deploy;
+            self
+        }
+
+        /// At most so many connections at once: 16. A handler that writes has one while it runs.
+        #[must_use]
+        pub fn connections(mut self, connections: usize) -> Self {
+            self.settings.connections = connections;
+            self
+        }
+
+        /// How long a connection that nobody uses is kept: 10 minutes.
+        #[must_use]
+        pub fn idle(mut self, idle: std::time::Duration) -> Self {
+            self.settings.idle = idle;
+            self
+        }
+
+        /// Enqueues an event under this topic, in the same transaction, whenever a message is given up.
+        #[must_use]
+        pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
+            self.settings.dead_letter_topic = Some(topic.into());
+            self
+        }
+
+        /// Another clock than the server's: for tests.
+        #[must_use]
+        pub fn clock(mut self, clock: $crate::Clock) -> Self {
+            self.settings.clock = clock;
+            self
+        }
+
+        /// Removes a guard, for a test that shows what happens without it.
+        #[cfg(feature = "testing")]
+        #[must_use]
+        pub fn sabotage(mut self, sabotage: Option<$crate::testing::Sabotage>) -> Self {
+            use $crate::testing::Sabotage;
+            self.settings.fence = (sabotage == Some(Sabotage::Fencing)).then_some($no_fence);
+            self.settings.ack_outside = sabotage == Some(Sabotage::AckOutside);
+            self
+        }
+    };
+}
+pub(crate) use shared_options;

@@ -1,0 +1,134 @@
+//! Our connections to one database. One that is not given back explicitly is closed: nobody knows what state it is in.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::background::in_background;
+use crate::clock::monotonic;
+use crate::error::{Error, ErrorKind, Result};
+use crate::server::Engine;
+
+/// So long a caller waits for a connection.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct Pool<E: Engine> {
+    target: E::Target,
+    connections: usize,
+    permits: Arc<Semaphore>,
+    idle_max: Duration,
+    idle: Mutex<Idle<E::Link>>,
+}
+
+struct Idle<L> {
+    links: Vec<(Instant, L)>,
+    is_swept: bool,
+}
+
+impl<L> std::fmt::Debug for Idle<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Idle").field("links", &self.links.len()).finish()
+    }
+}
+
+impl<E: Engine> Pool<E> {
+    pub(crate) fn new(target: E::Target, connections: usize, idle_max: Duration) -> Arc<Self> {
+        let permits = Arc::new(Semaphore::new(connections));
+        let idle = Mutex::new(Idle { links: Vec::new(), is_swept: false });
+        Arc::new(Self { target, connections, permits, idle_max, idle })
+    }
+
+    /// How many connections there can be.
+    pub(crate) fn size(&self) -> usize {
+        self.connections
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle<E::Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection, perhaps one that the server has forgotten since it was last used.
+    pub(crate) async fn get(self: &Arc<Self>) -> Result<Pooled<E>> {
+        let permit = tokio::time::timeout(PATIENCE, self.permits.clone().acquire_owned()).await;
+        let permit = permit
+            .map_err(|_| {
+                let message = format!("all {} connections were in use for {PATIENCE:?}", self.connections);
+                Error::new(ErrorKind::Unavailable, message)
+            })?
+            .map_err(|_| Error::new(ErrorKind::Closed, "the store was closed"))?;
+        let kept = self.idle().links.pop();
+        let link = match kept {
+            Some((_, link)) => link,
+            None => tokio::time::timeout(PATIENCE, E::connect(&self.target)).await.map_err(|_| {
+                Error::new(ErrorKind::Unavailable, format!("the server did not answer for {PATIENCE:?}"))
+            })??,
+        };
+        Ok(Pooled { link: Some(link), pool: self.clone(), _permit: permit })
+    }
+
+    /// Closes what is idle, and lets nobody in any more.
+    pub(crate) fn close(&self) {
+        self.permits.close();
+        self.idle().links.clear();
+    }
+
+    fn take_back(self: &Arc<Self>, link: E::Link) {
+        let mut idle = self.idle();
+        if self.permits.is_closed() {
+            return;
+        }
+        idle.links.push((monotonic(), link));
+        if !std::mem::replace(&mut idle.is_swept, true) {
+            // Its handle is not kept: it ends by itself when nothing is idle.
+            drop(in_background(sweep(Arc::downgrade(self), self.idle_max)));
+        }
+    }
+}
+
+/// Closes connections that nobody has used for a while, until there are none.
+async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
+    loop {
+        tokio::time::sleep_until((monotonic() + idle_max).into()).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut idle = pool.idle();
+        idle.links.retain(|(since, _)| since.elapsed() < idle_max);
+        if idle.links.is_empty() {
+            idle.is_swept = false;
+            return;
+        }
+    }
+}
+
+/// A connection that somebody uses.
+#[derive(Debug)]
+pub(crate) struct Pooled<E: Engine> {
+    link: Option<E::Link>,
+    pool: Arc<Pool<E>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<E: Engine> Pooled<E> {
+    /// It is in good order and in no transaction.
+    pub(crate) fn give_back(mut self) {
+        if let Some(link) = self.link.take() {
+            self.pool.take_back(link);
+        }
+    }
+}
+
+impl<E: Engine> Deref for Pooled<E> {
+    type Target = E::Link;
+
+    fn deref(&self) -> &E::Link {
+        self.link.as_ref().unwrap_or_else(|| unreachable!("only given back when it is consumed"))
+    }
+}
+
+impl<E: Engine> DerefMut for Pooled<E> {
+    fn deref_mut(&mut self) -> &mut E::Link {
+        self.link.as_mut().unwrap_or_else(|| unreachable!("only given back when it is consumed"))
+    }
+}

@@ -1,0 +1,298 @@
+//! The store itself: each verb is a transaction on one of our connections.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::background::to_its_end;
+use crate::clock::{Clock, ServerClock};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{InboxKey, Incoming, NewMessage};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
+use crate::server::gather::Gatherer;
+use crate::server::{Engine, Link, Pool, Signal, transact};
+use crate::sql::{Statement, TableNames, Value};
+use crate::store::sql::Verbs;
+use crate::store::{
+    Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+};
+
+/// A store on a database server, beside the user's own tables. Cheap to clone.
+#[allow(private_bounds, reason = "the engines are this crate's own")]
+pub struct ServerStore<E: Engine>(pub(crate) Arc<Core<E>>);
+
+/// How a store on a server is opened, whatever the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    pub(crate) tables: TableNames,
+    pub(crate) deploy_schema: bool,
+    pub(crate) clock: Clock,
+    pub(crate) dead_letter_topic: Option<String>,
+    pub(crate) connections: usize,
+    pub(crate) idle: Duration,
+    /// Whether workers in other processes are told of new rows, and listen for such news.
+    pub(crate) notify: bool,
+    /// The dialect's own, except in a test that shows what happens without one.
+    pub(crate) fence: Option<&'static str>,
+    pub(crate) ack_outside: bool,
+}
+
+/// What the store, its handlers and its transactions share.
+pub(crate) struct Core<E: Engine> {
+    pub(crate) name: String,
+    pub(crate) verbs: Verbs,
+    pub(crate) clock: Clock,
+    pub(crate) pool: Arc<Pool<E>>,
+    pub(crate) ack_outside: bool,
+    pub(super) gatherer: Gatherer,
+    wakes: [Wake; 2],
+    signal: E::Signal,
+}
+
+impl<E: Engine> fmt::Debug for Core<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<E: Engine> Clone for ServerStore<E> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<E: Engine> fmt::Debug for ServerStore<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerStore").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+#[allow(private_bounds, reason = "the engines are this crate's own")]
+impl<E: Engine> ServerStore<E> {
+    pub(crate) async fn open(target: E::Target, settings: Settings) -> Result<Self> {
+        let fence = settings.fence.unwrap_or(E::DIALECT.fence);
+        let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
+        let pool = Pool::new(target.clone(), settings.connections, settings.idle);
+        let (said, verbs) = {
+            let (pool, deploy): (Arc<Pool<E>>, _) = (pool.clone(), settings.deploy_schema);
+            to_its_end(async move {
+                let mut link = pool.get().await?;
+                let said = link.hello().await?;
+                if deploy {
+                    link.deploy(&verbs.statements.schema).await?;
+                }
+                check_schema(&mut *link, &verbs).await?;
+                link.give_back();
+                Ok((said, verbs))
+            })
+            .await?
+        };
+        let clock = match settings.clock.clone() {
+            Clock::Manual(clock) => Clock::Manual(clock),
+            _ => Clock::Server(ServerClock::new(said)),
+        };
+        let wakes = [Wake::new(), Wake::new()];
+        let signal = E::Signal::new(&target, &settings, wakes.clone());
+        let Settings { name, ack_outside, .. } = settings;
+        let gatherer = Gatherer::default();
+        Ok(Self(Arc::new(Core { name, verbs, clock, pool, ack_outside, gatherer, wakes, signal })))
+    }
+
+    /// The schema as SQL text, for people with migrations of their own.
+    pub(crate) fn schema_text(tables: &TableNames) -> String {
+        Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
+    }
+
+    /// What a claim runs, in order: for a benchmark that looks at its plans.
+    #[cfg(feature = "testing")]
+    pub fn claim_statements(tables: &TableNames, queue: Queue) -> Vec<String> {
+        let verbs = Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence);
+        let statements = verbs.statements.of(queue);
+        let texts = [&statements.claim_look, &statements.claim_select, &statements.claim_line];
+        texts.map(|text| text.sql().to_string()).to_vec()
+    }
+
+    /// Closes its connections; calls on this store or a clone of it fail from now on.
+    pub async fn close(self) {
+        self.0.pool.close();
+    }
+
+    /// A verb in a transaction of its own.
+    fn verb<'a, A, T>(&'a self, args: A, verb: transact::Verb<E, A, T>) -> BoxFuture<'a, Result<T>>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        Box::pin(self.0.transact(args, verb))
+    }
+
+    /// A verb after which there may be work in line.
+    fn ringing<'a, A, T>(&'a self, queue: Queue, args: A, verb: transact::Verb<E, A, T>) -> BoxFuture<'a, Result<T>>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        Box::pin(async move {
+            let answer = self.0.transact(args, verb).await?;
+            self.0.rang(queue);
+            Ok(answer)
+        })
+    }
+}
+
+impl<E: Engine> Core<E> {
+    /// Rows came in: tells the workers of this process and of others.
+    pub(crate) fn rang(&self, queue: Queue) {
+        self.wakes[index(queue)].ring();
+        self.signal.tell(queue, &self.pool);
+    }
+}
+
+fn index(queue: Queue) -> usize {
+    match queue {
+        Queue::Outbox => 0,
+        Queue::Inbox => 1,
+    }
+}
+
+async fn check_schema(link: &mut impl Link, verbs: &Verbs) -> Result<()> {
+    let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
+    let names = vec![Value::Text(Some(outbox.to_owned())), Value::Text(Some(inbox.to_owned()))];
+    let read = link.query(&verbs.statements.schema_read.with(names), |row| row.int(0)).await;
+    let missing = format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)");
+    let found = match read {
+        Err(error) if error.kind() == ErrorKind::Schema => {
+            return Err(Error::new(ErrorKind::Schema, missing).caused_by(error));
+        }
+        read => read?.into_iter().flatten().next(),
+    };
+    let wanted = verbs.statements.schema_version;
+    match found {
+        Some(version) if version == wanted => Ok(()),
+        Some(version) => Err(Error::new(
+            ErrorKind::Schema,
+            format!("the schema has version {version}, this program needs {wanted}; upgrade the older of the two"),
+        )),
+        None => Err(Error::new(ErrorKind::Schema, missing)),
+    }
+}
+
+impl<E: Engine> Store for ServerStore<E> {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    fn wake(&self, queue: Queue) -> &Wake {
+        &self.0.wakes[index(queue)]
+    }
+
+    fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
+        Box::pin(async move {
+            let stored = self.0.enqueue(messages).await?;
+            self.0.rang(Queue::Outbox);
+            Ok(stored)
+        })
+    }
+
+    fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
+        self.verb((queue, request), |verbs, link, (queue, request), now| {
+            Box::pin(verbs.claim(link, *queue, request, now))
+        })
+    }
+
+    fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
+        let at_once = settles.iter().any(|settle| settle.verb == Verb::Release);
+        let verb: transact::Verb<E, (Queue, Arc<Vec<Settle>>), Settled> =
+            |verbs, link, (queue, settles), now| Box::pin(verbs.settle(link, *queue, settles, now));
+        if at_once { self.ringing(queue, (queue, settles), verb) } else { self.verb((queue, settles), verb) }
+    }
+
+    fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {
+        self.verb((queue, leases, lease), |verbs, link, (queue, leases, lease), now| {
+            Box::pin(verbs.extend(link, *queue, leases, *lease, now))
+        })
+    }
+
+    fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>> {
+        self.ringing(queue, (queue, limit), |verbs, link, (queue, limit), now| {
+            Box::pin(verbs.reap(link, *queue, *limit, now))
+        })
+    }
+
+    fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(limit, |verbs, link, limit, now| Box::pin(verbs.expire(link, *limit, now)))
+    }
+
+    fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb((queue, retention, limit), |verbs, link, (queue, retention, limit), now| {
+            Box::pin(verbs.purge(link, *queue, now.minus(*retention), *limit))
+        })
+    }
+
+    fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
+        self.ringing(queue, (queue, filter, ttl), |verbs, link, (queue, filter, ttl), now| {
+            Box::pin(verbs.again(link, *queue, &[State::Dead, State::Expired], filter, *ttl, now))
+        })
+    }
+
+    fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
+        self.ringing(Queue::Outbox, (filter, ttl), |verbs, link, (filter, ttl), now| {
+            Box::pin(verbs.again(link, Queue::Outbox, &[State::Done], filter, *ttl, now))
+        })
+    }
+
+    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
+        self.verb((key, hash), |verbs, link, (key, hash), now| Box::pin(verbs.see(link, key, hash.as_deref(), now)))
+    }
+
+    fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {
+        self.ringing(Queue::Inbox, (incoming, mode), |verbs, link, (incoming, mode), now| {
+            Box::pin(verbs.put(link, incoming, *mode, now))
+        })
+    }
+
+    fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {
+        self.verb((key, mark), |verbs, link, (key, mark), now| Box::pin(verbs.mark(link, key, mark, now)))
+    }
+
+    fn find(&self, id: Identity) -> BoxFuture<'_, Result<Vec<Record>>> {
+        self.verb(id, |verbs, link, id, _| Box::pin(verbs.find(link, id)))
+    }
+
+    fn list(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Record>>> {
+        self.verb((queue, filter), |verbs, link, (queue, filter), _| Box::pin(verbs.list(link, *queue, filter)))
+    }
+
+    fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>> {
+        self.verb((queue, seq), |verbs, link, (queue, seq), _| Box::pin(verbs.failures(link, *queue, *seq)))
+    }
+
+    fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>> {
+        self.verb(queue, |verbs, link, queue, now| Box::pin(verbs.stats(link, *queue, now)))
+    }
+
+    fn backlog(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
+        self.verb(queue, |verbs, link, queue, _| Box::pin(verbs.backlog(link, *queue)))
+    }
+
+    fn insert_statement(&self, message: &NewMessage) -> Result<Statement> {
+        Ok(self.0.verbs.insert(message, self.0.clock.now()))
+    }
+
+    fn accept_statement(&self, incoming: &Incoming) -> Result<Statement> {
+        Ok(self.0.verbs.accept(incoming, self.0.clock.now()))
+    }
+
+    fn ack_statement(&self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<Statement> {
+        Ok(self.0.verbs.ack(queue, lease, response, self.0.clock.now()))
+    }
+
+    fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
+        self.verb(interval, |verbs, link, interval, now| Box::pin(verbs.take_maintenance(link, *interval, now)))
+    }
+}

@@ -1,0 +1,121 @@
+//! Our own transactions: begun, committed, and tried again with the same ids when the database asks for it or does not
+//! say what became of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::background::to_its_end;
+use crate::clock::{Clock, Timestamp, monotonic};
+use crate::error::{Error, ErrorKind, Result};
+use crate::server::{Core, Engine, Link};
+use crate::store::BoxFuture;
+use crate::store::sql::Verbs;
+use crate::telemetry;
+
+/// A verb with its arguments apart, so that it can be run again.
+pub(crate) type Verb<E, A, T> =
+    for<'v> fn(&'v Verbs, &'v mut <E as Engine>::Link, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
+
+/// Deadlocks and lost races are tried again so often.
+const CONFLICTS_MAX: u32 = 20;
+/// So long a commit without an answer is asked after.
+const DOUBT_MAX: Duration = Duration::from_secs(10);
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// How a try failed.
+enum Failed {
+    /// The connection was stale: nothing was said on it.
+    Stale(Error),
+    /// Nothing of it is stored.
+    RolledBack(Error),
+    /// The commit had no answer.
+    InDoubt(Error, Timestamp),
+}
+
+impl<E: Engine> Core<E> {
+    /// Runs a verb in a transaction of its own.
+    pub(crate) async fn transact<A, T>(self: &Arc<Self>, args: A, verb: Verb<E, A, T>) -> Result<T>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let core = self.clone();
+        to_its_end(async move { core.until_it_is_known(&args, verb).await }).await
+    }
+
+    async fn until_it_is_known<A: Sync, T: Send>(self: &Arc<Self>, args: &A, verb: Verb<E, A, T>) -> Result<T> {
+        let began = monotonic();
+        let (mut doubt, mut stale, mut conflicts) = (None, 0, 0);
+        let mut pause = PAUSE_MIN;
+        loop {
+            let (error, again) = match self.once(args, verb, doubt).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failed::Stale(error)) => {
+                    // After a restart of the server every idle connection is stale.
+                    stale += 1;
+                    (error, stale <= self.pool.size() || doubt.is_some())
+                }
+                Err(Failed::RolledBack(error)) => {
+                    conflicts += u32::from(error.kind() == ErrorKind::NotCommitted);
+                    let is_conflict = error.kind() == ErrorKind::NotCommitted && conflicts < CONFLICTS_MAX;
+                    let is_outage = error.kind() == ErrorKind::Unavailable && doubt.is_some();
+                    (error, is_conflict || is_outage)
+                }
+                Err(Failed::InDoubt(error, now)) => {
+                    telemetry::commit_in_doubt(&self.name, &error);
+                    doubt = Some(now);
+                    (error, true)
+                }
+            };
+            if !again || doubt.is_some() && began.elapsed() > DOUBT_MAX {
+                return Err(error);
+            }
+            if conflicts > 0 || doubt.is_some() {
+                let jitter = pause.mul_f64(fastrand::f64());
+                tokio::time::sleep_until((monotonic() + jitter).into()).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    async fn once<A: Sync, T: Send>(
+        self: &Arc<Self>,
+        args: &A,
+        verb: Verb<E, A, T>,
+        doubt: Option<Timestamp>,
+    ) -> Result<T, Failed> {
+        let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
+        link.set_in_doubt(doubt.is_some());
+        let said = link.begin().await.map_err(Failed::Stale)?;
+        let now = doubt.unwrap_or_else(|| self.hear(said));
+        match verb(&self.verbs, &mut link, args, now).await {
+            Ok(answer) => match link.commit().await {
+                Ok(()) => {
+                    link.give_back();
+                    Ok(answer)
+                }
+                Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failed::InDoubt(error, now)),
+                Err(error) => Err(Failed::RolledBack(error)),
+            },
+            Err(error) => {
+                if link.roll_back().await.is_ok() {
+                    link.give_back();
+                }
+                Err(Failed::RolledBack(error))
+            }
+        }
+    }
+
+    /// The time this transaction is judged by.
+    pub(super) fn hear(&self, said: Timestamp) -> Timestamp {
+        match &self.clock {
+            Clock::Server(clock) => {
+                clock.hear(said);
+                said
+            }
+            Clock::Database => said,
+            Clock::Manual(clock) => clock.now(),
+        }
+    }
+}

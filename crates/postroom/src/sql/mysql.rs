@@ -1,0 +1,140 @@
+//! MySQL 8 and MariaDB. Under READ COMMITTED: rows are found through an index, locked, and written by their number.
+//! MySQL sets columns from left to right, and each later one sees what the earlier ones became.
+
+use crate::sql::dialect::{Batch, Dialect, Identity, Texts, UNUSED};
+use crate::sql::text::Places;
+
+/// The server's clock, in microseconds.
+macro_rules! clock {
+    () => {
+        "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
+    };
+}
+
+/// Begins one of our own transactions and answers with the server's time: one trip.
+pub(crate) const BEGIN: &str =
+    concat!("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT ", clock!());
+/// Begins a handler's transaction.
+pub(crate) const BEGIN_HANDLER: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+/// What a server must say of itself before we trust it: its time, whether it is read-only, its version.
+pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", CAST(@@global.read_only AS SIGNED), version()");
+/// Keeps two programs from deploying the schema at once.
+pub(crate) const DEPLOY_LOCK: &str = "SELECT CAST(GET_LOCK('postroom_schema', 60) AS SIGNED)";
+pub(crate) const DEPLOY_UNLOCK: &str = "SELECT RELEASE_LOCK('postroom_schema')";
+
+pub(crate) const MYSQL: Dialect = Dialect {
+    places: Places::Counted,
+    batch: Batch::Rows,
+    schema: include_str!("../../schema/mysql/0001_init.sql"),
+    create_schema: UNUSED,
+    schema_version: 1,
+    schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2",
+    maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = ?3
+         WHERE outbox = ?1 AND inbox = ?2 AND maintained_at <= ?4",
+    fence: "state = 1 AND owner = ?2 AND claim_no = ?3",
+    message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
+         correlation_id, headers, kind, topic, payload, {identity}",
+    record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
+         response",
+    queue: QUEUE,
+    outbox: Identity { columns: "id, message_id, destination, NULL", key: "id = ?1", party: "destination" },
+    inbox: Identity {
+        columns: "source, message_id, hash, last_seen_at",
+        key: "source = ?1 AND message_id = ?2",
+        party: "source",
+    },
+    outbox_insert: "INSERT INTO {t}
+             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+              expires_at, max_attempts, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    outbox_insert_batch: "INSERT INTO {t}
+             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+              expires_at, max_attempts, created_at)
+         VALUES {each|(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)|, }",
+    inbox_insert: "INSERT INTO {t}
+             (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+              max_attempts, created_at, last_seen_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12)",
+    inbox_accept: "INSERT INTO {t}
+             (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+              max_attempts, created_at, last_seen_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12)",
+    inbox_accept_seen: "UPDATE {t}
+         SET kind = ?3, topic = ?4, payload = ?5, hash = ?6, headers = ?7, correlation_id = ?8, state = 0,
+             visible_at = ?9, due_at = ?10, max_attempts = ?11, last_seen_at = ?12
+         WHERE source = ?1 AND message_id = ?2 AND state = 5",
+    inbox_see: "INSERT INTO {t} (source, message_id, hash, payload, created_at, last_seen_at)
+         VALUES (?1, ?2, ?3, '', ?4, ?4)",
+    inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",
+    inbox_content: "UPDATE {t}
+         SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8,
+             max_attempts = ?9
+         WHERE seq = ?1",
+    inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
+    outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1
+         UNION ALL SELECT {record} FROM {t} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq",
+};
+
+const QUEUE: Texts = Texts {
+    // Whether leases ran out, and whether messages did: mostly neither.
+    claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= ?1),
+                EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= ?1)",
+    claim_select: "SELECT {message} FROM {t} FORCE INDEX ({n}_work)
+         WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1)
+         ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
+    claim_line: "UPDATE {t}
+         SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
+         WHERE seq IN ({each|?|, })",
+    claim_one: UNUSED,
+    claim_next: "SELECT min(at) FROM (
+             SELECT min(visible_at) AS at FROM {t} WHERE state = 0
+             UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting",
+    ack: "UPDATE {t}
+         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
+             response = ?5
+         WHERE seq = ?1 AND {fence}",
+    ack_batch: "UPDATE {t} AS t
+         JOIN ({each|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a ON t.seq = a.n
+         SET t.state = 2, t.owner = NULL, t.locked_until = NULL, t.visible_at = NULL, t.processed_at = ?1,
+             t.processed_by = a.o, t.response = a.r
+         WHERE t.state = 1 AND t.owner = a.o AND t.claim_no = a.c",
+    extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}",
+    extend_batch: UNUSED,
+    held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
+    load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND {fence} FOR UPDATE",
+    load_over: "SELECT {record} FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at <= ?1
+         ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
+    load_expired: "SELECT {record} FROM {t} FORCE INDEX ({n}_expiring) WHERE state = 0 AND expires_at <= ?1
+         ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED",
+    load_key: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE",
+    find_key: "SELECT {record} FROM {t} WHERE {key}",
+    list: "SELECT {record} FROM {t}
+         WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6",
+    list_finished: "SELECT {record} FROM {t}
+         WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6",
+    save: "UPDATE {t}
+         SET response = CASE WHEN ?3 = 0 THEN NULL ELSE response END, state = ?3, visible_at = ?4, due_at = ?5,
+             next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,
+             processed_at = ?13, processed_by = ?14, expires_at = ?15, claim_no = ?9
+         WHERE seq = ?1 AND claim_no = ?2",
+    purge_failures: "DELETE f FROM {t}_failures AS f
+         JOIN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2) AS gone
+           ON f.seq = gone.seq",
+    purge: "DELETE FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2",
+    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (?1, ?2, ?3, ?4, ?5)",
+    failure_trim: "DELETE f FROM {t}_failures AS f
+         JOIN (SELECT no FROM {t}_failures WHERE seq = ?1 ORDER BY no DESC LIMIT 1000 OFFSET ?2) AS old
+           ON f.no = old.no",
+    failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY no",
+    count: "SELECT state, count(*) FROM {t} WHERE state IN (0, 1, 2, 3, 4) GROUP BY state",
+    count_waiting: "SELECT count(*) FROM {t} WHERE state IN (0, 1)",
+    oldest: "SELECT created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+};
+
+/// For a test only: a settle that does not ask who holds the row. It takes the same values.
+#[cfg(feature = "testing")]
+pub(crate) const NO_FENCE: &str = "(?2 IS NOT NULL OR ?3 IS NOT NULL)";

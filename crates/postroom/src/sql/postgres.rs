@@ -1,0 +1,184 @@
+//! PostgreSQL. A row that is read to be written is locked on the way; rows that others hold are passed over. The CTE of
+//! a claim is materialized: as a subquery a nested loop would run it again for each row, and claim them all.
+
+use crate::sql::dialect::{Batch, Dialect, Identity, Texts, UNUSED};
+use crate::sql::text::Places;
+
+/// Makes the commit of this transaction wait for the disk, if nothing else does; what waits for replicas stays so.
+macro_rules! durable {
+    () => {
+        "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
+             ELSE current_setting('synchronous_commit') END, true)"
+    };
+}
+
+/// The server's clock, in microseconds.
+macro_rules! clock {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    };
+}
+
+/// Begins one of our own transactions and answers with the server's time: one trip.
+pub(crate) const BEGIN: &str = concat!("BEGIN; SELECT ", clock!(), ", ", durable!());
+/// Begins a handler's transaction.
+pub(crate) const BEGIN_HANDLER: &str = concat!("BEGIN; SELECT ", durable!());
+/// What a server must say of itself before we trust it: its time, whether it is a standby, its version.
+pub(crate) const HELLO: &str =
+    concat!("SELECT ", clock!(), ", pg_is_in_recovery()::int::bigint, current_setting('server_version_num')::bigint");
+/// Keeps two programs from deploying the schema at once, until the transaction ends.
+pub(crate) const DEPLOY_LOCK: &str = "SELECT pg_advisory_xact_lock(7305521903)";
+/// Wakes the workers of other processes.
+pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+
+pub(crate) const POSTGRES: Dialect = Dialect {
+    places: Places::Numbered,
+    batch: Batch::Arrays,
+    schema: include_str!("../../schema/postgres/0001_init.sql"),
+    create_schema: "CREATE SCHEMA IF NOT EXISTS {schema};\n\n",
+    schema_version: 1,
+    schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = $1 AND inbox = $2",
+    maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = $3
+         WHERE outbox = $1 AND inbox = $2 AND maintained_at <= $4",
+    fence: "state = 1 AND owner = $2::uuid AND claim_no = $3::bigint",
+    message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
+         correlation_id, headers, kind, topic, payload, {identity}",
+    record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
+         response",
+    queue: QUEUE,
+    outbox: Identity { columns: "id, message_id, destination, NULL::bigint", key: "id = $1", party: "destination" },
+    inbox: Identity {
+        columns: "source, message_id, hash, last_seen_at",
+        key: "source = $1 AND message_id = $2",
+        party: "source",
+    },
+    outbox_insert: "INSERT INTO {t}
+             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+              expires_at, max_attempts, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::bigint, $13)
+         ON CONFLICT (id) DO NOTHING",
+    outbox_insert_batch: "INSERT INTO {t}
+             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+              expires_at, max_attempts, created_at)
+         SELECT a.id, a.message_id, a.kind, a.topic, a.payload, a.destination, a.headers, a.correlation_id,
+                a.visible_at, a.due_at, a.expires_at, a.max_attempts, $13
+         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                     $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[])
+              AS a (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+                    expires_at, max_attempts)
+         ON CONFLICT (id) DO NOTHING RETURNING id",
+    inbox_insert: "INSERT INTO {t}
+             (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+              max_attempts, created_at, last_seen_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11::bigint, $12, $12)
+         ON CONFLICT (source, message_id) DO NOTHING",
+    inbox_accept: concat!(
+        "INSERT INTO {t}
+             (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+              max_attempts, created_at, last_seen_at)
+         SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::bytea, $7::text, $8::text, 0, $9::bigint,
+                $10::bigint, $11::bigint, $12::bigint, $12::bigint
+         WHERE ",
+        durable!(),
+        " IS NOT NULL
+         ON CONFLICT (source, message_id) DO UPDATE
+         SET kind = excluded.kind, topic = excluded.topic, payload = excluded.payload, hash = excluded.hash,
+             headers = excluded.headers, correlation_id = excluded.correlation_id, state = 0,
+             visible_at = excluded.visible_at, due_at = excluded.due_at, max_attempts = excluded.max_attempts,
+             last_seen_at = excluded.last_seen_at
+         WHERE {t}.state = 5"
+    ),
+    inbox_accept_seen: UNUSED,
+    inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES ($1, $2, $3, $4, $4)
+         ON CONFLICT (source, message_id) DO NOTHING",
+    inbox_touch: "UPDATE {t} SET last_seen_at = $2, hash = coalesce(hash, $3) WHERE seq = $1",
+    inbox_content: "UPDATE {t}
+         SET kind = $2, topic = $3, payload = $4, hash = $5, headers = $6, correlation_id = $7, last_seen_at = $8,
+             max_attempts = $9::bigint
+         WHERE seq = $1",
+    inbox_count: "SELECT state, count(*) FROM {t} WHERE state >= 5 GROUP BY state",
+    outbox_by_message: "SELECT {record} FROM {t} WHERE id = $1
+         UNION ALL SELECT {record} FROM {t} WHERE message_id = $1 AND id <> $1 ORDER BY 1",
+};
+
+const QUEUE: Texts = Texts {
+    // Whether leases ran out, and whether messages did: mostly neither.
+    claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= $1)::int,
+                EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= $1)::int",
+    claim_select: UNUSED,
+    claim_line: "WITH line AS MATERIALIZED (
+             SELECT seq, visible_at, crashes FROM {t}
+             WHERE state = 0 AND visible_at <= $1 AND visible_at >= $5 AND (expires_at IS NULL OR expires_at > $1)
+             ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
+         ), first AS MATERIALIZED (
+             SELECT seq, crashes FROM line ORDER BY visible_at, seq LIMIT 1
+         ), chosen AS MATERIALIZED (
+             SELECT line.seq AS n, line.visible_at AS at FROM line, first
+             WHERE CASE WHEN first.crashes = 0 THEN line.crashes = 0 ELSE line.seq = first.seq END
+         )
+         UPDATE {t}
+         SET state = 1, owner = $3, locked_until = $4, visible_at = $4, claim_no = claim_no + 1, last_attempt_at = $1
+         FROM chosen WHERE seq = chosen.n
+         RETURNING {message}, chosen.at",
+    claim_one: UNUSED,
+    claim_next: "SELECT min(at) FROM (
+             (SELECT visible_at AS at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1)
+             UNION ALL (SELECT visible_at FROM {t} WHERE state = 1 ORDER BY visible_at, seq LIMIT 1)) AS waiting",
+    ack: concat!(
+        "UPDATE {t}
+         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = $4::bigint,
+             processed_by = $2::uuid, response = $5::text
+         WHERE seq = $1::bigint AND {fence} AND ",
+        durable!(),
+        " IS NOT NULL"
+    ),
+    ack_batch: "UPDATE {t}
+         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = $5,
+             processed_by = a.o, response = a.r
+         FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[]) AS a (n, o, c, r)
+         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c",
+    extend: UNUSED,
+    extend_batch: "UPDATE {t} SET locked_until = $4, visible_at = $4
+         FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)
+         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c RETURNING seq",
+    held: "SELECT 1 FROM {t} WHERE seq = $1 AND {fence}",
+    load_lease: "SELECT {record} FROM {t} WHERE seq = $1 AND {fence} FOR UPDATE",
+    load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= $1
+         ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED",
+    load_expired: "SELECT {record} FROM {t} WHERE state = 0 AND expires_at <= $1
+         ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED",
+    load_key: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE",
+    find_key: "SELECT {record} FROM {t} WHERE {key}",
+    list: "SELECT {record} FROM {t}
+         WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
+           AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+         ORDER BY seq LIMIT $6",
+    list_finished: "SELECT {record} FROM {t}
+         WHERE state = $1 AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
+           AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+         ORDER BY seq LIMIT $6",
+    save: "UPDATE {t}
+         SET state = $3, visible_at = $4, due_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8,
+             claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,
+             processed_by = $14, expires_at = $15, response = CASE WHEN $3 = 0 THEN NULL ELSE response END
+         WHERE seq = $1 AND claim_no = $2",
+    purge_failures: "DELETE FROM {t}_failures WHERE seq = ANY (ARRAY(
+             SELECT seq FROM {t} WHERE state = 2 AND processed_at < $1
+             ORDER BY processed_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+    purge: "DELETE FROM {t} WHERE seq = ANY (ARRAY(
+             SELECT seq FROM {t} WHERE state = 2 AND processed_at < $1
+             ORDER BY processed_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES ($1, $2, $3, $4, $5)",
+    failure_trim: "DELETE FROM {t}_failures
+         WHERE seq = $1 AND no NOT IN (SELECT no FROM {t}_failures WHERE seq = $1 ORDER BY no DESC LIMIT $2)",
+    failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = $1 ORDER BY no",
+    count: "SELECT 0, count(*) FROM {t} WHERE state = 0 UNION ALL SELECT 1, count(*) FROM {t} WHERE state = 1
+         UNION ALL SELECT 2, count(*) FROM {t} WHERE state = 2 UNION ALL SELECT 3, count(*) FROM {t} WHERE state = 3
+         UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4",
+    count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
+    oldest: "SELECT created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+};
+
+/// For a test only: a settle that does not ask who holds the row. It takes the same values.
+#[cfg(feature = "testing")]
+pub(crate) const NO_FENCE: &str = "($2::uuid IS NOT NULL OR $3::bigint IS NOT NULL)";

@@ -1,0 +1,243 @@
+//! Many rows at once, in the way the database takes them.
+
+use std::collections::HashSet;
+
+use super::rows::{self, int, text, uuid};
+use super::{Session, Verbs};
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::message::NewMessage;
+use crate::queue::{Lease, Queue};
+use crate::sql::dialect::Batch;
+use crate::sql::text::Text;
+use crate::sql::{Expects, Value};
+use crate::store::{Identity, Stored};
+
+/// So many rows in one text: a few sizes, so that their statements stay prepared.
+const SIZES: [usize; 8] = [500, 200, 100, 50, 20, 10, 4, 1];
+/// So many rows in one set of arrays.
+const ARRAY_ROWS_MAX: usize = 20_000;
+/// A text with many payloads must not outgrow what the server takes at once.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+impl Verbs {
+    pub(crate) async fn enqueue(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Vec<Stored>> {
+        let mut stored = match self.batch {
+            Batch::EachRow => self.enqueue_each(session, messages, now).await?,
+            Batch::Arrays => self.enqueue_arrays(session, messages, now).await?,
+            Batch::Rows => self.enqueue_rows(session, messages, now).await?,
+        };
+        if session.in_doubt() {
+            for stored in stored.iter_mut().filter(|stored| stored.duplicate) {
+                // It is no duplicate if it was stored by the try whose commit was not answered.
+                let found = self.find(session, &Identity::Outbox(stored.id.as_uuid())).await?;
+                stored.duplicate = !found.iter().any(|row| row.work.created_at == now);
+            }
+        }
+        Ok(stored)
+    }
+
+    async fn enqueue_each(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Vec<Stored>> {
+        let mut stored = Vec::with_capacity(messages.len());
+        for message in messages {
+            let done = session.execute(&self.insert(message, now)).await?;
+            stored.push(Stored { id: message.work_item_id(), duplicate: done.duplicate });
+        }
+        Ok(stored)
+    }
+
+    async fn enqueue_arrays(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Vec<Stored>> {
+        if let [_] = messages {
+            return self.enqueue_each(session, messages, now).await;
+        }
+        let mut stored = Vec::with_capacity(messages.len());
+        for chunk in messages.chunks(ARRAY_ROWS_MAX) {
+            let insert = self.statements.outbox_insert_batch.with(columns(chunk, now));
+            let mut new: HashSet<_> = session.query(&insert, |row| row.uuid(0)).await?.into_iter().collect();
+            stored.extend(chunk.iter().map(|message| {
+                let id = message.work_item_id();
+                // The second of two with the same id is a duplicate too.
+                Stored { id, duplicate: !new.remove(&Some(id.as_uuid())) }
+            }));
+        }
+        Ok(stored)
+    }
+
+    async fn enqueue_rows(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Vec<Stored>> {
+        let mut stored = Vec::with_capacity(messages.len());
+        let mut rest = messages;
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(rows_that_fit(rest));
+            rest = after;
+            let rows: Vec<_> = chunk.iter().map(|message| row(message, now)).collect();
+            let insert = self.statements.outbox_insert_batch.with_rows(&[], &rows).expecting(Expects::RowOrDuplicate);
+            if session.execute(&insert).await?.duplicate {
+                // The statement stored nothing; which of the rows was there already is seen one by one.
+                stored.extend(self.enqueue_each(session, chunk, now).await?);
+            } else {
+                let new = |message: &NewMessage| Stored { id: message.work_item_id(), duplicate: false };
+                stored.extend(chunk.iter().map(new));
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Acknowledges many; says how many leases held.
+    pub(super) async fn ack_many(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        acks: &[(&Lease, Option<&str>)],
+        now: Timestamp,
+    ) -> Result<u64> {
+        let statements = self.statements.of(queue);
+        match self.batch {
+            _ if acks.is_empty() => Ok(0),
+            Batch::EachRow => {
+                let mut held = 0;
+                for (lease, response) in acks {
+                    let ack = self.ack(queue, lease, *response, now).expecting(Expects::Anything);
+                    held += session.execute(&ack).await?.rows;
+                }
+                Ok(held)
+            }
+            Batch::Arrays => {
+                let mut values = lease_columns(acks.iter().map(|(lease, _)| *lease));
+                values.push(Value::Texts(acks.iter().map(|(_, response)| response.map(str::to_owned)).collect()));
+                values.push(int(now.as_micros()));
+                Ok(session.execute(&statements.ack_batch.with(values)).await?.rows)
+            }
+            Batch::Rows => {
+                let rows = acks.iter().map(|(lease, response)| {
+                    let mut row = Self::fence(lease);
+                    row.push(text(*response));
+                    row
+                });
+                self.execute_rows(session, &statements.ack_batch, &[int(now.as_micros())], rows.collect()).await
+            }
+        }
+    }
+
+    pub(crate) async fn extend(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        leases: &[Lease],
+        lease: std::time::Duration,
+        now: Timestamp,
+    ) -> Result<Vec<bool>> {
+        let (statements, until) = (self.statements.of(queue), int(now.plus(lease).as_micros()));
+        if self.batch == Batch::Arrays {
+            let mut values = lease_columns(leases.iter());
+            values.push(until);
+            let extend = statements.extend_batch.with(values);
+            let held: HashSet<_> = session.query(&extend, |row| row.int(0)).await?.into_iter().collect();
+            return Ok(leases.iter().map(|lease| held.contains(&Some(lease.seq))).collect());
+        }
+        let mut held = Vec::with_capacity(leases.len());
+        for lease in leases {
+            let mut values = Self::fence(lease);
+            values.push(until.clone());
+            held.push(session.execute(&statements.extend.with(values)).await?.rows > 0);
+        }
+        Ok(held)
+    }
+
+    /// Runs a text that takes rows, in as many steps as it needs; says how many rows changed.
+    pub(super) async fn execute_rows(
+        &self,
+        session: &mut impl Session,
+        sql: &Text,
+        values: &[Value],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<u64> {
+        let (mut changed, mut rest) = (0, rows.as_slice());
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(size_below(rest.len()));
+            changed += session.execute(&sql.with_rows(values, chunk)).await?.rows;
+            rest = after;
+        }
+        Ok(changed)
+    }
+}
+
+fn size_below(rows: usize) -> usize {
+    SIZES.into_iter().find(|size| *size <= rows).unwrap_or(1)
+}
+
+fn rows_that_fit(messages: &[NewMessage]) -> usize {
+    let mut bytes = 0;
+    let fit = messages.iter().take_while(|message| {
+        bytes += message.payload.len();
+        bytes <= TEXT_BYTES_MAX
+    });
+    size_below(fit.count())
+}
+
+/// A message as the values of its row.
+pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
+    let id = message.work_item_id().as_uuid();
+    let message_id = message.message_id.as_uuid();
+    let due = message.due(now);
+    vec![
+        uuid(Some(id)),
+        uuid((message_id != id).then_some(message_id)),
+        text(Some(message.kind.as_str())),
+        text(Some(&message.topic)),
+        text(Some(&message.payload)),
+        text(message.destination.as_deref()),
+        Value::Text(rows::headers_json(&message.headers)),
+        text(message.correlation_id.as_deref()),
+        int(now.max(due.unwrap_or(now)).as_micros()),
+        rows::time(due),
+        rows::time(message.expires(now)),
+        rows::opt(message.max_attempts.map(i64::from)),
+        int(now.as_micros()),
+    ]
+}
+
+/// Messages as the columns of their rows. The last one, when they were made, is the same for all.
+fn columns(messages: &[NewMessage], now: Timestamp) -> Vec<Value> {
+    let mut columns: Vec<Value> = Vec::new();
+    for message in messages {
+        let row = row(message, now);
+        if columns.is_empty() {
+            columns = row.iter().map(|value| rows::column_like(value, messages.len())).collect();
+        }
+        for (column, value) in columns.iter_mut().zip(row) {
+            rows::push(column, value);
+        }
+    }
+    if let Some(last) = columns.last_mut() {
+        *last = int(now.as_micros());
+    }
+    columns
+}
+
+fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Value> {
+    vec![
+        Value::Ints(leases.clone().map(|lease| Some(lease.seq)).collect()),
+        Value::Uuids(leases.clone().map(|lease| Some(lease.owner.as_uuid())).collect()),
+        Value::Ints(leases.map(|lease| Some(lease.claim_no)).collect()),
+    ]
+}

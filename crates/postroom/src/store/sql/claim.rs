@@ -1,0 +1,167 @@
+//! Claiming: what ran out on the way is put right first, then rows are taken.
+
+use super::floor::BEGINNING;
+use super::rows::{self, int, read_claimed, row_count, uuid};
+use super::{Session, Verbs};
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, State, choose};
+use crate::sql::dialect::Batch;
+use crate::sql::{Row, Value};
+use crate::store::Filter;
+
+impl Verbs {
+    pub(crate) async fn claim(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Claims> {
+        if session.in_doubt() {
+            let claimed = self.claimed_before(session, queue, request, now).await?;
+            if !claimed.is_empty() {
+                return Ok(Claims { claimed, next_at: None, reaped: Reaped::default() });
+            }
+        }
+        let reaped = self.put_right(session, queue, request.batch, now).await?;
+        let claimed = match self.batch {
+            Batch::Arrays => self.claim_at_once(session, queue, request, now).await?,
+            Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now).await?,
+        };
+        if !claimed.is_empty() {
+            return Ok(Claims { claimed, next_at: None, reaped });
+        }
+        let next = self.statements.of(queue).claim_next.with(Vec::new());
+        let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
+        Ok(Claims { claimed, next_at: next.map(Timestamp::from_micros), reaped })
+    }
+
+    /// Frees rows whose lease ran out and expires what is past its time. Where asking costs a trip, both are asked for
+    /// in one.
+    async fn put_right(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Reaped> {
+        let (over, expired) = match self.batch {
+            Batch::EachRow => (true, true),
+            Batch::Arrays | Batch::Rows => {
+                let look = self.statements.of(queue).claim_look.with(vec![int(now.as_micros())]);
+                let found = session.query(&look, |row| Ok((row.int(0)? == Some(1), row.int(1)? == Some(1)))).await?;
+                found.into_iter().next().unwrap_or((true, true))
+            }
+        };
+        let mut reaped = if over { self.reap(session, queue, limit, now).await? } else { Reaped::default() };
+        if expired && queue == Queue::Outbox {
+            reaped.expired += self.expire(session, limit, now).await?;
+        }
+        Ok(reaped)
+    }
+
+    async fn claim_at_once(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Vec<Claimed>> {
+        let floor = self.floor(queue);
+        let from = floor.from(now);
+        let mut claimed = self.claim_from(session, queue, request, now, from).await?;
+        if claimed.is_empty() && from != BEGINNING {
+            claimed = self.claim_from(session, queue, request, now, BEGINNING).await?;
+        }
+        // An update answers in no particular order.
+        claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
+        if let Some((first, _)) = claimed.first() {
+            floor.raise(*first);
+        }
+        Ok(claimed.into_iter().map(|(_, claimed)| claimed).collect())
+    }
+
+    async fn claim_from(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<Vec<(Timestamp, Claimed)>> {
+        let until = now.plus(request.lease);
+        let values = vec![
+            int(now.as_micros()),
+            int(row_count(request.batch)),
+            uuid(Some(request.owner.as_uuid())),
+            int(until.as_micros()),
+            int(from.as_micros()),
+        ];
+        let claim = self.statements.of(queue).claim_line.with(values);
+        let owner = request.owner;
+        session
+            .query(&claim, move |row: &dyn Row| {
+                let at = rows::claimed_at(row)?;
+                Ok((at, read_claimed(row, queue, owner, until, rows::Read::AfterClaim)?))
+            })
+            .await
+    }
+
+    async fn select_and_claim(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Vec<Claimed>> {
+        let statements = self.statements.of(queue);
+        let (until, owner) = (now.plus(request.lease), request.owner);
+        let select = statements.claim_select.with(vec![int(now.as_micros()), int(row_count(request.batch))]);
+        let read = move |row: &dyn Row| read_claimed(row, queue, owner, until, rows::Read::BeforeClaim);
+        let mut line = session.query(&select, read).await?;
+        let crashes: Vec<u32> = line.iter().map(|claimed| claimed.lease.crashes).collect();
+        let chosen = choose(&crashes);
+        let is_whole = chosen.len() == line.len();
+        let mut index = 0;
+        line.retain(|_| (chosen.contains(&index), index += 1).0);
+        let lease = vec![uuid(Some(owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
+        match self.batch {
+            _ if line.is_empty() => {}
+            Batch::EachRow if is_whole => {
+                let values = lease.into_iter().chain([int(row_count(request.batch))]).collect();
+                session.execute(&statements.claim_line.with(values)).await?;
+            }
+            Batch::EachRow => {
+                for claimed in &line {
+                    let values = lease.iter().cloned().chain([int(claimed.lease.seq)]).collect();
+                    session.execute(&statements.claim_one.with(values)).await?;
+                }
+            }
+            Batch::Arrays | Batch::Rows => {
+                let rows = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
+                self.execute_rows(session, &statements.claim_line, &lease, rows).await?;
+            }
+        }
+        Ok(line)
+    }
+
+    /// What a claim took whose commit was not answered.
+    async fn claimed_before(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Vec<Claimed>> {
+        let until = Some(now.plus(request.lease));
+        let leased = self.list(session, queue, &Filter::all().state(State::Leased).limit(usize::MAX)).await?;
+        let ours = leased.into_iter().filter(|row| row.owner() == Some(request.owner) && row.locked_until() == until);
+        Ok(ours.filter_map(|row| Some(Claimed { lease: row.lease()?, message: row.message })).collect())
+    }
+
+    /// The values of a lease that is being settled.
+    pub(super) fn fence(lease: &crate::queue::Lease) -> Vec<Value> {
+        vec![int(lease.seq), uuid(Some(lease.owner.as_uuid())), int(lease.claim_no)]
+    }
+}
