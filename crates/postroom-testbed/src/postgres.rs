@@ -9,6 +9,10 @@ use crate::{engine::Mode, folder::Folder, program, tls};
 /// Without TCP the number is only a part of the socket's name.
 pub(crate) const PORT: u16 = 5432;
 
+pub(crate) fn socket_name(port: u16) -> String {
+    format!(".s.PGSQL.{port}")
+}
+
 pub(crate) fn set_up(folder: &Folder, program: &Path) -> Result<()> {
     let initdb = program::beside(program, "initdb")?;
     // Nothing in it is worth a wait for the disk: a start after a power failure is a start from nothing.

@@ -130,7 +130,7 @@ impl Server {
     /// Its Unix socket.
     pub fn socket(&self) -> PathBuf {
         match self.options.engine {
-            Engine::Postgres => self.folder.join(&format!(".s.PGSQL.{}", self.port.unwrap_or(postgres::PORT))),
+            Engine::Postgres => self.folder.join(&postgres::socket_name(self.port.unwrap_or(postgres::PORT))),
             Engine::MariaDb => self.folder.join(mariadb::SOCKET),
         }
     }
