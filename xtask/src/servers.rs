@@ -42,7 +42,7 @@ impl Servers {
                 match start.join() {
                     Ok(Ok(server)) => servers.running.push(server),
                     Ok(Err(error)) => servers.refusals.push(format!("{error:#}")),
-                    Err(_) => servers.refusals.push(format!("no {engine}: starting it panicked")),
+                    Err(_) => servers.refusals.push(format!("{engine} cannot be started: it panicked")),
                 }
             }
         });

@@ -45,7 +45,7 @@ fn start_servers(only: Option<&str>, ci: bool) -> Result<Servers> {
     }
     let servers = Servers::start_unnamed();
     if ci && !servers.missing().is_empty() {
-        bail!("a server is missing, and in CI each is needed:\n{}", servers.missing());
+        bail!("a server is missing, and in CI each is needed:\n{}", servers.missing().trim_end());
     }
     eprint!("{}", servers.missing());
     Ok(servers)

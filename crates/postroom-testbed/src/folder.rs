@@ -2,7 +2,11 @@
 
 use std::{
     env,
-    os::unix::{fs::chown, process::CommandExt},
+    fs::Permissions,
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::Command,
 };
@@ -25,7 +29,10 @@ pub(crate) struct Folder {
 impl Folder {
     pub(crate) fn create(engine: Engine) -> Result<Self> {
         let account = account::instead_of_root(&engine.accounts())?;
-        let dir = tempfile::Builder::new().prefix("pr-").tempdir().context("no temporary folder")?;
+        // Closed to others: the servers let in whoever reaches their sockets.
+        let mut dir = tempfile::Builder::new();
+        let dir = dir.prefix("pr-").permissions(Permissions::from_mode(0o700)).tempdir();
+        let dir = dir.context("no temporary folder")?;
         let length = dir.path().as_os_str().len() + 1 + LONGEST_SOCKET_NAME;
         ensure!(length <= LONGEST_SOCKET_PATH, "{} is too long for a socket: set TMPDIR", dir.path().display());
         if let Some(account) = account {

@@ -3,7 +3,6 @@
 use std::{
     env, fs,
     process::{Command, Stdio},
-    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -14,9 +13,6 @@ use crate::engine::Engine;
 const CLUSTER_SETTINGS: &str = "/etc/postgresql-common/createcluster.conf";
 const NO_CLUSTER: &str = "\ncreate_main_cluster = false\n";
 
-/// Of two installations at once, apt refuses one.
-static APT: Mutex<()> = Mutex::new(());
-
 pub(crate) fn packages_of(engine: Engine) -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "only root can install it");
     let path = env::var_os("PATH").unwrap_or_default();
@@ -24,7 +20,6 @@ pub(crate) fn packages_of(engine: Engine) -> Result<()> {
         env::split_paths(&path).any(|folder| folder.join("apt-get").is_file()),
         "there is no apt-get to install it"
     );
-    let _alone = APT.lock().unwrap_or_else(PoisonError::into_inner);
     match engine {
         Engine::Postgres => {
             install(&["postgresql-common"])?;

@@ -3,6 +3,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Result, bail};
@@ -13,8 +14,12 @@ const OUTSIDE_OF_PATH: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/
 /// Debian keeps one folder for each version here.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
 
+/// Who comes second finds what the first has installed; and of two installations at once, apt refuses one.
+static SEARCH: Mutex<()> = Mutex::new(());
+
 /// The server's program; installed where it is missing and we may.
 pub(crate) fn of_server(engine: Engine) -> Result<PathBuf> {
+    let _alone = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(program) = look_for(engine) {
         return Ok(program);
     }

@@ -54,8 +54,8 @@ impl Options {
     /// Sets a server up, starts it, and waits until it answers. A server that is not installed is installed, where
     /// that is possible.
     pub fn start(self) -> Result<Server> {
-        let starting = || format!("no {}", self.engine);
-        let program = program::of_server(self.engine).with_context(starting)?;
+        let program = program::of_server(self.engine)?;
+        let starting = || format!("{} cannot be started", self.engine);
         let folder = Folder::create(self.engine).with_context(starting)?;
         let set_up = match self.engine {
             Engine::Postgres => postgres::set_up(&folder, &program),
@@ -63,7 +63,7 @@ impl Options {
         };
         set_up.with_context(starting)?;
         if self.tls {
-            tls::set_up(&folder)?;
+            tls::set_up(&folder).with_context(starting)?;
         }
         let port = if self.tcp { Some(free_port().context("no free port")?) } else { None };
         let mut server = Server { keeper: None, options: self, program, port, folder };
