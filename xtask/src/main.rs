@@ -2,6 +2,7 @@
 
 mod ci;
 mod run;
+mod servers;
 mod spec;
 mod test;
 mod tidy;
@@ -43,6 +44,12 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         results: Option<PathBuf>,
     },
+    /// Run a PostgreSQL and a MariaDB to test against, and print how they are reached
+    Servers {
+        /// Let each commit wait for the disk
+        #[arg(long)]
+        durable: bool,
+    },
     /// Kill and pause real processes, and look for lost or doubled messages
     #[command(disable_help_flag = true)]
     Torture {
@@ -76,6 +83,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
         Command::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
         Command::Spec { json, results } => spec::run(json.as_deref(), results.as_deref()).map(|()| ExitCode::SUCCESS),
+        Command::Servers { durable } => servers::run(durable).map(|()| ExitCode::SUCCESS),
         Command::Torture { args } => run::program("postroom-torture", &["--locked"], &args),
         Command::Bench { args } => run::program("postroom-bench", &["--locked", "--release"], &args),
     }

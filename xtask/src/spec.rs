@@ -12,7 +12,7 @@ use std::{fs, io, path::Path};
 
 use anyhow::{Context, Result, bail};
 
-use crate::run;
+use crate::{run, servers::Servers};
 use catalog::Catalog;
 use matrix::Matrix;
 
@@ -44,8 +44,11 @@ pub(crate) fn run(json: Option<&Path>, results: Option<&Path>) -> Result<()> {
 fn conformance_results() -> Result<(String, bool)> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("results.jsonl");
+    let servers = Servers::start_unnamed();
+    eprint!("{}", servers.missing());
     let status = run::cargo(["test", "--package", "postroom-conformance", "--test", "matrix", "--locked"])
         .env("POSTROOM_RESULTS", &path)
+        .envs(servers.variables())
         // Our own output is the table, and may be piped somewhere.
         .stdout(io::stderr())
         .status()

@@ -10,21 +10,45 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::run::{self, Stopwatch};
+use crate::{
+    run::{self, Stopwatch},
+    servers::Servers,
+};
 use tally::Tally;
+
+/// Packages whose tests need no server, or start their own.
+const WITHOUT_SERVERS: &[&str] = &["xtask", "postroom-testbed"];
 
 pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
     let watch = Stopwatch::start();
-    let mut child =
-        run::cargo(arguments(only, filters)).stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
+    let servers = start_servers(only, runs_in_ci())?;
+    let mut cargo = run::cargo(arguments(only, filters));
+    cargo.envs(servers.variables()).stdout(Stdio::piped());
+    let mut child = cargo.spawn().context("cannot start cargo test")?;
     let output = child.stdout.take().context("cargo test has no output")?;
     let tally = stream(output, io::stdout().lock())?;
     let status = child.wait()?;
 
     print!("{}", tally.summary());
     println!("in {}", run::readable(watch.elapsed()));
+    if !status.success() {
+        print!("{}", servers.keep_logs()?);
+    }
     judge(&tally, runs_in_ci())?;
     Ok(run::exit_code(status))
+}
+
+/// The servers that the environment does not name already. Without one, its tests are skipped.
+fn start_servers(only: Option<&str>, ci: bool) -> Result<Servers> {
+    if only.is_some_and(|package| WITHOUT_SERVERS.contains(&package)) {
+        return Ok(Servers::default());
+    }
+    let servers = Servers::start_unnamed();
+    if ci && !servers.missing().is_empty() {
+        bail!("a server is missing, and in CI each is needed:\n{}", servers.missing().trim_end());
+    }
+    eprint!("{}", servers.missing());
+    Ok(servers)
 }
 
 fn arguments(only: Option<&str>, filters: &[String]) -> Vec<String> {

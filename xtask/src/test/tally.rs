@@ -33,7 +33,8 @@ impl Tally {
         if outcome == "FAILED" {
             self.failed_names.push(name);
         } else if let Some(reason) = outcome.strip_prefix("ignored") {
-            let reason = reason.trim_start_matches([',', ' ']);
+            // `ignored, why` is how the standard tests say it, `ignored (why)` how ours with a runner of their own do.
+            let reason = reason.trim_start_matches([',', ' ', '(']).trim_end_matches(')');
             let reason = if reason.is_empty() { "no reason given" } else { reason };
             self.skipped_names.push((name, reason.to_owned()));
         }
@@ -97,10 +98,12 @@ mod tests {
             "test sqlite::claim::respects_the_batch   ... FAILED\n\
              test src/lib.rs - Outbox (line 3) ... ignored\n\
              test slow ... ignored, needs a server\n\
+             test far ... ignored (no PostgreSQL)\n\
              test fine ... ok\n",
         );
         let expected = "failed:\n  sqlite::claim::respects_the_batch\n\
-                        skipped:\n  src/lib.rs - Outbox (line 3): no reason given\n  slow: needs a server\n\
+                        skipped:\n  src/lib.rs - Outbox (line 3): no reason given\n  slow: needs a server\n  \
+                        far: no PostgreSQL\n\
                         0 passed, 0 failed, 0 skipped\n";
         assert_eq!(tally.summary(), expected);
     }

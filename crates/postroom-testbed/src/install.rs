@@ -1,0 +1,57 @@
+//! Installs a missing server where the machine lets us: as root, with apt. Nothing is started by it.
+
+use std::{
+    env, fs,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::engine::Engine;
+
+/// Says that installing PostgreSQL creates no database, and so starts no service.
+const CLUSTER_SETTINGS: &str = "/etc/postgresql-common/createcluster.conf";
+const NO_CLUSTER: &str = "\ncreate_main_cluster = false\n";
+
+pub(crate) fn packages_of(engine: Engine) -> Result<()> {
+    ensure!(rustix::process::geteuid().is_root(), "only root can install it");
+    let path = env::var_os("PATH").unwrap_or_default();
+    ensure!(
+        env::split_paths(&path).any(|folder| folder.join("apt-get").is_file()),
+        "there is no apt-get to install it"
+    );
+    match engine {
+        Engine::Postgres => {
+            install(&["postgresql-common"])?;
+            let settings = fs::read_to_string(CLUSTER_SETTINGS).unwrap_or_default();
+            fs::write(CLUSTER_SETTINGS, settings + NO_CLUSTER)
+                .with_context(|| format!("cannot write {CLUSTER_SETTINGS}"))?;
+            install(&["postgresql"])
+        }
+        // The programs alone: these packages have no service.
+        Engine::MariaDb => install(&["mariadb-server-core", "mariadb-client-core"]),
+    }
+}
+
+/// A fresh machine has no list of packages yet, and an old one may have an outdated one.
+fn install(packages: &[&str]) -> Result<()> {
+    let mut args = vec!["install", "--yes", "--no-install-recommends"];
+    args.extend(packages);
+    if apt(&args).is_ok() {
+        return Ok(());
+    }
+    apt(&["update"])?;
+    apt(&args)
+}
+
+fn apt(args: &[&str]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(["--quiet=2", "-o", "DPkg::Lock::Timeout=300"]).args(args);
+    command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    let output = command.output().context("cannot start apt-get")?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        bail!("apt-get {} failed: {}", args.join(" "), complaint.lines().last().unwrap_or("it does not say why"));
+    }
+    Ok(())
+}

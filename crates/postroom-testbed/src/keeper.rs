@@ -1,0 +1,104 @@
+//! A shell between us and a server: it ends the server when we end, even when we are killed.
+//!
+//! A signal on the parent's death would not do: Linux sends it when the thread that started the server ends.
+
+use std::{
+    convert::Infallible,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::process::CommandExt,
+    process::{Child, ChildStdin, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::folder::Folder;
+
+const SCRIPT: &str = include_str!("keeper.sh");
+
+/// A running server and its keeper.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shell: Child,
+    /// Closed, it makes the keeper end the server and remove its folder.
+    orders: Option<ChildStdin>,
+    server: Pid,
+    /// Closed when the last of the server's processes is gone; nothing is ever sent.
+    gone: Receiver<Infallible>,
+}
+
+impl Keeper {
+    /// Starts a server; `parting` is the signal that ends it when nobody needs its data any more.
+    pub(crate) fn start(folder: &Folder, parting: &str, server: &[String]) -> Result<Self> {
+        let mut shell = folder.command("/bin/sh");
+        shell.args(["-c", SCRIPT, "keeper"]).arg(folder.path()).arg(parting).args(server);
+        // In a group of its own, a Ctrl-C at the terminal reaches it only through us.
+        shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().context("cannot start the server's keeper")?;
+        let orders = shell.stdin.take();
+        let mut output = BufReader::new(shell.stdout.take().context("the keeper has no output")?);
+        let mut pid = String::new();
+        output.read_line(&mut pid)?;
+        let server = pid.trim().parse().ok().and_then(Pid::from_raw).context("the keeper started no server")?;
+        let (alive, gone) = mpsc::channel();
+        thread::spawn(move || {
+            let _ = output.read_to_end(&mut Vec::new());
+            drop(alive);
+        });
+        Ok(Self { shell, orders, server, gone })
+    }
+
+    pub(crate) fn server(&self) -> Pid {
+        self.server
+    }
+
+    /// Whether the server ended within this time.
+    pub(crate) fn ends_within(&self, patience: Duration) -> bool {
+        matches!(self.gone.recv_timeout(patience), Err(RecvTimeoutError::Disconnected))
+    }
+
+    /// Sends the server a signal and waits until it ended; its folder stays.
+    pub(crate) fn end(mut self, signal: Signal) -> Result<()> {
+        // It may have ended by itself.
+        let _ = kill_process(self.server, signal);
+        self.finish()
+    }
+
+    /// Kills all of the server's processes at once, as a crash of the machine would, and waits until they are gone.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        // Stopped, it starts no further process while we look at those it has.
+        let _ = kill_process(self.server, Signal::STOP);
+        for process in children(self.server).into_iter().chain([self.server]) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let _ = self.gone.recv();
+        if let Some(mut orders) = self.orders.take() {
+            orders.write_all(b"it ended\n").context("the keeper is gone")?;
+        }
+        self.shell.wait().context("the keeper did not end")?;
+        Ok(())
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        let _ = self.shell.wait();
+    }
+}
+
+/// The processes that a server started. Elsewhere than on Linux they are not listed, and end when they notice that the
+/// server is gone.
+fn children(server: Pid) -> Vec<Pid> {
+    let server = server.as_raw_nonzero();
+    let list = fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw)).collect()
+}

@@ -1,0 +1,24 @@
+//! Throw-away database servers for tests, benchmarks and crash tests.
+//!
+//! A [`Server`] lives in a folder of its own under the system's temporary folder, is reached through a Unix socket, and
+//! is gone when it is dropped or when its process ends, however that ends. With the `proxy` feature a proxy can stand
+//! before it and break its connections.
+
+mod account;
+mod engine;
+mod folder;
+mod handshake;
+mod install;
+mod keeper;
+mod mariadb;
+mod postgres;
+mod program;
+#[cfg(feature = "proxy")]
+mod proxy;
+mod server;
+mod tls;
+
+pub use engine::{Engine, Mode};
+#[cfg(feature = "proxy")]
+pub use proxy::Proxy;
+pub use server::{Options, Server};

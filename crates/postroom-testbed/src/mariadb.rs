@@ -1,0 +1,42 @@
+//! How MariaDB is set up and started.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+
+use crate::{engine::Mode, folder::Folder, program};
+
+pub(crate) const SOCKET: &str = "mysql.sock";
+pub(crate) const DATABASE: &str = "postroom";
+
+/// Run at each start, before anybody is let in.
+const FIRST_STATEMENTS: &str = "CREATE DATABASE IF NOT EXISTS postroom;\n\
+                                CREATE USER IF NOT EXISTS root@127.0.0.1;\n\
+                                GRANT ALL ON *.* TO root@127.0.0.1 WITH GRANT OPTION;\n";
+const FIRST_FILE: &str = "first.sql";
+
+pub(crate) fn set_up(folder: &Folder, program: &Path) -> Result<()> {
+    let install = program::beside(program, "mariadb-install-db")?;
+    let data = format!("--datadir={}", folder.join("data").display());
+    folder.run(&install, ["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"])?;
+    fs::write(folder.join(FIRST_FILE), FIRST_STATEMENTS).context("cannot write the first statements")
+}
+
+pub(crate) fn command(folder: &Folder, program: &Path, mode: Mode, tcp: Option<u16>) -> Vec<String> {
+    let mut words = vec![program.display().to_string(), "--no-defaults".into()];
+    let paths =
+        [("datadir", "data"), ("socket", SOCKET), ("pid-file", "pid"), ("init-file", FIRST_FILE), ("tmpdir", "")];
+    words.extend(paths.map(|(option, name)| format!("--{option}={}", folder.join(name).display())));
+    match tcp {
+        Some(port) => words.extend(["--bind-address=127.0.0.1".into(), format!("--port={port}")]),
+        None => words.push("--skip-networking".into()),
+    }
+    let settings: &[&str] = match mode {
+        Mode::Fast => {
+            &["--max-connections=400", "--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--skip-log-bin"]
+        }
+        Mode::Durable => &["--max-connections=200", "--innodb-flush-log-at-trx-commit=1"],
+    };
+    words.extend(settings.iter().map(|&setting| setting.to_owned()));
+    words
+}

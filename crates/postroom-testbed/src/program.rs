@@ -1,0 +1,66 @@
+//! Where the servers' programs are.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use anyhow::{Result, bail};
+
+use crate::{engine::Engine, install};
+
+const OUTSIDE_OF_PATH: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/local/mysql/bin"];
+/// Debian keeps one folder for each version here.
+const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
+
+/// Who comes second finds what the first has installed; and of two installations at once, apt refuses one.
+static SEARCH: Mutex<()> = Mutex::new(());
+
+/// The server's program; installed where it is missing and we may.
+pub(crate) fn of_server(engine: Engine) -> Result<PathBuf> {
+    let _alone = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(program) = look_for(engine) {
+        return Ok(program);
+    }
+    let attempt = install::packages_of(engine);
+    if let Some(program) = look_for(engine) {
+        return Ok(program);
+    }
+    let why = attempt.err().map_or_else(String::new, |error| format!(" ({error:#})"));
+    bail!("{engine} is not installed{why}: install it, or name a server to test against in {}", engine.url_variable())
+}
+
+fn look_for(engine: Engine) -> Option<PathBuf> {
+    match engine {
+        Engine::Postgres => find_in(postgres_versions().into_iter().chain(usual_folders()), "postgres"),
+        Engine::MariaDb => find_in(usual_folders(), "mariadbd"),
+    }
+}
+
+/// A program of the same installation, in the server's folder or where programs usually are.
+pub(crate) fn beside(server: &Path, name: &str) -> Result<PathBuf> {
+    let own = server.parent().map(Path::to_path_buf);
+    match find_in(own.into_iter().chain(usual_folders()), name) {
+        Some(program) => Ok(program),
+        None => bail!("{name} is not installed, though {} is", server.display()),
+    }
+}
+
+/// Newest first.
+fn postgres_versions() -> Vec<PathBuf> {
+    let entries = fs::read_dir(POSTGRES_VERSIONS).into_iter().flatten().flatten();
+    let mut versions: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    versions.sort_unstable_by(|a, b| b.cmp(a));
+    versions.iter().map(|version| Path::new(POSTGRES_VERSIONS).join(version.to_string()).join("bin")).collect()
+}
+
+fn usual_folders() -> impl Iterator<Item = PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = env::split_paths(&path).collect();
+    folders.into_iter().chain(OUTSIDE_OF_PATH.map(PathBuf::from))
+}
+
+fn find_in(mut folders: impl Iterator<Item = PathBuf>, name: &str) -> Option<PathBuf> {
+    folders.find_map(|folder| Some(folder.join(name)).filter(|program| program.is_file()))
+}

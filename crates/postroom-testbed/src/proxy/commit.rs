@@ -1,0 +1,123 @@
+//! Finds a COMMIT among what a client sends.
+
+use crate::engine::Engine;
+
+const POSTGRES_QUERY: u8 = b'Q';
+const POSTGRES_PARSE: u8 = b'P';
+const POSTGRES_SYNC: u8 = b'S';
+const MYSQL_QUERY: u8 = 3;
+
+/// Reads along with one client's messages.
+#[derive(Debug)]
+pub(super) struct Watch {
+    engine: Engine,
+    /// The beginning of a message whose end has not come yet.
+    unread: Vec<u8>,
+    /// PostgreSQL's first messages have no letter in front.
+    introduced: bool,
+    /// A COMMIT was prepared; it is carried out by the next Sync.
+    prepared: bool,
+}
+
+impl Watch {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self { engine, unread: Vec::new(), introduced: false, prepared: false }
+    }
+
+    /// Whether a COMMIT ends in these bytes.
+    pub(super) fn sees_commit(&mut self, bytes: &[u8]) -> bool {
+        self.unread.extend_from_slice(bytes);
+        let mut seen = false;
+        while let Some(length) = self.message_length().filter(|length| *length <= self.unread.len()) {
+            let message: Vec<_> = self.unread.drain(..length).collect();
+            seen |= match self.engine {
+                Engine::Postgres => self.is_postgres_commit(&message),
+                Engine::MariaDb => is_mysql_commit(&message),
+            };
+        }
+        seen
+    }
+
+    /// The length of the first message with its head, as soon as its head is there.
+    fn message_length(&self) -> Option<usize> {
+        match (self.engine, self.unread.as_slice()) {
+            // A length counts itself; one that does not would keep us here for ever.
+            (Engine::Postgres, [a, b, c, d, ..]) if !self.introduced => Some(big_endian([*a, *b, *c, *d]).max(4)),
+            (Engine::Postgres, [_, a, b, c, d, ..]) if self.introduced => Some(1 + big_endian([*a, *b, *c, *d])),
+            (Engine::MariaDb, [a, b, c, _, ..]) => Some(4 + big_endian([0, *c, *b, *a])),
+            _ => None,
+        }
+    }
+
+    fn is_postgres_commit(&mut self, message: &[u8]) -> bool {
+        if !self.introduced {
+            // Before it says who it is, a client may ask for encryption; that question has no version 3.
+            self.introduced = message.get(4..6) == Some(&[0, 3]);
+            return false;
+        }
+        match message.first() {
+            Some(&POSTGRES_QUERY) => is_commit(&message[5..]),
+            Some(&POSTGRES_PARSE) => {
+                let statement = message[5..].split(|byte| *byte == 0).nth(1);
+                self.prepared |= statement.is_some_and(is_commit);
+                false
+            }
+            Some(&POSTGRES_SYNC) => std::mem::take(&mut self.prepared),
+            _ => false,
+        }
+    }
+}
+
+/// Commands are numbered from 0; what follows in the same conversation, and the login, is not.
+fn is_mysql_commit(message: &[u8]) -> bool {
+    matches!(message, [_, _, _, 0, MYSQL_QUERY, statement @ ..] if is_commit(statement))
+}
+
+fn is_commit(statement: &[u8]) -> bool {
+    let is_padding = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0 | b';');
+    let end = statement.iter().rposition(|byte| !is_padding(byte)).map_or(0, |last| last + 1);
+    statement[..end].trim_ascii_start().eq_ignore_ascii_case(b"COMMIT")
+}
+
+fn big_endian(bytes: [u8; 4]) -> usize {
+    usize::try_from(u32::from_be_bytes(bytes)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: &[u8] = b"\0\0\0\x09\0\x03\0\0\0";
+    const ENCRYPTION: &[u8] = b"\0\0\0\x08\x04\xd2\x16\x2f";
+
+    fn postgres(messages: &[&[u8]]) -> Vec<bool> {
+        let mut watch = Watch::new(Engine::Postgres);
+        messages.iter().map(|message| watch.sees_commit(message)).collect()
+    }
+
+    #[test]
+    fn a_commit_to_postgres_is_seen_in_either_form() {
+        let simple = b"Q\0\0\0\x0bCOMMIT\0";
+        assert_eq!(postgres(&[HELLO, b"Q\0\0\0\x0aBEGIN\0", simple]), [false, false, true]);
+        assert_eq!(postgres(&[ENCRYPTION, HELLO, b"Q\0\0\0\x0ccommit;\0"]), [false, false, true]);
+        assert_eq!(postgres(&[HELLO, b"P\0\0\0\x0fs\0COMMIT\0\0\0S\0\0\0\x04"]), [false, true]);
+        assert_eq!(postgres(&[HELLO, b"Q\0\0\0\x13COMMIT PREPARED\0"]), [false, false]);
+    }
+
+    #[test]
+    fn a_commit_in_pieces_is_seen_at_its_end() {
+        assert_eq!(
+            postgres(&[b"\0\0\0", b"\x09\0\x03\0\0\0Q\0", b"\0\0\x0bCOMM", b"IT\0"]),
+            [false, false, false, true]
+        );
+    }
+
+    #[test]
+    fn a_commit_to_mysql_is_a_command_of_its_own() {
+        let mut watch = Watch::new(Engine::MariaDb);
+        assert!(!watch.sees_commit(b"\x07\0\0\x01\x03COMMIT"), "a login");
+        assert!(!watch.sees_commit(b"\x07\0\0\0\x16COMMIT"), "another command");
+        assert!(!watch.sees_commit(b"\x07\0\0\0\x03COM"));
+        assert!(watch.sees_commit(b"MIT"));
+    }
+}

@@ -1,0 +1,83 @@
+//! One client's connection through the proxy.
+
+use std::io;
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::UnixStream,
+    sync::watch,
+};
+
+use super::{
+    commit::Watch,
+    orders::{self, Orders},
+};
+use crate::engine::Engine;
+
+const CHUNK: usize = 16 * 1024;
+
+/// Passes everything on until either side closes or the connection is cut.
+pub(super) async fn run(
+    mut client: UnixStream,
+    mut server: UnixStream,
+    engine: Engine,
+    orders: &watch::Sender<Orders>,
+) {
+    let born = orders.borrow().generation;
+    let last = {
+        let (client_reads, client_writes) = client.split();
+        let (server_reads, server_writes) = server.split();
+        tokio::select! {
+            last = requests(client_reads, server_writes, engine, orders) => last,
+            _ = answers(server_reads, client_writes, orders) => return,
+            () = orders::hold(orders, |orders| orders.generation != born) => return,
+        }
+    };
+    // Nobody reads answers any more, so that the first one is the COMMIT's.
+    if let Ok(Some(mut commit)) = last {
+        if server.write_all(&commit).await.is_ok() {
+            let _ = server.read(&mut commit).await;
+        }
+        drop((client, server));
+        orders.send_modify(|orders| orders.cuts += 1);
+    }
+}
+
+/// Ends with the bytes of a COMMIT that is to be cut, which are not passed on yet.
+async fn requests(
+    mut client: impl AsyncRead + Unpin,
+    mut server: impl AsyncWrite + Unpin,
+    engine: Engine,
+    orders: &watch::Sender<Orders>,
+) -> io::Result<Option<Vec<u8>>> {
+    let mut watch = Watch::new(engine);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let length = client.read(&mut chunk).await?;
+        if length == 0 {
+            return Ok(None);
+        }
+        orders::hold(orders, |orders| !orders.stalled).await;
+        if watch.sees_commit(&chunk[..length]) && orders::take_cut(orders) {
+            chunk.truncate(length);
+            return Ok(Some(chunk));
+        }
+        server.write_all(&chunk[..length]).await?;
+    }
+}
+
+async fn answers(
+    mut server: impl AsyncRead + Unpin,
+    mut client: impl AsyncWrite + Unpin,
+    orders: &watch::Sender<Orders>,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let length = server.read(&mut chunk).await?;
+        if length == 0 {
+            return Ok(());
+        }
+        orders::hold(orders, |orders| !orders.stalled).await;
+        client.write_all(&chunk[..length]).await?;
+    }
+}

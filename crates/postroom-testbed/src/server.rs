@@ -1,0 +1,201 @@
+//! A server of our own.
+
+use std::{
+    fs, io,
+    net::{Ipv4Addr, TcpListener},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
+
+use crate::{
+    engine::{Engine, Mode},
+    folder::Folder,
+    handshake,
+    keeper::Keeper,
+    mariadb, postgres, program, tls,
+};
+
+/// Looked for an answer this often, a server that does not come up is given up after two minutes.
+const LOOKS: u32 = 6_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// What a server shall be like.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    engine: Engine,
+    mode: Mode,
+    tcp: bool,
+    tls: bool,
+}
+
+impl Options {
+    /// Reached through its Unix socket only.
+    pub fn new(engine: Engine, mode: Mode) -> Self {
+        Self { engine, mode, tcp: false, tls: false }
+    }
+
+    /// Also reached through a free port of 127.0.0.1.
+    #[must_use]
+    pub fn tcp(mut self) -> Self {
+        self.tcp = true;
+        self
+    }
+
+    /// With a certificate for `localhost`, and a port, because a Unix socket needs none. PostgreSQL only.
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self.tcp()
+    }
+
+    /// Sets a server up, starts it, and waits until it answers. A server that is not installed is installed, where
+    /// that is possible.
+    pub fn start(self) -> Result<Server> {
+        let program = program::of_server(self.engine)?;
+        let starting = || format!("{} cannot be started", self.engine);
+        let folder = Folder::create(self.engine).with_context(starting)?;
+        let set_up = match self.engine {
+            Engine::Postgres => postgres::set_up(&folder, &program),
+            Engine::MariaDb => mariadb::set_up(&folder, &program),
+        };
+        set_up.with_context(starting)?;
+        if self.tls {
+            tls::set_up(&folder).with_context(starting)?;
+        }
+        let port = if self.tcp { Some(free_port().context("no free port")?) } else { None };
+        let mut server = Server { keeper: None, options: self, program, port, folder };
+        server.restart()?;
+        Ok(server)
+    }
+}
+
+/// A database server in a folder of its own. Dropped, it is ended and its folder removed.
+#[derive(Debug)]
+pub struct Server {
+    // Dropped before the folder: it ends the server, which writes there.
+    keeper: Option<Keeper>,
+    options: Options,
+    program: PathBuf,
+    port: Option<u16>,
+    folder: Folder,
+}
+
+impl Server {
+    /// Starts a server that is reached through its Unix socket; [`Options`] can do more.
+    pub fn start(engine: Engine, mode: Mode) -> Result<Self> {
+        Options::new(engine, mode).start()
+    }
+
+    /// Which database it is.
+    pub fn engine(&self) -> Engine {
+        self.options.engine
+    }
+
+    /// How clients reach it through its Unix socket.
+    pub fn url(&self) -> String {
+        let path = self.folder.path().display();
+        match self.options.engine {
+            Engine::Postgres => {
+                let port = self.port.unwrap_or(postgres::PORT);
+                format!("postgres:///postgres?host={path}&port={port}&user=postgres")
+            }
+            Engine::MariaDb => {
+                format!("mysql://root@localhost/{}?socket={path}/{}", mariadb::DATABASE, mariadb::SOCKET)
+            }
+        }
+    }
+
+    /// How clients reach it through its port, if it has one; with TLS they check its certificate.
+    pub fn tcp_url(&self) -> Option<String> {
+        let port = self.port?;
+        Some(match self.options.engine {
+            Engine::Postgres if self.options.tls => {
+                let authority = self.folder.join(tls::AUTHORITY);
+                let checked = format!("sslmode=verify-full&sslrootcert={}", authority.display());
+                format!("postgres://postgres@localhost:{port}/postgres?{checked}")
+            }
+            Engine::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+            Engine::MariaDb => format!("mysql://root@127.0.0.1:{port}/{}", mariadb::DATABASE),
+        })
+    }
+
+    /// Its port, if it was asked for.
+    pub fn tcp_port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// Its Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        match self.options.engine {
+            Engine::Postgres => self.folder.join(&postgres::socket_name(self.port.unwrap_or(postgres::PORT))),
+            Engine::MariaDb => self.folder.join(mariadb::SOCKET),
+        }
+    }
+
+    /// Its log. It goes with the server.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// Its process; none while it is stopped or killed.
+    pub fn pid(&self) -> Option<Pid> {
+        self.keeper.as_ref().map(Keeper::server)
+    }
+
+    /// Kills it with all its processes, and waits until they are gone. What it wrote stays for a restart.
+    pub fn kill(&mut self) -> Result<()> {
+        self.keeper.take().map_or(Ok(()), Keeper::kill)
+    }
+
+    /// Shuts it down without waiting for its clients. What it wrote stays for a restart.
+    pub fn stop(&mut self) -> Result<()> {
+        let signal = match self.options.engine {
+            Engine::Postgres => Signal::INT,
+            Engine::MariaDb => Signal::TERM,
+        };
+        self.keeper.take().map_or(Ok(()), |keeper| keeper.end(signal))
+    }
+
+    /// Starts it again in the same folder, and waits until it has recovered and answers. A running one is shut down.
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop()?;
+        let (mode, port) = (self.options.mode, self.port);
+        // The quickest signal after which nothing is left on the machine.
+        let (parting, command) = match self.options.engine {
+            Engine::Postgres => ("QUIT", postgres::command(&self.folder, &self.program, mode, port, self.options.tls)),
+            Engine::MariaDb => ("KILL", mariadb::command(&self.folder, &self.program, mode, port)),
+        };
+        let keeper = Keeper::start(&self.folder, parting, &command)?;
+        self.wait_for_answer(&keeper)?;
+        self.keeper = Some(keeper);
+        Ok(())
+    }
+
+    fn wait_for_answer(&self, keeper: &Keeper) -> Result<()> {
+        let (engine, socket) = (self.options.engine, self.socket());
+        for _ in 0..LOOKS {
+            if handshake::answers(engine, &socket) {
+                return Ok(());
+            }
+            if keeper.ends_within(BETWEEN_LOOKS) {
+                bail!("{engine} ended while it started:\n{}", self.last_words());
+            }
+        }
+        bail!("{engine} does not answer:\n{}", self.last_words())
+    }
+
+    /// The end of its log.
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(10)..].join("\n")
+    }
+}
+
+/// A port that is free now; whoever takes it before the server does makes the start fail.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
