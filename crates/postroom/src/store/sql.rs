@@ -71,6 +71,11 @@ impl Verbs {
                 acks.push((&settle.lease, response.as_deref()));
                 continue;
             }
+            // Acks travel together, after the others; one that was said first is still the first.
+            if acks.iter().any(|(acked, _)| **acked == settle.lease) {
+                settled.count(None);
+                continue;
+            }
             let load = self.statements.of(queue).load_lease.with(Self::fence(&settle.lease));
             let Some(mut record) = self.load(session, queue, &load).await?.pop() else {
                 settled.count(self.settled_before(session, queue, &settle.lease).await?);
