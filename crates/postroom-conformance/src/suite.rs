@@ -90,5 +90,5 @@ pub fn cases() -> Vec<Case> {
         contention::CASES,
         processes::CASES,
     ];
-    areas.concat()
+    [areas.concat(), own_tx::PROMISES.concat()].concat()
 }
