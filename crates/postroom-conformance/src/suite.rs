@@ -2,6 +2,7 @@
 
 mod abandon;
 mod ack;
+mod any_language;
 mod arrive;
 mod backup;
 mod claim;
@@ -81,6 +82,7 @@ pub fn cases() -> Vec<Case> {
         dead_letters::CASES,
         schema::CASES,
         own_tx::CASES,
+        any_language::CASES,
         group::CASES,
         files::CASES,
         backup::CASES,

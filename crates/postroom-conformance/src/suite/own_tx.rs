@@ -26,7 +26,6 @@ cases! { own_tx:
     sqlite every_driver_uses_the_same_sqlite [];
     sqlite statements_can_be_run_by_other_drivers [];
     postgres the_server_infers_the_types_that_values_have [];
-    sqlite a_documented_insert_is_a_message ["OBX-015"];
     sqlite a_verb_waits_for_another_writer ["OBX-082", "IBX-104"];
     memory there_is_no_transaction_to_take_part_in [];
     both verbs_of_both_queues_at_once_never_deadlock ["OBX-082", "IBX-104"];
@@ -72,7 +71,7 @@ async fn the_server_infers_the_types_that_values_have(stage: &Stage<Postgres>) -
     let enqueue = stage.outbox.statement(&NewMessage::new("a", ""))?;
     let accept = stage.inbox.statement(&Draft::new("a").incoming()?)?;
     for statement in [enqueue, accept, stage.inbox.ack_statement(&lease, None)?] {
-        let inferred = caller.0.prepare(statement.sql()).await?;
+        let inferred = caller.client.prepare(statement.sql()).await?;
         let types = statement.values().iter().map(|value| match value {
             Value::Int(_) => Type::INT8,
             Value::Bytes(_) => Type::BYTEA,
@@ -97,21 +96,6 @@ async fn statements_can_be_run_by_other_drivers(stage: &Stage<Sqlite>) -> Verdic
     let ack = stage.inbox.ack_statement(&lease, None)?;
     assert_eq!(conn.run(&ack)?.rows, 1);
     refused(ack.check(0), ErrorKind::LeaseLost, "an ack that changed no row")
-}
-
-/// What a service without this library writes in its own transaction.
-async fn a_documented_insert_is_a_message(stage: &Stage<Sqlite>) -> Verdict {
-    let before = postroom::Clock::Database.now();
-    let Rusqlite(conn) = Rusqlite::connect(stage).await?;
-    conn.execute("INSERT INTO outbox_messages (id, topic, payload) VALUES (randomblob(16), 'a', 'seven')", [])?;
-    let real = stage.place.sqlite_options().clock(postroom::Clock::Database).open().await?;
-    let claims = postroom::Outbox::new(real).queue().claim(postroom::OwnerToken::new(), LEASE, 5).await?;
-    let message = claims.claimed[0].message.clone().map_err(anyhow::Error::msg)?;
-    assert_eq!((message.topic.as_str(), message.payload.as_str()), ("a", "seven"));
-    let second = Duration::from_secs(1);
-    assert!(message.created_at.plus(second) >= before, "it is dated {}", message.created_at);
-    assert!(message.created_at <= postroom::Clock::Database.now().plus(second));
-    Ok(())
 }
 
 async fn a_verb_waits_for_another_writer(stage: &Stage<Sqlite>) -> Verdict {

@@ -3,13 +3,18 @@
 use std::str::FromStr;
 
 use postroom::{Enqueued, Inbox, Incoming, Lease, NewMessage, Outbox, Postgres};
+use tokio::task::JoinSet;
 use tokio_postgres::{Client, Config, NoTls, Transaction};
 
 use super::caller::{Caller, CallersTx, ORDER, ORDERS, ORDERS_COUNT};
 use crate::harness::Stage;
 use crate::servers;
 
-pub(super) struct TokioPostgres(pub(super) Client);
+pub(super) struct TokioPostgres {
+    pub(super) client: Client,
+    /// What moves the bytes; it ends with the client.
+    _connection: JoinSet<Result<(), tokio_postgres::Error>>,
+}
 
 impl Caller for TokioPostgres {
     type Backend = Postgres;
@@ -20,22 +25,22 @@ impl Caller for TokioPostgres {
         let mut config = Config::from_str(&servers::url(servers::POSTGRES))?;
         config.options(format!("-c search_path={}", stage.place.own_name()));
         let (client, connection) = config.connect(NoTls).await?;
-        // It ends with the client.
-        drop(tokio::spawn(connection));
+        let mut moving = JoinSet::new();
+        moving.spawn(connection);
         client.batch_execute(ORDERS).await?;
-        Ok(Self(client))
+        Ok(Self { client, _connection: moving })
     }
 
     async fn begin(&mut self) -> anyhow::Result<Transaction<'_>> {
-        Ok(self.0.transaction().await?)
+        Ok(self.client.transaction().await?)
     }
 
     async fn say(&mut self, sql: &'static str) -> anyhow::Result<()> {
-        Ok(self.0.batch_execute(sql).await?)
+        Ok(self.client.batch_execute(sql).await?)
     }
 
     async fn orders(&mut self) -> anyhow::Result<i64> {
-        Ok(self.0.query_one(ORDERS_COUNT, &[]).await?.get(0))
+        Ok(self.client.query_one(ORDERS_COUNT, &[]).await?.get(0))
     }
 }
 

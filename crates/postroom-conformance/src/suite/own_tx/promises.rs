@@ -148,11 +148,8 @@ async fn an_ack_commits_with_the_caller<C: Caller>(stage: &Stage<C::Backend>) ->
         let mut tx = caller.begin().await?;
         tx.order().await?;
         tx.ack(&stage.inbox, &lease, Some("answer")).await?;
-        if commits {
-            tx.commit().await?
-        } else {
-            tx.roll_back().await?
-        }
+        let ended = if commits { tx.commit().await } else { tx.roll_back().await };
+        ended?;
         let expected = if commits { State::Done } else { State::Leased };
         assert_eq!((side.state(lease.seq()).await?, caller.orders().await?), (expected, i64::from(commits)));
     }
