@@ -132,14 +132,21 @@ pub mod testing {
 // The programs in the README and the guides are compiled with the other examples in the documentation.
 #[cfg(all(doctest, feature = "rusqlite-0_39"))]
 mod guides {
-    #[doc = include_str!("../../../README.md")]
-    mod readme {}
     #[doc = include_str!("../../../guides/getting-started.md")]
     mod getting_started {}
     #[doc = include_str!("../../../guides/handlers.md")]
     mod handlers {}
-    #[doc = include_str!("../../../guides/transactions.md")]
-    mod transactions {}
     #[doc = include_str!("../../../guides/testing.md")]
     mod testing {}
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[cfg(all(
+        feature = "sqlx-0_9-postgres",
+        feature = "sqlx-0_9-mysql",
+        feature = "sqlx-0_9-sqlite",
+        feature = "tokio-postgres-0_7"
+    ))]
+    #[doc = include_str!("../../../guides/transactions.md")]
+    mod transactions {}
 }

@@ -26,6 +26,7 @@ cases! { own_tx:
     sqlite every_driver_uses_the_same_sqlite [];
     sqlite statements_can_be_run_by_other_drivers [];
     postgres the_server_infers_the_types_that_values_have [];
+    postgres the_right_to_insert_is_enough_to_enqueue [];
     sqlite a_verb_waits_for_another_writer ["OBX-082", "IBX-104"];
     memory there_is_no_transaction_to_take_part_in [];
     both verbs_of_both_queues_at_once_never_deadlock ["OBX-082", "IBX-104"];
@@ -96,6 +97,22 @@ async fn statements_can_be_run_by_other_drivers(stage: &Stage<Sqlite>) -> Verdic
     let ack = stage.inbox.ack_statement(&lease, None)?;
     assert_eq!(conn.run(&ack)?.rows, 1);
     refused(ack.check(0), ErrorKind::LeaseLost, "an ack that changed no row")
+}
+
+async fn the_right_to_insert_is_enough_to_enqueue(stage: &Stage<Postgres>) -> Verdict {
+    let mut caller = TokioPostgres::connect(stage).await?;
+    let (schema, role) = (stage.place.own_name(), format!("{}_r", stage.place.own_name()));
+    let grant = format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT INSERT ON {schema}.outbox TO {role}");
+    let mut tx = caller.begin().await?;
+    // The role goes with the transaction.
+    tx.batch_execute(&format!("CREATE ROLE {role}; {grant}; SET LOCAL ROLE {role}")).await?;
+    let message = NewMessage::new("a", "").to("billing");
+    let first = tx.enqueue(&stage.outbox, &message).await?;
+    let again = tx.enqueue(&stage.outbox, &message).await?;
+    assert_eq!((first.is_duplicate(), again.is_duplicate()), (false, true));
+    let peek = tx.query("SELECT payload FROM outbox", &[]).await;
+    assert!(peek.is_err(), "it may read what it was not granted");
+    tx.roll_back().await
 }
 
 async fn a_verb_waits_for_another_writer(stage: &Stage<Sqlite>) -> Verdict {
