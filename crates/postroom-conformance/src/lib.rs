@@ -1,16 +1,25 @@
 //! What every Postroom backend must do, and the programs that try to break it.
 
 // What a case is, and what it stands on.
+#[cfg(feature = "suite")]
 pub mod capture;
+#[cfg(feature = "suite")]
 pub mod case;
+#[cfg(feature = "suite")]
 pub mod harness;
+#[cfg(feature = "suite")]
 pub mod meters;
+#[cfg(feature = "suite")]
 pub mod script;
+#[cfg(feature = "suite")]
 pub mod servers;
+#[cfg(feature = "suite")]
 pub mod side;
+#[cfg(feature = "suite")]
 pub mod wait;
 
 // The cases, by verb.
+#[cfg(feature = "suite")]
 pub mod suite;
 
 // The crash test.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::handler::{Backend, State};
 use crate::message::NewMessage;
 use crate::queue::{Claimed, Lease, Queue};
-use crate::server::{Engine, HandlerTx, ServerStore, Silence};
+use crate::server::{Engine, HandlerTx, Purpose, ServerStore, Silence};
 use crate::sql::dialect::Dialect;
 use crate::sql::mysql::MYSQL;
 use crate::store::Stored;
@@ -36,7 +36,7 @@ impl Engine for MySql {
 
     const DIALECT: &'static Dialect = &MYSQL;
 
-    async fn connect(target: &Self::Target) -> Result<MySqlLink> {
+    async fn connect(target: &Self::Target, _: Purpose) -> Result<MySqlLink> {
         MySqlLink::connect(target).await
     }
 }

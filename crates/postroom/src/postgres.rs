@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::handler::{Backend, State};
 use crate::message::NewMessage;
 use crate::queue::{Claimed, Lease, Queue};
-use crate::server::{Engine, HandlerTx, ServerStore};
+use crate::server::{Engine, HandlerTx, Purpose, ServerStore};
 use crate::sql::dialect::Dialect;
 use crate::sql::postgres::POSTGRES;
 use crate::store::Stored;
@@ -30,15 +30,23 @@ pub type PostgresStore = ServerStore<Postgres>;
 #[derive(Debug)]
 pub struct PostgresTx(HandlerTx<Postgres>);
 
+/// Where the server is.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    options: sqlx::postgres::PgConnectOptions,
+    /// A pooler gives each transaction another connection.
+    is_pooled: bool,
+}
+
 impl Engine for Postgres {
-    type Target = sqlx::postgres::PgConnectOptions;
+    type Target = Target;
     type Link = PgLink;
     type Signal = signal::Notify;
 
     const DIALECT: &'static Dialect = &POSTGRES;
 
-    async fn connect(target: &Self::Target) -> Result<PgLink> {
-        PgLink::connect(target).await
+    async fn connect(target: &Target, purpose: Purpose) -> Result<PgLink> {
+        PgLink::connect(&target.options, purpose, target.is_pooled).await
     }
 }
 

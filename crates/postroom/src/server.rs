@@ -32,7 +32,16 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
 
     const DIALECT: &'static Dialect;
 
-    fn connect(target: &Self::Target) -> impl Future<Output = Result<Self::Link>> + Send;
+    fn connect(target: &Self::Target, purpose: Purpose) -> impl Future<Output = Result<Self::Link>> + Send;
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Our own verbs: only our own statements run on it.
+    Verbs,
+    /// Handlers: whatever the user does.
+    Handlers,
 }
 
 /// One of our connections. Dropping it closes it.

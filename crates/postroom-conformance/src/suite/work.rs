@@ -142,7 +142,8 @@ async fn the_defaults_are_fifty_rows_for_half_a_minute<B: Testable>(stage: &Stag
         let claims = stage.setup.logs.saying("messages claimed");
         let claims = claims.iter().filter(|line| line.field("queue") == Some(side.queue.as_str()));
         let counts: Vec<u32> = claims.filter_map(|line| line.field("count")?.parse().ok()).filter(|n| *n > 0).collect();
-        assert_eq!(counts, [50, 50, 20]);
+        // Two claims can be on their way at once: their lines come in any order.
+        assert_eq!(sorted(counts), [50, 50, 20]);
         let owners: HashSet<_> = held.iter().filter_map(postroom::Record::owner).collect();
         assert_eq!(owners.len(), 1, "a worker has one token");
     }
@@ -190,4 +191,10 @@ async fn a_suspect_runs_alone<B: Testable>(stage: &Stage<B>) -> Verdict {
         assert_eq!(beside_suspect.load(Ordering::SeqCst), 0, "row {} had company", suspect.seq());
     }
     Ok(())
+}
+
+/// Largest first.
+fn sorted(mut counts: Vec<u32>) -> Vec<u32> {
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    counts
 }

@@ -8,23 +8,28 @@ use uuid::Uuid;
 use crate::clock::Timestamp;
 use crate::driver::sqlx_09::{begin_for_good, explained};
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::Link;
-use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, HELLO};
+use crate::server::{Link, Purpose};
+use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, BEGIN_POOLED, DEPLOY_LOCK, FOR_VERBS, HELLO};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 
 /// One of our connections.
 #[derive(Debug)]
 pub(crate) struct PgLink {
     conn: PgConnection,
+    begin: &'static str,
     in_doubt: bool,
 }
 
 impl PgLink {
-    pub(crate) async fn connect(target: &PgConnectOptions) -> Result<Self> {
+    pub(crate) async fn connect(target: &PgConnectOptions, purpose: Purpose, is_pooled: bool) -> Result<Self> {
         let mut conn = PgConnection::connect_with(target).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, in_doubt: false };
+        let begin = if is_pooled { BEGIN_POOLED } else { BEGIN };
+        let mut link = Self { conn, begin, in_doubt: false };
         link.roll_back().await?;
+        if purpose == Purpose::Verbs && !is_pooled {
+            link.say(FOR_VERBS).await?;
+        }
         Ok(link)
     }
 
@@ -58,7 +63,7 @@ impl Link for PgLink {
     }
 
     async fn begin(&mut self) -> Result<Timestamp> {
-        let answer = sqlx::raw_sql(BEGIN).fetch_one(&mut self.conn).await.map_err(failed)?;
+        let answer = sqlx::raw_sql(self.begin).fetch_one(&mut self.conn).await.map_err(failed)?;
         // Without values the server answers in text.
         let said = answer.try_get_unchecked::<&str, _>(0).map_err(failed)?.parse();
         said.map(Timestamp::from_micros)

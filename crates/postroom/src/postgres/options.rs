@@ -6,7 +6,7 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::error::{Error, Result};
-use crate::postgres::PostgresStore;
+use crate::postgres::{PostgresStore, Target};
 use crate::server::Settings;
 use crate::sql::TableNames;
 
@@ -22,7 +22,7 @@ use crate::sql::TableNames;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    target: PgConnectOptions,
+    target: Target,
     settings: Settings,
 }
 
@@ -39,15 +39,16 @@ impl PostgresOptions {
         let name = target.get_database().unwrap_or("postgres").to_owned();
         let settings = Settings::new(name, TableNames::infra_schema());
         // Each statement would be formatted for a line nobody reads; what the store does is told by us.
-        Self { target: target.application_name("postroom").disable_statement_logging(), settings }
+        let options = target.application_name("postroom").disable_statement_logging();
+        Self { target: Target { options, is_pooled: false }, settings }
     }
 
     /// For a pooler that gives each transaction another connection (PgBouncer's transaction mode): statements are not
     /// kept prepared, and nobody listens for wake-ups.
     #[must_use]
     pub fn behind_pooler(mut self) -> Self {
-        self.target = self.target.statement_cache_capacity(0);
-        self.settings.notify = false;
+        self.target = Target { options: self.target.options.statement_cache_capacity(0), is_pooled: true };
+        (self.settings.notify, self.settings.statements_alone) = (false, false);
         self
     }
 

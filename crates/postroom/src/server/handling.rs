@@ -26,11 +26,13 @@ impl<E: Engine> HandlerTx<E> {
         to_its_end(async move {
             let mut stale = 0;
             loop {
-                let mut link = core.pool.get().await?;
+                let mut link = core.handler_pool.get().await?;
                 match link.begin_for_handler().await {
                     Ok(()) => return Ok(Self { link, core, enqueued: false }),
                     // After a restart of the server every idle connection is stale.
-                    Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.pool.size() => stale += 1,
+                    Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.handler_pool.size() => {
+                        stale += 1
+                    }
                     Err(error) => return Err(error),
                 }
             }

@@ -20,6 +20,7 @@ impl Settings {
             dead_letter_topic: None,
             connections: CONNECTIONS,
             idle: IDLE,
+            statements_alone: true,
             notify: true,
             fence: None,
             ack_outside: false,
@@ -63,7 +64,8 @@ macro_rules! shared_options {
             self
         }
 
-        /// At most so many connections at once: 16. A handler that writes has one while it runs.
+        /// At most so many connections for handlers: 16. A handler that writes has one while it runs; the store's own
+        /// verbs have up to six more.
         #[must_use]
         pub fn connections(mut self, connections: usize) -> Self {
             self.settings.connections = connections;

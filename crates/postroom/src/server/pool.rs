@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::background::in_background;
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::Engine;
+use crate::server::{Engine, Purpose};
 
 /// So long a caller waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Pool<E: Engine> {
     target: E::Target,
+    purpose: Purpose,
     connections: usize,
     permits: Arc<Semaphore>,
     idle_max: Duration,
@@ -35,10 +36,10 @@ impl<L> std::fmt::Debug for Idle<L> {
 }
 
 impl<E: Engine> Pool<E> {
-    pub(crate) fn new(target: E::Target, connections: usize, idle_max: Duration) -> Arc<Self> {
+    pub(crate) fn new(target: E::Target, purpose: Purpose, connections: usize, idle_max: Duration) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(connections));
         let idle = Mutex::new(Idle { links: Vec::new(), is_swept: false });
-        Arc::new(Self { target, connections, permits, idle_max, idle })
+        Arc::new(Self { target, purpose, connections, permits, idle_max, idle })
     }
 
     /// How many connections there can be.
@@ -62,7 +63,7 @@ impl<E: Engine> Pool<E> {
         let kept = self.idle().links.pop();
         let link = match kept {
             Some((_, link)) => link,
-            None => tokio::time::timeout(PATIENCE, E::connect(&self.target)).await.map_err(|_| {
+            None => tokio::time::timeout(PATIENCE, E::connect(&self.target, self.purpose)).await.map_err(|_| {
                 Error::new(ErrorKind::Unavailable, format!("the server did not answer for {PATIENCE:?}"))
             })??,
         };

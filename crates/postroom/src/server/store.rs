@@ -4,18 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::background::to_its_end;
+use crate::background::{in_background, to_its_end};
 use crate::clock::{Clock, ServerClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
-use crate::server::{Engine, Link, Pool, Signal, transact};
+use crate::server::{Engine, Link, Pool, Purpose, Signal, transact};
 use crate::sql::{Statement, TableNames, Value};
 use crate::store::sql::Verbs;
 use crate::store::{
     Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
+
+/// Verbs are short: more connections than that would only wait for each other.
+const VERB_CONNECTIONS: usize = 6;
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
 #[allow(private_bounds, reason = "the engines are this crate's own")]
@@ -31,6 +34,9 @@ pub(crate) struct Settings {
     pub(crate) dead_letter_topic: Option<String>,
     pub(crate) connections: usize,
     pub(crate) idle: Duration,
+    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection and
+    /// run it on another.
+    pub(crate) statements_alone: bool,
     /// Whether workers in other processes are told of new rows, and listen for such news.
     pub(crate) notify: bool,
     /// The dialect's own, except in a test that shows what happens without one.
@@ -43,7 +49,12 @@ pub(crate) struct Core<E: Engine> {
     pub(crate) name: String,
     pub(crate) verbs: Verbs,
     pub(crate) clock: Clock,
+    /// For our own verbs.
     pub(crate) pool: Arc<Pool<E>>,
+    /// For handlers, which hold a connection for as long as they run: verbs must not wait behind them.
+    pub(crate) handler_pool: Arc<Pool<E>>,
+    /// Whether a statement may run outside a transaction.
+    pub(super) statements_alone: bool,
     pub(crate) ack_outside: bool,
     pub(super) gatherer: Gatherer,
     wakes: [Wake; 2],
@@ -73,7 +84,8 @@ impl<E: Engine> ServerStore<E> {
     pub(crate) async fn open(target: E::Target, settings: Settings) -> Result<Self> {
         let fence = settings.fence.unwrap_or(E::DIALECT.fence);
         let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
-        let pool = Pool::new(target.clone(), settings.connections, settings.idle);
+        let pool = Pool::new(target.clone(), Purpose::Verbs, VERB_CONNECTIONS, settings.idle);
+        let handler_pool = Pool::new(target.clone(), Purpose::Handlers, settings.connections, settings.idle);
         let (said, verbs) = {
             let (pool, deploy): (Arc<Pool<E>>, _) = (pool.clone(), settings.deploy_schema);
             to_its_end(async move {
@@ -94,9 +106,18 @@ impl<E: Engine> ServerStore<E> {
         };
         let wakes = [Wake::new(), Wake::new()];
         let signal = E::Signal::new(&target, &settings, wakes.clone());
-        let Settings { name, ack_outside, .. } = settings;
-        let gatherer = Gatherer::default();
-        Ok(Self(Arc::new(Core { name, verbs, clock, pool, ack_outside, gatherer, wakes, signal })))
+        Ok(Self(Arc::new(Core {
+            name: settings.name,
+            verbs,
+            clock,
+            pool,
+            handler_pool,
+            statements_alone: settings.statements_alone,
+            ack_outside: settings.ack_outside,
+            gatherer: Gatherer::default(),
+            wakes,
+            signal,
+        })))
     }
 
     /// The schema as SQL text, for people with migrations of their own.
@@ -116,6 +137,7 @@ impl<E: Engine> ServerStore<E> {
     /// Closes its connections; calls on this store or a clone of it fail from now on.
     pub async fn close(self) {
         self.0.pool.close();
+        self.0.handler_pool.close();
     }
 
     /// A verb in a transaction of its own.
@@ -146,6 +168,18 @@ impl<E: Engine> Core<E> {
     pub(crate) fn rang(&self, queue: Queue) {
         self.wakes[index(queue)].ring();
         self.signal.tell(queue, &self.pool);
+    }
+}
+
+impl<E: Engine> Core<E> {
+    /// While claims begin where the last one found something, somebody has to look at what lies below.
+    fn look_below(self: &Arc<Self>, queue: Queue) {
+        let core = self.clone();
+        drop(in_background(async move {
+            let looked = core.transact(queue, |verbs, link, queue, _| Box::pin(verbs.look_below(link, *queue))).await;
+            // It is tried again in a second.
+            drop(looked);
+        }));
     }
 }
 
@@ -200,16 +234,36 @@ impl<E: Engine> Store for ServerStore<E> {
     }
 
     fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
-        self.verb((queue, request), |verbs, link, (queue, request), now| {
-            Box::pin(verbs.claim(link, *queue, request, now))
+        let claim: transact::Verb<E, (Queue, ClaimRequest), Claims> =
+            |verbs, link, (queue, request), now| Box::pin(verbs.claim(link, *queue, request, now));
+        if !self.0.verbs.is_look_due(queue, self.0.clock.now()) {
+            return Box::pin(self.0.transact_briefly(
+                (queue, request),
+                |verbs, link, (queue, request), now| Box::pin(verbs.claim_alone(link, *queue, request, now)),
+                claim,
+            ));
+        }
+        Box::pin(async move {
+            let claims = self.0.transact((queue, request), claim).await?;
+            self.0.look_below(queue);
+            Ok(claims)
         })
     }
 
     fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
         let at_once = settles.iter().any(|settle| settle.verb == Verb::Release);
-        let verb: transact::Verb<E, (Queue, Arc<Vec<Settle>>), Settled> =
-            |verbs, link, (queue, settles), now| Box::pin(verbs.settle(link, *queue, settles, now));
-        if at_once { self.ringing(queue, (queue, settles), verb) } else { self.verb((queue, settles), verb) }
+        Box::pin(async move {
+            let settled = self.0.transact_briefly(
+                (queue, settles),
+                |verbs, link, (queue, settles), now| Box::pin(verbs.settle_alone(link, *queue, settles, now)),
+                |verbs, link, (queue, settles), now| Box::pin(verbs.settle(link, *queue, settles, now)),
+            );
+            let settled = settled.await?;
+            if at_once {
+                self.0.rang(queue);
+            }
+            Ok(settled)
+        })
     }
 
     fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {

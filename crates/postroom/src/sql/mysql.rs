@@ -85,6 +85,7 @@ const QUEUE: Texts = Texts {
     claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq IN ({each|?|, })",
+    claim_below: UNUSED,
     claim_one: UNUSED,
     claim_next: "SELECT min(at) FROM (
              SELECT min(visible_at) AS at FROM {t} WHERE state = 0

@@ -21,6 +21,12 @@ macro_rules! clock {
 
 /// Begins one of our own transactions and answers with the server's time: one trip.
 pub(crate) const BEGIN: &str = concat!("BEGIN; SELECT ", clock!(), ", ", durable!());
+/// The same behind a pooler, where the next transaction may be on another connection.
+pub(crate) const BEGIN_POOLED: &str =
+    concat!("BEGIN; SELECT ", clock!(), ", ", durable!(), ", set_config('enable_bitmapscan', 'off', true)");
+/// For connections that only run our own statements. A line that has grown since it was last analyzed is thought to be
+/// short: it would be collected as a bitmap and sorted whole, for fifty rows.
+pub(crate) const FOR_VERBS: &str = "SET enable_bitmapscan = off";
 /// Begins a handler's transaction.
 pub(crate) const BEGIN_HANDLER: &str = concat!("BEGIN; SELECT ", durable!());
 /// What a server must say of itself before we trust it: its time, whether it is a standby, its version.
@@ -28,8 +34,8 @@ pub(crate) const HELLO: &str =
     concat!("SELECT ", clock!(), ", pg_is_in_recovery()::int::bigint, current_setting('server_version_num')::bigint");
 /// Keeps two programs from deploying the schema at once, until the transaction ends.
 pub(crate) const DEPLOY_LOCK: &str = "SELECT pg_advisory_xact_lock(7305521903)";
-/// Wakes the workers of other processes.
-pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+/// Wakes the workers of other processes. Nothing is lost if the server forgets it.
+pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2), set_config('synchronous_commit', 'off', true)";
 
 pub(crate) const POSTGRES: Dialect = Dialect {
     places: Places::Numbered,
@@ -57,16 +63,21 @@ pub(crate) const POSTGRES: Dialect = Dialect {
               expires_at, max_attempts, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::bigint, $13)
          ON CONFLICT (id) DO NOTHING",
-    outbox_insert_batch: "INSERT INTO {t}
+    outbox_insert_batch: concat!(
+        "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
               expires_at, max_attempts, created_at)
          SELECT a.id, a.message_id, a.kind, a.topic, a.payload, a.destination, a.headers, a.correlation_id,
                 a.visible_at, a.due_at, a.expires_at, a.max_attempts, $13
-         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+         FROM (SELECT ",
+        durable!(),
+        " OFFSET 0) AS once,
+              unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                      $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[])
               AS a (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
                     expires_at, max_attempts)
-         ON CONFLICT (id) DO NOTHING RETURNING id",
+         ON CONFLICT (id) DO NOTHING RETURNING id"
+    ),
     inbox_insert: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
               max_attempts, created_at, last_seen_at)
@@ -106,20 +117,27 @@ const QUEUE: Texts = Texts {
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= $1)::int,
                 EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= $1)::int",
     claim_select: UNUSED,
-    claim_line: "WITH line AS MATERIALIZED (
+    claim_line: concat!(
+        "WITH durable AS MATERIALIZED (
+             SELECT ",
+        durable!(),
+        "
+         ), line AS MATERIALIZED (
              SELECT seq, visible_at, crashes FROM {t}
              WHERE state = 0 AND visible_at <= $1 AND visible_at >= $5 AND (expires_at IS NULL OR expires_at > $1)
              ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
          ), first AS MATERIALIZED (
-             SELECT seq, crashes FROM line ORDER BY visible_at, seq LIMIT 1
+             SELECT seq, crashes FROM line LIMIT 1
          ), chosen AS MATERIALIZED (
-             SELECT line.seq AS n, line.visible_at AS at FROM line, first
+             SELECT line.seq AS n, line.visible_at AS at FROM durable, line, first
              WHERE CASE WHEN first.crashes = 0 THEN line.crashes = 0 ELSE line.seq = first.seq END
          )
          UPDATE {t}
          SET state = 1, owner = $3, locked_until = $4, visible_at = $4, claim_no = claim_no + 1, last_attempt_at = $1
          FROM chosen WHERE seq = chosen.n
-         RETURNING {message}, chosen.at",
+         RETURNING {message}, chosen.at"
+    ),
+    claim_below: "SELECT visible_at FROM {t} WHERE state = 0 AND visible_at < $1 ORDER BY visible_at LIMIT 1",
     claim_one: UNUSED,
     claim_next: "SELECT min(at) FROM (
              (SELECT visible_at AS at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1)
@@ -132,11 +150,15 @@ const QUEUE: Texts = Texts {
         durable!(),
         " IS NOT NULL"
     ),
-    ack_batch: "UPDATE {t}
+    ack_batch: concat!(
+        "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = $5,
              processed_by = a.o, response = a.r
-         FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[]) AS a (n, o, c, r)
-         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c",
+         FROM (SELECT ",
+        durable!(),
+        " OFFSET 0) AS once, unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[]) AS a (n, o, c, r)
+         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c"
+    ),
     extend: UNUSED,
     extend_batch: "UPDATE {t} SET locked_until = $4, visible_at = $4
          FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)

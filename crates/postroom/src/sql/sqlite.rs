@@ -68,6 +68,7 @@ const QUEUE: Texts = Texts {
          WHERE seq IN (SELECT seq FROM {t}
                        WHERE state = 0 AND visible_at <= ?3 AND (expires_at IS NULL OR expires_at > ?3)
                        ORDER BY visible_at, seq LIMIT ?4)",
+    claim_below: UNUSED,
     claim_one: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq = ?4 AND state = 0",

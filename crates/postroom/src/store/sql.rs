@@ -108,6 +108,21 @@ impl Verbs {
         Ok(settled)
     }
 
+    /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) async fn settle_alone(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        settles: &[Settle],
+        now: Timestamp,
+    ) -> Result<Option<Settled>> {
+        if settles.len() > batch::LIST_MAX || settles.iter().any(|settle| !matches!(settle.verb, Verb::Ack { .. })) {
+            return Ok(None);
+        }
+        self.settle(session, queue, settles, now).await.map(Some)
+    }
+
     /// Where a lease's row stands, if a try whose commit was not answered settled it: nobody claimed it since.
     async fn settled_before(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<Option<State>> {
         if !session.in_doubt() {
