@@ -57,7 +57,7 @@ impl Testable for Memory {
     const NAME: &'static str = "memory";
 
     async fn open(place: &Place) -> postroom::Result<MemoryStore> {
-        Ok(MemoryStore::with_clock(Clock::Manual(place.clock.clone())))
+        Ok(MemoryStore::with_clock(Clock::Manual(place.clock.clone())).named(&place.name))
     }
 }
 

@@ -1,4 +1,11 @@
 //! Every log line and every metric, in one list. Never a payload, never a header.
+//!
+//! A log line names its store. Metrics do so for the first hundred stores of the process, and say `other` for the rest:
+//! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]).
+
+mod label;
+
+pub use label::name_stores_in_metrics;
 
 use std::time::Duration;
 
@@ -9,6 +16,7 @@ use crate::error::Error;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
 use crate::queue::{Claims, Lease, Queue, Reaped, Settled};
 use crate::store::{Arrival, Sighting, Stored};
+use crate::telemetry::label::store_label;
 use crate::worker::Outcome;
 use crate::workqueue::WorkQueue;
 
@@ -41,7 +49,7 @@ pub(crate) struct Meters {
 
 impl Meters {
     pub(crate) fn new(queue: &WorkQueue) -> Self {
-        let store = queue.store_name().to_owned();
+        let store = store_label(queue.store_name());
         match queue.kind() {
             Queue::Outbox => Self {
                 took_ms: histogram!(metric::OUTBOX_SEND_MS, "store" => store.clone()),
@@ -120,14 +128,14 @@ pub(crate) fn reaped(queue: &WorkQueue, reaped: Reaped) {
 
 fn failed(queue: &WorkQueue, failed: u64) {
     if failed > 0 && queue.kind() == Queue::Outbox {
-        counter!(metric::OUTBOX_FAILED, "store" => queue.store_name().to_owned()).increment(failed);
+        counter!(metric::OUTBOX_FAILED, "store" => store_label(queue.store_name())).increment(failed);
     }
 }
 
 pub(crate) fn expired(queue: &WorkQueue, expired: u64) {
     if expired > 0 {
         info!(store = queue.store_name(), queue = %queue.kind(), count = expired, "messages expired");
-        counter!(metric::OUTBOX_EXPIRED, "store" => queue.store_name().to_owned()).increment(expired);
+        counter!(metric::OUTBOX_EXPIRED, "store" => store_label(queue.store_name())).increment(expired);
     }
 }
 
@@ -147,7 +155,7 @@ pub(crate) fn backlog(queue: &WorkQueue, rows: u64) {
         Queue::Inbox => metric::INBOX_SIZE,
     };
     #[allow(clippy::cast_precision_loss, reason = "a gauge of rows needs no more than 52 bits")]
-    gauge!(name, "store" => queue.store_name().to_owned()).set(rows as f64);
+    gauge!(name, "store" => store_label(queue.store_name())).set(rows as f64);
 }
 
 pub(crate) fn seen(queue: &WorkQueue, key: &InboxKey, sighting: Sighting) {
@@ -192,7 +200,7 @@ pub(crate) fn arrived(queue: &WorkQueue, key: &InboxKey, topic: &str, arrival: A
 
 fn duplicate(store: &str, key: &InboxKey) {
     warn!(store, source = key.source(), message_id = key.message_id(), "inbox: duplicate detected");
-    counter!(metric::INBOX_DUPLICATES, "store" => store.to_owned()).increment(1);
+    counter!(metric::INBOX_DUPLICATES, "store" => store_label(store)).increment(1);
 }
 
 pub(crate) fn handling(store: &str, queue: Queue, message: &Message) {
