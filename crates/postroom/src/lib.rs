@@ -69,6 +69,9 @@ mod maintenance;
 mod transport;
 mod worker;
 
+// Many databases at once.
+mod tenancy;
+
 // Everywhere.
 mod clock;
 mod error;
@@ -97,8 +100,12 @@ pub use sqlite::{
     restore_check,
 };
 pub use store::{
-    Arrival, BoxFuture, Failure, Filter, Identity, Mark, MemoryStore, PutMode, QueueStats, Record, Sighting, Store,
-    Stored, Wake, WakeListener,
+    Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats, Record,
+    Sighting, Store, Stored, Wake, WakeListener,
+};
+pub use tenancy::{
+    Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
+    Selection, StoreKey, StoreProvider, Stores,
 };
 pub use transport::{Delivery, Transport};
 pub use worker::{Worker, WorkerOptions};

@@ -17,6 +17,7 @@ use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
 use crate::queue::{Claims, Lease, Queue, Reaped, Settled};
 use crate::store::{Arrival, Sighting, Stored};
 use crate::telemetry::label::store_label;
+use crate::tenancy::Refreshed;
 use crate::worker::Outcome;
 use crate::workqueue::WorkQueue;
 
@@ -100,6 +101,15 @@ pub(crate) fn claimed(queue: &WorkQueue, claims: &Claims) {
 
 pub(crate) fn claim_failed(queue: &WorkQueue, error: &Error) {
     warn!(store = queue.store_name(), queue = %queue.kind(), %error, "the claim failed; trying again later");
+}
+
+pub(crate) fn claim_slow(queue: &WorkQueue, patience: Duration) {
+    let (store, queue, seconds) = (queue.store_name(), queue.kind(), patience.as_secs_f64());
+    warn!(store, %queue, seconds, "the claim is not answered; other stores go on without it");
+}
+
+pub(crate) fn unchanged(queue: &WorkQueue) {
+    debug!(store = queue.store_name(), queue = %queue.kind(), "nothing has changed");
 }
 
 pub(crate) fn settled(queue: &WorkQueue, settled: Settled) {
@@ -272,4 +282,35 @@ pub(crate) fn worker_stopping(queue: &WorkQueue, in_hand: usize) {
 
 pub(crate) fn worker_stopped(queue: &WorkQueue, left: usize) {
     info!(store = queue.store_name(), queue = %queue.kind(), left, "worker stopped");
+}
+
+pub(crate) fn worker_broke_down(queue: &WorkQueue, error: &Error) {
+    error!(store = queue.store_name(), queue = %queue.kind(), %error, "the worker broke down; it is started again");
+}
+
+pub(crate) fn fleet_started(stores: usize) {
+    info!(stores, "fleet started");
+}
+
+pub(crate) fn fleet_stopped() {
+    info!("fleet stopped");
+}
+
+pub(crate) fn discovery_failed(error: &Error) {
+    warn!(%error, "discovery failed; the stores stay as they are");
+}
+
+pub(crate) fn discovered(refreshed: &Refreshed) {
+    let (added, removed, failed) = (refreshed.added.len(), refreshed.removed.len(), refreshed.failed.len());
+    refreshed.added.iter().for_each(|key| info!(store = key.as_str(), "store added"));
+    refreshed.removed.iter().for_each(|key| info!(store = key.as_str(), "store removed; it is drained and closed"));
+    debug!(added, removed, failed, kept = refreshed.kept, "stores discovered");
+}
+
+pub(crate) fn store_not_opened(store: &str, error: &Error) {
+    warn!(store, %error, "the store cannot be opened; trying again with the next refresh");
+}
+
+pub(crate) fn store_closed(store: &str) {
+    info!(store, "store closed");
 }

@@ -19,7 +19,8 @@ use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
+    Stored, Wake,
 };
 use crate::telemetry;
 
@@ -98,6 +99,10 @@ impl SqliteStore {
     /// else has it open. Without it the log stays behind when the program ends, which loses nothing. A later call on
     /// this store or a clone of it opens the file again.
     pub async fn close(self) {
+        self.let_go().await;
+    }
+
+    async fn let_go(&self) {
         self.0.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if let Some(watched) = &self.0.watched {
             watched.end().await;
@@ -367,5 +372,13 @@ impl Store for SqliteStore {
 
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
         self.verb(move |verbs, conn, time| now(verbs.take_maintenance(conn, interval, time)))
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        connect::fingerprint(&self.0.path)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.let_go())
     }
 }

@@ -205,9 +205,7 @@ impl Watching {
 
 impl File {
     fn new(path: PathBuf, wakes: [Wake; 2]) -> Self {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        let log = PathBuf::from(log);
+        let log = connect::log_of(&path);
         Self { path, log, wakes, open: None, mode: Mode::Dormant, rest: REST_FIRST, rang_at: None }
     }
 
