@@ -6,7 +6,9 @@ mod gate;
 mod options;
 mod outcome;
 mod probe;
+mod quiet;
 mod run;
+mod settling;
 mod turn;
 
 pub(crate) use gate::Gate;

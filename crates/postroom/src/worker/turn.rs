@@ -21,6 +21,8 @@ use crate::telemetry;
 use crate::worker::flight::Flights;
 use crate::worker::gate::{Gate, Turn, few_at_once};
 use crate::worker::probe::Point;
+use crate::worker::quiet::Quiet;
+use crate::worker::settling::settle;
 use crate::worker::{Outcome, Process, Run, WorkerOptions};
 use crate::workqueue::WorkQueue;
 
@@ -43,12 +45,6 @@ struct Answer {
     /// As the store was before.
     fingerprint: Option<Fingerprint>,
     claims: Result<Claims>,
-}
-
-/// Nothing to do as long as the store stays as it was, until the next message is due.
-struct Quiet {
-    fingerprint: Fingerprint,
-    next_at: Option<Timestamp>,
 }
 
 pub(crate) struct Loop {
@@ -182,11 +178,7 @@ impl Loop {
 
     /// A store that has not changed since nothing was found in it is left in peace.
     fn look_if_changed(&mut self) {
-        let is_quiet = |quiet: &&Quiet| {
-            quiet.next_at.is_none_or(|next_at| next_at > self.queue.time_hint())
-                && self.queue.fingerprint() == Some(quiet.fingerprint)
-        };
-        match self.quiet.as_ref().filter(is_quiet) {
+        match self.quiet.as_ref().filter(|quiet| quiet.lasts(&self.queue)) {
             Some(quiet) => {
                 telemetry::unchanged(&self.queue);
                 self.wait(quiet.next_at);
@@ -392,26 +384,4 @@ impl Loop {
 fn broken(source: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Callback, "the worker broke down; its messages are taken over when their leases are over")
         .caused_by(source)
-}
-
-/// Settles, and goes on trying while the database is out of reach and the leases may still hold.
-async fn settle(queue: WorkQueue, settles: Vec<Settle>, options: Arc<WorkerOptions>) {
-    let settles = Arc::new(settles);
-    let until = monotonic() + options.lease;
-    let mut pause = Duration::from_millis(10);
-    loop {
-        match queue.settle_shared(settles.clone()).await {
-            Ok(settled) => {
-                if settled.lost > 0 {
-                    options.reached(Point::LeaseLost);
-                }
-                return;
-            }
-            Err(error) if error.is_transient() && monotonic() + pause < until => {
-                tokio::time::sleep_until((monotonic() + pause).into()).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
-            }
-            Err(error) => return telemetry::settle_failed(&queue, settles.len(), &error),
-        }
-    }
 }
