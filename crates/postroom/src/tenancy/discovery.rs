@@ -73,6 +73,11 @@ impl DiscoveryOptions {
         self
     }
 
+    /// How often that is.
+    pub fn refresh_interval(&self) -> Duration {
+        self.refresh
+    }
+
     /// How long opening a store may take before it is left for the next refresh: 10 s.
     #[must_use]
     pub fn open_timeout(mut self, timeout: Duration) -> Self {
