@@ -137,11 +137,13 @@ async fn every_line_about_a_message_names_its_store<B: Testable>(stage: &Stage<B
     for queue in QUEUES {
         let tenants = Tenants::open(stage, &[&format!("{queue}-a"), &format!("{queue}-b")]).await?;
         let fleet = Running::sail(tenants.fleet(queue, &Script::succeed(), WorkerOptions::default()));
-        for tenant in &tenants.all {
-            let draft = Draft::new("a");
-            tenant.side(queue).put(&draft).await?;
-            let done = || async { Ok(tenant.side(queue).verbs().stats().await?.done == 1) };
-            eventually("it is handled", done).await?;
+        let drafts = [Draft::new("a"), Draft::new("a")];
+        for (tenant, draft) in tenants.all.iter().zip(&drafts) {
+            tenant.side(queue).put(draft).await?;
+        }
+        tenants.done(queue, 2).await?;
+        fleet.stop().await?;
+        for (tenant, draft) in tenants.all.iter().zip(&drafts) {
             let id = draft.id.to_string();
             for message in ["handling", "handled"] {
                 let lines = stage.setup.logs.saying(message);
@@ -150,7 +152,6 @@ async fn every_line_about_a_message_names_its_store<B: Testable>(stage: &Stage<B
                 assert_eq!(lines[0].field("store"), Some(tenant.store.name()));
             }
         }
-        fleet.stop().await?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The store itself: each verb is a job for the writer thread, each question goes to a reader.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -15,6 +15,7 @@ use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, 
 use crate::sql::sqlite::SQLITE;
 use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::job::{UserJob, VerbJob};
+use crate::sqlite::readers::Readers;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
@@ -23,8 +24,6 @@ use crate::store::{
     Stored, Wake,
 };
 use crate::telemetry;
-
-const READERS_KEPT: usize = 4;
 
 /// A store in a SQLite file, beside the user's own tables. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -40,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) outbox_wake: Wake,
     pub(crate) inbox_wake: Wake,
     pub(crate) ack_outside: bool,
-    readers: Mutex<Vec<Connection>>,
+    readers: Readers,
     watched: Option<watch::Watched>,
 }
 
@@ -90,7 +89,7 @@ impl SqliteStore {
             clock: options.clock,
             outbox_wake,
             inbox_wake,
-            readers: Mutex::default(),
+            readers: Readers::new(),
             watched: watch,
         })))
     }
@@ -103,7 +102,7 @@ impl SqliteStore {
     }
 
     async fn let_go(&self) {
-        self.0.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.readers.close();
         if let Some(watched) = &self.0.watched {
             watched.end().await;
         }
@@ -146,18 +145,7 @@ impl SqliteStore {
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
         let core = self.0.clone();
-        blocking(move || {
-            let kept = core.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let conn = kept.map_or_else(|| connect::reader(&core.path), Ok)?;
-            let result = code(&conn);
-            let mut readers = core.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that was left inside a transaction would show the same moment for ever.
-            if readers.len() < READERS_KEPT && conn.is_autocommit() {
-                readers.push(conn);
-            }
-            result
-        })
-        .await
+        blocking(move || core.readers.read(&core.path, code)).await
     }
 
     /// A verb on the writer thread.

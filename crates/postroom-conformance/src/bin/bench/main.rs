@@ -10,6 +10,7 @@ mod latency;
 mod memory;
 mod raw;
 mod report;
+mod tenants;
 
 use std::path::{Path, PathBuf};
 
@@ -36,8 +37,13 @@ struct Args {
     /// Drain this file and print the memory it took.
     #[arg(long, hide = true, requires = "rows")]
     drain: Option<PathBuf>,
+    /// Work on so many stores in this folder, measure what that costs, and print it.
+    #[arg(long, hide = true, requires_all = ["rows", "seconds"])]
+    idle: Option<PathBuf>,
     #[arg(long, hide = true)]
     rows: Option<usize>,
+    #[arg(long, hide = true)]
+    seconds: Option<f64>,
 }
 
 /// How large the cases are.
@@ -49,6 +55,8 @@ struct Sizes {
     done_rows: usize,
     pending_rows: usize,
     memory_rows: usize,
+    idle_stores: usize,
+    idle_seconds: f64,
 }
 
 const FULL: Sizes = Sizes {
@@ -58,6 +66,8 @@ const FULL: Sizes = Sizes {
     done_rows: 2_000_000,
     pending_rows: 1_000_000,
     memory_rows: 1_000_000,
+    idle_stores: 500,
+    idle_seconds: 20.0,
 };
 const QUICK: Sizes = Sizes {
     messages: 40_000,
@@ -66,6 +76,8 @@ const QUICK: Sizes = Sizes {
     done_rows: 200_000,
     pending_rows: 100_000,
     memory_rows: 100_000,
+    idle_stores: 100,
+    idle_seconds: 5.0,
 };
 
 /// 256 bytes, as in every case.
@@ -80,6 +92,9 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if let (Some(path), Some(rows)) = (&args.drain, args.rows) {
         return memory::drain(path, rows).await;
+    }
+    if let (Some(dir), Some(stores), Some(seconds)) = (&args.idle, args.rows, args.seconds) {
+        return tenants::idle(dir, stores, seconds).await;
     }
     let sizes = if args.quick { QUICK } else { FULL };
     let dir = match &args.dir {
@@ -106,6 +121,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if wants("m") {
         memory::run(dir.path(), sizes, &mut report).await?;
+    }
+    if wants("t") {
+        tenants::run(dir.path(), sizes, &mut report)?;
     }
     report.print();
     if let Some(path) = &args.json {
