@@ -125,6 +125,8 @@ impl Watching {
 
     fn run(mut self, news: &mpsc::Receiver<News>) {
         loop {
+            // However much news there is.
+            self.step_due();
             let heard = match self.due.first() {
                 Some((at, _)) => news.recv_timeout(at.saturating_duration_since(monotonic())),
                 None => news.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -140,7 +142,7 @@ impl Watching {
                     self.dropped(id);
                     told.map(|told| told.send(()));
                 }
-                Err(RecvTimeoutError::Timeout) => self.step_due(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -185,6 +187,9 @@ impl Watching {
     }
 
     fn step_due(&mut self) {
+        if self.due.is_empty() {
+            return;
+        }
         let now = monotonic();
         let due: Vec<u64> = self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
         due.into_iter().for_each(|id| self.step(id, |file| file.mode.due().is_some_and(|at| at <= now)));
@@ -214,24 +219,23 @@ impl Watching {
         if matches!(mode, Mode::Resting { .. }) {
             self.unwatch(&log);
         }
-        if self.open > OPEN_MAX {
-            self.close_the_quietest();
-        }
+        while self.open > OPEN_MAX && self.close_the_quietest() {}
     }
 
-    /// Closes one file, of those in which nothing happens; if it is listened to, it is heard through its folder.
-    fn close_the_quietest(&mut self) {
+    /// Closes one file, of those in which nothing happens; if it is listened to, it is heard through its folder. False
+    /// when there is none.
+    fn close_the_quietest(&mut self) -> bool {
         let may_close = |file: &File| file.is_open() && matches!(file.mode, Mode::Watched | Mode::Dormant);
         let quiet = self.files.iter().filter(|(_, file)| may_close(file));
-        let Some(id) = quiet.min_by_key(|(_, file)| file.quiet_since).map(|(id, _)| *id) else { return };
-        let Some(file) = self.files.get_mut(&id) else { return };
+        let Some(id) = quiet.min_by_key(|(_, file)| file.quiet_since).map(|(id, _)| *id) else { return false };
+        let Some(file) = self.files.get_mut(&id) else { return false };
         if matches!(file.mode, Mode::Dormant) {
             self.open -= usize::from(file.close());
-            return;
+            return true;
         }
         // First the folder, then a last look, so that nothing falls in between.
         if !self.folders.enter(&mut self.watcher, &file.log) {
-            return;
+            return false;
         }
         let (log, changed) = (file.log.clone(), file.has_changed().unwrap_or(true));
         self.open -= usize::from(file.close());
@@ -240,5 +244,6 @@ impl Watching {
         if changed {
             self.step(id, File::hears);
         }
+        true
     }
 }
