@@ -129,6 +129,8 @@ mod guides {
     mod handlers {}
     #[doc = include_str!("../../../guides/transactions.md")]
     mod transactions {}
+    #[doc = include_str!("../../../guides/multi-tenant.md")]
+    mod multi_tenant {}
     #[doc = include_str!("../../../guides/testing.md")]
     mod testing {}
 }

@@ -22,6 +22,7 @@ cases! { fleet:
     worker a_message_in_any_store_is_handled_at_once [];
     worker all_stores_are_drained_at_the_end [];
     sqlite a_file_that_is_locked_does_not_stop_the_others [];
+    sqlite commits_of_others_are_heard_in_more_files_than_are_open [];
 }
 
 const BATCH: usize = 4;
@@ -259,6 +260,27 @@ async fn a_file_that_is_locked_does_not_stop_the_others(stage: &Stage<postroom::
     lock.execute_batch("ROLLBACK")?;
     for queue in QUEUES {
         tenants.done(queue, 55).await?;
+    }
+    fleet.stop().await
+}
+
+/// Workers that do not look by themselves: what is not heard is not handled.
+async fn commits_of_others_are_heard_in_more_files_than_are_open(stage: &Stage<postroom::Sqlite>) -> Verdict {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let names: Vec<String> = (0..50).map(|index| index.to_string()).collect();
+    let tenants = Tenants::open(stage, &names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    let asleep = WorkerOptions::default().poll(HOUR).poll_max(HOUR);
+    let fleet = Running::sail(tenants.fleet(Queue::Outbox, &Script::succeed(), asleep));
+    let due = stage.now().as_micros();
+    let sql = "INSERT INTO outbox_messages (id, topic, payload, visible_at) VALUES (randomblob(16), 'a', '{}', ?1)";
+    for done in 1..=2 {
+        for tenant in &tenants.all {
+            let conn = rusqlite::Connection::open(tenant.place.path("store.db"))?;
+            conn.execute_batch("PRAGMA synchronous = NORMAL")?;
+            conn.execute(sql, [due])?;
+            let side = tenant.side(Queue::Outbox);
+            eventually("it is heard", || async move { Ok(side.verbs().stats().await?.done == done) }).await?;
+        }
     }
     fleet.stop().await
 }

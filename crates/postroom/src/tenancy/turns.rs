@@ -266,3 +266,101 @@ impl Drop for Seat {
         self.at(Table::remove);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::{DrainFirst, RoundRobin};
+
+    fn turns(selection: impl Selection, handlers: usize) -> Arc<Turns> {
+        let options = WorkerOptions::default().batch(10).concurrency(handlers);
+        Turns::new(Arc::new(selection), &options, Duration::from_secs(1))
+    }
+
+    fn seats<const N: usize>(turns: &Arc<Turns>) -> [Arc<dyn Gate>; N] {
+        let seats = std::array::from_fn(|index| turns.seat(&index.to_string()));
+        turns.open();
+        seats
+    }
+
+    #[test]
+    fn one_after_the_other() {
+        let [a, b, c] = seats(&turns(RoundRobin, 1));
+        assert!(!b.enter() && !c.enter() && a.enter() && !a.enter());
+        a.leave(Some(10));
+        assert!(!a.enter() && !c.enter() && b.enter());
+        b.leave(Some(0));
+        assert!(c.enter());
+        c.leave(Some(10));
+        assert!(a.enter(), "it found something, so it is still in line");
+        a.leave(Some(0));
+        assert!(c.enter(), "the others had nothing");
+    }
+
+    #[test]
+    fn the_others_wait_until_the_first_is_empty() {
+        let [a, b] = seats(&turns(DrainFirst, 16));
+        for found in [10, 10, 0] {
+            assert!(!b.enter() && a.enter() && !b.enter());
+            a.leave(Some(found));
+        }
+        assert!(b.enter());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_store_that_does_not_answer() {
+        let [a, b] = seats(&turns(RoundRobin, 1));
+        assert!(a.enter() && !b.enter());
+        a.step_aside();
+        assert!(b.enter() && !a.enter());
+        a.leave(None);
+        assert!(a.enter(), "beside the line, while another claims");
+        b.leave(Some(10));
+        assert!(b.enter());
+        b.leave(Some(10));
+        a.leave(Some(10));
+        assert!(b.enter() && !a.enter(), "it has answered, and stands in line again");
+        b.leave(Some(10));
+        assert!(a.enter());
+    }
+
+    #[test]
+    fn a_turn_that_is_not_wanted_goes_to_the_next() {
+        let [a, b, c] = seats(&turns(RoundRobin, 1));
+        a.decline();
+        assert!(b.enter());
+        drop(c);
+        drop(b);
+        assert!(a.enter(), "all the others are gone");
+    }
+
+    #[test]
+    fn no_turn_while_too_much_is_in_hand() {
+        let [a, b] = seats(&turns(RoundRobin, 4));
+        assert!(a.enter() && b.enter());
+        a.holds(75);
+        a.leave(Some(10));
+        b.leave(Some(10));
+        assert!(!a.enter() && !b.enter(), "80 is the most");
+        a.holds(70);
+        assert!(a.enter() && !b.enter());
+    }
+
+    /// Names somebody who is not there.
+    #[derive(Debug)]
+    struct Confused;
+
+    impl Selection for Confused {
+        fn next(&self, _: &[Candidate], _: Option<LastTurn>) -> Option<usize> {
+            Some(99)
+        }
+    }
+
+    #[test]
+    fn a_selection_that_is_wrong_stops_nobody() {
+        let [a, b] = seats(&turns(Confused, 1));
+        assert!(a.enter());
+        a.leave(Some(0));
+        assert!(b.enter());
+    }
+}
