@@ -35,6 +35,11 @@ pub trait Testable: Backend {
     fn clean(_: &Place) -> impl Future<Output = anyhow::Result<()>> + Send {
         async { Ok(()) }
     }
+
+    /// Opens another store on what is there: closing it does not close `store`.
+    fn open_again(_store: &Self::Store, place: &Place) -> impl Future<Output = postroom::Result<Self::Store>> + Send {
+        Self::open(place)
+    }
 }
 
 /// Where a store may put its files, and what it is called.
@@ -46,6 +51,16 @@ pub struct Place {
 }
 
 impl Place {
+    fn new(name: String, clock: ManualClock) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("postroom-").tempdir().context("no temporary folder")?;
+        Ok(Self { dir, name, clock })
+    }
+
+    /// What the store is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A path in the case's own folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
@@ -80,7 +95,11 @@ impl Testable for Memory {
     const NAME: &'static str = "memory";
 
     async fn open(place: &Place) -> postroom::Result<MemoryStore> {
-        Ok(MemoryStore::with_clock(Clock::Manual(place.clock.clone())))
+        Ok(MemoryStore::with_clock(Clock::Manual(place.clock.clone())).named(&place.name))
+    }
+
+    async fn open_again(store: &MemoryStore, _: &Place) -> postroom::Result<MemoryStore> {
+        Ok(store.clone())
     }
 }
 
@@ -159,9 +178,21 @@ impl<B: Testable> Stage<B> {
     /// A fresh store.
     pub async fn open(setup: Setup) -> anyhow::Result<Self> {
         let name = format!("store-{}", STORES.fetch_add(1, Ordering::Relaxed));
-        let dir = tempfile::Builder::new().prefix("postroom-").tempdir().context("no temporary folder")?;
-        let clock = ManualClock::new(START);
-        let place = Place { dir, name, clock: clock.clone() };
+        Self::open_at(Place::new(name, ManualClock::new(START))?, setup).await
+    }
+
+    /// A fresh store on the same clock, named after this one and `suffix`.
+    pub async fn another(&self, suffix: &str) -> anyhow::Result<Self> {
+        self.called(format!("{}-{suffix}", self.place.name)).await
+    }
+
+    /// A fresh store on the same clock, of that name. No other case may use it.
+    pub async fn called(&self, name: impl Into<String>) -> anyhow::Result<Self> {
+        Self::open_at(Place::new(name.into(), self.clock.clone())?, self.setup.clone()).await
+    }
+
+    async fn open_at(place: Place, setup: Setup) -> anyhow::Result<Self> {
+        let clock = place.clock.clone();
         let store = B::open(&place).await.context("the store cannot be opened")?;
         capture::route(&place.name, &setup.logs);
         meters::route(&place.name, &setup.meters);

@@ -10,6 +10,7 @@ mod corrupt;
 mod crash;
 mod dead_letters;
 mod dedupe;
+mod discovery;
 mod dispatch;
 mod effects;
 mod enqueue;
@@ -17,6 +18,7 @@ mod expire;
 mod extend;
 mod fail;
 mod files;
+mod fleet;
 mod group;
 mod inspect;
 mod limits;
@@ -33,6 +35,7 @@ mod renew;
 mod retry;
 mod revive;
 mod route;
+mod router;
 mod sabotage;
 mod schema;
 mod shutdown;
@@ -74,6 +77,9 @@ pub fn cases() -> Vec<Case> {
         shutdown::CASES,
         wake::CASES,
         dispatch::CASES,
+        router::CASES,
+        fleet::CASES,
+        discovery::CASES,
         effects::CASES,
         throughput::CASES,
         logs::CASES,

@@ -26,6 +26,8 @@ fn main() {
     note_where_panics_happen();
     let _ = tracing::subscriber::set_global_default(capture::Router);
     let _ = metrics::set_global_recorder(meters::Router);
+    // Metrics find their case by the name of its store.
+    postroom::telemetry::name_stores_in_metrics(usize::MAX);
     println!("{}={}", suite::SEED_VARIABLE, suite::seed());
     let cases = suite::cases();
     let trials = cases.iter().flat_map(|case| case.on.iter().map(|&(backend, run)| trial(case, backend, run)));

@@ -75,6 +75,9 @@ mod maintenance;
 mod transport;
 mod worker;
 
+// Many databases at once.
+mod tenancy;
+
 // Everywhere.
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 mod background;
@@ -111,8 +114,12 @@ pub use sqlite::{
     restore_check,
 };
 pub use store::{
-    Arrival, BoxFuture, Failure, Filter, Identity, Mark, MemoryStore, PutMode, QueueStats, Record, Sighting, Store,
-    Stored, Wake, WakeListener,
+    Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats, Record,
+    Sighting, Store, Stored, Wake, WakeListener,
+};
+pub use tenancy::{
+    Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
+    Selection, StoreKey, StoreProvider, Stores,
 };
 pub use transport::{Delivery, Transport};
 pub use worker::{Worker, WorkerOptions};
@@ -136,6 +143,8 @@ mod guides {
     mod handlers {}
     #[doc = include_str!("../../../guides/transactions.md")]
     mod transactions {}
+    #[doc = include_str!("../../../guides/multi-tenant.md")]
+    mod multi_tenant {}
     #[doc = include_str!("../../../guides/testing.md")]
     mod testing {}
 }

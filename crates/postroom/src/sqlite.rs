@@ -7,6 +7,7 @@ mod guard;
 mod handling;
 mod job;
 mod options;
+mod readers;
 mod session;
 mod store;
 mod watch;

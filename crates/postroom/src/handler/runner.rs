@@ -24,15 +24,15 @@ use crate::worker::{Outcome, Process, Run};
 pub(crate) struct Runner<B: Backend> {
     store: B::Store,
     queue: Queue,
-    handlers: Handlers<B>,
-    slots: Semaphore,
+    handlers: Arc<Handlers<B>>,
+    slots: Arc<Semaphore>,
     /// Topics whose handlers held the transaction too long before: they get more time.
     slow: Mutex<HashSet<String>>,
 }
 
 impl<B: Backend> Runner<B> {
-    pub(crate) fn new(store: B::Store, queue: Queue, handlers: Handlers<B>, concurrency: usize) -> Self {
-        Self { store, queue, handlers, slots: Semaphore::new(concurrency), slow: Mutex::default() }
+    pub(crate) fn new(store: B::Store, queue: Queue, handlers: Arc<Handlers<B>>, slots: Arc<Semaphore>) -> Self {
+        Self { store, queue, handlers, slots, slow: Mutex::default() }
     }
 
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
@@ -155,6 +155,11 @@ impl<B: Backend> Process for Runner<B> {
             let state = &self.handlers.state;
             let blocking = async {
                 if !blocking.is_empty() {
+                    // They run one after the other: all of them take one slot.
+                    let _permit = tokio::select! {
+                        permit = self.slots.acquire() => permit.ok(),
+                        () = run.stop.cancelled() => None,
+                    };
                     B::run_blocking(&self.store, self.queue, blocking, state, &run).await;
                 }
             };

@@ -134,12 +134,6 @@ impl<E: Engine> ServerStore<E> {
         texts.map(|text| text.sql().to_string()).to_vec()
     }
 
-    /// Closes its connections; calls on this store or a clone of it fail from now on.
-    pub async fn close(self) {
-        self.0.pool.close();
-        self.0.handler_pool.close();
-    }
-
     /// A verb in a transaction of its own.
     fn verb<'a, A, T>(&'a self, args: A, verb: transact::Verb<E, A, T>) -> BoxFuture<'a, Result<T>>
     where
@@ -344,6 +338,13 @@ impl<E: Engine> Store for ServerStore<E> {
 
     fn ack_statement(&self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<Statement> {
         Ok(self.0.verbs.ack(queue, lease, response, self.0.clock.now()))
+    }
+
+    /// Closes its connections; calls on this store or a clone of it fail from now on.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.pool.close();
+        self.0.handler_pool.close();
+        Box::pin(std::future::ready(()))
     }
 
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {

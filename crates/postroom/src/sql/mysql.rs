@@ -75,6 +75,12 @@ pub(crate) const MYSQL: Dialect = Dialect {
          UNION ALL SELECT {record} FROM {t} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq",
 };
 
+/// Rows in one finished state.
+const LIST_FINISHED: &str = "SELECT {record} FROM {t}
+         WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6";
+
 const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= ?1),
@@ -113,10 +119,9 @@ const QUEUE: Texts = Texts {
          WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
-    list_finished: "SELECT {record} FROM {t}
-         WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
-         ORDER BY seq LIMIT ?6",
+    list_done: LIST_FINISHED,
+    list_dead: LIST_FINISHED,
+    list_expired: LIST_FINISHED,
     save: "UPDATE {t}
          SET response = CASE WHEN ?3 = 0 THEN NULL ELSE response END, state = ?3, visible_at = ?4, due_at = ?5,
              next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,

@@ -19,6 +19,20 @@ macro_rules! clock {
     };
 }
 
+/// Rows in one finished state. The state is in the text: the index of that state alone serves no other.
+macro_rules! list_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT {record} FROM {t} WHERE state = ",
+            $state,
+            " AND ($1 IS NULL OR state = $1)
+               AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
+               AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+             ORDER BY seq LIMIT $6"
+        )
+    };
+}
+
 /// Begins one of our own transactions and answers with the server's time: one trip.
 pub(crate) const BEGIN: &str = concat!("BEGIN; SELECT ", clock!(), ", ", durable!());
 /// The same behind a pooler, where the next transaction may be on another connection.
@@ -26,7 +40,8 @@ pub(crate) const BEGIN_POOLED: &str =
     concat!("BEGIN; SELECT ", clock!(), ", ", durable!(), ", set_config('enable_bitmapscan', 'off', true)");
 /// For connections that only run our own statements. A line that has grown since it was last analyzed is thought to be
 /// short: it would be collected as a bitmap and sorted whole, for fifty rows.
-pub(crate) const FOR_VERBS: &str = "SET enable_bitmapscan = off";
+/// And planning one of them takes longer than running it.
+pub(crate) const FOR_VERBS: &str = "SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
 /// Begins a handler's transaction.
 pub(crate) const BEGIN_HANDLER: &str = concat!("BEGIN; SELECT ", durable!());
 /// What a server must say of itself before we trust it: its time, whether it is a standby, its version.
@@ -175,10 +190,9 @@ const QUEUE: Texts = Texts {
          WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
            AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
          ORDER BY seq LIMIT $6",
-    list_finished: "SELECT {record} FROM {t}
-         WHERE state = $1 AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
-           AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
-         ORDER BY seq LIMIT $6",
+    list_done: list_in!("2"),
+    list_dead: list_in!("3"),
+    list_expired: list_in!("4"),
     save: "UPDATE {t}
          SET state = $3, visible_at = $4, due_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8,
              claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,

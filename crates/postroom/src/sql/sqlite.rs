@@ -58,6 +58,13 @@ pub(crate) const SQLITE: Dialect = Dialect {
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
 };
 
+/// Rows in one finished state.
+const LIST_FINISHED: &str = "SELECT {record} FROM {t} INDEXED BY {t}_finished
+         WHERE state = ?1 AND processed_at IS NOT NULL
+           AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6";
+
 const QUEUE: Texts = Texts {
     claim_look: UNUSED,
     claim_select: "SELECT {message} FROM {t}
@@ -92,11 +99,9 @@ const QUEUE: Texts = Texts {
          WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
-    list_finished: "SELECT {record} FROM {t} INDEXED BY {t}_finished
-         WHERE state = ?1 AND processed_at IS NOT NULL
-           AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
-         ORDER BY seq LIMIT ?6",
+    list_done: LIST_FINISHED,
+    list_dead: LIST_FINISHED,
+    list_expired: LIST_FINISHED,
     save: "UPDATE {t}
          SET state = ?3, visible_at = ?4, due_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, claim_no = ?9,
              owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,

@@ -113,7 +113,8 @@ impl SqliteOptions {
         self
     }
 
-    /// After how long without work the writer thread ends; it starts again by itself.
+    /// After how long without work the writer thread ends, at the latest: 10 s. It starts again by itself, and ends
+    /// sooner when it had little to do.
     #[must_use]
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;

@@ -7,6 +7,7 @@ mod measure;
 mod report;
 mod server;
 mod sqlite;
+mod tenants;
 
 use std::path::PathBuf;
 
@@ -35,8 +36,13 @@ struct Args {
     /// Drain this file and print the memory it took.
     #[arg(long, hide = true, requires = "rows")]
     drain: Option<PathBuf>,
+    /// Work on so many stores in this folder, measure what that costs, and print it.
+    #[arg(long, hide = true, requires_all = ["rows", "seconds"])]
+    idle: Option<PathBuf>,
     #[arg(long, hide = true)]
     rows: Option<usize>,
+    #[arg(long, hide = true)]
+    seconds: Option<f64>,
 }
 
 /// Where to measure.
@@ -57,6 +63,8 @@ struct Sizes {
     pending_rows: usize,
     memory_rows: usize,
     passing: usize,
+    idle_stores: usize,
+    idle_seconds: f64,
 }
 
 const FULL: Sizes = Sizes {
@@ -67,6 +75,8 @@ const FULL: Sizes = Sizes {
     pending_rows: 1_000_000,
     memory_rows: 1_000_000,
     passing: 150_000,
+    idle_stores: 500,
+    idle_seconds: 20.0,
 };
 const QUICK: Sizes = Sizes {
     messages: 40_000,
@@ -76,6 +86,8 @@ const QUICK: Sizes = Sizes {
     pending_rows: 100_000,
     memory_rows: 100_000,
     passing: 30_000,
+    idle_stores: 100,
+    idle_seconds: 5.0,
 };
 
 /// 256 bytes, as in every case.
@@ -90,6 +102,9 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if let (Some(path), Some(rows)) = (&args.drain, args.rows) {
         return sqlite::memory::drain(path, rows).await;
+    }
+    if let (Some(dir), Some(stores), Some(seconds)) = (&args.idle, args.rows, args.seconds) {
+        return tenants::idle(dir, stores, seconds).await;
     }
     let sizes = if args.quick { QUICK } else { FULL };
     let wants = |case: &str| args.only.is_empty() || args.only.iter().any(|only| only == case);

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use postroom::{SqliteOptions, SqliteStore};
 
-use crate::{Report, Sizes};
+use crate::{Report, Sizes, tenants};
 
 pub(crate) async fn run(
     dir: Option<&Path>,
@@ -39,6 +39,9 @@ pub(crate) async fn run(
     }
     if wants("m") {
         memory::run(dir.path(), sizes, report).await?;
+    }
+    if wants("t") {
+        tenants::run(dir.path(), sizes, report)?;
     }
     Ok(())
 }
