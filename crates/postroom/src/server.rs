@@ -5,6 +5,7 @@ mod gather;
 mod handling;
 mod options;
 mod pool;
+mod pulse;
 mod store;
 mod transact;
 
@@ -69,7 +70,10 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
 
 /// How other processes are told that rows came in, and how they tell us.
 pub(crate) trait Signal<E: Engine>: fmt::Debug + Send + Sync + 'static {
-    fn new(target: &E::Target, settings: &Settings, wakes: [crate::store::Wake; 2]) -> Self;
+    fn new(target: E::Target, settings: &Settings, wakes: [crate::store::Wake; 2]) -> Self;
+
+    /// Listens for the others from now on, until it is dropped.
+    fn listen(&self);
 
     /// Tells the others, soon and not too often.
     fn tell(&self, queue: crate::queue::Queue, pool: &std::sync::Arc<Pool<E>>);
@@ -82,9 +86,11 @@ pub(crate) struct Silence;
 
 #[cfg(feature = "sqlx-0_9-mysql")]
 impl<E: Engine> Signal<E> for Silence {
-    fn new(_: &E::Target, _: &Settings, _: [crate::store::Wake; 2]) -> Self {
+    fn new(_: E::Target, _: &Settings, _: [crate::store::Wake; 2]) -> Self {
         Self
     }
+
+    fn listen(&self) {}
 
     fn tell(&self, _: crate::queue::Queue, _: &std::sync::Arc<Pool<E>>) {}
 }

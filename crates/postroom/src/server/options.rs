@@ -64,8 +64,8 @@ macro_rules! shared_options {
             self
         }
 
-        /// At most so many connections for handlers: 16. A handler that writes has one while it runs; the store's own
-        /// verbs have up to six more.
+        /// At most so many connections for handlers: 16. A handler that writes has one while it runs. The store's own
+        /// verbs have as many more, but at least two and at most six; on PostgreSQL one more listens.
         #[must_use]
         pub fn connections(mut self, connections: usize) -> Self {
             self.settings.connections = connections;

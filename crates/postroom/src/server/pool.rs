@@ -11,6 +11,9 @@ use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::{Engine, Purpose};
 
+/// One connection is kept for as long as it was asked for, those beyond it only for this long: many idle stores must not
+/// use up a server's connections.
+const SURPLUS_KEPT: Duration = Duration::from_secs(10);
 /// So long a caller waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -92,10 +95,13 @@ impl<E: Engine> Pool<E> {
 /// Closes connections that nobody has used for a while, until there are none.
 async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
     loop {
-        tokio::time::sleep_until((monotonic() + idle_max).into()).await;
+        tokio::time::sleep_until((monotonic() + idle_max.min(SURPLUS_KEPT)).into()).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.idle();
-        idle.links.retain(|(since, _)| since.elapsed() < idle_max);
+        // The last one is the one that was used last.
+        let last = idle.links.pop().filter(|(since, _)| since.elapsed() < idle_max);
+        idle.links.retain(|(since, _)| since.elapsed() < idle_max.min(SURPLUS_KEPT));
+        idle.links.extend(last);
         if idle.links.is_empty() {
             idle.is_swept = false;
             return;

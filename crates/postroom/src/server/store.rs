@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::background::{in_background, to_its_end};
@@ -10,15 +11,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
-use crate::server::{Engine, Link, Pool, Purpose, Signal, transact};
+use crate::server::{Engine, Link, Pool, Purpose, Signal, pulse, transact};
 use crate::sql::{Statement, TableNames, Value};
 use crate::store::sql::Verbs;
 use crate::store::{
     Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 
-/// Verbs are short: more connections than that would only wait for each other.
-const VERB_CONNECTIONS: usize = 6;
+/// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
+/// renewed while something else waits for an answer.
+const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
 #[allow(private_bounds, reason = "the engines are this crate's own")]
@@ -59,6 +61,7 @@ pub(crate) struct Core<E: Engine> {
     pub(super) gatherer: Gatherer,
     wakes: [Wake; 2],
     signal: E::Signal,
+    is_awaited: AtomicBool,
 }
 
 impl<E: Engine> fmt::Debug for Core<E> {
@@ -84,7 +87,8 @@ impl<E: Engine> ServerStore<E> {
     pub(crate) async fn open(target: E::Target, settings: Settings) -> Result<Self> {
         let fence = settings.fence.unwrap_or(E::DIALECT.fence);
         let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
-        let pool = Pool::new(target.clone(), Purpose::Verbs, VERB_CONNECTIONS, settings.idle);
+        let verb_connections = settings.connections.clamp(*VERB_CONNECTIONS.start(), *VERB_CONNECTIONS.end());
+        let pool = Pool::new(target.clone(), Purpose::Verbs, verb_connections, settings.idle);
         let handler_pool = Pool::new(target.clone(), Purpose::Handlers, settings.connections, settings.idle);
         let (said, verbs) = {
             let (pool, deploy): (Arc<Pool<E>>, _) = (pool.clone(), settings.deploy_schema);
@@ -105,8 +109,8 @@ impl<E: Engine> ServerStore<E> {
             _ => Clock::Server(ServerClock::new(said)),
         };
         let wakes = [Wake::new(), Wake::new()];
-        let signal = E::Signal::new(&target, &settings, wakes.clone());
-        Ok(Self(Arc::new(Core {
+        let signal = E::Signal::new(target, &settings, wakes.clone());
+        let core = Arc::new(Core {
             name: settings.name,
             verbs,
             clock,
@@ -117,7 +121,17 @@ impl<E: Engine> ServerStore<E> {
             gatherer: Gatherer::default(),
             wakes,
             signal,
-        })))
+            is_awaited: AtomicBool::new(false),
+        });
+        for wake in &core.wakes {
+            let core = Arc::downgrade(&core);
+            wake.when_armed(move || {
+                if let Some(core) = core.upgrade() {
+                    core.is_awaited_by_somebody();
+                }
+            });
+        }
+        Ok(Self(core))
     }
 
     /// The schema as SQL text, for people with migrations of their own.
@@ -166,6 +180,18 @@ impl<E: Engine> Core<E> {
 }
 
 impl<E: Engine> Core<E> {
+    /// Nobody listens and looks before somebody waits: a store that only sends needs neither.
+    fn is_awaited_by_somebody(self: &Arc<Self>) {
+        if !self.is_awaited.swap(true, Ordering::SeqCst) {
+            self.signal.listen();
+            drop(in_background(pulse::beat(Arc::downgrade(self))));
+        }
+    }
+
+    pub(super) fn wakes(&self) -> &[Wake; 2] {
+        &self.wakes
+    }
+
     /// While claims begin where the last one found something, somebody has to look at what lies below.
     fn look_below(self: &Arc<Self>, queue: Queue) {
         let core = self.clone();

@@ -43,6 +43,8 @@ pub(crate) struct Dialect {
     /// Rows that are neither in line nor finished; only the inbox has such.
     pub(crate) inbox_count: &'static str,
     pub(crate) outbox_by_message: &'static str,
+    /// Whether there may be something to claim: in the outbox, in the inbox.
+    pub(crate) pulse: &'static str,
 }
 
 /// In place of a statement that the dialect's way of batching never runs.
@@ -120,6 +122,8 @@ pub(crate) struct Statements {
     pub(crate) inbox_content: Text,
     pub(crate) inbox_count: Text,
     pub(crate) outbox_by_message: Text,
+    #[cfg_attr(not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql")), allow(dead_code))]
+    pub(crate) pulse: Text,
 }
 
 impl Statements {
@@ -151,6 +155,10 @@ impl Statements {
             inbox_content: inbox.one(dialect.inbox_content),
             inbox_count: inbox.one(dialect.inbox_count),
             outbox_by_message: outbox.one(dialect.outbox_by_message),
+            pulse: Text::new(
+                dialect.places,
+                &dialect.pulse.replace("{outbox}", &outbox.table).replace("{inbox}", &inbox.table),
+            ),
         }
     }
 

@@ -73,6 +73,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq",
+    pulse: "SELECT EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND visible_at BETWEEN ?2 AND ?1)
+                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at <= ?1),
+                EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND visible_at BETWEEN ?3 AND ?1)
+                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at <= ?1)",
 };
 
 /// Rows in one finished state.

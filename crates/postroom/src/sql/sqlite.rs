@@ -56,6 +56,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
          WHERE seq = ?1",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NULL AND processed_at IS NULL GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
+    pulse: UNUSED,
 };
 
 /// Rows in one finished state.

@@ -36,9 +36,9 @@ struct Args {
     /// Drain this file and print the memory it took.
     #[arg(long, hide = true, requires = "rows")]
     drain: Option<PathBuf>,
-    /// Work on so many stores in this folder, measure what that costs, and print it.
+    /// Work on so many stores in this folder or server, measure what that costs, and print it.
     #[arg(long, hide = true, requires_all = ["rows", "seconds"])]
-    idle: Option<PathBuf>,
+    idle: Option<String>,
     #[arg(long, hide = true)]
     rows: Option<usize>,
     #[arg(long, hide = true)]
@@ -64,6 +64,7 @@ struct Sizes {
     memory_rows: usize,
     passing: usize,
     idle_stores: usize,
+    idle_databases: usize,
     idle_seconds: f64,
 }
 
@@ -76,6 +77,7 @@ const FULL: Sizes = Sizes {
     memory_rows: 1_000_000,
     passing: 150_000,
     idle_stores: 500,
+    idle_databases: 50,
     idle_seconds: 20.0,
 };
 const QUICK: Sizes = Sizes {
@@ -87,6 +89,7 @@ const QUICK: Sizes = Sizes {
     memory_rows: 100_000,
     passing: 30_000,
     idle_stores: 100,
+    idle_databases: 10,
     idle_seconds: 5.0,
 };
 
@@ -103,8 +106,8 @@ async fn main() -> anyhow::Result<()> {
     if let (Some(path), Some(rows)) = (&args.drain, args.rows) {
         return sqlite::memory::drain(path, rows).await;
     }
-    if let (Some(dir), Some(stores), Some(seconds)) = (&args.idle, args.rows, args.seconds) {
-        return tenants::idle(dir, stores, seconds).await;
+    if let (Some(place), Some(stores), Some(seconds)) = (&args.idle, args.rows, args.seconds) {
+        return tenants::idle(place, stores, seconds).await;
     }
     let sizes = if args.quick { QUICK } else { FULL };
     let wants = |case: &str| args.only.is_empty() || args.only.iter().any(|only| only == case);

@@ -8,6 +8,7 @@ mod latency;
 mod mariadb;
 mod postgres;
 mod snapshot;
+pub(crate) mod tenants;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -89,6 +90,11 @@ pub(crate) async fn run<B: Bed>(
     }
     if wants("f") && B::ENGINE == Engine::Postgres {
         snapshot::run(&url, sizes, report).await?;
+    }
+    if wants("t") && B::ENGINE == Engine::Postgres {
+        let pid = server.pid().map(|pid| pid.as_raw_nonzero().get()).unwrap_or_default();
+        let mut databases = tenants::Databases { url: url.clone(), server: pid };
+        crate::tenants::run(&mut databases, sizes.idle_databases, sizes, report)?;
     }
     Ok(())
 }

@@ -6,12 +6,13 @@ mod enqueue;
 mod latency;
 pub(crate) mod memory;
 mod raw;
+pub(crate) mod tenants;
 
 use std::path::Path;
 
 use postroom::{SqliteOptions, SqliteStore};
 
-use crate::{Report, Sizes, tenants};
+use crate::{Report, Sizes};
 
 pub(crate) async fn run(
     dir: Option<&Path>,
@@ -41,7 +42,8 @@ pub(crate) async fn run(
         memory::run(dir.path(), sizes, report).await?;
     }
     if wants("t") {
-        tenants::run(dir.path(), sizes, report)?;
+        let mut files = tenants::Files(dir.path().to_path_buf());
+        crate::tenants::run(&mut files, sizes.idle_stores, sizes, report)?;
     }
     Ok(())
 }

@@ -1,24 +1,20 @@
 //! (t) many stores that have nothing to do: what they cost, and how soon a message in any of them is handled.
 //!
-//! A process of its own works on the stores and measures itself; this one writes to their files from outside.
+//! A process of its own works on the stores and measures itself; this one writes to them from outside.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use postroom::{
-    Backend, Ctx, Fleet, HandlerResult, Handlers, InboxKey, Incoming, Message, NewMessage, Router, SqliteOptions,
-    Stores,
-};
-use rusqlite::Connection;
+use postroom::{Backend, Ctx, Fleet, HandlerResult, Handlers, InboxKey, Incoming, Message, NewMessage, Router, Stores};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::{Report, Sizes};
+use crate::{Report, Sizes, server, sqlite};
 
 const CPU_LIMIT_PERCENT: f64 = 5.0;
 const HANDLE_LIMIT_MS: f64 = 1000.0;
@@ -29,12 +25,30 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// So many stores are written to, one after the other.
 const SAMPLE: usize = 50;
 
-pub(crate) fn run(dir: &Path, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
-    let stores = sizes.idle_stores;
-    let mut crew = Crew::start(dir, sizes)?;
-    let idle = crew.figures("idle")?;
+/// Where idle stores are, and how a program that knows nothing of Postroom writes to one of them.
+pub(crate) trait Tenants {
+    /// What the crew is told, to open the same stores.
+    fn place(&self) -> String;
+
+    /// Puts a message in line that says when it was written.
+    fn write(&mut self, store: usize, now: i64) -> anyhow::Result<()>;
+
+    /// What the databases spend on it outside the crew's process, so far.
+    fn cpu_seconds(&self) -> f64 {
+        0.0
+    }
+}
+
+pub(crate) fn run(tenants: &mut impl Tenants, stores: usize, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
+    let mut crew = Crew::start(&tenants.place(), stores, sizes)?;
+    crew.figures("warm")?;
+    let before = tenants.cpu_seconds();
+    let mut idle = crew.figures("idle")?;
+    if let Some(cpu) = idle.first_mut() {
+        *cpu += (tenants.cpu_seconds() - before) / sizes.idle_seconds * 100.0;
+    }
     let inside = crew.figures("inside")?;
-    let outside = crew.worst_from_outside(dir, stores)?;
+    let outside = crew.worst_from_outside(tenants, stores)?;
     crew.stop()?;
     let [cpu, threads, files, mib] = idle[..] else { anyhow::bail!("four figures were expected: {idle:?}") };
     eprintln!("t: {stores} idle stores: {threads} threads, {files} open files, {mib:.0} MiB");
@@ -44,10 +58,6 @@ pub(crate) fn run(dir: &Path, sizes: Sizes, report: &mut Report) -> anyhow::Resu
         report.cost(&case, "ms", worst, HANDLE_LIMIT_MS);
     }
     Ok(())
-}
-
-fn file(dir: &Path, index: usize) -> PathBuf {
-    dir.join(format!("tenant-{index}.db"))
 }
 
 /// Which stores are written to: some from everywhere.
@@ -67,11 +77,9 @@ struct Crew {
 }
 
 impl Crew {
-    fn start(dir: &Path, sizes: Sizes) -> anyhow::Result<Self> {
+    fn start(place: &str, stores: usize, sizes: Sizes) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .arg("--idle")
-            .arg(dir)
-            .args(["--rows", &sizes.idle_stores.to_string(), "--seconds", &sizes.idle_seconds.to_string()])
+            .args(["--idle", place, "--rows", &stores.to_string(), "--seconds", &sizes.idle_seconds.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -86,15 +94,10 @@ impl Crew {
         figures.split_whitespace().map(|figure| Ok(figure.parse()?)).collect()
     }
 
-    fn worst_from_outside(&mut self, dir: &Path, stores: usize) -> anyhow::Result<f64> {
+    fn worst_from_outside(&mut self, tenants: &mut impl Tenants, stores: usize) -> anyhow::Result<f64> {
         let mut worst = 0.0_f64;
         for index in sample(stores) {
-            let conn = Connection::open(file(dir, index))?;
-            conn.execute_batch("PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000")?;
-            let now = now_micros()?;
-            let sql =
-                "INSERT INTO outbox_messages (id, topic, payload, visible_at) VALUES (randomblob(16), 'bench', ?1, ?2)";
-            conn.execute(sql, (now.to_string(), i64::try_from(now)?))?;
+            tenants.write(index, i64::try_from(now_micros()?)?)?;
             worst = worst.max(self.figures("handled")?[0]);
         }
         Ok(worst)
@@ -107,13 +110,12 @@ impl Crew {
     }
 }
 
-/// The other process.
-pub(crate) async fn idle(dir: &Path, count: usize, seconds: f64) -> anyhow::Result<()> {
-    let mut stores = Vec::with_capacity(count);
-    for index in 0..count {
-        stores.push(SqliteOptions::new(file(dir, index)).deploy_schema(true).open().await?);
+/// The other process, on whatever is at that place.
+pub(crate) async fn idle(place: &str, count: usize, seconds: f64) -> anyhow::Result<()> {
+    if place.starts_with("postgres:") {
+        return work_on::<postroom::Postgres>(server::tenants::open(place, count).await?, seconds).await;
     }
-    work_on::<postroom::Sqlite>(stores, seconds).await
+    work_on::<postroom::Sqlite>(sqlite::tenants::open(Path::new(place), count).await?, seconds).await
 }
 
 /// Works on any kind of store, until nobody listens any more.
@@ -126,6 +128,7 @@ async fn work_on<B: Backend>(stores: Vec<B::Store>, seconds: f64) -> anyhow::Res
     let mut running = JoinSet::new();
     running.spawn(fleet.run(async { drop(stopped.await) }));
     warm_up().await?;
+    println!("warm");
     let before = cpu_seconds()?;
     let begun = Instant::now();
     tokio::time::sleep_until(tokio::time::Instant::now() + Duration::from_secs_f64(seconds)).await;

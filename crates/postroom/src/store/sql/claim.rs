@@ -98,6 +98,15 @@ impl Verbs {
         Ok(claimed)
     }
 
+    /// Whether there may be something to claim, in the outbox and in the inbox. It looks only where claims begin.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) async fn pulse(&self, session: &mut impl Session, now: Timestamp) -> Result<[bool; 2]> {
+        let from = |queue| int(self.floor(queue).from().as_micros());
+        let values = vec![int(now.as_micros()), from(Queue::Outbox), from(Queue::Inbox)];
+        let read = |row: &dyn Row| Ok([row.int(0)? == Some(1), row.int(1)? == Some(1)]);
+        Ok(session.query(&self.statements.pulse.with(values), read).await?.pop().unwrap_or_default())
+    }
+
     /// Looks whether a row became visible below where claims begin.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
     pub(crate) async fn look_below(&self, session: &mut impl Session, queue: Queue) -> Result<()> {
