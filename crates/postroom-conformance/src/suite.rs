@@ -2,6 +2,7 @@
 
 mod abandon;
 mod ack;
+mod any_language;
 mod arrive;
 mod backup;
 mod claim;
@@ -87,6 +88,7 @@ pub fn cases() -> Vec<Case> {
         dead_letters::CASES,
         schema::CASES,
         own_tx::CASES,
+        any_language::CASES,
         group::CASES,
         files::CASES,
         backup::CASES,
@@ -96,5 +98,5 @@ pub fn cases() -> Vec<Case> {
         contention::CASES,
         processes::CASES,
     ];
-    areas.concat()
+    [areas.concat(), own_tx::PROMISES.concat()].concat()
 }

@@ -44,6 +44,10 @@
 //! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(all(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql")),
+    allow(dead_code, unused_imports, reason = "what the stores share has a user only with all of them")
+)]
 
 // What travels, and how it stands.
 mod message;
@@ -135,16 +139,23 @@ pub mod testing {
 // The programs in the README and the guides are compiled with the other examples in the documentation.
 #[cfg(all(doctest, feature = "rusqlite-0_39"))]
 mod guides {
-    #[doc = include_str!("../../../README.md")]
-    mod readme {}
     #[doc = include_str!("../../../guides/getting-started.md")]
     mod getting_started {}
     #[doc = include_str!("../../../guides/handlers.md")]
     mod handlers {}
-    #[doc = include_str!("../../../guides/transactions.md")]
-    mod transactions {}
     #[doc = include_str!("../../../guides/multi-tenant.md")]
     mod multi_tenant {}
     #[doc = include_str!("../../../guides/testing.md")]
     mod testing {}
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[cfg(all(
+        feature = "sqlx-0_9-postgres",
+        feature = "sqlx-0_9-mysql",
+        feature = "sqlx-0_9-sqlite",
+        feature = "tokio-postgres-0_7"
+    ))]
+    #[doc = include_str!("../../../guides/transactions.md")]
+    mod transactions {}
 }

@@ -100,7 +100,8 @@ impl Statement {
         &self.values
     }
 
-    /// What the number of changed rows means: an error when the lease is lost, so that `?` rolls back.
+    /// What the number of changed rows means: an error when the lease is lost, so that `?` rolls back. Where the
+    /// database refuses a duplicate instead of changing no row (MySQL's error 1062), that is zero rows.
     pub fn check(&self, rows: u64) -> Result<Done> {
         match (self.expects, rows) {
             (Expects::RowOrLeaseLost, 0) => Err(Error::new(

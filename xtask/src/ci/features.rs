@@ -1,4 +1,5 @@
-//! The library must compile with each of its features alone, and with none.
+//! The library must compile without a warning with none of its features, with each alone, and with all of them; and as
+//! a program's tests see it, with `testing` besides.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +9,7 @@ use serde::Deserialize;
 use crate::run;
 
 const LIBRARY: &str = "postroom";
+const TESTING: &str = "testing";
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -20,7 +22,7 @@ struct Package {
     features: BTreeMap<String, Vec<String>>,
 }
 
-/// The arguments of one `cargo check` for each combination.
+/// The arguments of one `cargo clippy` for each combination: what it depends on is only checked, not built.
 pub(super) fn checks() -> Result<Vec<String>> {
     let output = run::cargo(["metadata", "--no-deps", "--format-version", "1", "--locked"])
         .output()
@@ -35,9 +37,15 @@ fn checks_in(metadata: &[u8]) -> Result<Vec<String>> {
     let metadata: Metadata = serde_json::from_slice(metadata).context("cannot read cargo's metadata")?;
     let library = metadata.packages.into_iter().find(|package| package.name == LIBRARY);
     let library = library.with_context(|| format!("the workspace has no package {LIBRARY}"))?;
-    let bare = format!("check --package {LIBRARY} --no-default-features --locked");
-    let alone = library.features.keys().map(|feature| format!("{bare} --features {feature}"));
-    Ok(std::iter::once(bare.clone()).chain(alone).collect())
+    let features: Vec<_> = library.features.keys().map(String::as_str).filter(|name| *name != TESTING).collect();
+    let alone = features.iter().map(|feature| (*feature).to_owned());
+    let sets = std::iter::once(String::new()).chain(alone).chain(std::iter::once(features.join(",")));
+    Ok(sets.flat_map(|set| [check(&set), check(&format!("{set},{TESTING}"))]).collect())
+}
+
+fn check(features: &str) -> String {
+    let features = features.trim_start_matches(',');
+    format!("clippy --package {LIBRARY} --no-default-features --features={features} --locked -- -D warnings")
 }
 
 #[cfg(test)]
@@ -45,13 +53,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn none_first_then_each_alone() {
+    fn none_then_each_alone_then_all_and_each_time_with_testing() {
         let metadata = br#"{"packages":[
             {"name":"other","features":{"x":[]}},
-            {"name":"postroom","features":{"testing":[],"default":["rusqlite-0_39"]}}]}"#;
-        let bare = "check --package postroom --no-default-features --locked";
-        let expected = [bare.to_owned(), format!("{bare} --features default"), format!("{bare} --features testing")];
+            {"name":"postroom","features":{"testing":[],"default":["rusqlite-0_39"],"rusqlite-0_39":[]}}]}"#;
+        let sets = ["", "default", "rusqlite-0_39", "default,rusqlite-0_39"];
+        let expected = sets.map(|set| [check(set), check(&format!("{set},testing"))]).concat();
         assert_eq!(checks_in(metadata).unwrap(), expected);
+        assert!(expected[1].contains("--features=testing "), "{}", expected[1]);
     }
 
     #[test]

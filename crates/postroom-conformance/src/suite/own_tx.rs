@@ -1,159 +1,91 @@
 //! Taking part in a transaction of the caller's own.
 
+mod by_rusqlite;
+mod by_sqlx;
+mod by_tokio_postgres;
+mod caller;
+mod promises;
+
 use std::sync::mpsc;
 use std::time::Duration;
 
-use postroom::{BlockingTx, ErrorKind, NewMessage, Queue, Sqlite, State, Store, WorkerOptions};
-use rusqlite::Connection;
+use postroom::{BlockingTx, ErrorKind, NewMessage, Postgres, Queue, Sqlite, Store, Value};
+use tokio_postgres::types::Type;
 
+use self::by_rusqlite::Rusqlite;
+use self::by_sqlx::Sqlx;
+use self::by_tokio_postgres::TokioPostgres;
+use self::caller::{Caller, CallersTx};
 use crate::case::{Verdict, cases};
-use crate::harness::{Draft, Harness, LEASE, Stage, eventually, refused, soon};
-use crate::script::Script;
+use crate::harness::{Draft, Harness, LEASE, Stage, refused, soon};
+
+pub(super) use self::promises::CASES as PROMISES;
 
 cases! { own_tx:
-    sqlite an_enqueue_is_there_if_and_only_if_the_caller_commits ["OBX-003"];
-    sqlite the_callers_transaction_stays_open ["OBX-003"];
-    sqlite a_duplicate_is_told ["OBX-003"];
-    sqlite workers_are_woken_when_the_guard_is_dropped [];
-    sqlite an_accept_commits_with_the_caller [];
-    sqlite an_accept_puts_a_seen_message_in_line [];
-    sqlite an_ack_commits_with_the_caller [];
-    sqlite an_ack_without_its_lease_is_an_error [];
     sqlite a_connection_that_can_lose_commits_is_refused [];
+    sqlite every_driver_uses_the_same_sqlite [];
     sqlite statements_can_be_run_by_other_drivers [];
-    sqlite a_documented_insert_is_a_message ["OBX-015"];
+    postgres the_server_infers_the_types_that_values_have [];
+    postgres the_right_to_insert_is_enough_to_enqueue [];
     sqlite a_verb_waits_for_another_writer ["OBX-082", "IBX-104"];
     memory there_is_no_transaction_to_take_part_in [];
     both verbs_of_both_queues_at_once_never_deadlock ["OBX-082", "IBX-104"];
 }
 
-fn connect(stage: &Stage<Sqlite>) -> anyhow::Result<Connection> {
-    let conn = Connection::open(stage.place.path("store.db"))?;
-    conn.busy_timeout(Duration::from_secs(5))?;
-    conn.execute_batch("CREATE TABLE IF NOT EXISTS orders (id INTEGER)")?;
-    Ok(conn)
+async fn a_connection_that_can_lose_commits_is_refused(stage: &Stage<Sqlite>) -> Verdict {
+    refuses_lossy_commits::<Rusqlite>(stage).await?;
+    refuses_lossy_commits::<Sqlx<sqlx::Sqlite>>(stage).await
 }
 
-async fn an_enqueue_is_there_if_and_only_if_the_caller_commits(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
-    for (end, expected) in [("ROLLBACK", 0), ("COMMIT", 1)] {
-        conn.execute_batch("BEGIN; INSERT INTO orders VALUES (7)")?;
-        let enqueued = stage.outbox.enqueue_in_blocking(&conn, &NewMessage::new("a", "seven"))?;
-        conn.execute_batch(end)?;
-        drop(enqueued);
-        assert_eq!(stage.outbox.queue().stats().await?.total(), expected);
-        let orders: i64 = conn.query_row("SELECT count(*) FROM orders", [], |row| row.get(0))?;
-        assert_eq!(u64::try_from(orders)?, expected);
-    }
-    Ok(())
-}
-
-async fn the_callers_transaction_stays_open(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
-    conn.execute_batch("BEGIN")?;
-    let enqueued = stage.outbox.enqueue_in_blocking(&conn, &NewMessage::new("a", ""))?;
-    assert!(!conn.is_autocommit(), "the transaction was ended");
-    assert_eq!(stage.outbox.queue().stats().await?.total(), 0, "others see it before the commit");
-    refused(stage.outbox.enqueue_in_blocking(&conn, &NewMessage::new("", "")), ErrorKind::InvalidInput, "no topic")?;
-    assert!(!conn.is_autocommit());
-    conn.execute_batch("COMMIT")?;
-    assert_eq!(stage.outbox.find(enqueued.id().as_uuid()).await?.len(), 1);
-    Ok(())
-}
-
-async fn a_duplicate_is_told(stage: &Stage<Sqlite>) -> Verdict {
-    let mut conn = connect(stage)?;
-    let message = NewMessage::new("a", "");
-    for expected in [false, true] {
-        let tx = conn.transaction()?;
-        let enqueued = stage.outbox.enqueue_in_blocking(&*tx, &message)?;
-        assert_eq!(enqueued.is_duplicate(), expected);
-        tx.commit()?;
-    }
-    Ok(())
-}
-
-async fn workers_are_woken_when_the_guard_is_dropped(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
-    let hour = Duration::from_secs(3600);
-    let options = WorkerOptions::default().poll(hour);
-    let worker = stage.work(Queue::Outbox, &Script::succeed(), options);
-    for n in 1..=10 {
-        conn.execute_batch("BEGIN")?;
-        let enqueued = stage.outbox.enqueue_in_blocking(&conn, &NewMessage::new("a", ""))?;
-        conn.execute_batch("COMMIT")?;
-        drop(enqueued);
-        let queue = stage.outbox.queue();
-        eventually("it is handled", || async move { Ok(queue.stats().await?.done == n) }).await?;
-    }
-    worker.stop().await
-}
-
-async fn an_accept_commits_with_the_caller(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
-    let draft = Draft::new("a");
-    for (end, expected) in [("ROLLBACK", 0), ("COMMIT", 1)] {
-        conn.execute_batch("BEGIN")?;
-        assert!(stage.inbox.accept_in_blocking(&conn, &draft.incoming()?)?);
-        conn.execute_batch(end)?;
-        assert_eq!(stage.inbox.queue().stats().await?.ready, expected);
-    }
-    assert!(!stage.inbox.accept_in_blocking(&conn, &draft.incoming()?)?, "it is known");
-    Ok(())
-}
-
-/// Who asks first whether it was handled before must be able to accept it then.
-async fn an_accept_puts_a_seen_message_in_line(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
-    let draft = Draft::new("a");
-    assert!(!stage.inbox.already_processed(&draft.key()?).await?);
-    assert!(stage.inbox.accept_in_blocking(&conn, &draft.incoming()?)?, "it was only seen, and nobody will handle it");
-    assert_eq!(stage.inbox.queue().stats().await?.ready, 1);
-    Ok(())
-}
-
-async fn an_ack_commits_with_the_caller(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
+async fn refuses_lossy_commits<C: Caller<Backend = Sqlite>>(stage: &Stage<Sqlite>) -> Verdict {
+    let mut caller = C::connect(stage).await?;
     let side = stage.side(Queue::Inbox);
     let lease = side.leased("a").await?;
-    for (end, state) in [("ROLLBACK", State::Leased), ("COMMIT", State::Done)] {
-        conn.execute_batch("BEGIN; INSERT INTO orders VALUES (7)")?;
-        stage.inbox.ack_in_blocking(&conn, &lease, Some("answer"))?;
-        conn.execute_batch(end)?;
-        assert_eq!(side.state(lease.seq()).await?, state);
+    let rows = side.rows().await?;
+    for pragma in ["PRAGMA synchronous = OFF", "PRAGMA synchronous = NORMAL"] {
+        caller.say(pragma).await?;
+        let mut tx = caller.begin().await?;
+        let accepted = tx.accept(&stage.inbox, &Draft::new("b").incoming()?).await;
+        refused(accepted, ErrorKind::Unsupported, pragma)?;
+        refused(tx.ack(&stage.inbox, &lease, None).await, ErrorKind::Unsupported, pragma)?;
+        tx.commit().await?;
     }
-    assert_eq!(side.record(lease.seq()).await?.response(), Some("answer"));
+    assert_eq!(side.rows().await?, rows);
+    caller.say("PRAGMA synchronous = FULL").await?;
+    let mut tx = caller.begin().await?;
+    tx.ack(&stage.inbox, &lease, None).await?;
+    tx.commit().await
+}
+
+/// A store refuses a SQLite that is too old; that speaks for the connections of other drivers too.
+async fn every_driver_uses_the_same_sqlite(stage: &Stage<Sqlite>) -> Verdict {
+    let mut caller = Sqlx::<sqlx::Sqlite>::connect(stage).await?;
+    let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut caller.0).await?;
+    assert_eq!(version, rusqlite::version());
     Ok(())
 }
 
-async fn an_ack_without_its_lease_is_an_error(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
-    let side = stage.side(Queue::Inbox);
-    let stale = side.leased("a").await?;
-    stage.clock.advance(LEASE + Duration::from_secs(2));
-    let fresh = side.claim_one().await?;
-    refused(stage.inbox.ack_in_blocking(&conn, &stale, None), ErrorKind::LeaseLost, "a stale ack")?;
-    stage.inbox.ack_in_blocking(&conn, &fresh, None)?;
-    refused(stage.inbox.ack_in_blocking(&conn, &fresh, None), ErrorKind::LeaseLost, "a second ack")
-}
-
-async fn a_connection_that_can_lose_commits_is_refused(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
+/// For drivers that leave the types to the server.
+async fn the_server_infers_the_types_that_values_have(stage: &Stage<Postgres>) -> Verdict {
+    let caller = TokioPostgres::connect(stage).await?;
     let lease = stage.side(Queue::Inbox).leased("a").await?;
-    for level in ["OFF", "NORMAL"] {
-        conn.pragma_update(None, "synchronous", level)?;
-        let accepted = stage.inbox.accept_in_blocking(&conn, &Draft::new("b").incoming()?);
-        refused(accepted, ErrorKind::Unsupported, level)?;
-        refused(stage.inbox.ack_in_blocking(&conn, &lease, None), ErrorKind::Unsupported, level)?;
+    let enqueue = stage.outbox.statement(&NewMessage::new("a", ""))?;
+    let accept = stage.inbox.statement(&Draft::new("a").incoming()?)?;
+    for statement in [enqueue, accept, stage.inbox.ack_statement(&lease, None)?] {
+        let inferred = caller.client.prepare(statement.sql()).await?;
+        let types = statement.values().iter().map(|value| match value {
+            Value::Int(_) => Type::INT8,
+            Value::Bytes(_) => Type::BYTEA,
+            Value::Uuid(_) => Type::UUID,
+            _ => Type::TEXT,
+        });
+        assert_eq!(inferred.params(), types.collect::<Vec<_>>(), "{}", statement.sql());
     }
-    assert_eq!(stage.inbox.queue().stats().await?.total(), 1);
-    conn.pragma_update(None, "synchronous", "FULL")?;
-    stage.inbox.ack_in_blocking(&conn, &lease, None)?;
     Ok(())
 }
 
 async fn statements_can_be_run_by_other_drivers(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
+    let Rusqlite(conn) = Rusqlite::connect(stage).await?;
     let message = NewMessage::new("a", "seven");
     let statement = stage.outbox.statement(&message)?;
     let rows = conn.execute(statement.sql(), rusqlite::params_from_iter(statement.values()))?;
@@ -167,23 +99,24 @@ async fn statements_can_be_run_by_other_drivers(stage: &Stage<Sqlite>) -> Verdic
     refused(ack.check(0), ErrorKind::LeaseLost, "an ack that changed no row")
 }
 
-/// What a service without this library writes in its own transaction.
-async fn a_documented_insert_is_a_message(stage: &Stage<Sqlite>) -> Verdict {
-    let before = postroom::Clock::Database.now();
-    let conn = connect(stage)?;
-    conn.execute("INSERT INTO outbox_messages (id, topic, payload) VALUES (randomblob(16), 'a', 'seven')", [])?;
-    let real = stage.place.sqlite_options().clock(postroom::Clock::Database).open().await?;
-    let claims = postroom::Outbox::new(real).queue().claim(postroom::OwnerToken::new(), LEASE, 5).await?;
-    let message = claims.claimed[0].message.clone().map_err(anyhow::Error::msg)?;
-    assert_eq!((message.topic.as_str(), message.payload.as_str()), ("a", "seven"));
-    let second = Duration::from_secs(1);
-    assert!(message.created_at.plus(second) >= before, "it is dated {}", message.created_at);
-    assert!(message.created_at <= postroom::Clock::Database.now().plus(second));
-    Ok(())
+async fn the_right_to_insert_is_enough_to_enqueue(stage: &Stage<Postgres>) -> Verdict {
+    let mut caller = TokioPostgres::connect(stage).await?;
+    let (schema, role) = (stage.place.own_name(), format!("{}_r", stage.place.own_name()));
+    let grant = format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT INSERT ON {schema}.outbox TO {role}");
+    let mut tx = caller.begin().await?;
+    // The role goes with the transaction.
+    tx.batch_execute(&format!("CREATE ROLE {role}; {grant}; SET LOCAL ROLE {role}")).await?;
+    let message = NewMessage::new("a", "").to("billing");
+    let first = tx.enqueue(&stage.outbox, &message).await?;
+    let again = tx.enqueue(&stage.outbox, &message).await?;
+    assert_eq!((first.is_duplicate(), again.is_duplicate()), (false, true));
+    let peek = tx.query("SELECT payload FROM outbox", &[]).await;
+    assert!(peek.is_err(), "it may read what it was not granted");
+    tx.roll_back().await
 }
 
 async fn a_verb_waits_for_another_writer(stage: &Stage<Sqlite>) -> Verdict {
-    let conn = connect(stage)?;
+    let Rusqlite(conn) = Rusqlite::connect(stage).await?;
     let (locked, locking) = tokio::sync::oneshot::channel();
     let (release, released) = mpsc::channel::<()>();
     let holder = std::thread::spawn(move || -> rusqlite::Result<()> {

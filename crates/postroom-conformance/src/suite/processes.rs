@@ -9,6 +9,7 @@ use postroom::{OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, WorkQueue
 
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
+use crate::suite::any_language::terminal::plain_sqlite;
 
 cases! { processes:
     sqlite no_message_is_under_two_live_leases ["OBX-083", "OBX-084"];
@@ -28,6 +29,7 @@ pub fn run_as_child() -> Option<i32> {
         match role.as_str() {
             "outbox" | "inbox" => runtime.block_on(claim(&path, &role)),
             "opener" => runtime.block_on(open(&path)),
+            "plain-sqlite" => plain_sqlite(&path),
             other => anyhow::bail!("no part is called {other}"),
         }
     })();

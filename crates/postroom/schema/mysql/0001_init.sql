@@ -1,4 +1,4 @@
--- Postroom's tables on MySQL 8 and MariaDB 10.6. Times are microseconds since 1970 in UTC, ids are 16 bytes.
+-- Postroom's tables on MySQL 8.0.29 and MariaDB 10.6. Times are microseconds since 1970 in UTC, ids are 16 bytes.
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing
 -- Keys are bytes: a text would be compared with its trailing blanks ignored. InnoDB ends every index with the row's
 -- number, so the index on state and time serves the claim's order.
@@ -100,38 +100,57 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     PRIMARY KEY (source, message_id, handler)
 ) ENGINE = InnoDB;
 
--- For services in any language, in their own transaction:
---     CALL {outbox}_enqueue('order.placed', '{"order": 7}', NULL, NULL);
--- Arguments: topic, payload, destination or NULL, message id (16 bytes) or NULL for a new one. The same message for the
--- same destination is stored once.
-DROP PROCEDURE IF EXISTS {outbox}_enqueue;
-CREATE PROCEDURE {outbox}_enqueue(
+-- For services in any language, in their own transaction. The same message for the same destination is stored once.
+-- Who may call it needs no right to the table. Each procedure is one statement, so that no client needs a DELIMITER.
+-- Null stands for: no destination, a new message id, no headers, no correlation id, due at once (else a time in UTC),
+-- 'Event', 24 hours with a destination and else for ever, as many attempts as the worker's policy says.
+CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue_with(
     IN p_topic VARCHAR(255) CHARACTER SET utf8mb4, IN p_payload LONGTEXT CHARACTER SET utf8mb4,
-    IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id BINARY(16)
-)
-INSERT INTO {outbox} (id, message_id, topic, payload, destination, visible_at, expires_at, created_at)
-SELECT told.id, NULLIF(told.message, told.id), p_topic, p_payload, p_destination, told.at,
-       CASE WHEN p_destination IS NOT NULL THEN told.at + 86400000000 END, told.at
+    IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii,
+    IN p_headers LONGTEXT CHARACTER SET utf8mb4, IN p_correlation_id VARCHAR(255) CHARACTER SET utf8mb4,
+    IN p_due_at DATETIME(6), IN p_kind VARCHAR(32) CHARACTER SET utf8mb4, IN p_ttl_seconds BIGINT,
+    IN p_max_attempts INT
+) SQL SECURITY DEFINER
+INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+                      expires_at, max_attempts, created_at)
+SELECT told.id, NULLIF(told.message, told.id), COALESCE(p_kind, 'Event'), p_topic, p_payload, p_destination, p_headers,
+       p_correlation_id, GREATEST(told.at, COALESCE(told.due, told.at)), told.due,
+       told.at + COALESCE(p_ttl_seconds, CASE WHEN p_destination IS NOT NULL THEN 86400 END) * 1000000, p_max_attempts,
+       told.at
 FROM (
-    SELECT named.message, named.at, CASE WHEN p_destination IS NULL THEN named.message ELSE UNHEX(CONCAT(
+    SELECT named.message, named.at, named.due, CASE WHEN p_destination IS NULL THEN named.message ELSE UNHEX(CONCAT(
                HEX(LEFT(named.message, 6)), '8', SUBSTR(named.hash, 14, 3),
                HEX(CONV(SUBSTR(named.hash, 17, 2), 16, 10) & 63 | 128), SUBSTR(named.hash, 19, 14))) END AS id
     FROM (
-        SELECT made.message, made.at,
+        SELECT made.message, made.at, made.due,
                SHA2(CONCAT(made.message, CAST(COALESCE(p_destination, '') AS BINARY)), 256) AS hash
         FROM (
-            -- A new id sorts by the time it was made (UUIDv7).
-            SELECT rolled.at, COALESCE(p_message_id, UNHEX(CONCAT(
-                       LPAD(HEX(rolled.at DIV 1000), 12, '0'), '7', SUBSTR(rolled.dice, 1, 3),
-                       HEX(CONV(SUBSTR(rolled.dice, 4, 2), 16, 10) & 63 | 128), SUBSTR(rolled.dice, 6, 14)))) AS message
+            SELECT rolled.at, rolled.due, CASE
+                -- A new id sorts by the time it was made (UUIDv7).
+                WHEN p_message_id IS NULL THEN UNHEX(CONCAT(
+                    LPAD(HEX(rolled.at DIV 1000), 12, '0'), '7', SUBSTR(rolled.dice, 1, 3),
+                    HEX(CONV(SUBSTR(rolled.dice, 4, 2), 16, 10) & 63 | 128), SUBSTR(rolled.dice, 6, 14)))
+                -- What is no UUID becomes null, and is refused.
+                WHEN REPLACE(p_message_id, '-', '') REGEXP '^[0-9A-Fa-f]{32}$'
+                    THEN UNHEX(REPLACE(p_message_id, '-', '')) END AS message
             FROM (
-                SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS at,
+                -- Not NOW(): where clocks are set back, an hour of it comes twice.
+                SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS at,
+                       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', p_due_at) AS due,
                        SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID()), 256) AS dice
             ) AS rolled
         ) AS made
     ) AS named
 ) AS told
 ON DUPLICATE KEY UPDATE seq = seq;
+
+-- What is mostly needed: CALL {outbox}_enqueue('order.placed', '{"order": 7}', NULL, NULL);
+CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue(
+    IN p_topic VARCHAR(255) CHARACTER SET utf8mb4, IN p_payload LONGTEXT CHARACTER SET utf8mb4,
+    IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii
+) SQL SECURITY DEFINER
+CALL {outbox}_enqueue_with(
+    p_topic, p_payload, p_destination, p_message_id, NULL, NULL, NULL, NULL, NULL, NULL);
 
 CREATE TABLE IF NOT EXISTS {s}postroom_schema (
     outbox        VARCHAR(64) NOT NULL,

@@ -115,12 +115,12 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
 );
 
 -- For services in any language, in their own transaction: SELECT {outbox}_enqueue('order.placed', '{"order": 7}').
--- The same message for the same destination is stored once.
+-- The same message for the same destination is stored once. It runs with its caller's rights: who may insert may call.
 CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     topic text, payload text, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,
     correlation_id text DEFAULT NULL, due_at timestamptz DEFAULT NULL, kind text DEFAULT 'Event',
     ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL
-) RETURNS uuid LANGUAGE sql AS $enqueue$
+) RETURNS uuid LANGUAGE sql VOLATILE SECURITY INVOKER AS $enqueue$
     WITH asked AS (
         SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
                (extract(epoch FROM $7) * 1000000)::bigint AS due,
@@ -149,7 +149,8 @@ CREATE OR REPLACE FUNCTION {outbox}_enqueue(
                now + (extract(epoch FROM coalesce($9, CASE WHEN $3 IS NOT NULL THEN interval '24 hours' END))
                       * 1000000)::bigint, $10, now
         FROM told
-        ON CONFLICT (id) DO NOTHING
+        -- Naming the column would take the right to read it.
+        ON CONFLICT DO NOTHING
     )
     SELECT message FROM told
 $enqueue$;

@@ -1,9 +1,10 @@
 //! rusqlite 0.39.
 
+use rusqlite::Connection;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode};
 use uuid::Uuid;
 
+use crate::driver::sqlite::{SYNCHRONOUS, check_synchronous, kind_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sql::{BlockingTx, Done, Row, Session, Statement, Value};
 
@@ -22,9 +23,6 @@ impl ToSql for Value {
     }
 }
 
-/// `PRAGMA synchronous` of a connection whose commits survive a power cut.
-const SYNCHRONOUS_FULL: i64 = 2;
-
 impl BlockingTx for Connection {
     fn run(&self, statement: &Statement) -> Result<Done> {
         let rows = self.prepare_cached(&statement.sql)?.execute(rusqlite::params_from_iter(&statement.values))?;
@@ -32,15 +30,7 @@ impl BlockingTx for Connection {
     }
 
     fn check_durable(&self) -> Result<()> {
-        let level: i64 = self.prepare_cached("PRAGMA synchronous")?.query_row([], |row| row.get(0))?;
-        if level >= SYNCHRONOUS_FULL {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            "this connection's commits can be lost in a power cut: an answer would go out for work that is gone. \
-             Run PRAGMA synchronous = FULL on it first",
-        ))
+        check_synchronous(self.prepare_cached(SYNCHRONOUS)?.query_row([], |row| row.get(0))?)
     }
 }
 
@@ -98,27 +88,14 @@ impl Row for rusqlite::Row<'_> {
 
 impl From<rusqlite::Error> for Error {
     fn from(source: rusqlite::Error) -> Self {
-        let kind = match source.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation) => ErrorKind::Constraint,
-            Some(
-                ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull | ErrorCode::SystemIoFailure,
-            ) => ErrorKind::Unavailable,
-            Some(ErrorCode::NotADatabase | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => ErrorKind::Unsupported,
-            Some(ErrorCode::DatabaseCorrupt) => ErrorKind::Corrupt,
-            _ if is_missing_table(&source) => ErrorKind::Schema,
+        let kind = match &source {
+            rusqlite::Error::SqliteFailure(error, message) => {
+                kind_of(error.extended_code, message.as_deref().unwrap_or_default())
+            }
+            rusqlite::Error::SqlInputError { error, msg, .. } => kind_of(error.extended_code, msg),
             _ => ErrorKind::Database,
         };
         let hint = if kind == ErrorKind::Schema { "; deploy the schema first" } else { "" };
         Self::new(kind, format!("SQLite: {source}{hint}")).caused_by(source)
     }
-}
-
-/// SQLite has no code of its own for it.
-fn is_missing_table(error: &rusqlite::Error) -> bool {
-    let message = match error {
-        rusqlite::Error::SqliteFailure(_, Some(message)) => message,
-        rusqlite::Error::SqlInputError { msg, .. } => msg,
-        _ => return false,
-    };
-    message.starts_with("no such table")
 }

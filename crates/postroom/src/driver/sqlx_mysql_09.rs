@@ -58,7 +58,7 @@ impl Link for MySqlLink {
         }
         let version = answer.str(2)?.unwrap_or_default();
         if !is_new_enough(version) {
-            return Err(unsupported(&format!("the server is {version}; MySQL 8.0 or MariaDB 10.6 is the oldest")));
+            return Err(unsupported(&format!("the server is {version}; MySQL 8.0.29 or MariaDB 10.6 is the oldest")));
         }
         Ok(Timestamp::from_micros(number(&answer, 0)?))
     }
@@ -101,8 +101,8 @@ fn is_new_enough(version: &str) -> bool {
     let is_mariadb = version.contains("MariaDB");
     let plain = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
     let mut parts = plain.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    (major, minor) >= if is_mariadb { (10, 6) } else { (8, 0) }
+    let version = [(); 3].map(|()| parts.next().unwrap_or(0));
+    version >= if is_mariadb { [10, 6, 0] } else { [8, 0, 29] }
 }
 
 impl Session for MySqlLink {
@@ -210,7 +210,7 @@ mod tests {
         {
             assert!(is_new_enough(new), "{new}");
         }
-        for old in ["5.7.44", "10.5.20-MariaDB", "5.5.5-10.3.1-MariaDB", "", "nonsense"] {
+        for old in ["5.7.44", "8.0.28", "10.5.20-MariaDB", "5.5.5-10.3.1-MariaDB", "", "nonsense"] {
             assert!(!is_new_enough(old), "{old}");
         }
     }

@@ -6,6 +6,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
+use crate::driver::postgres::kind_of;
 use crate::driver::sqlx_09::{begin_for_good, explained};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::{Link, Purpose};
@@ -50,7 +51,7 @@ impl Link for PgLink {
             return Err(unsupported("the server is a standby, which cannot be written to; connect to the primary"));
         }
         if version < Some(VERSION_MIN) {
-            return Err(unsupported("the server is older than PostgreSQL 12"));
+            return Err(unsupported("the server is older than PostgreSQL 13"));
         }
         Ok(Timestamp::from_micros(said.unwrap_or_default()))
     }
@@ -127,7 +128,7 @@ fn bound(statement: &Statement) -> Query<'_, Postgres, PgArguments> {
 }
 
 /// The first version with everything the statements use.
-const VERSION_MIN: i64 = 120_000;
+const VERSION_MIN: i64 = 130_000;
 
 impl Row for PgRow {
     fn int(&self, column: usize) -> Result<Option<i64>> {
@@ -153,21 +154,4 @@ fn unsupported(why: &str) -> Error {
 
 fn failed(source: sqlx::Error) -> Error {
     explained("PostgreSQL", source, kind_of)
-}
-
-/// By the code's class and, where that does not say enough, by the code.
-pub(crate) fn kind_of(code: &str) -> ErrorKind {
-    match code {
-        "40001" | "40P01" | "55P03" => ErrorKind::NotCommitted,
-        "25006" | "57014" => ErrorKind::Unavailable,
-        "42P01" | "3F000" | "42883" => ErrorKind::Schema,
-        "3D000" => ErrorKind::Unsupported,
-        _ => match code.get(..2) {
-            Some("08" | "53" | "57" | "58") => ErrorKind::Unavailable,
-            Some("23") => ErrorKind::Constraint,
-            Some("28") => ErrorKind::Unsupported,
-            Some("XX") => ErrorKind::Corrupt,
-            _ => ErrorKind::Database,
-        },
-    }
 }

@@ -54,13 +54,10 @@ pub(crate) const UNUSED: &str = "";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Batch {
     /// One statement, prepared once and run for each row: the database is in the same process.
-    #[allow(dead_code, reason = "only an embedded database does")]
     EachRow,
     /// Columns as arrays; a claim is one statement.
-    #[allow(dead_code, reason = "only PostgreSQL does")]
     Arrays,
     /// Several rows in one text.
-    #[allow(dead_code, reason = "only MySQL does")]
     Rows,
 }
 

@@ -73,11 +73,12 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         key: "source = $1 AND message_id = $2",
         party: "source",
     },
+    // The conflict's column is not named: that would take the right to read it.
     outbox_insert: "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
               expires_at, max_attempts, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::bigint, $13)
-         ON CONFLICT (id) DO NOTHING",
+         ON CONFLICT DO NOTHING",
     outbox_insert_batch: concat!(
         "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,

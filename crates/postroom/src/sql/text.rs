@@ -11,7 +11,6 @@ pub(crate) enum Places {
     /// By number: a value can stand in several places.
     Numbered,
     /// One after the other.
-    #[allow(dead_code, reason = "only some databases count")]
     Counted,
 }
 

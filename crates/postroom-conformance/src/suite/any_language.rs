@@ -1,0 +1,160 @@
+//! Services without Rust: what the guide tells them, typed into the databases' own command-line clients.
+
+pub(super) mod terminal;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use postroom::{Clock, Filter, Kind, MessageId, Origin, Outbox, OwnerToken, Record, Timestamp, WorkItemId, Worker};
+use uuid::{Uuid, Variant};
+
+use self::terminal::{Server, Terminal};
+use crate::case::{Verdict, cases};
+use crate::harness::{LEASE, Place, Stage, eventually, readable};
+use crate::script::{Running, Script};
+
+cases! { any_language:
+    durable the_guides_example_is_handled_by_a_worker ["OBX-015"];
+    durable everything_can_be_said_of_a_message [];
+    durable a_new_id_sorts_by_its_time [];
+    server the_same_message_is_stored_once_for_each_destination [];
+    server a_rollback_leaves_nothing [];
+    server what_is_no_id_is_refused [];
+    server the_right_to_enqueue_is_enough [];
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const GUIDES_ID: Uuid = Uuid::from_u128(0x0190_b3a6_6a1c_7c4e_9d2f_3b1a_5c7e_9f01);
+
+/// The store by the machine's clock: other programs know no other.
+async fn by_real_time<B: Terminal>(stage: &Stage<B>) -> anyhow::Result<(B::Store, Outbox)> {
+    let store = B::reopen(&stage.place, Clock::Database).await?;
+    Ok((store.clone(), Outbox::new(store)))
+}
+
+async fn rows(outbox: &Outbox) -> anyhow::Result<Vec<Record>> {
+    Ok(outbox.queue().list(Filter::all()).await?)
+}
+
+async fn the_guides_example_is_handled_by_a_worker<B: Terminal>(stage: &Stage<B>) -> Verdict {
+    let (store, outbox) = by_real_time(stage).await?;
+    B::run(&stage.place, "CREATE TABLE orders (id INTEGER)").await?;
+    let script = Script::succeed();
+    let worker = Running::start(Worker::outbox(store, script.handlers::<B>()).options(B::hearing()));
+    for n in 1..=3 {
+        B::run(&stage.place, &B::example(&stage.place, 0)?).await?;
+        let queue = outbox.queue();
+        eventually("it is handled", || async move { Ok(queue.stats().await?.done == n) }).await?;
+    }
+    let message = script.calls().pop().context("no call")?;
+    assert_eq!((message.topic.as_str(), message.payload.as_str()), ("order.placed", r#"{"order": 7}"#));
+    assert!(B::run(&stage.place, "SELECT count(*) FROM orders").await?.contains('3'), "the orders are not there");
+    worker.stop().await
+}
+
+async fn everything_can_be_said_of_a_message<B: Terminal>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    // In a session far from UTC, and twice.
+    for _ in 0..2 {
+        B::run(&stage.place, &format!("{};\n{}", B::FAR_AWAY, B::example(&stage.place, 1)?)).await?;
+    }
+    let found = rows(&outbox).await?;
+    assert_eq!(found.len(), 1);
+    let message = readable(&found[0])?;
+    assert_eq!((message.topic.as_str(), message.payload.as_str()), ("invoice.due", r#"{"order": 7}"#));
+    assert_eq!((message.destination(), message.kind), (Some("billing"), Kind::Command));
+    assert_eq!(message.headers.get("traceparent").map(String::as_str), Some("00-1"));
+    assert_eq!((message.correlation_id.as_deref(), message.max_attempts), (Some("order-7"), Some(3)));
+    let due = Timestamp::from_micros(4_102_444_800_000_000);
+    assert_eq!((message.due_at, found[0].visible_at()), (Some(due), Some(due)));
+    assert!(message.expires_at > Some(due), "it expires at {:?}", message.expires_at);
+    assert!(!outbox.find(GUIDES_ID).await?.is_empty(), "it cannot be found by its message's id");
+    assert!(outbox.queue().claim(OwnerToken::new(), LEASE, 5).await?.claimed.is_empty(), "it is not due yet");
+    Ok(())
+}
+
+async fn a_new_id_sorts_by_its_time<B: Terminal>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    B::run(&stage.place, "CREATE TABLE orders (id INTEGER)").await?;
+    let started = Clock::Database.now();
+    for _ in 0..20 {
+        B::run(&stage.place, &B::example(&stage.place, 0)?).await?;
+    }
+    let mut last = started.as_micros() / 1000 - 1;
+    for record in rows(&outbox).await? {
+        let message = readable(&record)?;
+        let id = message.id().parse::<MessageId>()?.as_uuid();
+        assert_eq!((id.get_version_num(), id.get_variant()), (7, Variant::RFC4122), "{id}");
+        let millis = i64::try_from(id.as_u128() >> 80)?;
+        assert!(last <= millis && millis <= Clock::Database.now().as_micros() / 1000 + 1, "{id}");
+        assert!((message.created_at.as_micros() / 1000 - millis).abs() <= 1, "{id} was made {}", message.created_at);
+        last = millis;
+    }
+    assert_eq!(rows(&outbox).await?.len(), 20, "two ids were the same");
+    Ok(())
+}
+
+async fn the_same_message_is_stored_once_for_each_destination<B: Server>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    let id = MessageId::new();
+    for destination in [None, Some("billing"), Some("Größe 🦀 \"x\""), Some("billing"), None] {
+        B::run(&stage.place, &B::call(&stage.place, destination, Some(id))).await?;
+    }
+    B::run(&stage.place, &B::call(&stage.place, Some("billing"), None)).await?;
+    let found = rows(&outbox).await?;
+    assert_eq!(found.len(), 4);
+    for record in found {
+        let message = readable(&record)?;
+        let Origin::Outbox { id: item, message_id, destination, .. } = &message.origin else {
+            anyhow::bail!("it came from elsewhere");
+        };
+        assert_eq!(*item, WorkItemId::of(*message_id, destination.as_deref()), "to {destination:?}");
+        let expected = destination.as_ref().map(|_| message.created_at.plus(DAY));
+        assert_eq!(message.expires_at, expected, "to {destination:?}");
+    }
+    assert_eq!(outbox.find(id.as_uuid()).await?.len(), 3);
+    Ok(())
+}
+
+async fn a_rollback_leaves_nothing<B: Server>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    let enqueue = B::call(&stage.place, None, None);
+    B::run(&stage.place, &format!("START TRANSACTION;\n{enqueue};\nROLLBACK;")).await?;
+    assert_eq!(rows(&outbox).await?.len(), 0);
+    Ok(())
+}
+
+async fn what_is_no_id_is_refused<B: Server>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    let right = GUIDES_ID.to_string();
+    for wrong in ["", "7", "0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f0", "0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f0x"] {
+        let enqueue = B::call(&stage.place, None, Some(right.parse()?)).replace(&right, wrong);
+        assert!(B::run(&stage.place, &enqueue).await.is_err(), "{wrong:?} was taken for an id");
+    }
+    assert_eq!(rows(&outbox).await?.len(), 0);
+    Ok(())
+}
+
+async fn the_right_to_enqueue_is_enough<B: Server>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    let role = format!("{}_r", stage.place.own_name());
+    B::run(&stage.place, &B::create_role(&role)).await?;
+    let verdict = only_enqueues::<B>(&stage.place, &role).await;
+    B::run(&stage.place, &B::drop_role(&role)).await?;
+    verdict?;
+    assert_eq!(rows(&outbox).await?.len(), 1);
+    Ok(())
+}
+
+async fn only_enqueues<B: Server>(place: &Place, role: &str) -> Verdict {
+    let enqueue = B::call(place, None, Some(MessageId::new()));
+    assert!(B::run_as(place, role, &enqueue).await.is_err(), "it may do what it was not granted");
+    B::run(place, &B::grant(place, role)).await?;
+    B::run_as(place, role, &enqueue).await?;
+    // Deploying the schema again takes no right away.
+    B::reopen(place, Clock::Database).await?;
+    B::run_as(place, role, &enqueue).await?;
+    let peek = format!("SELECT payload FROM {}", B::outbox(place));
+    assert!(B::run_as(place, role, &peek).await.is_err(), "it may read what it was not granted");
+    Ok(())
+}

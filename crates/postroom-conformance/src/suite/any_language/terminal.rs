@@ -1,0 +1,225 @@
+//! The databases' own command-line clients, and for SQLite a program with nothing but rusqlite.
+
+use std::io::{ErrorKind, Write};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context;
+use postroom::{Clock, MessageId, MySql, MySqlStore, Postgres, PostgresStore, Sqlite, SqliteStore, WorkerOptions};
+use rusqlite::fallible_iterator::FallibleIterator;
+use sqlx::mysql::MySqlConnectOptions;
+
+use crate::harness::{Place, Testable};
+use crate::servers;
+use crate::suite::processes;
+
+const GUIDE: &str = include_str!("../../../../../guides/any-language.md");
+
+/// A client that reads statements and stops at the first that fails.
+pub(super) trait Terminal: Testable {
+    /// Its section in the guide.
+    const SECTION: &'static str;
+    /// Takes the session far from UTC.
+    const FAR_AWAY: &'static str;
+
+    /// The case's store again, by another clock.
+    fn reopen(place: &Place, clock: Clock) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
+
+    /// How a worker hears of other programs' messages.
+    fn hearing() -> WorkerOptions {
+        WorkerOptions::default()
+    }
+
+    /// The client, as some role or as ourselves.
+    fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command>;
+
+    /// An example of the guide.
+    fn example(place: &Place, number: usize) -> anyhow::Result<String> {
+        let section = GUIDE.split("\n## ").find(|section| section.starts_with(Self::SECTION));
+        let example = section.and_then(|section| section.split("```sql\n").nth(number + 1)?.split("```").next());
+        let example = example.with_context(|| format!("the guide has no example {number} for {}", Self::SECTION))?;
+        Ok(example.replace("infra.", &format!("{}.", place.own_name())))
+    }
+
+    /// What the client prints.
+    fn run(place: &Place, sql: &str) -> impl Future<Output = anyhow::Result<String>> + Send {
+        typed(Self::client(place, None), sql)
+    }
+}
+
+/// Types statements into a client.
+async fn typed(client: anyhow::Result<Command>, sql: &str) -> anyhow::Result<String> {
+    let (mut client, sql) = (client?, sql.to_owned());
+    let ended = tokio::task::spawn_blocking(move || {
+        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = client.spawn()?;
+        let written = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(sql.as_bytes()));
+        let output = child.wait_with_output()?;
+        // A client that stops at an error reads no further.
+        written.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })?;
+        std::io::Result::Ok(output)
+    });
+    let output = ended.await?.context("the client cannot be started")?;
+    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A server, where each program has the rights of its role.
+pub(super) trait Server: Terminal {
+    /// A statement that enqueues under topic `a`.
+    fn call(place: &Place, destination: Option<&str>, id: Option<MessageId>) -> String;
+
+    /// The outbox's table.
+    fn outbox(place: &Place) -> String;
+
+    /// Somebody who may log in and nothing else.
+    fn create_role(role: &str) -> String;
+
+    /// What the guide says a role needs.
+    fn grant(place: &Place, role: &str) -> String;
+
+    fn drop_role(role: &str) -> String;
+
+    /// What the client prints when a role runs it.
+    fn run_as(place: &Place, role: &str, sql: &str) -> impl Future<Output = anyhow::Result<String>> + Send {
+        typed(Self::client(place, Some(role)), sql)
+    }
+}
+
+fn quoted(text: Option<String>) -> String {
+    text.map_or_else(|| "NULL".to_owned(), |text| format!("'{text}'"))
+}
+
+fn arguments(destination: Option<&str>, id: Option<MessageId>) -> String {
+    let (destination, id) = (quoted(destination.map(str::to_owned)), quoted(id.map(|id| id.to_string())));
+    format!("('a', '{{}}', {destination}, {id})")
+}
+
+impl Terminal for Postgres {
+    const SECTION: &'static str = "PostgreSQL";
+    const FAR_AWAY: &'static str = "SET TIME ZONE 'Asia/Kathmandu'";
+
+    async fn reopen(place: &Place, clock: Clock) -> postroom::Result<PostgresStore> {
+        place.postgres_options()?.clock(clock).open().await
+    }
+
+    fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command> {
+        let role = role.map(|role| format!(" -c role={role}")).unwrap_or_default();
+        let mut psql = Command::new("psql");
+        psql.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", &servers::url(servers::POSTGRES)]);
+        psql.env("PGOPTIONS", format!("-c search_path={}{role}", place.own_name()));
+        Ok(psql)
+    }
+}
+
+impl Server for Postgres {
+    fn call(place: &Place, destination: Option<&str>, id: Option<MessageId>) -> String {
+        format!("SELECT {}_enqueue{}", Self::outbox(place), arguments(destination, id))
+    }
+
+    fn outbox(place: &Place) -> String {
+        format!("{}.outbox", place.own_name())
+    }
+
+    fn create_role(role: &str) -> String {
+        format!("CREATE ROLE {role}")
+    }
+
+    fn grant(place: &Place, role: &str) -> String {
+        let (schema, outbox) = (place.own_name(), Self::outbox(place));
+        format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT INSERT ON {outbox} TO {role}")
+    }
+
+    fn drop_role(role: &str) -> String {
+        format!("DROP OWNED BY {role}; DROP ROLE {role}")
+    }
+}
+
+impl Terminal for MySql {
+    const SECTION: &'static str = "MySQL";
+    const FAR_AWAY: &'static str = "SET time_zone = '+05:45'";
+
+    async fn reopen(place: &Place, clock: Clock) -> postroom::Result<MySqlStore> {
+        place.mysql_options()?.clock(clock).open().await
+    }
+
+    fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command> {
+        let url = servers::url_of_database(servers::MYSQL, &place.own_name());
+        let target = MySqlConnectOptions::from_str(&url)?;
+        let mut client = Command::new(if is_installed("mariadb") { "mariadb" } else { "mysql" });
+        client.args(["--no-defaults", "--default-character-set=utf8mb4", "--database", &place.own_name()]);
+        client.args(["--user", role.unwrap_or(target.get_username())]);
+        match target.get_socket() {
+            Some(socket) => client.arg("--socket").arg(socket),
+            None => client.args(["--host", target.get_host(), "--port", &target.get_port().to_string()]),
+        };
+        let login = url.split_once("://").and_then(|(_, rest)| rest.split_once('@')).map(|(login, _)| login);
+        if let (None, Some((_, password))) = (role, login.and_then(|login| login.split_once(':'))) {
+            client.env("MYSQL_PWD", password);
+        }
+        Ok(client)
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok()
+}
+
+impl Server for MySql {
+    fn call(_: &Place, destination: Option<&str>, id: Option<MessageId>) -> String {
+        format!("CALL infra_outbox_enqueue{}", arguments(destination, id))
+    }
+
+    fn outbox(_: &Place) -> String {
+        "infra_outbox".to_owned()
+    }
+
+    fn create_role(role: &str) -> String {
+        format!("CREATE USER {role}; GRANT CREATE TEMPORARY TABLES ON * TO {role}")
+    }
+
+    fn grant(_: &Place, role: &str) -> String {
+        format!("GRANT EXECUTE ON PROCEDURE infra_outbox_enqueue TO {role}")
+    }
+
+    fn drop_role(role: &str) -> String {
+        format!("DROP USER {role}")
+    }
+}
+
+impl Terminal for Sqlite {
+    const SECTION: &'static str = "SQLite";
+    const FAR_AWAY: &'static str = "PRAGMA busy_timeout = 5000";
+
+    async fn reopen(place: &Place, clock: Clock) -> postroom::Result<SqliteStore> {
+        place.sqlite_options().clock(clock).open().await
+    }
+
+    /// Only the watch on the file can tell it.
+    fn hearing() -> WorkerOptions {
+        let hour = Duration::from_secs(3600);
+        WorkerOptions::default().poll(hour).poll_max(hour)
+    }
+
+    fn client(place: &Place, _: Option<&str>) -> anyhow::Result<Command> {
+        let mut client = Command::new(std::env::current_exe()?);
+        processes::as_child(&mut client, "plain-sqlite", &place.path("store.db"));
+        Ok(client)
+    }
+}
+
+/// The program with nothing but rusqlite: it runs what it reads, and prints the first column of each answer.
+pub(in crate::suite) fn plain_sqlite(path: &std::path::Path) -> anyhow::Result<()> {
+    let sql = std::io::read_to_string(std::io::stdin())?;
+    let conn = rusqlite::Connection::open(path)?;
+    conn.busy_timeout(Duration::from_secs(5))?;
+    let mut statements = rusqlite::Batch::new(&conn, &sql);
+    while let Some(mut statement) = statements.next()? {
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            println!("{:?}", row.get_ref(0)?);
+        }
+    }
+    Ok(())
+}

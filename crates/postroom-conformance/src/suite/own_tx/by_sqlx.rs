@@ -1,0 +1,89 @@
+//! Programs that use sqlx.
+
+use std::str::FromStr;
+
+use postroom::{Enqueued, Inbox, Incoming, Lease, NewMessage, Outbox};
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, Database, Executor, Transaction};
+
+use super::caller::{Caller, CallersTx, ORDER, ORDERS, ORDERS_COUNT};
+use crate::harness::Stage;
+use crate::servers;
+
+/// With a connection of its own.
+pub(super) struct Sqlx<DB: Database>(pub(super) DB::Connection);
+
+macro_rules! sqlx_caller {
+    ($database:ident, $outbox:literal, $begin:literal, $options:expr) => {
+        impl Caller for Sqlx<sqlx::$database> {
+            type Backend = postroom::$database;
+            type Tx<'c> = Transaction<'c, sqlx::$database>;
+            const DROP_OUTBOX: &'static str = concat!("DROP TABLE ", $outbox);
+
+            async fn connect(stage: &Stage<postroom::$database>) -> anyhow::Result<Self> {
+                let options: fn(
+                    &Stage<postroom::$database>,
+                )
+                    -> anyhow::Result<<<sqlx::$database as Database>::Connection as Connection>::Options> = $options;
+                let mut conn = options(stage)?.connect().await?;
+                conn.execute(ORDERS).await?;
+                Ok(Self(conn))
+            }
+
+            async fn begin(&mut self) -> anyhow::Result<Self::Tx<'_>> {
+                Ok(self.0.begin_with($begin).await?)
+            }
+
+            async fn say(&mut self, sql: &'static str) -> anyhow::Result<()> {
+                self.0.execute(sql).await?;
+                Ok(())
+            }
+
+            async fn orders(&mut self) -> anyhow::Result<i64> {
+                Ok(sqlx::query_scalar(ORDERS_COUNT).fetch_one(&mut self.0).await?)
+            }
+        }
+
+        impl CallersTx for Transaction<'_, sqlx::$database> {
+            async fn order(&mut self) -> anyhow::Result<()> {
+                (&mut **self).execute(ORDER).await?;
+                Ok(())
+            }
+
+            async fn enqueue(&mut self, outbox: &Outbox, message: &NewMessage) -> postroom::Result<Enqueued> {
+                outbox.enqueue_in(&mut **self, message).await
+            }
+
+            async fn accept(&mut self, inbox: &Inbox, incoming: &Incoming) -> postroom::Result<bool> {
+                inbox.accept_in(&mut **self, incoming).await
+            }
+
+            async fn ack(&mut self, inbox: &Inbox, lease: &Lease, response: Option<&str>) -> postroom::Result<()> {
+                inbox.ack_in(&mut **self, lease, response).await
+            }
+
+            async fn commit(self) -> anyhow::Result<()> {
+                Ok(Self::commit(self).await?)
+            }
+
+            async fn roll_back(self) -> anyhow::Result<()> {
+                Ok(self.rollback().await?)
+            }
+        }
+    };
+}
+
+sqlx_caller!(Postgres, "outbox", "BEGIN", |stage| {
+    let options = PgConnectOptions::from_str(&servers::url(servers::POSTGRES))?;
+    Ok(options.options([("search_path", stage.place.own_name())]))
+});
+
+sqlx_caller!(MySql, "infra_outbox", "START TRANSACTION", |stage| {
+    Ok(MySqlConnectOptions::from_str(&servers::url_of_database(servers::MYSQL, &stage.place.own_name()))?)
+});
+
+sqlx_caller!(Sqlite, "outbox_messages", "BEGIN IMMEDIATE", |stage| {
+    Ok(SqliteConnectOptions::new().filename(stage.place.path("store.db")))
+});
