@@ -4,7 +4,7 @@
 pub(crate) mod rusqlite_039;
 
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "sqlx-0_9-sqlite"))]
-mod sqlx_09;
+pub(crate) mod sqlx_09;
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub(crate) mod sqlx_mysql_09;
 #[cfg(feature = "sqlx-0_9-postgres")]

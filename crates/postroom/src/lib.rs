@@ -79,6 +79,8 @@ mod worker;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 mod background;
 mod clock;
+#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub mod doctor;
 mod error;
 pub mod telemetry;
 

@@ -8,7 +8,7 @@ pub use options::PostgresOptions;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use crate::driver::sqlx_postgres_09::PgLink;
+use crate::driver::sqlx_postgres_09::{PgLink, PgTarget};
 use crate::error::Result;
 use crate::handler::{Backend, State};
 use crate::message::NewMessage;
@@ -31,7 +31,7 @@ pub type PostgresStore = ServerStore<Postgres>;
 pub struct PostgresTx(HandlerTx<Postgres>);
 
 impl Engine for Postgres {
-    type Target = sqlx::postgres::PgConnectOptions;
+    type Target = PgTarget;
     type Link = PgLink;
     type Signal = signal::Notify;
 

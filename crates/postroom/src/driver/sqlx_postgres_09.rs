@@ -6,24 +6,32 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::sqlx_09::{begin_for_good, explained};
+use crate::driver::sqlx_09::{Unprinted, begin_for_good, explained, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::Link;
-use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, HELLO};
+use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, HELLO, POOLED_BEGIN_HANDLER};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
+
+/// Where the server is, and whether a pooler stands before it.
+#[derive(Clone, Debug)]
+pub(crate) struct PgTarget {
+    pub(crate) options: Unprinted<PgConnectOptions>,
+    pub(crate) is_pooled: bool,
+}
 
 /// One of our connections.
 #[derive(Debug)]
 pub(crate) struct PgLink {
     conn: PgConnection,
     in_doubt: bool,
+    is_pooled: bool,
 }
 
 impl PgLink {
-    pub(crate) async fn connect(target: &PgConnectOptions) -> Result<Self> {
-        let mut conn = PgConnection::connect_with(target).await.map_err(failed)?;
+    pub(crate) async fn connect(target: &PgTarget) -> Result<Self> {
+        let mut conn = PgConnection::connect_with(&target.options.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, in_doubt: false };
+        let mut link = Self { conn, in_doubt: false, is_pooled: target.is_pooled };
         link.roll_back().await?;
         Ok(link)
     }
@@ -35,38 +43,49 @@ impl PgLink {
     async fn say(&mut self, text: &'static str) -> Result<()> {
         self.conn.execute(text).await.map(|_| ()).map_err(failed)
     }
+
+    /// Asks without values: one trip, nothing is prepared, and the server answers in text.
+    async fn ask(&mut self, text: &'static str) -> Result<PgRow> {
+        sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed)
+    }
+
+    /// Behind a pooler a statement's name may be another client's, or be unknown to the next connection.
+    fn bound<'s>(&self, statement: &'s Statement) -> Query<'s, Postgres, PgArguments> {
+        bound(statement).persistent(!self.is_pooled)
+    }
+}
+
+fn number(row: &PgRow, column: usize) -> Result<i64> {
+    let text = row.str(column)?.unwrap_or_default();
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
 }
 
 impl Link for PgLink {
     async fn hello(&mut self) -> Result<Timestamp> {
-        let answer = sqlx::query(HELLO).fetch_one(&mut self.conn).await.map_err(failed)?;
-        let (said, standby, version) = (answer.int(0)?, answer.int(1)?, answer.int(2)?);
-        if standby == Some(1) {
+        let answer = self.ask(HELLO).await?;
+        if number(&answer, 1)? == 1 {
             return Err(unsupported("the server is a standby, which cannot be written to; connect to the primary"));
         }
-        if version < Some(VERSION_MIN) {
+        if number(&answer, 2)? < VERSION_MIN {
             return Err(unsupported("the server is older than PostgreSQL 12"));
         }
-        Ok(Timestamp::from_micros(said.unwrap_or_default()))
+        Ok(Timestamp::from_micros(number(&answer, 0)?))
     }
 
     async fn deploy(&mut self, schema: &str) -> Result<()> {
         self.say(BEGIN_HANDLER).await?;
         self.say(DEPLOY_LOCK).await?;
-        sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await.map_err(failed)?;
+        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
+        deployed.map_err(|source| may_not_deploy(failed(source)))?;
         self.commit().await
     }
 
     async fn begin(&mut self) -> Result<Timestamp> {
-        let answer = sqlx::raw_sql(BEGIN).fetch_one(&mut self.conn).await.map_err(failed)?;
-        // Without values the server answers in text.
-        let said = answer.try_get_unchecked::<&str, _>(0).map_err(failed)?.parse();
-        said.map(Timestamp::from_micros)
-            .map_err(|source| Error::new(ErrorKind::Database, "the server's time is no number").caused_by(source))
+        Ok(Timestamp::from_micros(number(&self.ask(BEGIN).await?, 0)?))
     }
 
     async fn begin_for_handler(&mut self) -> Result<()> {
-        self.say(BEGIN_HANDLER).await
+        self.say(if self.is_pooled { POOLED_BEGIN_HANDLER } else { BEGIN_HANDLER }).await
     }
 
     async fn commit(&mut self) -> Result<()> {
@@ -84,7 +103,8 @@ impl Link for PgLink {
 
 impl Session for PgLink {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
-        self.conn.run(statement).await
+        let done = self.bound(statement).execute(&mut self.conn).await.map_err(failed)?;
+        statement.check(done.rows_affected())
     }
 
     async fn query<T: Send>(
@@ -92,7 +112,7 @@ impl Session for PgLink {
         statement: &Statement,
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
-        let rows = bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
+        let rows = self.bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
         rows.iter().map(|row| read(row)).collect()
     }
 
@@ -122,7 +142,7 @@ fn bound(statement: &Statement) -> Query<'_, Postgres, PgArguments> {
 }
 
 /// The first version with everything the statements use.
-const VERSION_MIN: i64 = 120_000;
+pub(crate) const VERSION_MIN: i64 = 120_000;
 
 impl Row for PgRow {
     fn int(&self, column: usize) -> Result<Option<i64>> {
@@ -147,7 +167,10 @@ fn unsupported(why: &str) -> Error {
 }
 
 fn failed(source: sqlx::Error) -> Error {
-    explained("PostgreSQL", source, kind_of)
+    let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    let is_pooled = matches!(code.as_deref(), Some("26000" | "42P05"));
+    let hint = "; is there a pooler that gives each transaction another connection? Then open with `behind_pooler()`";
+    explained("PostgreSQL", source, kind_of, if is_pooled { hint } else { "" })
 }
 
 /// By the code's class and, where that does not say enough, by the code.
@@ -156,7 +179,8 @@ pub(crate) fn kind_of(code: &str) -> ErrorKind {
         "40001" | "40P01" | "55P03" => ErrorKind::NotCommitted,
         "25006" | "57014" => ErrorKind::Unavailable,
         "42P01" | "3F000" | "42883" => ErrorKind::Schema,
-        "3D000" => ErrorKind::Unsupported,
+        // No such database; not allowed; a prepared statement that another client of a pooler made, or nobody.
+        "3D000" | "42501" | "26000" | "42P05" => ErrorKind::Unsupported,
         _ => match code.get(..2) {
             Some("08" | "53" | "57" | "58") => ErrorKind::Unavailable,
             Some("23") => ErrorKind::Constraint,

@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::background::in_background;
 use crate::clock::monotonic;
+use crate::driver::sqlx_postgres_09::PgTarget;
 use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::server::{Pool, Settings, Signal};
@@ -32,12 +33,13 @@ pub(crate) struct Notify {
 }
 
 impl Signal<Postgres> for Notify {
-    fn new(target: &PgConnectOptions, settings: &Settings, wakes: [Wake; 2]) -> Self {
+    fn new(target: &PgTarget, settings: &Settings, wakes: [Wake; 2]) -> Self {
         let tables = &settings.tables;
         let channel: Arc<str> = format!("postroom_{}{}", tables.prefix(), tables.of(Queue::Outbox)).into();
         let gone = CancellationToken::new();
         if settings.notify {
-            let ear = Ear { target: target.clone(), channel: channel.clone(), name: settings.name.clone(), wakes };
+            let ear =
+                Ear { target: target.options.0.clone(), channel: channel.clone(), name: settings.name.clone(), wakes };
             let (wakes, gone) = (ear.wakes.clone(), gone.clone());
             // Nobody listens before somebody waits: a store that only sends needs no second connection.
             let ear = Arc::new(Mutex::new(Some(ear)));
