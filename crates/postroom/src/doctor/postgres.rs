@@ -81,26 +81,22 @@ fn full_page_writes(facts: &Facts) -> Option<Finding> {
 fn synchronous_commit(facts: &Facts) -> Option<Finding> {
     let name = "synchronous_commit";
     let value = facts.text(name)?;
-    let told = match facts.text("synchronous_commit.source") {
-        Some("default") | None => value.to_owned(),
-        Some(source) => format!("{value} (set by {source})"),
-    };
     let has_standbys = facts.text("synchronous_standby_names").is_some_and(|names| !names.is_empty());
     Some(match value {
         "off" => {
             let means = "a crash of the server can undo your own transactions of the last moments, with the messages \
                          in them; claims, arrivals and handlers turn it on for themselves";
-            Finding::new(Level::Warning, name, told, means, "on, for every role that commits what must not be lost")
+            Finding::new(Level::Warning, name, value, means, "on, for every role that commits what must not be lost")
         }
         "local" | "remote_write" if has_standbys => {
             let means = "a commit does not wait until a standby has it on disk: failing over can lose it";
-            Finding::new(Level::Notice, name, told, means, "on or remote_apply, if a failover must lose nothing")
+            Finding::new(Level::Notice, name, value, means, "on or remote_apply, if a failover must lose nothing")
         }
-        _ => Finding::ok(name, told, "commits wait for the disk"),
+        _ => Finding::ok(name, value, "commits wait for the disk"),
     })
 }
 
-/// The same setting, for other roles of this database.
+/// The same setting where it is set for a role or for the database.
 fn overrides(facts: &Facts) -> Vec<Finding> {
     let off = facts.under("override.").filter(|(_, value)| *value == "off");
     let finding = |(role, value): (&str, &str)| {

@@ -117,7 +117,7 @@ fn room(facts: &Facts) -> Option<Finding> {
     let advice = "make room, or shorten the retention (`postroom purge`)";
     Some(match bytes {
         ..ROOM_TINY => Finding::new(Level::Danger, "disk", value, means, advice),
-        ..ROOM_SMALL => Finding::new(Level::Warning, "disk", value, means, advice),
+        ROOM_TINY..ROOM_SMALL => Finding::new(Level::Warning, "disk", value, means, advice),
         _ => Finding::ok("disk", value, "enough"),
     })
 }

@@ -19,35 +19,33 @@ pub(super) async fn examine(options: SqliteOptions) -> Result<Report> {
             let message = format!("there is no database at {}", path.display());
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let facts = facts(&options, &connect::reader(path)?)?;
+        let mut facts = Facts::default();
+        facts.add("version", rusqlite::version());
+        facts.add("version_number", rusqlite::version_number());
+        match connect::reader(path).and_then(|conn| ask(&options, &conn, &mut facts)) {
+            // A damaged file is a finding, not the end of the examination.
+            Err(error) if error.kind() == ErrorKind::Corrupt => facts.add("quick_check", error),
+            asked => asked?,
+        }
+        doctor::files::look(path, &mut facts);
+        facts.add("log_bytes", size(&log_of(path)));
         Ok(doctor::sqlite::report(path, &facts))
     })
     .await
 }
 
-fn facts(options: &SqliteOptions, conn: &Connection) -> Result<Facts> {
-    let mut facts = Facts::default();
-    facts.add("version", rusqlite::version());
-    facts.add("version_number", rusqlite::version_number());
+fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<()> {
     facts.add("synchronous", if options.durability == Durability::Full { "FULL" } else { "NORMAL" });
-    for (name, question) in QUESTIONS {
-        let answer = conn.query_row(question, [], |row| row.get::<_, String>(0)).map_err(Error::from);
-        facts.add(name, unless_damaged(answer)?);
-    }
     let verbs = Verbs::new(&SQLITE, options.tables.clone(), None, SQLITE.fence);
     facts.add("schema.wanted", verbs.statements.schema_version);
-    match schema_version(conn, &verbs) {
-        Err(error) if error.kind() != ErrorKind::Corrupt => return Err(error),
-        found => found.into_iter().flatten().for_each(|version| facts.add("schema.found", version)),
+    if let Some(version) = schema_version(conn, &verbs)? {
+        facts.add("schema.found", version);
     }
-    doctor::files::look(&options.path, &mut facts);
-    facts.add("log_bytes", size(&log_of(&options.path)));
-    Ok(facts)
-}
-
-/// A damaged file is a finding, not the end of the examination.
-fn unless_damaged(answer: Result<String>) -> Result<String> {
-    answer.or_else(|error| if error.kind() == ErrorKind::Corrupt { Ok(error.to_string()) } else { Err(error) })
+    for (name, question) in QUESTIONS {
+        let answer: String = conn.query_row(question, [], |row| row.get(0))?;
+        facts.add(name, answer);
+    }
+    Ok(())
 }
 
 fn log_of(path: &Path) -> std::path::PathBuf {

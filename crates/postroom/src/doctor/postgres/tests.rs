@@ -1,14 +1,13 @@
 use super::*;
 
 /// A server on which nothing is wrong.
-const FINE: [(&str, &str); 17] = [
+const FINE: [(&str, &str); 16] = [
     ("server_version", "15.6"),
     ("server_version_num", "150006"),
     ("standby", "false"),
     ("fsync", "on"),
     ("full_page_writes", "on"),
     ("synchronous_commit", "on"),
-    ("synchronous_commit.source", "default"),
     ("synchronous_standby_names", ""),
     ("replicas", "0"),
     ("autovacuum", "on"),
@@ -73,13 +72,6 @@ fn every_setting_is_judged_by_what_it_can_lose() {
             assert!(found[0].advice.as_ref().is_some_and(|advice| !advice.is_empty()), "{found:?}");
         }
     }
-}
-
-#[test]
-fn who_set_it_is_told() {
-    let report = with(&[("synchronous_commit", "off"), ("synchronous_commit.source", "user")]);
-    let finding = report.at_least(Level::Warning).next().unwrap();
-    assert_eq!(finding.value, "off (set by user)");
 }
 
 #[test]
