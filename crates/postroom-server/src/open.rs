@@ -51,8 +51,8 @@ impl Opened {
 pub(crate) async fn or_create(database: &Database) -> Result<Opened> {
     match database {
         Database::Sqlite(path) => file_or_create(path).await.map(Opened::Sqlite),
-        Database::Postgres(url) => on_server(database, postgres(url, false)).await,
-        Database::MySql(url) => on_server(database, mysql(url, false)).await,
+        Database::Postgres(url) => on_server(database, Box::pin(postgres(url, false))).await,
+        Database::MySql(url) => on_server(database, Box::pin(mysql(url, false))).await,
     }
 }
 
@@ -68,8 +68,8 @@ pub(crate) async fn existing(database: &Database) -> Result<Opened> {
 pub(crate) async fn migrated(database: &Database) -> Result<Opened> {
     match database {
         Database::Sqlite(path) => file_or_create(path).await.map(Opened::Sqlite),
-        Database::Postgres(url) => on_server(database, postgres(url, true)).await,
-        Database::MySql(url) => on_server(database, mysql(url, true)).await,
+        Database::Postgres(url) => on_server(database, Box::pin(postgres(url, true))).await,
+        Database::MySql(url) => on_server(database, Box::pin(mysql(url, true))).await,
     }
 }
 
