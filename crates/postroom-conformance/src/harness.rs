@@ -43,6 +43,7 @@ pub struct Place {
     dir: TempDir,
     name: String,
     clock: ManualClock,
+    pooled: bool,
 }
 
 impl Place {
@@ -56,23 +57,32 @@ impl Place {
         format!("pr_{}_{}", std::process::id(), self.name.replace('-', "_"))
     }
 
+    /// The case's clock, for a store.
+    pub fn clock(&self) -> Clock {
+        Clock::Manual(self.clock.clone())
+    }
+
     /// How the case's schema on PostgreSQL is opened.
     pub fn postgres_options(&self) -> postroom::Result<PostgresOptions> {
         let tables = TableNames::new("outbox", "inbox")?.in_schema(self.own_name())?;
-        let options = PostgresOptions::new(&servers::url(servers::POSTGRES))?.name(&self.name).tables(tables);
-        Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
+        let options = match self.pooled {
+            false => PostgresOptions::new(&servers::url(servers::POSTGRES))?,
+            true => PostgresOptions::new(&servers::url(servers::POOLER))?.behind_pooler(),
+        };
+        let options = options.name(&self.name).tables(tables);
+        Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
     /// How the case's database on MariaDB or MySQL is opened.
     pub fn mysql_options(&self) -> postroom::Result<MySqlOptions> {
         let options = MySqlOptions::new(&servers::url_of_database(servers::MYSQL, &self.own_name()))?.name(&self.name);
-        Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
+        Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
     /// How the case's SQLite file is opened.
     pub fn sqlite_options(&self) -> SqliteOptions {
         let options = SqliteOptions::new(self.path("store.db")).name(&self.name).deploy_schema(true);
-        options.clock(Clock::Manual(self.clock.clone()))
+        options.clock(self.clock())
     }
 }
 
@@ -161,7 +171,7 @@ impl<B: Testable> Stage<B> {
         let name = format!("store-{}", STORES.fetch_add(1, Ordering::Relaxed));
         let dir = tempfile::Builder::new().prefix("postroom-").tempdir().context("no temporary folder")?;
         let clock = ManualClock::new(START);
-        let place = Place { dir, name, clock: clock.clone() };
+        let place = Place { dir, name, clock: clock.clone(), pooled: setup.pooled };
         let store = B::open(&place).await.context("the store cannot be opened")?;
         capture::route(&place.name, &setup.logs);
         meters::route(&place.name, &setup.meters);

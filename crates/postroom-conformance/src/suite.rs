@@ -10,13 +10,17 @@ mod corrupt;
 mod crash;
 mod dead_letters;
 mod dedupe;
+mod deploy;
 mod dispatch;
+mod doctor;
 mod effects;
+mod encrypted;
 mod enqueue;
 mod expire;
 mod extend;
 mod fail;
 mod files;
+mod grants;
 mod group;
 mod inspect;
 mod limits;
@@ -25,6 +29,7 @@ mod marks;
 mod metrics;
 mod model;
 mod own_tx;
+mod pooler;
 mod processes;
 mod purge;
 mod reap;
@@ -36,6 +41,7 @@ mod route;
 mod sabotage;
 mod schema;
 mod shutdown;
+mod standby;
 mod throughput;
 mod values;
 mod wake;
@@ -80,6 +86,12 @@ pub fn cases() -> Vec<Case> {
         metrics::CASES,
         dead_letters::CASES,
         schema::CASES,
+        deploy::CASES,
+        grants::CASES,
+        encrypted::CASES,
+        standby::CASES,
+        pooler::CASES,
+        doctor::CASES,
         own_tx::CASES,
         group::CASES,
         files::CASES,

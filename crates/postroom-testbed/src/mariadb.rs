@@ -18,7 +18,10 @@ const FIRST_FILE: &str = "first.sql";
 pub(crate) fn set_up(folder: &Folder, program: &Path) -> Result<()> {
     let install = program::beside(program, "mariadb-install-db")?;
     let data = format!("--datadir={}", folder.join("data").display());
-    folder.run(&install, ["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"])?;
+    // Servers that start clear away what they find in a temporary folder, also what another one is using.
+    let temporary = format!("--tmpdir={}", folder.path().display());
+    let accounts = ["--auth-root-authentication-method=normal", "--skip-test-db"];
+    folder.run(&install, ["--no-defaults", &data, &temporary].into_iter().chain(accounts))?;
     fs::write(folder.join(FIRST_FILE), FIRST_STATEMENTS).context("cannot write the first statements")
 }
 

@@ -141,6 +141,10 @@ fn bound(statement: &Statement) -> Query<'_, Postgres, PgArguments> {
     })
 }
 
+/// What a pooler that was not expected causes: a setting it does not know, a prepared statement that nobody made on this
+/// connection, or somebody else.
+const POOLED: [&str; 3] = ["08P01", "26000", "42P05"];
+
 /// The first version with everything the statements use.
 pub(crate) const VERSION_MIN: i64 = 120_000;
 
@@ -168,7 +172,7 @@ fn unsupported(why: &str) -> Error {
 
 fn failed(source: sqlx::Error) -> Error {
     let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    let is_pooled = matches!(code.as_deref(), Some("26000" | "42P05"));
+    let is_pooled = code.as_deref().is_some_and(|code| POOLED.contains(&code));
     let hint = "; is there a pooler that gives each transaction another connection? Then open with `behind_pooler()`";
     explained("PostgreSQL", source, kind_of, if is_pooled { hint } else { "" })
 }
@@ -179,8 +183,9 @@ pub(crate) fn kind_of(code: &str) -> ErrorKind {
         "40001" | "40P01" | "55P03" => ErrorKind::NotCommitted,
         "25006" | "57014" => ErrorKind::Unavailable,
         "42P01" | "3F000" | "42883" => ErrorKind::Schema,
-        // No such database; not allowed; a prepared statement that another client of a pooler made, or nobody.
-        "3D000" | "42501" | "26000" | "42P05" => ErrorKind::Unsupported,
+        // No such database; not allowed.
+        "3D000" | "42501" => ErrorKind::Unsupported,
+        code if POOLED.contains(&code) => ErrorKind::Unsupported,
         _ => match code.get(..2) {
             Some("08" | "53" | "57" | "58") => ErrorKind::Unavailable,
             Some("23") => ErrorKind::Constraint,
