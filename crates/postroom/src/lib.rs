@@ -140,4 +140,10 @@ mod guides {
     mod transactions {}
     #[doc = include_str!("../../../guides/testing.md")]
     mod testing {}
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    #[doc = include_str!("../../../guides/postgres.md")]
+    mod postgres {}
+    #[cfg(feature = "sqlx-0_9-mysql")]
+    #[doc = include_str!("../../../guides/mysql.md")]
+    mod mysql {}
 }

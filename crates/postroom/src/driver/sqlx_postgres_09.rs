@@ -141,8 +141,8 @@ fn bound(statement: &Statement) -> Query<'_, Postgres, PgArguments> {
     })
 }
 
-/// What a pooler that was not expected causes: a setting it does not know, a prepared statement that nobody made on this
-/// connection, or somebody else.
+/// What a pooler that was not expected causes: a setting it does not know, a prepared statement that nobody made on
+/// this connection, or somebody else.
 const POOLED: [&str; 3] = ["08P01", "26000", "42P05"];
 
 /// The first version with everything the statements use.
