@@ -9,7 +9,6 @@
 //! # Ok(()) }
 //! ```
 
-mod everywhere;
 mod facts;
 #[cfg(feature = "rusqlite-0_39")]
 pub(crate) mod files;
@@ -17,6 +16,9 @@ pub(crate) mod files;
 pub(crate) mod mysql;
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub(crate) mod postgres;
+mod schema;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+mod server;
 #[cfg(feature = "rusqlite-0_39")]
 pub(crate) mod sqlite;
 

@@ -2,7 +2,7 @@
 
 use crate::driver::sqlx_mysql_09::is_new_enough;
 
-use super::{Facts, Finding, Judge, Level, Report, everywhere, judged};
+use super::{Facts, Finding, Judge, Level, Report, judged, schema, server};
 
 const MIB: i64 = 1 << 20;
 /// So many old versions of rows wait to be cleared away.
@@ -19,8 +19,8 @@ pub(crate) fn report(database: &str, facts: &Facts) -> Report {
 
 const JUDGES: &[Judge] = &[
     version,
-    everywhere::schema,
-    everywhere::clock,
+    schema::is_there,
+    server::clock,
     flush_at_commit,
     sync_binlog,
     binlog_format,
@@ -32,8 +32,8 @@ const JUDGES: &[Judge] = &[
     isolation,
     history,
     max_allowed_packet,
-    everywhere::connections,
-    |facts| everywhere::encryption(facts, "ssl-mode=VERIFY_IDENTITY in the URL"),
+    server::connections,
+    |facts| server::encryption(facts, "ssl-mode=VERIFY_IDENTITY in the URL"),
 ];
 
 fn version(facts: &Facts) -> Option<Finding> {

@@ -2,7 +2,7 @@
 
 use crate::driver::sqlx_postgres_09::VERSION_MIN;
 
-use super::{Facts, Finding, Judge, Level, Report, everywhere, judged};
+use super::{Facts, Finding, Judge, Level, Report, judged, schema, server};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -21,8 +21,8 @@ pub(crate) fn report(database: &str, facts: &Facts) -> Report {
 const JUDGES: &[Judge] = &[
     version,
     standby,
-    everywhere::schema,
-    everywhere::clock,
+    schema::is_there,
+    server::clock,
     fsync,
     full_page_writes,
     synchronous_commit,
@@ -30,8 +30,8 @@ const JUDGES: &[Judge] = &[
     autovacuum,
     old_transactions,
     old_snapshots,
-    everywhere::connections,
-    |facts| everywhere::encryption(facts, "sslmode=verify-full in the URL"),
+    server::connections,
+    |facts| server::encryption(facts, "sslmode=verify-full in the URL"),
 ];
 
 fn version(facts: &Facts) -> Option<Finding> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::sqlite::SQLITE_VERSION_MIN;
 
-use super::{Facts, Finding, Judge, Level, Report, everywhere, judged};
+use super::{Facts, Finding, Judge, Level, Report, judged, schema};
 
 const MIB: i64 = 1 << 20;
 const LOG_LARGE: i64 = 64 * MIB;
@@ -19,7 +19,7 @@ pub(crate) fn report(path: &Path, facts: &Facts) -> Report {
 }
 
 const JUDGES: &[Judge] =
-    &[version, everywhere::schema, integrity, journal_mode, synchronous, file_system, permissions, log, room];
+    &[version, schema::is_there, integrity, journal_mode, synchronous, file_system, permissions, log, room];
 
 fn version(facts: &Facts) -> Option<Finding> {
     let (version, number) = (facts.text("version")?, facts.number("version_number")?);

@@ -6,8 +6,9 @@ use crate::background::to_its_end;
 use crate::clock::{Clock, Timestamp};
 use crate::doctor::Facts;
 use crate::error::{Error, ErrorKind, Result};
+use crate::queue::Queue;
 use crate::server::{Engine, Link, Settings};
-use crate::sql::{Statement, doctor};
+use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 
 /// So long a server may take to let us in, and to answer.
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What the server at `target` says of itself and of our tables.
 pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, questions: &[&str]) -> Result<Facts> {
     let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), None, E::DIALECT.fence);
-    let questions = doctor::questions(questions, &settings.tables);
+    let questions = about(questions, &settings.tables);
     let connections = settings.connections;
     let asking = to_its_end(async move {
         let mut link = E::connect(&target).await?;
@@ -34,6 +35,22 @@ pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, q
     });
     let late = |_| Error::new(ErrorKind::Unavailable, format!("the server did not answer for {PATIENCE:?}"));
     tokio::time::timeout(PATIENCE, asking).await.map_err(late)?
+}
+
+/// The questions, about these tables.
+fn about(texts: &[&str], tables: &TableNames) -> Vec<Statement> {
+    let (outbox, inbox) = (tables.of(Queue::Outbox), tables.of(Queue::Inbox));
+    let prefix = tables.prefix();
+    let render = |text: &&str| {
+        let text = text
+            .replace("{outbox_name}", outbox)
+            .replace("{inbox_name}", inbox)
+            .replace("{outbox}", &format!("{prefix}{outbox}"))
+            .replace("{inbox}", &format!("{prefix}{inbox}"))
+            .replace("{schema}", tables.schema().unwrap_or_default());
+        Statement::new(text.into(), Vec::new())
+    };
+    texts.iter().map(render).collect()
 }
 
 /// What the server refuses to tell is not known; that it cannot be reached is an error.

@@ -1,26 +1,6 @@
 //! What a database is asked about itself. Every answer is a name and a value, both text; what this user may not see is
 //! null or left out. `{outbox}` and `{inbox}` are the tables, `{schema}` where they are.
 
-use crate::queue::Queue;
-use crate::sql::{Statement, TableNames};
-
-/// The questions, about these tables.
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
-pub(crate) fn questions(texts: &[&str], tables: &TableNames) -> Vec<Statement> {
-    let (outbox, inbox) = (tables.of(Queue::Outbox), tables.of(Queue::Inbox));
-    let prefix = tables.prefix();
-    let render = |text: &&str| {
-        let text = text
-            .replace("{outbox_name}", outbox)
-            .replace("{inbox_name}", inbox)
-            .replace("{outbox}", &format!("{prefix}{outbox}"))
-            .replace("{inbox}", &format!("{prefix}{inbox}"))
-            .replace("{schema}", tables.schema().unwrap_or_default());
-        Statement::new(text.into(), Vec::new())
-    };
-    texts.iter().map(render).collect()
-}
-
 /// PostgreSQL.
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub(crate) const POSTGRES: &[&str] = &[

@@ -1,43 +1,11 @@
-//! What is judged alike on every database: the tables, the clock, the connections.
+//! What is judged alike on every server: its clock, its connections, and whether they are encrypted.
 
 use super::{Facts, Finding, Level};
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// The tables: there, and of the version this program knows.
-pub(super) fn schema(facts: &Facts) -> Option<Finding> {
-    let wanted = facts.number("schema.wanted")?;
-    let found = facts.number("schema.found");
-    let value = found.map_or_else(|| "missing".to_owned(), |version| format!("version {version}"));
-    Some(match found {
-        Some(version) if version == wanted => Finding::ok("schema", value, "the tables are there and up to date"),
-        Some(version) if version > wanted => Finding::new(
-            Level::Warning,
-            "schema",
-            value,
-            format!("a newer program deployed it: this one knows version {wanted} and refuses to open the store"),
-            "upgrade this program",
-        ),
-        Some(_) => Finding::new(
-            Level::Warning,
-            "schema",
-            value,
-            format!("this program needs version {wanted} and refuses to open the store"),
-            "run `postroom migrate`; programs that know only the older version refuse the newer one",
-        ),
-        None => Finding::new(
-            Level::Warning,
-            "schema",
-            value,
-            "the tables are not there, so nothing can be stored",
-            "run `postroom migrate`, or what `postroom migrate --print` prints",
-        ),
-    })
-}
-
 /// How far the server's clock is from this machine's. Nothing is judged by ours but what the user computes with it.
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(super) fn clock(facts: &Facts) -> Option<Finding> {
     let ahead = facts.number("clock.ahead_micros")?;
     let (millis, way) = (ahead.abs() / 1000, if ahead < 0 { "behind" } else { "ahead" });
@@ -53,7 +21,6 @@ pub(super) fn clock(facts: &Facts) -> Option<Finding> {
 }
 
 /// How many connections the server allows, how many are taken, and how many this store may want.
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(super) fn connections(facts: &Facts) -> Option<Finding> {
     let allowed = facts.number("max_connections")?;
     let (taken, ours) = (taken(facts), facts.number("our.connections").unwrap_or(0));
@@ -69,13 +36,11 @@ pub(super) fn connections(facts: &Facts) -> Option<Finding> {
     })
 }
 
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 fn taken(facts: &Facts) -> i64 {
     facts.number("connections").or_else(|| facts.number("threads_connected")).unwrap_or(0)
 }
 
 /// Whether what travels can be read on the way.
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(super) fn encryption(facts: &Facts, advice: &str) -> Option<Finding> {
     let is_on = facts.is_on("tls").or_else(|| facts.is_on("ssl_cipher"))?;
     let client = facts.text("client").unwrap_or("localhost");
@@ -99,17 +64,6 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_missing_older_newer_or_right() {
-        for (found, expected) in [("1", Level::Warning), ("2", Level::Ok), ("3", Level::Warning)] {
-            let facts = Facts::from([("schema.wanted", "2"), ("schema.found", found)]);
-            assert_eq!(level(schema, &facts), Some(expected), "{found}");
-        }
-        let missing = schema(&Facts::from([("schema.wanted", "2")])).unwrap();
-        assert_eq!((missing.level, missing.value.as_str()), (Level::Warning, "missing"));
-    }
-
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
-    #[test]
     fn clocks_may_differ_by_a_second() {
         for (ahead, expected) in [
             ("0", Level::Ok),
@@ -124,7 +78,6 @@ mod tests {
         assert_eq!(behind.value, "2.500 s behind");
     }
 
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
     #[test]
     fn a_server_without_room_for_us_is_told() {
         for (taken, expected) in [("10", Level::Ok), ("81", Level::Ok), ("82", Level::Warning)] {
@@ -138,7 +91,6 @@ mod tests {
         }
     }
 
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
     #[test]
     fn only_what_leaves_the_machine_has_to_be_encrypted() {
         for (tls, client, expected) in [
