@@ -48,12 +48,13 @@ pub struct Place {
     dir: TempDir,
     name: String,
     clock: ManualClock,
+    pooled: bool,
 }
 
 impl Place {
-    fn new(name: String, clock: ManualClock) -> anyhow::Result<Self> {
+    fn new(name: String, clock: ManualClock, pooled: bool) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("postroom-").tempdir().context("no temporary folder")?;
-        Ok(Self { dir, name, clock })
+        Ok(Self { dir, name, clock, pooled })
     }
 
     /// What the store is called.
@@ -71,23 +72,32 @@ impl Place {
         format!("pr_{}_{}", std::process::id(), self.name.replace('-', "_"))
     }
 
+    /// The case's clock, for a store.
+    pub fn clock(&self) -> Clock {
+        Clock::Manual(self.clock.clone())
+    }
+
     /// How the case's schema on PostgreSQL is opened.
     pub fn postgres_options(&self) -> postroom::Result<PostgresOptions> {
         let tables = TableNames::new("outbox", "inbox")?.in_schema(self.own_name())?;
-        let options = PostgresOptions::new(&servers::url(servers::POSTGRES))?.name(&self.name).tables(tables);
-        Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
+        let options = match self.pooled {
+            false => PostgresOptions::new(&servers::url(servers::POSTGRES))?,
+            true => PostgresOptions::new(&servers::url(servers::POOLER))?.behind_pooler(),
+        };
+        let options = options.name(&self.name).tables(tables);
+        Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
     /// How the case's database on MariaDB or MySQL is opened.
     pub fn mysql_options(&self) -> postroom::Result<MySqlOptions> {
         let options = MySqlOptions::new(&servers::url_of_database(servers::MYSQL, &self.own_name()))?.name(&self.name);
-        Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
+        Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
     /// How the case's SQLite file is opened.
     pub fn sqlite_options(&self) -> SqliteOptions {
         let options = SqliteOptions::new(self.path("store.db")).name(&self.name).deploy_schema(true);
-        options.clock(Clock::Manual(self.clock.clone()))
+        options.clock(self.clock())
     }
 }
 
@@ -178,7 +188,7 @@ impl<B: Testable> Stage<B> {
     /// A fresh store.
     pub async fn open(setup: Setup) -> anyhow::Result<Self> {
         let name = format!("store-{}", STORES.fetch_add(1, Ordering::Relaxed));
-        Self::open_at(Place::new(name, ManualClock::new(START))?, setup).await
+        Self::open_at(Place::new(name, ManualClock::new(START), setup.pooled)?, setup).await
     }
 
     /// A fresh store on the same clock, named after this one and `suffix`.
@@ -188,7 +198,7 @@ impl<B: Testable> Stage<B> {
 
     /// A fresh store on the same clock, of that name. No other case may use it.
     pub async fn called(&self, name: impl Into<String>) -> anyhow::Result<Self> {
-        Self::open_at(Place::new(name.into(), self.clock.clone())?, self.setup.clone()).await
+        Self::open_at(Place::new(name.into(), self.clock.clone(), self.place.pooled)?, self.setup.clone()).await
     }
 
     async fn open_at(place: Place, setup: Setup) -> anyhow::Result<Self> {

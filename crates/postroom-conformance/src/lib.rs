@@ -10,6 +10,8 @@ pub mod harness;
 #[cfg(feature = "suite")]
 pub mod meters;
 #[cfg(feature = "suite")]
+pub mod on_server;
+#[cfg(feature = "suite")]
 pub mod script;
 #[cfg(feature = "suite")]
 pub mod servers;

@@ -9,11 +9,18 @@ pub const POSTGRES: &str = "POSTROOM_TEST_POSTGRES_URL";
 /// Names the variable with MariaDB's or MySQL's URL.
 pub const MYSQL: &str = "POSTROOM_TEST_MYSQL_URL";
 
+/// Names the variable with the URL of a pooler in front of that PostgreSQL.
+pub const POOLER: &str = "POSTROOM_TEST_POOLER_URL";
+
+/// What PostgreSQL behind a pooler is called in the matrix.
+pub const PGBOUNCER: &str = "pgbouncer";
+
 /// The variable a backend needs, if it needs one.
 pub fn variable(backend: &str) -> Option<&'static str> {
     match backend {
         "postgres" => Some(POSTGRES),
         "mariadb" => Some(MYSQL),
+        PGBOUNCER => Some(POOLER),
         _ => None,
     }
 }
@@ -30,14 +37,24 @@ pub fn url(variable: &str) -> String {
 
 /// Runs statements on PostgreSQL, on a connection of their own.
 pub async fn postgres(sql: &str) -> anyhow::Result<()> {
-    let mut conn = PgConnection::connect(&url(POSTGRES)).await.context("no connection to PostgreSQL")?;
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await?;
-    Ok(conn.close().await?)
+    run_postgres(&url(POSTGRES), sql).await
 }
 
 /// Runs statements on MariaDB or MySQL, on a connection of their own.
 pub async fn mysql(sql: &str) -> anyhow::Result<()> {
-    let mut conn = MySqlConnection::connect(&url(MYSQL)).await.context("no connection to MariaDB")?;
+    run_mysql(&url(MYSQL), sql).await
+}
+
+/// The same on the PostgreSQL at that URL.
+pub async fn run_postgres(url: &str, sql: &str) -> anyhow::Result<()> {
+    let mut conn = PgConnection::connect(url).await.context("no connection to PostgreSQL")?;
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await?;
+    Ok(conn.close().await?)
+}
+
+/// The same on the MariaDB or MySQL at that URL.
+pub async fn run_mysql(url: &str, sql: &str) -> anyhow::Result<()> {
+    let mut conn = MySqlConnection::connect(url).await.context("no connection to MariaDB")?;
     sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await?;
     Ok(conn.close().await?)
 }

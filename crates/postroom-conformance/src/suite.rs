@@ -11,15 +11,19 @@ mod corrupt;
 mod crash;
 mod dead_letters;
 mod dedupe;
+mod deploy;
 mod discovery;
 mod dispatch;
+mod doctor;
 mod effects;
+mod encrypted;
 mod enqueue;
 mod expire;
 mod extend;
 mod fail;
 mod files;
 mod fleet;
+mod grants;
 mod group;
 mod inspect;
 mod limits;
@@ -28,6 +32,7 @@ mod marks;
 mod metrics;
 mod model;
 mod own_tx;
+mod pooler;
 mod processes;
 mod purge;
 mod reap;
@@ -40,6 +45,7 @@ mod router;
 mod sabotage;
 mod schema;
 mod shutdown;
+mod standby;
 mod throughput;
 mod values;
 mod wake;
@@ -87,6 +93,12 @@ pub fn cases() -> Vec<Case> {
         metrics::CASES,
         dead_letters::CASES,
         schema::CASES,
+        deploy::CASES,
+        grants::CASES,
+        encrypted::CASES,
+        standby::CASES,
+        pooler::CASES,
+        doctor::CASES,
         own_tx::CASES,
         any_language::CASES,
         group::CASES,

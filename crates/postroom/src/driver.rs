@@ -17,4 +17,4 @@ mod postgres;
 #[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-sqlite"))]
 mod sqlite;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "sqlx-0_9-sqlite"))]
-mod sqlx_09;
+pub(crate) mod sqlx_09;

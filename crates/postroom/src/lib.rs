@@ -86,6 +86,8 @@ mod tenancy;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 mod background;
 mod clock;
+#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub mod doctor;
 mod error;
 pub mod telemetry;
 
@@ -158,4 +160,10 @@ mod guides {
     ))]
     #[doc = include_str!("../../../guides/transactions.md")]
     mod transactions {}
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    #[doc = include_str!("../../../guides/postgres.md")]
+    mod postgres {}
+    #[cfg(feature = "sqlx-0_9-mysql")]
+    #[doc = include_str!("../../../guides/mysql.md")]
+    mod mysql {}
 }

@@ -7,6 +7,7 @@ pub use options::MySqlOptions;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use crate::driver::sqlx_09::Unprinted;
 use crate::driver::sqlx_mysql_09::MySqlLink;
 use crate::error::Result;
 use crate::handler::{Backend, State};
@@ -30,7 +31,7 @@ pub type MySqlStore = ServerStore<MySql>;
 pub struct MySqlTx(HandlerTx<MySql>);
 
 impl Engine for MySql {
-    type Target = sqlx::mysql::MySqlConnectOptions;
+    type Target = Unprinted<sqlx::mysql::MySqlConnectOptions>;
     type Link = MySqlLink;
     type Signal = Silence;
 

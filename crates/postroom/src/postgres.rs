@@ -8,7 +8,7 @@ pub use options::PostgresOptions;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use crate::driver::sqlx_postgres_09::PgLink;
+use crate::driver::sqlx_postgres_09::{PgLink, PgTarget};
 use crate::error::Result;
 use crate::handler::{Backend, State};
 use crate::message::NewMessage;
@@ -30,23 +30,15 @@ pub type PostgresStore = ServerStore<Postgres>;
 #[derive(Debug)]
 pub struct PostgresTx(HandlerTx<Postgres>);
 
-/// Where the server is.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    options: sqlx::postgres::PgConnectOptions,
-    /// A pooler gives each transaction another connection.
-    is_pooled: bool,
-}
-
 impl Engine for Postgres {
-    type Target = Target;
+    type Target = PgTarget;
     type Link = PgLink;
     type Signal = signal::Notify;
 
     const DIALECT: &'static Dialect = &POSTGRES;
 
-    async fn connect(target: &Target, purpose: Purpose) -> Result<PgLink> {
-        PgLink::connect(&target.options, purpose, target.is_pooled).await
+    async fn connect(target: &PgTarget, purpose: Purpose) -> Result<PgLink> {
+        PgLink::connect(target, purpose).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! A store on a database server, whatever the server and its driver: connections, transactions that are tried again,
 //! group commit, wake-ups. What differs between servers is an [`Engine`].
 
+mod examine;
 mod gather;
 mod handling;
 mod options;
@@ -9,8 +10,9 @@ mod pulse;
 mod store;
 mod transact;
 
+pub(crate) use examine::examine;
 pub(crate) use handling::HandlerTx;
-pub(crate) use options::shared_options;
+pub(crate) use options::{check_scheme, shared_options};
 pub(crate) use pool::{Pool, Pooled};
 pub use store::ServerStore;
 pub(crate) use store::{Core, Settings};

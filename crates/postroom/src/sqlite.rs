@@ -3,6 +3,7 @@
 mod backup;
 mod chunk;
 mod connect;
+mod examine;
 mod guard;
 mod handling;
 mod job;
@@ -15,6 +16,7 @@ mod write;
 mod writer;
 
 pub use backup::{BackupProgress, restore_check};
+pub(crate) use connect::SQLITE_VERSION_MIN;
 pub use handling::{BlockingCtx, BlockingHandler, Sqlite};
 pub use options::{Durability, SqliteOptions};
 pub use session::SqliteTx;

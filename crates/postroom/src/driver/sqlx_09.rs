@@ -4,6 +4,18 @@ use sqlx::{Connection, SqlStr};
 
 use crate::error::{Error, ErrorKind};
 
+/// How a server is reached: with a password in it, and so never printed.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[derive(Clone)]
+pub(crate) struct Unprinted<T>(pub(crate) T);
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+impl<T> std::fmt::Debug for Unprinted<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
 /// Makes the driver believe for good that the connection is inside a transaction. We begin and end transactions in our
 /// own words; what a handler begins on the connection is a savepoint then, and cannot commit what is not finished.
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
@@ -15,7 +27,7 @@ pub(super) async fn begin_for_good<C: Connection>(conn: &mut C, begin: SqlStr) -
 }
 
 /// An error of the driver. `kind_of` knows the codes of its database.
-pub(super) fn explained(name: &str, source: sqlx::Error, kind_of: impl Fn(&str) -> ErrorKind) -> Error {
+pub(super) fn explained(name: &str, source: sqlx::Error, kind_of: impl Fn(&str) -> ErrorKind, hint: &str) -> Error {
     let kind = match &source {
         sqlx::Error::Database(error) => error.code().map_or(ErrorKind::Database, |code| kind_of(&code)),
         sqlx::Error::Io(_)
@@ -29,6 +41,19 @@ pub(super) fn explained(name: &str, source: sqlx::Error, kind_of: impl Fn(&str) 
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => ErrorKind::Corrupt,
         _ => ErrorKind::Database,
     };
-    let hint = if kind == ErrorKind::Schema { "; deploy the schema first" } else { "" };
+    let hint = if kind == ErrorKind::Schema { "; deploy the schema first" } else { hint };
     Error::new(kind, format!("{name}: {source}{hint}")).caused_by(source)
+}
+
+/// Deploying needs more than working does: whoever may not is told who must.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub(super) fn may_not_deploy(error: Error) -> Error {
+    if error.kind() != ErrorKind::Unsupported {
+        return error;
+    }
+    let message = format!(
+        "this user may not deploy the schema ({error}): run `postroom migrate` once as a user that may create tables, \
+         and open without deploying it"
+    );
+    Error::new(ErrorKind::Unsupported, message).caused_by(error)
 }

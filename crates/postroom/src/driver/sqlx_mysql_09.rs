@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, Row as _
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::sqlx_09::{begin_for_good, explained};
+use crate::driver::sqlx_09::{Unprinted, begin_for_good, explained, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::Link;
 use crate::sql::mysql::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, HELLO};
@@ -23,8 +23,8 @@ pub(crate) struct MySqlLink {
 }
 
 impl MySqlLink {
-    pub(crate) async fn connect(target: &MySqlConnectOptions) -> Result<Self> {
-        let mut conn = MySqlConnection::connect_with(target).await.map_err(failed)?;
+    pub(crate) async fn connect(target: &Unprinted<MySqlConnectOptions>) -> Result<Self> {
+        let mut conn = MySqlConnection::connect_with(&target.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
         let mut link = Self { conn, in_doubt: false };
         link.roll_back().await?;
@@ -70,9 +70,9 @@ impl Link for MySqlLink {
                 "another program has been deploying the schema for a minute",
             ));
         }
-        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await.map_err(failed);
+        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
         self.say(DEPLOY_UNLOCK).await?;
-        deployed.map(|_| ())
+        deployed.map(|_| ()).map_err(|source| may_not_deploy(failed(source)))
     }
 
     async fn begin(&mut self) -> Result<Timestamp> {
@@ -97,7 +97,7 @@ impl Link for MySqlLink {
 }
 
 /// `8.0.36`, `10.11.6-MariaDB-0+deb12u1`, and behind some proxies `5.5.5-10.11.6-MariaDB`.
-fn is_new_enough(version: &str) -> bool {
+pub(crate) fn is_new_enough(version: &str) -> bool {
     let is_mariadb = version.contains("MariaDB");
     let plain = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
     let mut parts = plain.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
@@ -183,7 +183,7 @@ fn number_of(error: &sqlx::Error) -> Option<u16> {
 
 fn failed(source: sqlx::Error) -> Error {
     let kind = number_of(&source).map_or(ErrorKind::Database, kind_of);
-    explained("MySQL", source, |_| kind)
+    explained("MySQL", source, |_| kind, "")
 }
 
 fn kind_of(number: u16) -> ErrorKind {
@@ -192,7 +192,8 @@ fn kind_of(number: u16) -> ErrorKind {
         1213 | 1205 | 1020 | 3572 => ErrorKind::NotCommitted,
         // Too many connections, shutting down, killed, disk full, read-only, the server is going away.
         1040 | 1053 | 1077 | 1079 | 1317 | 1927 | 1021 | 1114 | 1290 | 1836 | 1203 | 1226 => ErrorKind::Unavailable,
-        1045 | 1044 | 1049 | 1142 | 1370 => ErrorKind::Unsupported,
+        // Who we are, which database, and what we may do there.
+        1045 | 1044 | 1049 | 1142 | 1143 | 1227 | 1370 | 1419 => ErrorKind::Unsupported,
         1146 | 1305 => ErrorKind::Schema,
         1048 | 1062 | 1364 | 1366 | 1406 | 1451 | 1452 | 3819 | 4025 => ErrorKind::Constraint,
         _ => ErrorKind::Database,

@@ -6,29 +6,35 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::postgres::kind_of;
-use crate::driver::sqlx_09::{begin_for_good, explained};
+use crate::driver::postgres::{POOLED, kind_of};
+use crate::driver::sqlx_09::{Unprinted, begin_for_good, explained, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::{Link, Purpose};
-use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, BEGIN_POOLED, DEPLOY_LOCK, FOR_VERBS, HELLO};
+use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, BEGIN_POOLED, DEPLOY_LOCK, FOR_VERBS, HELLO, POOLED_BEGIN_HANDLER};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
+
+/// Where the server is, and whether a pooler stands before it.
+#[derive(Clone, Debug)]
+pub(crate) struct PgTarget {
+    pub(crate) options: Unprinted<PgConnectOptions>,
+    pub(crate) is_pooled: bool,
+}
 
 /// One of our connections.
 #[derive(Debug)]
 pub(crate) struct PgLink {
     conn: PgConnection,
-    begin: &'static str,
     in_doubt: bool,
+    is_pooled: bool,
 }
 
 impl PgLink {
-    pub(crate) async fn connect(target: &PgConnectOptions, purpose: Purpose, is_pooled: bool) -> Result<Self> {
-        let mut conn = PgConnection::connect_with(target).await.map_err(failed)?;
+    pub(crate) async fn connect(target: &PgTarget, purpose: Purpose) -> Result<Self> {
+        let mut conn = PgConnection::connect_with(&target.options.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let begin = if is_pooled { BEGIN_POOLED } else { BEGIN };
-        let mut link = Self { conn, begin, in_doubt: false };
+        let mut link = Self { conn, in_doubt: false, is_pooled: target.is_pooled };
         link.roll_back().await?;
-        if purpose == Purpose::Verbs && !is_pooled {
+        if purpose == Purpose::Verbs && !target.is_pooled {
             link.say(FOR_VERBS).await?;
         }
         Ok(link)
@@ -41,38 +47,50 @@ impl PgLink {
     async fn say(&mut self, text: &'static str) -> Result<()> {
         self.conn.execute(text).await.map(|_| ()).map_err(failed)
     }
+
+    /// Asks without values: one trip, nothing is prepared, and the server answers in text.
+    async fn ask(&mut self, text: &'static str) -> Result<PgRow> {
+        sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed)
+    }
+
+    /// Behind a pooler a statement's name may be another client's, or be unknown to the next connection.
+    fn bound<'s>(&self, statement: &'s Statement) -> Query<'s, Postgres, PgArguments> {
+        bound(statement).persistent(!self.is_pooled)
+    }
+}
+
+fn number(row: &PgRow, column: usize) -> Result<i64> {
+    let text = row.str(column)?.unwrap_or_default();
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
 }
 
 impl Link for PgLink {
     async fn hello(&mut self) -> Result<Timestamp> {
-        let answer = sqlx::query(HELLO).fetch_one(&mut self.conn).await.map_err(failed)?;
-        let (said, standby, version) = (answer.int(0)?, answer.int(1)?, answer.int(2)?);
-        if standby == Some(1) {
+        let answer = self.ask(HELLO).await?;
+        if number(&answer, 1)? == 1 {
             return Err(unsupported("the server is a standby, which cannot be written to; connect to the primary"));
         }
-        if version < Some(VERSION_MIN) {
+        if number(&answer, 2)? < VERSION_MIN {
             return Err(unsupported("the server is older than PostgreSQL 13"));
         }
-        Ok(Timestamp::from_micros(said.unwrap_or_default()))
+        Ok(Timestamp::from_micros(number(&answer, 0)?))
     }
 
     async fn deploy(&mut self, schema: &str) -> Result<()> {
         self.say(BEGIN_HANDLER).await?;
         self.say(DEPLOY_LOCK).await?;
-        sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await.map_err(failed)?;
+        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
+        deployed.map_err(|source| may_not_deploy(failed(source)))?;
         self.commit().await
     }
 
     async fn begin(&mut self) -> Result<Timestamp> {
-        let answer = sqlx::raw_sql(self.begin).fetch_one(&mut self.conn).await.map_err(failed)?;
-        // Without values the server answers in text.
-        let said = answer.try_get_unchecked::<&str, _>(0).map_err(failed)?.parse();
-        said.map(Timestamp::from_micros)
-            .map_err(|source| Error::new(ErrorKind::Database, "the server's time is no number").caused_by(source))
+        let begin = if self.is_pooled { BEGIN_POOLED } else { BEGIN };
+        Ok(Timestamp::from_micros(number(&self.ask(begin).await?, 0)?))
     }
 
     async fn begin_for_handler(&mut self) -> Result<()> {
-        self.say(BEGIN_HANDLER).await
+        self.say(if self.is_pooled { POOLED_BEGIN_HANDLER } else { BEGIN_HANDLER }).await
     }
 
     async fn commit(&mut self) -> Result<()> {
@@ -90,7 +108,8 @@ impl Link for PgLink {
 
 impl Session for PgLink {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
-        self.conn.run(statement).await
+        let done = self.bound(statement).execute(&mut self.conn).await.map_err(failed)?;
+        statement.check(done.rows_affected())
     }
 
     async fn query<T: Send>(
@@ -98,7 +117,7 @@ impl Session for PgLink {
         statement: &Statement,
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
-        let rows = bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
+        let rows = self.bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
         rows.iter().map(|row| read(row)).collect()
     }
 
@@ -128,7 +147,7 @@ fn bound(statement: &Statement) -> Query<'_, Postgres, PgArguments> {
 }
 
 /// The first version with everything the statements use.
-const VERSION_MIN: i64 = 130_000;
+pub(crate) const VERSION_MIN: i64 = 130_000;
 
 impl Row for PgRow {
     fn int(&self, column: usize) -> Result<Option<i64>> {
@@ -153,5 +172,8 @@ fn unsupported(why: &str) -> Error {
 }
 
 fn failed(source: sqlx::Error) -> Error {
-    explained("PostgreSQL", source, kind_of)
+    let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    let is_pooled = code.as_deref().is_some_and(|code| POOLED.contains(&code));
+    let hint = "; is there a pooler that gives each transaction another connection? Then open with `behind_pooler()`";
+    explained("PostgreSQL", source, kind_of, if is_pooled { hint } else { "" })
 }

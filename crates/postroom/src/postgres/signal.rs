@@ -11,7 +11,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::background::in_background;
 use crate::clock::monotonic;
-use crate::postgres::{Postgres, Target};
+use crate::driver::sqlx_postgres_09::PgTarget;
+use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::server::{Pool, Settings, Signal};
 use crate::sql::postgres::NOTIFY;
@@ -34,10 +35,10 @@ pub(crate) struct Notify {
 }
 
 impl Signal<Postgres> for Notify {
-    fn new(target: Target, settings: &Settings, wakes: [Wake; 2]) -> Self {
+    fn new(target: PgTarget, settings: &Settings, wakes: [Wake; 2]) -> Self {
         let tables = &settings.tables;
         let channel: Arc<str> = format!("postroom_{}{}", tables.prefix(), tables.of(Queue::Outbox)).into();
-        let ear = Ear { target: target.options, channel: channel.clone(), name: settings.name.clone(), wakes };
+        let ear = Ear { target: target.options.0, channel: channel.clone(), name: settings.name.clone(), wakes };
         Self {
             channel: settings.notify.then_some(channel),
             pending: Arc::default(),

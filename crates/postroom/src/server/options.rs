@@ -40,6 +40,15 @@ impl Settings {
     }
 }
 
+/// The driver takes a URL of any scheme. The URL itself is not told: there may be a password in it.
+pub(crate) fn check_scheme(url: &str, allowed: [&str; 2]) -> Result<()> {
+    if allowed.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://"))) {
+        return Ok(());
+    }
+    let [usual, also] = allowed;
+    Err(Error::invalid(format!("the URL of the database must begin with {usual}:// or {also}://")))
+}
+
 /// The options that do not depend on the server.
 macro_rules! shared_options {
     ($no_fence:expr, $(#[$tables:meta])*) => {

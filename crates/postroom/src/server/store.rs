@@ -12,7 +12,7 @@ use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
 use crate::server::{Engine, Link, Pool, Purpose, Signal, pulse, transact};
-use crate::sql::{Statement, TableNames, Value};
+use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 use crate::store::{
     Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
@@ -98,7 +98,10 @@ impl<E: Engine> ServerStore<E> {
                 if deploy {
                     link.deploy(&verbs.statements.schema).await?;
                 }
+                // Behind a pooler only a transaction stays on one connection.
+                link.begin().await?;
                 check_schema(&mut *link, &verbs).await?;
+                link.roll_back().await?;
                 link.give_back();
                 Ok((said, verbs))
             })
@@ -212,15 +215,8 @@ fn index(queue: Queue) -> usize {
 
 async fn check_schema(link: &mut impl Link, verbs: &Verbs) -> Result<()> {
     let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
-    let names = vec![Value::Text(Some(outbox.to_owned())), Value::Text(Some(inbox.to_owned()))];
-    let read = link.query(&verbs.statements.schema_read.with(names), |row| row.int(0)).await;
     let missing = format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)");
-    let found = match read {
-        Err(error) if error.kind() == ErrorKind::Schema => {
-            return Err(Error::new(ErrorKind::Schema, missing).caused_by(error));
-        }
-        read => read?.into_iter().flatten().next(),
-    };
+    let found = verbs.schema_version(link).await?;
     let wanted = verbs.statements.schema_version;
     match found {
         Some(version) if version == wanted => Ok(()),

@@ -44,6 +44,8 @@ pub(crate) const BEGIN_POOLED: &str =
 pub(crate) const FOR_VERBS: &str = "SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
 /// Begins a handler's transaction.
 pub(crate) const BEGIN_HANDLER: &str = concat!("BEGIN; SELECT ", durable!());
+/// The same behind a pooler: the connection may hold statements under the names that this client's driver will give.
+pub(crate) const POOLED_BEGIN_HANDLER: &str = concat!("BEGIN; DEALLOCATE ALL; SELECT ", durable!());
 /// What a server must say of itself before we trust it: its time, whether it is a standby, its version.
 pub(crate) const HELLO: &str =
     concat!("SELECT ", clock!(), ", pg_is_in_recovery()::int::bigint, current_setting('server_version_num')::bigint");

@@ -136,6 +136,12 @@ impl SqliteOptions {
         self
     }
 
+    /// Looks at the file without opening a store: what about it can lose messages or hold them up. Nothing is created
+    /// or changed.
+    pub async fn examine(self) -> Result<crate::doctor::Report> {
+        crate::sqlite::examine::examine(self).await
+    }
+
     /// Opens the store: checks the library, the file and the schema.
     pub async fn open(self) -> Result<SqliteStore> {
         if self.idle.is_zero() {

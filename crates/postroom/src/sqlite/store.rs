@@ -234,20 +234,23 @@ fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
 
 fn check_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
     let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
-    let found = conn.query_row(verbs.statements.schema_read.sql(), [outbox, inbox], |row| row.get::<_, i64>(0));
     let wanted = verbs.statements.schema_version;
-    match found {
-        Ok(version) if version == wanted => Ok(()),
-        Ok(version) => Err(Error::new(
+    match schema_version(conn, verbs)? {
+        Some(version) if version == wanted => Ok(()),
+        Some(version) => Err(Error::new(
             ErrorKind::Schema,
             format!("the schema has version {version}, this program needs {wanted}; upgrade the older of the two"),
         )),
-        Err(source) => Err(Error::new(
+        None => Err(Error::new(
             ErrorKind::Schema,
             format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)"),
-        )
-        .caused_by(source)),
+        )),
     }
+}
+
+/// The version of the schema; none when the tables are not there.
+pub(crate) fn schema_version(conn: &Connection, verbs: &Verbs) -> Result<Option<i64>> {
+    now(verbs.schema_version(&mut SqliteConn(conn)))
 }
 
 impl Store for SqliteStore {

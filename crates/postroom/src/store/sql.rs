@@ -6,6 +6,7 @@ mod claim;
 mod floor;
 mod inbox;
 mod rows;
+mod schema;
 mod upkeep;
 
 use crate::clock::Timestamp;
