@@ -44,8 +44,12 @@ pub async fn mysql(sql: &str) -> anyhow::Result<()> {
 
 /// The URL a variable holds, with another database.
 pub fn url_of_database(variable: &str, database: &str) -> String {
-    let url = url(variable);
-    let (address, query) = url.split_once('?').map_or((url.as_str(), None), |(address, query)| (address, Some(query)));
+    with_database(&url(variable), database)
+}
+
+/// A URL with another database.
+pub fn with_database(url: &str, database: &str) -> String {
+    let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
     let server = address.rsplit_once('/').map_or(address, |(server, _)| server);
     format!("{server}/{database}{}", query.map(|query| format!("?{query}")).unwrap_or_default())
 }
