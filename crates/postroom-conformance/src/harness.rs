@@ -11,6 +11,7 @@ use postroom::{
     Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, MySql, MySqlOptions, MySqlStore, Outbox, Postgres,
     PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions, State, Store, TableNames, Timestamp,
 };
+use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
 use crate::case::Setup;
@@ -58,14 +59,24 @@ impl Place {
 
     /// How the case's schema on PostgreSQL is opened.
     pub fn postgres_options(&self) -> postroom::Result<PostgresOptions> {
+        self.postgres_options_at(&servers::url(servers::POSTGRES))
+    }
+
+    /// The same by another way to the server.
+    pub fn postgres_options_at(&self, url: &str) -> postroom::Result<PostgresOptions> {
         let tables = TableNames::new("outbox", "inbox")?.in_schema(self.own_name())?;
-        let options = PostgresOptions::new(&servers::url(servers::POSTGRES))?.name(&self.name).tables(tables);
+        let options = PostgresOptions::new(url)?.name(&self.name).tables(tables);
         Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
     }
 
     /// How the case's database on MariaDB or MySQL is opened.
     pub fn mysql_options(&self) -> postroom::Result<MySqlOptions> {
-        let options = MySqlOptions::new(&servers::url_of_database(servers::MYSQL, &self.own_name()))?.name(&self.name);
+        self.mysql_options_at(&servers::url(servers::MYSQL))
+    }
+
+    /// The same by another way to the server.
+    pub fn mysql_options_at(&self, url: &str) -> postroom::Result<MySqlOptions> {
+        let options = MySqlOptions::new(&servers::with_database(url, &self.own_name()))?.name(&self.name);
         Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
     }
 
@@ -100,7 +111,8 @@ impl Testable for Postgres {
     }
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
-        servers::postgres(&format!("DROP SCHEMA IF EXISTS {} CASCADE", place.own_name())).await
+        servers::tell::<PgConnection>(servers::POSTGRES, &format!("DROP SCHEMA IF EXISTS {} CASCADE", place.own_name()))
+            .await
     }
 }
 
@@ -109,12 +121,12 @@ impl Testable for MySql {
 
     async fn open(place: &Place) -> postroom::Result<MySqlStore> {
         let create = format!("CREATE DATABASE IF NOT EXISTS {}", place.own_name());
-        servers::mysql(&create).await.map_err(postroom::Error::callback)?;
+        servers::tell::<MySqlConnection>(servers::MYSQL, &create).await.map_err(postroom::Error::callback)?;
         place.mysql_options()?.open().await
     }
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
-        servers::mysql(&format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
+        servers::tell::<MySqlConnection>(servers::MYSQL, &format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
     }
 }
 

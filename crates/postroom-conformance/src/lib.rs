@@ -5,6 +5,7 @@ pub mod capture;
 pub mod case;
 pub mod harness;
 pub mod meters;
+pub mod on_server;
 pub mod script;
 pub mod servers;
 pub mod side;

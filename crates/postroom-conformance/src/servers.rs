@@ -1,7 +1,7 @@
 //! The database servers the cases run on: named by the environment, started by `cargo xtask test`.
 
 use anyhow::Context;
-use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row};
 
 /// Names the variable with PostgreSQL's URL.
 pub const POSTGRES: &str = "POSTROOM_TEST_POSTGRES_URL";
@@ -28,23 +28,44 @@ pub fn url(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
-/// Runs statements on PostgreSQL, on a connection of their own.
-pub async fn postgres(sql: &str) -> anyhow::Result<()> {
-    let mut conn = PgConnection::connect(&url(POSTGRES)).await.context("no connection to PostgreSQL")?;
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await?;
-    Ok(conn.close().await?)
+/// A connection of a test's own.
+pub trait Client: Sized + Send + 'static {
+    /// Connects.
+    fn reach(url: &str) -> impl Future<Output = sqlx::Result<Self>> + Send;
+
+    /// Runs statements.
+    fn say(&mut self, sql: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Runs a statement and returns its answer as text: without values a server answers in nothing else.
+    fn ask(&mut self, sql: &str) -> impl Future<Output = sqlx::Result<Vec<Vec<String>>>> + Send;
 }
 
-/// Runs statements on MariaDB or MySQL, on a connection of their own.
-pub async fn mysql(sql: &str) -> anyhow::Result<()> {
-    let mut conn = MySqlConnection::connect(&url(MYSQL)).await.context("no connection to MariaDB")?;
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await?;
-    Ok(conn.close().await?)
+macro_rules! client {
+    ($conn:ty) => {
+        impl Client for $conn {
+            async fn reach(url: &str) -> sqlx::Result<Self> {
+                <$conn>::connect(url).await
+            }
+
+            async fn say(&mut self, sql: &str) -> sqlx::Result<()> {
+                sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(self).await.map(drop)
+            }
+
+            async fn ask(&mut self, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
+                let rows = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_all(self).await?;
+                rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect()).collect()
+            }
+        }
+    };
 }
 
-/// The URL a variable holds, with another database.
-pub fn url_of_database(variable: &str, database: &str) -> String {
-    with_database(&url(variable), database)
+client!(PgConnection);
+client!(MySqlConnection);
+
+/// Runs statements on the server that a variable names, on a connection of their own.
+pub async fn tell<C: Client>(variable: &str, sql: &str) -> anyhow::Result<()> {
+    let mut client = C::reach(&url(variable)).await.with_context(|| format!("no connection to {variable}"))?;
+    Ok(client.say(sql).await?)
 }
 
 /// A URL with another database.

@@ -24,6 +24,7 @@ mod logs;
 mod marks;
 mod metrics;
 mod model;
+mod outage;
 mod own_tx;
 mod processes;
 mod purge;
@@ -81,6 +82,7 @@ pub fn cases() -> Vec<Case> {
         dead_letters::CASES,
         schema::CASES,
         own_tx::CASES,
+        outage::CASES,
         group::CASES,
         files::CASES,
         backup::CASES,

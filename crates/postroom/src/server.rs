@@ -54,6 +54,9 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
 
     fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
 
+    /// Fails when a handler's transaction is no longer the one that was begun: what is written now would stand alone.
+    fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
+
     /// Says whether the same work was tried before and nobody knows if it was committed.
     fn set_in_doubt(&mut self, in_doubt: bool);
 }

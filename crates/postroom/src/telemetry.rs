@@ -243,6 +243,11 @@ pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
     error!(store, %queue, seq = lease.seq(), error = why, "the row cannot be read as a message");
 }
 
+pub(crate) fn handled_again(store: &str, queue: Queue, message: &Message, error: &Error) {
+    let (topic, message_id) = (&message.topic, message.id());
+    warn!(store, %queue, topic, message_id, %error, "the database rolled the handler back; running it again");
+}
+
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(crate) fn commit_in_doubt(store: &str, error: &Error) {
     counter!(metric::COMMITS_IN_DOUBT, "store" => store.to_owned()).increment(1);

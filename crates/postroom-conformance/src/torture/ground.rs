@@ -5,7 +5,6 @@ mod postgres;
 mod server;
 mod sqlite;
 
-
 use std::future::Future;
 use std::sync::Arc;
 

@@ -128,7 +128,10 @@ impl fmt::Display for Report {
         if !self.blows_by_kind.is_empty() {
             let (ended, cut, in_doubt) = (self.terminations, self.commits_cut, self.commits_in_doubt);
             let blows = listed(&self.blows_by_kind);
-            writeln!(f, "  server: {blows}; connections ended {ended}, commits cut {cut}, commits in doubt {in_doubt}")?;
+            writeln!(
+                f,
+                "  server: {blows}; connections ended {ended}, commits cut {cut}, commits in doubt {in_doubt}"
+            )?;
         }
         self.troubles.iter().try_for_each(|trouble| writeln!(f, "  trouble: {trouble}"))?;
         if let Some(dir) = &self.kept {

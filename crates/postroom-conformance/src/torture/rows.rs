@@ -146,9 +146,8 @@ impl Rows {
     /// Whether one of these rows is in this state under a later claim.
     pub(crate) fn is_taken_over(&mut self, leases: &[Held], state: i64) -> Result<bool> {
         for Held { seq, claim_no, .. } in leases {
-            let sql = format!(
-                "SELECT 1 FROM inbox_messages WHERE seq = {seq} AND claim_no > {claim_no} AND state = {state}"
-            );
+            let sql =
+                format!("SELECT 1 FROM inbox_messages WHERE seq = {seq} AND claim_no > {claim_no} AND state = {state}");
             if !self.0.ask(Base::Ledger, &sql)?.is_empty() {
                 return Ok(true);
             }

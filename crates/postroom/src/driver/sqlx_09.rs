@@ -14,6 +14,13 @@ pub(super) async fn begin_for_good<C: Connection>(conn: &mut C, begin: SqlStr) -
     Ok(())
 }
 
+/// What a handler wrote last would commit by itself, without what it wrote first.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub(super) fn ended_inside() -> Error {
+    let why = "the transaction ended inside the handler: after a deadlock, or by a statement that was broken off";
+    Error::new(ErrorKind::NotCommitted, why)
+}
+
 /// An error of the driver. `kind_of` knows the codes of its database.
 pub(super) fn explained(name: &str, source: sqlx::Error, kind_of: impl Fn(&str) -> ErrorKind) -> Error {
     let kind = match &source {

@@ -6,14 +6,16 @@ use sqlx::{AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, Row as _
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::sqlx_09::{begin_for_good, explained};
+use crate::driver::sqlx_09::{begin_for_good, ended_inside, explained};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::Link;
-use crate::sql::mysql::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, HELLO};
+use crate::sql::mysql::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, HELLO, RELEASE_HANDLER};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 
 /// The row was there before.
 const DUPLICATE: u16 = 1062;
+/// What was begun with this savepoint is gone.
+const NO_SUCH_SAVEPOINT: u16 = 1305;
 
 /// One of our connections.
 #[derive(Debug)]
@@ -88,7 +90,16 @@ impl Link for MySqlLink {
     }
 
     async fn roll_back(&mut self) -> Result<()> {
-        self.say("ROLLBACK").await
+        self.say("ROLLBACK").await?;
+        if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
+    }
+
+    async fn check_open(&mut self) -> Result<()> {
+        match self.conn.execute(RELEASE_HANDLER).await {
+            Ok(_) if self.conn.is_in_transaction() => Ok(()),
+            Err(error) if number_of(&error) != Some(NO_SUCH_SAVEPOINT) => Err(failed(error)),
+            _ => Err(ended_inside()),
+        }
     }
 
     fn set_in_doubt(&mut self, in_doubt: bool) {
@@ -179,6 +190,12 @@ fn unsupported(why: &str) -> Error {
 fn number_of(error: &sqlx::Error) -> Option<u16> {
     let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
     Some(error.number())
+}
+
+/// A deadlock or a lost race.
+pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    let number = error.downcast_ref::<sqlx::Error>().and_then(number_of);
+    number.is_some_and(|number| kind_of(number) == ErrorKind::NotCommitted)
 }
 
 fn failed(source: sqlx::Error) -> Error {

@@ -1,12 +1,12 @@
 //! sqlx 0.9 on PostgreSQL.
 
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgDatabaseError, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::sqlx_09::{begin_for_good, explained};
+use crate::driver::sqlx_09::{begin_for_good, ended_inside, explained};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::Link;
 use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, HELLO};
@@ -74,7 +74,12 @@ impl Link for PgLink {
     }
 
     async fn roll_back(&mut self) -> Result<()> {
-        self.say("ROLLBACK").await
+        self.say("ROLLBACK").await?;
+        self.check_open().await
+    }
+
+    async fn check_open(&mut self) -> Result<()> {
+        if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
     }
 
     fn set_in_doubt(&mut self, in_doubt: bool) {
@@ -150,10 +155,17 @@ fn failed(source: sqlx::Error) -> Error {
     explained("PostgreSQL", source, kind_of)
 }
 
+/// A deadlock, a lost race, or a statement after one of them.
+pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    let error = error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    error.is_some_and(|error| kind_of(error.code()) == ErrorKind::NotCommitted)
+}
+
 /// By the code's class and, where that does not say enough, by the code.
 pub(crate) fn kind_of(code: &str) -> ErrorKind {
     match code {
-        "40001" | "40P01" | "55P03" => ErrorKind::NotCommitted,
+        "40001" | "40P01" | "55P03" | "25P02" => ErrorKind::NotCommitted,
         "25006" | "57014" => ErrorKind::Unavailable,
         "42P01" | "3F000" | "42883" => ErrorKind::Schema,
         "3D000" => ErrorKind::Unsupported,

@@ -14,8 +14,12 @@ macro_rules! clock {
 /// Begins one of our own transactions and answers with the server's time: one trip.
 pub(crate) const BEGIN: &str =
     concat!("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT ", clock!());
-/// Begins a handler's transaction.
-pub(crate) const BEGIN_HANDLER: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+/// Begins a handler's transaction. A deadlock rolls it back as a whole: then the savepoint is gone, and what a handler
+/// that overlooked it writes next must not commit by itself.
+pub(crate) const BEGIN_HANDLER: &str = "SET autocommit = 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+     START TRANSACTION; SAVEPOINT postroom_handler";
+/// Fails when the transaction is no longer the one that was begun.
+pub(crate) const RELEASE_HANDLER: &str = "RELEASE SAVEPOINT postroom_handler";
 /// What a server must say of itself before we trust it: its time, whether it is read-only, its version.
 pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", CAST(@@global.read_only AS SIGNED), version()");
 /// Keeps two programs from deploying the schema at once.

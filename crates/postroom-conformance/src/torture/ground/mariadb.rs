@@ -1,11 +1,12 @@
 //! MariaDB: two databases of one server.
 
 use anyhow::{Context, Result};
-use postroom::{Ctx, HandlerResult, Handlers, Outbox, TableNames, MySql, MySqlOptions};
-use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, Row};
+use postroom::{Ctx, HandlerResult, Handlers, MySql, MySqlOptions, Outbox, TableNames};
+use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection};
 
 use super::server::{Desk, failed, ground_on_server, server, url};
 use super::{Base, Ground, Line, Order, Placed, audit};
+use crate::servers::Client;
 use crate::torture::place::Place;
 use crate::torture::worker::{Effect, Stops};
 

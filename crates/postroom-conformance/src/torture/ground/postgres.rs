@@ -1,11 +1,12 @@
 //! PostgreSQL: two databases of one server.
 
 use anyhow::{Context, Result};
-use postroom::{Ctx, HandlerResult, Handlers, Outbox, TableNames, Postgres, PostgresOptions};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
+use postroom::{Ctx, HandlerResult, Handlers, Outbox, Postgres, PostgresOptions, TableNames};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use super::server::{Desk, failed, ground_on_server, server, url};
 use super::{Base, Ground, Line, Order, Placed, audit};
+use crate::servers::Client;
 use crate::torture::place::Place;
 use crate::torture::worker::{Effect, Stops};
 

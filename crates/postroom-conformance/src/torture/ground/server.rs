@@ -49,19 +49,15 @@ macro_rules! ground_on_server {
         }
 
         async fn connect(place: &Place, base: Base) -> Result<$conn> {
-            Ok(<$conn>::connect(&url(place, base)?).await?)
+            Ok(<$conn>::reach(&url(place, base)?).await?)
         }
 
         async fn say(conn: &mut $conn, sql: &str) -> Result<()> {
-            sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(conn).await?;
-            Ok(())
+            Ok(Client::say(conn, sql).await?)
         }
 
-        /// Without values a server answers in text, whatever the column.
         async fn ask(conn: &mut $conn, sql: &str) -> Result<Vec<Line>> {
-            let rows = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_all(conn).await?;
-            let lines = rows.iter().map(|row| (0..row.len()).map(|column| Ok(row.try_get_unchecked(column)?)).collect());
-            lines.collect()
+            Ok(Client::ask(conn, sql).await?)
         }
 
         fn desk(place: &Place, store: &Self::Store) -> Self::Desk {
