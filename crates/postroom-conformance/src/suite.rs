@@ -18,6 +18,7 @@ mod extend;
 mod fail;
 mod files;
 mod group;
+mod in_doubt;
 mod inspect;
 mod limits;
 mod logs;
@@ -83,6 +84,7 @@ pub fn cases() -> Vec<Case> {
         schema::CASES,
         own_tx::CASES,
         outage::CASES,
+        in_doubt::CASES,
         group::CASES,
         files::CASES,
         backup::CASES,
