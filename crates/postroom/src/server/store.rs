@@ -11,6 +11,7 @@ use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
 use crate::server::{Engine, Link, Pool, Signal, transact};
+use crate::sql::dialect::Fence;
 use crate::sql::{Statement, TableNames, Value};
 use crate::store::sql::Verbs;
 use crate::store::{
@@ -34,7 +35,7 @@ pub(crate) struct Settings {
     /// Whether workers in other processes are told of new rows, and listen for such news.
     pub(crate) notify: bool,
     /// The dialect's own, except in a test that shows what happens without one.
-    pub(crate) fence: Option<&'static str>,
+    pub(crate) fence: Option<Fence>,
     pub(crate) ack_outside: bool,
 }
 
