@@ -1,7 +1,7 @@
 //! What cases need of a backend that is a server: other ways to it, connections of their own, and what a handler says.
 
 use postroom::testing::Sabotage;
-use postroom::{Ctx, HandlerResult, MySql, MySqlStore, Postgres, PostgresStore};
+use postroom::{Ctx, HandlerResult, MySql, MySqlStore, Postgres, PostgresStore, Tx};
 use postroom_testbed::Proxy;
 use sqlx::{MySqlConnection, PgConnection};
 
@@ -11,13 +11,18 @@ use crate::servers::{self, Client};
 /// A backend that is a server.
 pub trait OnServer: Testable {
     /// A connection of a case's own, and what handlers are lent.
-    type Client: Client;
+    type Client: Client + Tx;
     /// The variable with its URL.
     const VARIABLE: &'static str;
     /// Ends the connection it is said on.
     const END: &'static str;
+    /// Makes a deadlock show at once.
+    const SEE_DEADLOCKS: &'static str;
     /// The numbers of all other connections that are in a transaction of this case's.
     fn open_transactions(place: &Place) -> String;
+
+    /// How a connection of the case's own gets to its tables.
+    fn url(place: &Place) -> String;
 
     /// Opens the case's store by another way, perhaps without one of its guards.
     fn open_by(
@@ -34,6 +39,7 @@ impl OnServer for Postgres {
     type Client = PgConnection;
     const VARIABLE: &'static str = servers::POSTGRES;
     const END: &'static str = "SELECT pg_terminate_backend(pg_backend_pid())";
+    const SEE_DEADLOCKS: &'static str = "SET deadlock_timeout = '2ms'";
 
     fn open_transactions(place: &Place) -> String {
         let name = place.own_name();
@@ -42,6 +48,10 @@ impl OnServer for Postgres {
              JOIN pg_class AS class ON class.oid = locks.relation
              WHERE class.relnamespace = '{name}'::regnamespace AND activity.pid <> pg_backend_pid()"
         )
+    }
+
+    fn url(_: &Place) -> String {
+        servers::url(servers::POSTGRES)
     }
 
     async fn open_by(place: &Place, url: &str, sabotage: Option<Sabotage>) -> postroom::Result<PostgresStore> {
@@ -57,6 +67,7 @@ impl OnServer for MySql {
     type Client = MySqlConnection;
     const VARIABLE: &'static str = servers::MYSQL;
     const END: &'static str = "KILL CONNECTION_ID()";
+    const SEE_DEADLOCKS: &'static str = "SELECT 1";
 
     fn open_transactions(place: &Place) -> String {
         format!(
@@ -65,6 +76,10 @@ impl OnServer for MySql {
              WHERE list.db = '{}' AND list.id <> connection_id()",
             place.own_name()
         )
+    }
+
+    fn url(place: &Place) -> String {
+        servers::with_database(&servers::url(servers::MYSQL), &place.own_name())
     }
 
     async fn open_by(place: &Place, url: &str, sabotage: Option<Sabotage>) -> postroom::Result<MySqlStore> {
@@ -79,7 +94,7 @@ impl OnServer for MySql {
 impl<B: OnServer> Stage<B> {
     /// A connection of the case's own.
     pub async fn client(&self) -> anyhow::Result<B::Client> {
-        Ok(B::Client::reach(&servers::url(B::VARIABLE)).await?)
+        Ok(B::Client::reach(&B::url(&self.place)).await?)
     }
 
     /// A table of the case's own, with its schema or database before it.

@@ -4,6 +4,7 @@ mod abandon;
 mod ack;
 mod arrive;
 mod backup;
+mod cancel;
 mod claim;
 mod contention;
 mod corrupt;
@@ -27,6 +28,7 @@ mod metrics;
 mod model;
 mod outage;
 mod own_tx;
+mod plans;
 mod processes;
 mod purge;
 mod reap;
@@ -93,6 +95,8 @@ pub fn cases() -> Vec<Case> {
         model::CASES,
         contention::CASES,
         processes::CASES,
+        plans::CASES,
+        cancel::CASES,
     ];
     areas.concat()
 }
