@@ -1,5 +1,7 @@
 //! What cases need of a backend that is a server: other ways to it, connections of their own, and what a handler says.
 
+use std::time::Duration;
+
 use postroom::testing::Sabotage;
 use postroom::{Ctx, HandlerResult, MySql, MySqlStore, Postgres, PostgresStore, Tx};
 use postroom_testbed::Proxy;
@@ -31,6 +33,13 @@ pub trait OnServer: Testable {
         sabotage: Option<Sabotage>,
     ) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
 
+    /// Opens the case's store by another way, and waits no longer than this for an answer.
+    fn open_impatient(
+        place: &Place,
+        url: &str,
+        patience: Duration,
+    ) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
+
     /// What a handler is lent, as a client.
     fn client(conn: Self::Conn<'_>) -> &mut Self::Client;
 }
@@ -56,6 +65,10 @@ impl OnServer for Postgres {
 
     async fn open_by(place: &Place, url: &str, sabotage: Option<Sabotage>) -> postroom::Result<PostgresStore> {
         place.postgres_options_at(url)?.sabotage(sabotage).open().await
+    }
+
+    async fn open_impatient(place: &Place, url: &str, patience: Duration) -> postroom::Result<PostgresStore> {
+        place.postgres_options_at(url)?.answer_within(patience).open().await
     }
 
     fn client(conn: Self::Conn<'_>) -> &mut PgConnection {
@@ -84,6 +97,10 @@ impl OnServer for MySql {
 
     async fn open_by(place: &Place, url: &str, sabotage: Option<Sabotage>) -> postroom::Result<MySqlStore> {
         place.mysql_options_at(url)?.sabotage(sabotage).open().await
+    }
+
+    async fn open_impatient(place: &Place, url: &str, patience: Duration) -> postroom::Result<MySqlStore> {
+        place.mysql_options_at(url)?.answer_within(patience).open().await
     }
 
     fn client(conn: Self::Conn<'_>) -> &mut MySqlConnection {

@@ -3,15 +3,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use postroom::{Ctx, HandlerError, HandlerResult, Handlers, Message, Queue, State, Worker, WorkerOptions};
+use postroom::{
+    Ctx, ErrorKind, HandlerError, HandlerResult, Handlers, Message, NewMessage, Outbox, Queue, State, Worker,
+    WorkerOptions,
+};
+use postroom_testbed::Proxy;
 use tokio::sync::Barrier;
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Draft, Stage, eventually};
+use crate::harness::{Draft, Stage, eventually, refused, soon};
 use crate::on_server::{Effects, OnServer, say};
 use crate::script::Running;
-use crate::servers::Client;
+use crate::servers::{self, Client};
 
 cases! { outage:
     server a_deadlock_in_a_handler_spends_no_attempt ["OBX-082", "IBX-104"];
@@ -19,6 +24,7 @@ cases! { outage:
     server a_handler_that_breaks_every_connection_is_given_up [];
     server a_deadlock_that_a_handler_overlooks_leaves_no_half [];
     server a_server_that_is_away_spends_no_attempt [];
+    server a_server_that_never_answers_is_given_up [];
 }
 
 /// What the handlers of a case share.
@@ -160,7 +166,7 @@ async fn a_server_that_is_away_spends_no_attempt<B: OnServer>(stage: &Stage<B>) 
     let side = stage.side(Queue::Inbox);
     let row = side.put(&Draft::new("a").max_attempts(1)).await?;
     let handlers = Handlers::new().state(shared.clone()).on_topic("a", effect::<B>);
-    let options = WorkerOptions::default().poll(std::time::Duration::from_millis(5));
+    let options = WorkerOptions::default().poll(Duration::from_millis(5));
     let worker = Running::start(Worker::<B>::inbox(store, handlers).options(options));
     shared.met.wait().await;
     proxy.refuse()?;
@@ -178,5 +184,22 @@ async fn a_server_that_is_away_spends_no_attempt<B: OnServer>(stage: &Stage<B>) 
     let record = side.record(row).await?;
     assert_eq!((record.state(), record.attempts()), (State::Done, 0), "{:?}", record.last_error());
     assert_eq!(stage.effects().await?.len(), 1);
+    Ok(())
+}
+
+/// As behind a broken network: connections stay open, and nothing comes.
+async fn a_server_that_never_answers_is_given_up<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    let proxy = Proxy::start(&servers::url(B::VARIABLE))?;
+    let outbox = Outbox::new(B::open_impatient(&stage.place, proxy.url(), Duration::from_millis(300)).await?);
+    outbox.enqueue(NewMessage::new("a", "before")).await?;
+    proxy.stall();
+    for _ in 0..3 {
+        let silence = soon("it is given up", outbox.enqueue(NewMessage::new("a", "meanwhile"))).await?;
+        refused(silence, ErrorKind::Unavailable, "a server that does not answer")?;
+    }
+    proxy.cut_all();
+    proxy.resume();
+    outbox.enqueue(NewMessage::new("a", "after")).await?;
+    assert_eq!(stage.side(Queue::Outbox).rows().await?, 2);
     Ok(())
 }

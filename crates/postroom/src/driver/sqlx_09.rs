@@ -1,8 +1,33 @@
 //! What is the same for every database behind sqlx 0.9.
 
+use std::future::Future;
+use std::time::Duration;
+
 use sqlx::{Connection, SqlStr};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How long one of our connections waits for an answer. A server that died without a word, or one behind a broken
+/// network, never gives one; the connection is of no use after that.
+#[derive(Debug)]
+pub(super) struct Patience {
+    pub(super) limit: Duration,
+    is_over: bool,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { limit: Duration::MAX, is_over: false }
+    }
+
+    pub(super) async fn wait<T>(&mut self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        let answered = if self.is_over { None } else { tokio::time::timeout(self.limit, answer).await.ok() };
+        answered.unwrap_or_else(|| {
+            self.is_over = true;
+            Err(Error::new(ErrorKind::Unavailable, format!("the server did not answer for {:?}", self.limit)))
+        })
+    }
+}
 
 /// Makes the driver believe for good that the connection is inside a transaction. We begin and end transactions in our
 /// own words; what a handler begins on the connection is a savepoint then, and cannot commit what is not finished.

@@ -1,12 +1,14 @@
 //! sqlx 0.9 on PostgreSQL.
 
+use std::time::Duration;
+
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgDatabaseError, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::sqlx_09::{begin_for_good, ended_inside, explained};
+use crate::driver::sqlx_09::{Patience, begin_for_good, ended_inside, explained};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::Link;
 use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, HELLO};
@@ -16,6 +18,7 @@ use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 #[derive(Debug)]
 pub(crate) struct PgLink {
     conn: PgConnection,
+    patience: Patience,
     in_doubt: bool,
 }
 
@@ -23,7 +26,7 @@ impl PgLink {
     pub(crate) async fn connect(target: &PgConnectOptions) -> Result<Self> {
         let mut conn = PgConnection::connect_with(target).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, in_doubt: false };
+        let mut link = Self { conn, patience: Patience::new(), in_doubt: false };
         link.roll_back().await?;
         Ok(link)
     }
@@ -33,7 +36,8 @@ impl PgLink {
     }
 
     async fn say(&mut self, text: &'static str) -> Result<()> {
-        self.conn.execute(text).await.map(|_| ()).map_err(failed)
+        let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
+        self.patience.wait(said).await
     }
 }
 
@@ -58,7 +62,8 @@ impl Link for PgLink {
     }
 
     async fn begin(&mut self) -> Result<Timestamp> {
-        let answer = sqlx::raw_sql(BEGIN).fetch_one(&mut self.conn).await.map_err(failed)?;
+        let answer = async { sqlx::raw_sql(BEGIN).fetch_one(&mut self.conn).await.map_err(failed) };
+        let answer = self.patience.wait(answer).await?;
         // Without values the server answers in text.
         let said = answer.try_get_unchecked::<&str, _>(0).map_err(failed)?.parse();
         said.map(Timestamp::from_micros)
@@ -82,6 +87,10 @@ impl Link for PgLink {
         if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
     }
 
+    fn set_patience(&mut self, limit: Duration) {
+        self.patience.limit = limit;
+    }
+
     fn set_in_doubt(&mut self, in_doubt: bool) {
         self.in_doubt = in_doubt;
     }
@@ -89,7 +98,7 @@ impl Link for PgLink {
 
 impl Session for PgLink {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
-        self.conn.run(statement).await
+        self.patience.wait(self.conn.run(statement)).await
     }
 
     async fn query<T: Send>(
@@ -97,7 +106,8 @@ impl Session for PgLink {
         statement: &Statement,
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
-        let rows = bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
+        let rows = async { bound(statement).fetch_all(&mut self.conn).await.map_err(failed) };
+        let rows = self.patience.wait(rows).await?;
         rows.iter().map(|row| read(row)).collect()
     }
 

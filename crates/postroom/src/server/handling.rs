@@ -30,7 +30,10 @@ impl<E: Engine> HandlerTx<E> {
                 match link.begin_for_handler().await {
                     Ok(()) => return Ok(Self { link, core, enqueued: false }),
                     // After a restart of the server every idle connection is stale.
-                    Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.pool.size() => stale += 1,
+                    Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.pool.size() => {
+                        stale += 1;
+                        core.pool.close_idle();
+                    }
                     Err(error) => return Err(error),
                 }
             }

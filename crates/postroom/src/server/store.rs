@@ -32,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) dead_letter_topic: Option<String>,
     pub(crate) connections: usize,
     pub(crate) idle: Duration,
+    pub(crate) patience: Duration,
     /// Whether workers in other processes are told of new rows, and listen for such news.
     pub(crate) notify: bool,
     /// The dialect's own, except in a test that shows what happens without one.
@@ -74,7 +75,7 @@ impl<E: Engine> ServerStore<E> {
     pub(crate) async fn open(target: E::Target, settings: Settings) -> Result<Self> {
         let fence = settings.fence.unwrap_or(E::DIALECT.fence);
         let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
-        let pool = Pool::new(target.clone(), settings.connections, settings.idle);
+        let pool = Pool::new(target.clone(), &settings);
         let (said, verbs) = {
             let (pool, deploy): (Arc<Pool<E>>, _) = (pool.clone(), settings.deploy_schema);
             to_its_end(async move {
