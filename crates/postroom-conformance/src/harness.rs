@@ -11,6 +11,7 @@ use postroom::{
     Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, MySql, MySqlOptions, MySqlStore, Outbox, Postgres,
     PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions, State, Store, TableNames, Timestamp,
 };
+use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
 use crate::case::Setup;
@@ -79,18 +80,26 @@ impl Place {
 
     /// How the case's schema on PostgreSQL is opened.
     pub fn postgres_options(&self) -> postroom::Result<PostgresOptions> {
+        let server = if self.pooled { servers::POOLER } else { servers::POSTGRES };
+        self.postgres_options_at(&servers::url(server))
+    }
+
+    /// The same by another way to the server.
+    pub fn postgres_options_at(&self, url: &str) -> postroom::Result<PostgresOptions> {
         let tables = TableNames::new("outbox", "inbox")?.in_schema(self.own_name())?;
-        let options = match self.pooled {
-            false => PostgresOptions::new(&servers::url(servers::POSTGRES))?,
-            true => PostgresOptions::new(&servers::url(servers::POOLER))?.behind_pooler(),
-        };
-        let options = options.name(&self.name).tables(tables);
+        let options = PostgresOptions::new(url)?.name(&self.name).tables(tables);
+        let options = if self.pooled { options.behind_pooler() } else { options };
         Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
     /// How the case's database on MariaDB or MySQL is opened.
     pub fn mysql_options(&self) -> postroom::Result<MySqlOptions> {
-        let options = MySqlOptions::new(&servers::url_of_database(servers::MYSQL, &self.own_name()))?.name(&self.name);
+        self.mysql_options_at(&servers::url(servers::MYSQL))
+    }
+
+    /// The same by another way to the server.
+    pub fn mysql_options_at(&self, url: &str) -> postroom::Result<MySqlOptions> {
+        let options = MySqlOptions::new(&servers::with_database(url, &self.own_name()))?.name(&self.name);
         Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
@@ -129,7 +138,8 @@ impl Testable for Postgres {
     }
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
-        servers::postgres(&format!("DROP SCHEMA IF EXISTS {} CASCADE", place.own_name())).await
+        servers::tell::<PgConnection>(servers::POSTGRES, &format!("DROP SCHEMA IF EXISTS {} CASCADE", place.own_name()))
+            .await
     }
 }
 
@@ -138,12 +148,12 @@ impl Testable for MySql {
 
     async fn open(place: &Place) -> postroom::Result<MySqlStore> {
         let create = format!("CREATE DATABASE IF NOT EXISTS {}", place.own_name());
-        servers::mysql(&create).await.map_err(postroom::Error::callback)?;
+        servers::tell::<MySqlConnection>(servers::MYSQL, &create).await.map_err(postroom::Error::callback)?;
         place.mysql_options()?.open().await
     }
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
-        servers::mysql(&format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
+        servers::tell::<MySqlConnection>(servers::MYSQL, &format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
     }
 }
 

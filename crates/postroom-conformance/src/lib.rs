@@ -2,6 +2,8 @@
 
 // What a case is, and what it stands on.
 #[cfg(feature = "suite")]
+pub mod by_wire;
+#[cfg(feature = "suite")]
 pub mod capture;
 #[cfg(feature = "suite")]
 pub mod case;
@@ -13,7 +15,6 @@ pub mod meters;
 pub mod on_server;
 #[cfg(feature = "suite")]
 pub mod script;
-#[cfg(feature = "suite")]
 pub mod servers;
 #[cfg(feature = "suite")]
 pub mod side;

@@ -5,6 +5,7 @@ mod ack;
 mod any_language;
 mod arrive;
 mod backup;
+mod cancel;
 mod claim;
 mod contention;
 mod corrupt;
@@ -25,13 +26,16 @@ mod files;
 mod fleet;
 mod grants;
 mod group;
+mod in_doubt;
 mod inspect;
 mod limits;
 mod logs;
 mod marks;
 mod metrics;
 mod model;
+mod outage;
 mod own_tx;
+mod plans;
 mod pooler;
 mod processes;
 mod purge;
@@ -101,6 +105,8 @@ pub fn cases() -> Vec<Case> {
         doctor::CASES,
         own_tx::CASES,
         any_language::CASES,
+        outage::CASES,
+        in_doubt::CASES,
         group::CASES,
         files::CASES,
         backup::CASES,
@@ -109,6 +115,8 @@ pub fn cases() -> Vec<Case> {
         model::CASES,
         contention::CASES,
         processes::CASES,
+        plans::CASES,
+        cancel::CASES,
     ];
     [areas.concat(), own_tx::PROMISES.concat()].concat()
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use postroom_conformance::capture::{self, Logs};
 use postroom_conformance::case::{Case, Run, Running, Setup};
-use postroom_conformance::{meters, servers, suite};
+use postroom_conformance::{meters, servers, suite, wait};
 
-// POSTROOM_RESULTS names a file for the results, POSTROOM_SEED sets the random sequences, and with POSTROOM_LOGS set a
-// case that fails shows its log lines.
+// POSTROOM_RESULTS names a file for the results, POSTROOM_SEED sets the random sequences, POSTROOM_SCALE makes the large
+// cases so many times larger, and with POSTROOM_LOGS set a case that fails shows its log lines.
 
 /// A case that takes longer than this hangs.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ fn on_its_own_runtime(run: fn(Setup) -> Running, pooled: bool) -> Result<(), Fai
         let verdict = futures_util::FutureExt::catch_unwind(AssertUnwindSafe(run(setup))).await;
         report.send(verdict.map_err(|panic| panic_text(panic.as_ref()))).ok();
     }));
-    let verdict = verdict.recv_timeout(WATCHDOG);
+    let verdict = verdict.recv_timeout(WATCHDOG * wait::scale());
     runtime.shutdown_background();
     if wants_logs && !matches!(verdict, Ok(Ok(Ok(())))) {
         told.lines().iter().for_each(|line| eprintln!("{} {} {:?}", line.level, line.message, line.fields));

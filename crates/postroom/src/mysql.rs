@@ -68,8 +68,8 @@ impl Backend for MySql {
         false
     }
 
-    async fn roll_back(tx: MySqlTx) {
-        tx.0.roll_back().await;
+    async fn roll_back(tx: MySqlTx) -> bool {
+        tx.0.roll_back().await
     }
 
     async fn scope<F: Future + Send>(_: &MySqlStore, handler: F) -> F::Output {

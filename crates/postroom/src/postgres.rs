@@ -74,8 +74,8 @@ impl Backend for Postgres {
         false
     }
 
-    async fn roll_back(tx: PostgresTx) {
-        tx.0.roll_back().await;
+    async fn roll_back(tx: PostgresTx) -> bool {
+        tx.0.roll_back().await
     }
 
     async fn scope<F: Future + Send>(_: &PostgresStore, handler: F) -> F::Output {

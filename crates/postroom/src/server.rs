@@ -19,6 +19,7 @@ pub(crate) use store::{Core, Settings};
 
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::Result;
@@ -65,6 +66,12 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
     fn commit(&mut self) -> impl Future<Output = Result<()>> + Send;
 
     fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Fails when a handler's transaction is no longer the one that was begun: what is written now would stand alone.
+    fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// So long an answer may take; then the connection is given up.
+    fn set_patience(&mut self, limit: Duration);
 
     /// Says whether the same work was tried before and nobody knows if it was committed.
     fn set_in_doubt(&mut self, in_doubt: bool);

@@ -39,6 +39,8 @@ pub mod metric {
     pub const INBOX_PROCESS_MS: &str = "rf_inbox_process_duration_ms";
     /// Rows that wait or are worked on in the inbox.
     pub const INBOX_SIZE: &str = "rf_inbox_size";
+    /// Commits without an answer: whether they were done had to be looked up.
+    pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
 }
 
 /// What a worker counts for every message: looked up once, when it starts.
@@ -259,8 +261,14 @@ pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
     error!(store, %queue, seq = lease.seq(), error = why, "the row cannot be read as a message");
 }
 
+pub(crate) fn handled_again(store: &str, queue: Queue, message: &Message, error: &Error) {
+    let (topic, message_id) = (&message.topic, message.id());
+    warn!(store, %queue, topic, message_id, %error, "the database rolled the handler back; running it again");
+}
+
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(crate) fn commit_in_doubt(store: &str, error: &Error) {
+    counter!(metric::COMMITS_IN_DOUBT, "store" => store.to_owned()).increment(1);
     warn!(store, %error, "a commit had no answer; looking whether it was done");
 }
 

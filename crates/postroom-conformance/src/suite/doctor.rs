@@ -7,7 +7,8 @@ use postroom_testbed::{Mode, Server};
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
 use crate::on_server::OnServer;
-use crate::servers::{run_mysql, run_postgres};
+use crate::servers;
+use sqlx::{MySqlConnection, PgConnection};
 
 cases! { doctor:
     server a_server_that_waits_for_the_disk_is_fine [];
@@ -53,11 +54,12 @@ async fn a_server_that_flushes_now_and_then_is_dangerous(_: &Stage<MySql>) -> Ve
 
 async fn a_role_that_does_not_wait_is_told(_: &Stage<Postgres>) -> Verdict {
     let server = Server::start(Postgres::ENGINE, Mode::Durable)?;
-    run_postgres(&server.url(), "CREATE ROLE hasty; ALTER ROLE hasty SET synchronous_commit = off").await?;
+    servers::run::<PgConnection>(&server.url(), "CREATE ROLE hasty; ALTER ROLE hasty SET synchronous_commit = off")
+        .await?;
     let report = Postgres::examine(&server.url()).await?;
     assert_eq!(level(&report, "synchronous_commit"), Some(Level::Ok));
     assert_eq!(level(&report, "synchronous_commit of hasty"), Some(Level::Warning));
-    run_postgres(&server.url(), "ALTER ROLE postgres SET synchronous_commit = off").await?;
+    servers::run::<PgConnection>(&server.url(), "ALTER ROLE postgres SET synchronous_commit = off").await?;
     let report = Postgres::examine(&server.url()).await?;
     assert_eq!(level(&report, "synchronous_commit"), Some(Level::Warning));
     Ok(())
@@ -67,7 +69,7 @@ async fn an_unlogged_table_is_dangerous(_: &Stage<Postgres>) -> Verdict {
     let server = Server::start(Postgres::ENGINE, Mode::Durable)?;
     drop(Postgres::open_url(&server.url(), true).await?);
     let changes = "ALTER TABLE infra.outbox SET UNLOGGED; ALTER TABLE infra.inbox SET (autovacuum_enabled = off)";
-    run_postgres(&server.url(), changes).await?;
+    servers::run::<PgConnection>(&server.url(), changes).await?;
     let report = Postgres::examine(&server.url()).await?;
     assert_eq!(level(&report, "outbox table"), Some(Level::Danger));
     assert_eq!(level(&report, "inbox table"), None);
@@ -78,7 +80,7 @@ async fn an_unlogged_table_is_dangerous(_: &Stage<Postgres>) -> Verdict {
 async fn a_table_without_transactions_is_dangerous(_: &Stage<MySql>) -> Verdict {
     let server = Server::start(MySql::ENGINE, Mode::Durable)?;
     drop(MySql::open_url(&server.url(), true).await?);
-    run_mysql(&server.url(), "ALTER TABLE infra_inbox_failures ENGINE = MyISAM").await?;
+    servers::run::<MySqlConnection>(&server.url(), "ALTER TABLE infra_inbox_failures ENGINE = MyISAM").await?;
     let report = MySql::examine(&server.url()).await?;
     assert_eq!(level(&report, "storage engine of infra_inbox_failures"), Some(Level::Danger));
     Ok(())

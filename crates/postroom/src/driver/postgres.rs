@@ -9,7 +9,7 @@ pub(super) const POOLED: [&str; 3] = ["08P01", "26000", "42P05"];
 /// By the SQLSTATE's class and, where that does not say enough, by the whole of it.
 pub(super) fn kind_of(code: &str) -> ErrorKind {
     match code {
-        "40001" | "40P01" | "55P03" => ErrorKind::NotCommitted,
+        "40001" | "40P01" | "55P03" | "25P02" => ErrorKind::NotCommitted,
         "25006" | "57014" => ErrorKind::Unavailable,
         "42P01" | "3F000" | "42883" => ErrorKind::Schema,
         // No such database; not allowed.

@@ -1,8 +1,33 @@
 //! What is the same for every database behind sqlx 0.9.
 
+use std::future::Future;
+use std::time::Duration;
+
 use sqlx::{Connection, SqlStr};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How long one of our connections waits for an answer. A server that died without a word, or one behind a broken
+/// network, never gives one; the connection is of no use after that.
+#[derive(Debug)]
+pub(super) struct Patience {
+    pub(super) limit: Duration,
+    is_over: bool,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { limit: Duration::MAX, is_over: false }
+    }
+
+    pub(super) async fn wait<T>(&mut self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        let answered = if self.is_over { None } else { tokio::time::timeout(self.limit, answer).await.ok() };
+        answered.unwrap_or_else(|| {
+            self.is_over = true;
+            Err(Error::new(ErrorKind::Unavailable, format!("the server did not answer for {:?}", self.limit)))
+        })
+    }
+}
 
 /// How a server is reached: with a password in it, and so never printed.
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
@@ -24,6 +49,13 @@ pub(super) async fn begin_for_good<C: Connection>(conn: &mut C, begin: SqlStr) -
     // It only borrows; dropped, it would roll back and count down.
     std::mem::forget(transaction);
     Ok(())
+}
+
+/// What a handler wrote last would commit by itself, without what it wrote first.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub(super) fn ended_inside() -> Error {
+    let why = "the transaction ended inside the handler: after a deadlock, or by a statement that was broken off";
+    Error::new(ErrorKind::NotCommitted, why)
 }
 
 /// An error of the driver. `kind_of` knows the codes of its database.

@@ -1,13 +1,15 @@
 //! sqlx 0.9 on PostgreSQL.
 
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgDatabaseError, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::driver::postgres::{POOLED, kind_of};
-use crate::driver::sqlx_09::{Unprinted, begin_for_good, explained, may_not_deploy};
+use crate::driver::sqlx_09::{Patience, Unprinted, begin_for_good, ended_inside, explained, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::{Link, Purpose};
 use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, BEGIN_POOLED, DEPLOY_LOCK, FOR_VERBS, HELLO, POOLED_BEGIN_HANDLER};
@@ -24,6 +26,7 @@ pub(crate) struct PgTarget {
 #[derive(Debug)]
 pub(crate) struct PgLink {
     conn: PgConnection,
+    patience: Patience,
     in_doubt: bool,
     is_pooled: bool,
 }
@@ -32,7 +35,7 @@ impl PgLink {
     pub(crate) async fn connect(target: &PgTarget, purpose: Purpose) -> Result<Self> {
         let mut conn = PgConnection::connect_with(&target.options.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, in_doubt: false, is_pooled: target.is_pooled };
+        let mut link = Self { conn, patience: Patience::new(), in_doubt: false, is_pooled: target.is_pooled };
         link.roll_back().await?;
         if purpose == Purpose::Verbs && !target.is_pooled {
             link.say(FOR_VERBS).await?;
@@ -45,12 +48,14 @@ impl PgLink {
     }
 
     async fn say(&mut self, text: &'static str) -> Result<()> {
-        self.conn.execute(text).await.map(|_| ()).map_err(failed)
+        let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
+        self.patience.wait(said).await
     }
 
     /// Asks without values: one trip, nothing is prepared, and the server answers in text.
     async fn ask(&mut self, text: &'static str) -> Result<PgRow> {
-        sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed)
+        let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
+        self.patience.wait(answer).await
     }
 
     /// Behind a pooler a statement's name may be another client's, or be unknown to the next connection.
@@ -98,7 +103,16 @@ impl Link for PgLink {
     }
 
     async fn roll_back(&mut self) -> Result<()> {
-        self.say("ROLLBACK").await
+        self.say("ROLLBACK").await?;
+        self.check_open().await
+    }
+
+    async fn check_open(&mut self) -> Result<()> {
+        if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
+    }
+
+    fn set_patience(&mut self, limit: Duration) {
+        self.patience.limit = limit;
     }
 
     fn set_in_doubt(&mut self, in_doubt: bool) {
@@ -108,8 +122,9 @@ impl Link for PgLink {
 
 impl Session for PgLink {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
-        let done = self.bound(statement).execute(&mut self.conn).await.map_err(failed)?;
-        statement.check(done.rows_affected())
+        let query = self.bound(statement);
+        let done = async { query.execute(&mut self.conn).await.map_err(failed) };
+        statement.check(self.patience.wait(done).await?.rows_affected())
     }
 
     async fn query<T: Send>(
@@ -117,7 +132,9 @@ impl Session for PgLink {
         statement: &Statement,
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
-        let rows = self.bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
+        let query = self.bound(statement);
+        let rows = async { query.fetch_all(&mut self.conn).await.map_err(failed) };
+        let rows = self.patience.wait(rows).await?;
         rows.iter().map(|row| read(row)).collect()
     }
 
@@ -176,4 +193,11 @@ fn failed(source: sqlx::Error) -> Error {
     let is_pooled = code.as_deref().is_some_and(|code| POOLED.contains(&code));
     let hint = "; is there a pooler that gives each transaction another connection? Then open with `behind_pooler()`";
     explained("PostgreSQL", source, kind_of, if is_pooled { hint } else { "" })
+}
+
+/// A deadlock, a lost race, or a statement after one of them.
+pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    let error = error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    error.is_some_and(|error| kind_of(error.code()) == ErrorKind::NotCommitted)
 }

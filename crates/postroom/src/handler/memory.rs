@@ -62,7 +62,9 @@ impl Backend for Memory {
         false
     }
 
-    async fn roll_back(_: MemoryTx) {}
+    async fn roll_back(_: MemoryTx) -> bool {
+        true
+    }
 
     async fn scope<F: Future + Send>(_: &MemoryStore, handler: F) -> F::Output {
         handler.await

@@ -9,6 +9,7 @@ use crate::sql::TableNames;
 
 const CONNECTIONS: usize = 16;
 const IDLE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Settings {
     pub(crate) fn new(name: String, tables: TableNames) -> Self {
@@ -21,6 +22,7 @@ impl Settings {
             connections: CONNECTIONS,
             idle: IDLE,
             statements_alone: true,
+            patience: PATIENCE,
             notify: true,
             fence: None,
             ack_outside: false,
@@ -35,6 +37,9 @@ impl Settings {
         }
         if self.idle.is_zero() {
             return Err(Error::invalid("connections must be kept for longer than zero"));
+        }
+        if self.patience.is_zero() {
+            return Err(Error::invalid("an answer takes longer than zero"));
         }
         Ok(self)
     }
@@ -85,6 +90,14 @@ macro_rules! shared_options {
         #[must_use]
         pub fn idle(mut self, idle: std::time::Duration) -> Self {
             self.settings.idle = idle;
+            self
+        }
+
+        /// How long a statement may take before its connection is given up: a minute. A server that died without a
+        /// word, or one behind a broken network, never answers.
+        #[must_use]
+        pub fn answer_within(mut self, patience: std::time::Duration) -> Self {
+            self.settings.patience = patience;
             self
         }
 

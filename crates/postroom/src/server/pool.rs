@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::background::in_background;
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::{Engine, Purpose};
+use crate::server::{Engine, Link, Purpose, Settings};
 
 /// One connection is kept for as long as it was asked for, those beyond it only for this long: many idle stores must not
 /// use up a server's connections.
@@ -24,6 +24,7 @@ pub(crate) struct Pool<E: Engine> {
     connections: usize,
     permits: Arc<Semaphore>,
     idle_max: Duration,
+    patience: Duration,
     idle: Mutex<Idle<E::Link>>,
 }
 
@@ -39,10 +40,11 @@ impl<L> std::fmt::Debug for Idle<L> {
 }
 
 impl<E: Engine> Pool<E> {
-    pub(crate) fn new(target: E::Target, purpose: Purpose, connections: usize, idle_max: Duration) -> Arc<Self> {
+    pub(crate) fn new(target: E::Target, purpose: Purpose, connections: usize, settings: &Settings) -> Arc<Self> {
+        let Settings { idle, patience, .. } = *settings;
         let permits = Arc::new(Semaphore::new(connections));
-        let idle = Mutex::new(Idle { links: Vec::new(), is_swept: false });
-        Arc::new(Self { target, purpose, connections, permits, idle_max, idle })
+        let links = Mutex::new(Idle { links: Vec::new(), is_swept: false });
+        Arc::new(Self { target, purpose, connections, permits, idle_max: idle, patience, idle: links })
     }
 
     /// How many connections there can be.
@@ -66,17 +68,29 @@ impl<E: Engine> Pool<E> {
         let kept = self.idle().links.pop();
         let link = match kept {
             Some((_, link)) => link,
-            None => tokio::time::timeout(PATIENCE, E::connect(&self.target, self.purpose)).await.map_err(|_| {
-                Error::new(ErrorKind::Unavailable, format!("the server did not answer for {PATIENCE:?}"))
-            })??,
+            None => self.connect().await?,
         };
         Ok(Pooled { link: Some(link), pool: self.clone(), _permit: permit })
+    }
+
+    async fn connect(&self) -> Result<E::Link> {
+        let patience = self.patience.min(PATIENCE);
+        let link = tokio::time::timeout(patience, E::connect(&self.target, self.purpose)).await;
+        let mut link = link
+            .map_err(|_| Error::new(ErrorKind::Unavailable, format!("the server did not answer for {patience:?}")))??;
+        link.set_patience(self.patience);
+        Ok(link)
+    }
+
+    /// Closes what is idle: one of them was stale, and so are probably all.
+    pub(crate) fn close_idle(&self) {
+        self.idle().links.clear();
     }
 
     /// Closes what is idle, and lets nobody in any more.
     pub(crate) fn close(&self) {
         self.permits.close();
-        self.idle().links.clear();
+        self.close_idle();
     }
 
     fn take_back(self: &Arc<Self>, link: E::Link) {

@@ -12,6 +12,7 @@ use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
 use crate::server::{Engine, Link, Pool, Purpose, Signal, pulse, transact};
+use crate::sql::dialect::Fence;
 use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 use crate::store::{
@@ -39,10 +40,11 @@ pub(crate) struct Settings {
     /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection and
     /// run it on another.
     pub(crate) statements_alone: bool,
+    pub(crate) patience: Duration,
     /// Whether workers in other processes are told of new rows, and listen for such news.
     pub(crate) notify: bool,
     /// The dialect's own, except in a test that shows what happens without one.
-    pub(crate) fence: Option<&'static str>,
+    pub(crate) fence: Option<Fence>,
     pub(crate) ack_outside: bool,
 }
 
@@ -88,8 +90,8 @@ impl<E: Engine> ServerStore<E> {
         let fence = settings.fence.unwrap_or(E::DIALECT.fence);
         let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
         let verb_connections = settings.connections.clamp(*VERB_CONNECTIONS.start(), *VERB_CONNECTIONS.end());
-        let pool = Pool::new(target.clone(), Purpose::Verbs, verb_connections, settings.idle);
-        let handler_pool = Pool::new(target.clone(), Purpose::Handlers, settings.connections, settings.idle);
+        let pool = Pool::new(target.clone(), Purpose::Verbs, verb_connections, &settings);
+        let handler_pool = Pool::new(target.clone(), Purpose::Handlers, settings.connections, &settings);
         let (said, verbs) = {
             let (pool, deploy): (Arc<Pool<E>>, _) = (pool.clone(), settings.deploy_schema);
             to_its_end(async move {

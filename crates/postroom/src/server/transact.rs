@@ -79,6 +79,7 @@ impl<E: Engine> Core<E> {
                 Err(Failed::Stale(error)) => {
                     // After a restart of the server every idle connection is stale.
                     stale += 1;
+                    self.pool.close_idle();
                     (error, stale <= self.pool.size() || doubt.is_some())
                 }
                 Err(Failed::RolledBack(error)) => {

@@ -21,8 +21,7 @@ pub(crate) struct Dialect {
     pub(crate) schema_read: &'static str,
     /// Takes maintenance for an interval: one row changed means it is ours.
     pub(crate) maintenance_take: &'static str,
-    /// `{fence}`: the row is still held under the lease that is being settled.
-    pub(crate) fence: &'static str,
+    pub(crate) fence: Fence,
     /// `{message}`: the columns of a message, in the order they are read in.
     pub(crate) message: &'static str,
     /// `{record}`: those and the columns of its work.
@@ -45,6 +44,15 @@ pub(crate) struct Dialect {
     pub(crate) outbox_by_message: &'static str,
     /// Whether there may be something to claim: in the outbox, in the inbox.
     pub(crate) pulse: &'static str,
+}
+
+/// The row is still held under the lease that is being settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fence {
+    /// `{fence}`: the one row of a statement.
+    pub(crate) one: &'static str,
+    /// `{fence_each}`: each row of a batch.
+    pub(crate) each: &'static str,
 }
 
 /// In place of a statement that the dialect's way of batching never runs.
@@ -125,7 +133,7 @@ pub(crate) struct Statements {
 
 impl Statements {
     /// `fence` is the dialect's own, except in a test that shows what happens without one.
-    pub(crate) fn new(dialect: &Dialect, tables: &TableNames, fence: &str) -> Self {
+    pub(crate) fn new(dialect: &Dialect, tables: &TableNames, fence: Fence) -> Self {
         let of = |queue, identity| Renderer {
             dialect,
             schema: tables.prefix(),
@@ -188,7 +196,7 @@ struct Renderer<'a> {
     name: &'a str,
     table: String,
     identity: &'a Identity,
-    fence: &'a str,
+    fence: Fence,
 }
 
 impl Renderer<'_> {
@@ -199,7 +207,8 @@ impl Renderer<'_> {
             .replace("{identity}", self.identity.columns)
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)
-            .replace("{fence}", self.fence)
+            .replace("{fence}", self.fence.one)
+            .replace("{fence_each}", self.fence.each)
             .replace("{t}", &self.table)
             .replace("{n}", self.name)
             .replace("{s}", &self.schema);

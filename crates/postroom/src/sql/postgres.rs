@@ -1,7 +1,7 @@
 //! PostgreSQL. A row that is read to be written is locked on the way; rows that others hold are passed over. The CTE of
 //! a claim is materialized: as a subquery a nested loop would run it again for each row, and claim them all.
 
-use crate::sql::dialect::{Batch, Dialect, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
 
 /// Makes the commit of this transaction wait for the disk, if nothing else does; what waits for replicas stays so.
@@ -63,7 +63,10 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = $1 AND inbox = $2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = $3
          WHERE outbox = $1 AND inbox = $2 AND maintained_at <= $4",
-    fence: "state = 1 AND owner = $2::uuid AND claim_no = $3::bigint",
+    fence: Fence {
+        one: "state = 1 AND owner = $2::uuid AND claim_no = $3::bigint",
+        each: "state = 1 AND owner = a.o AND claim_no = a.c",
+    },
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
@@ -179,7 +182,7 @@ const QUEUE: Texts = Texts {
          FROM (SELECT ",
         durable!(),
         " OFFSET 0) AS once, unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[]) AS a (n, o, c, r)
-         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c"
+         WHERE seq = a.n AND {fence_each}"
     ),
     extend: UNUSED,
     extend_batch: "UPDATE {t} SET locked_until = $4, visible_at = $4
@@ -224,4 +227,5 @@ const QUEUE: Texts = Texts {
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
-pub(crate) const NO_FENCE: &str = "($2::uuid IS NOT NULL OR $3::bigint IS NOT NULL)";
+pub(crate) const NO_FENCE: Fence =
+    Fence { one: "($2::uuid IS NOT NULL OR $3::bigint IS NOT NULL)", each: "a.o IS NOT NULL" };

@@ -1,7 +1,7 @@
 //! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
 //! A `+` before a column keeps the planner from using an index on it.
 
-use crate::sql::dialect::{Batch, Dialect, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
 
 pub(crate) const SQLITE: Dialect = Dialect {
@@ -13,7 +13,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1 AND inbox = ?2",
     maintenance_take: "UPDATE postroom_schema SET maintained_at = ?3
          WHERE outbox = ?1 AND inbox = ?2 AND maintained_at <= ?4",
-    fence: "state = 1 AND owner = ?2 AND claim_no = ?3",
+    fence: Fence { one: "state = 1 AND owner = ?2 AND claim_no = ?3", each: UNUSED },
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
@@ -126,4 +126,4 @@ const QUEUE: Texts = Texts {
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
-pub(crate) const NO_FENCE: &str = "(?2 IS NOT NULL OR ?3 IS NOT NULL)";
+pub(crate) const NO_FENCE: Fence = Fence { one: "(?2 IS NOT NULL OR ?3 IS NOT NULL)", each: UNUSED };

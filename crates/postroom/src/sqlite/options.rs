@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::sql::TableNames;
+use crate::sql::dialect::Fence;
 use crate::sqlite::SqliteStore;
 #[cfg(feature = "testing")]
 use crate::store::sabotage::Sabotage;
@@ -151,7 +152,7 @@ impl SqliteOptions {
     }
 
     /// The statement in front of every settle: the lease is still held.
-    pub(crate) fn fence(&self) -> &'static str {
+    pub(crate) fn fence(&self) -> Fence {
         #[cfg(feature = "testing")]
         if self.sabotage == Some(Sabotage::Fencing) {
             return crate::sql::sqlite::NO_FENCE;

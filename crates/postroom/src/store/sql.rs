@@ -13,7 +13,7 @@ use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue, Settle, Settled, State, Verb};
-use crate::sql::dialect::{Batch, Dialect, Statements};
+use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames};
 use crate::store::{FAILURES_KEPT, Filter, Record};
 use floor::Floor;
@@ -31,7 +31,7 @@ pub(crate) struct Verbs {
 }
 
 impl Verbs {
-    pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: &str) -> Self {
+    pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
         let statements = Statements::new(dialect, &tables, fence);
         Self { statements, batch: dialect.batch, tables, dead_letter_topic, floors: [Floor::new(), Floor::new()] }
     }
