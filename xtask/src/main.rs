@@ -85,7 +85,9 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Spec { json, results } => spec::run(json.as_deref(), results.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Servers { durable } => servers::run(durable).map(|()| ExitCode::SUCCESS),
         Command::Torture { args } => run::program("postroom-torture", &["--locked"], &args),
-        Command::Bench { args } => run::program("postroom-bench", &["--locked", "--release"], &args),
+        Command::Bench { args } => {
+            run::program("postroom-bench", &["--locked", "--release", "--no-default-features"], &args)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{env, fs, io, thread};
 
 use anyhow::{Context, Result, ensure};
-use postroom_testbed::{Engine, Mode, Server};
+use postroom_testbed::{Engine, Mode, Pooler, Server};
 
 /// Starts both servers, says how they are reached, and keeps them until the input ends.
 pub(crate) fn run(durable: bool) -> Result<()> {
@@ -21,6 +21,8 @@ pub(crate) fn run(durable: bool) -> Result<()> {
 /// The servers that could be started, and why the others could not.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
+    // Dropped before the server it stands before.
+    pooler: Option<Pooler>,
     running: Vec<Server>,
     refusals: Vec<String>,
 }
@@ -46,12 +48,30 @@ impl Servers {
                 }
             }
         });
+        servers.start_pooler();
         servers
+    }
+
+    /// A pooler before PostgreSQL, unless the environment names one.
+    fn start_pooler(&mut self) {
+        if env::var_os(Pooler::URL_VARIABLE).is_some() {
+            return;
+        }
+        let (postgres, name) = (Engine::Postgres, Pooler::URL_VARIABLE);
+        if let Some(server) = self.running.iter().find(|server| server.engine() == postgres) {
+            match Pooler::start(server) {
+                Ok(pooler) => self.pooler = Some(pooler),
+                Err(error) => self.refusals.push(format!("{error:#}: install it, or name a pooler in {name}")),
+            }
+        } else if env::var_os(postgres.url_variable()).is_some() {
+            self.refusals.push(format!("there is no pooler before the PostgreSQL that is named: name one in {name}"));
+        }
     }
 
     /// The variables that tell the tests of them.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.running.iter().map(|server| (server.engine().url_variable(), server.url()))
+        let pooler = self.pooler.iter().map(|pooler| (Pooler::URL_VARIABLE, pooler.url()));
+        self.running.iter().map(|server| (server.engine().url_variable(), server.url())).chain(pooler)
     }
 
     /// One line for each server that is missing.

@@ -19,6 +19,8 @@ pub struct Setup {
     pub logs: Arc<Logs>,
     /// Its metrics.
     pub meters: Arc<Meters>,
+    /// Whether PostgreSQL is reached through a pooler.
+    pub pooled: bool,
 }
 
 /// A case on one backend.
@@ -38,7 +40,7 @@ pub struct Case {
 /// The cases of one file, one line each: where it runs, what it promises, what that proves.
 ///
 /// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk, `server` a database server;
-/// `sqlite`, `postgres`, `mariadb` and `memory` are about one backend alone.
+/// `sqlite`, `postgres`, `mariadb` and `memory` are about one backend alone, `pooler` about PostgreSQL behind one.
 macro_rules! cases {
     ($area:ident: $($kind:ident $case:ident [$($id:literal),* $(,)?];)*) => {
         pub(super) const CASES: &[$crate::case::Case] = &[$($crate::case::Case {
@@ -81,6 +83,9 @@ macro_rules! cases {
     };
     (@postgres $case:ident) => {
         &[("postgres", $crate::case::cases!(@staged postroom::Postgres, $case))]
+    };
+    (@pooler $case:ident) => {
+        &[($crate::servers::PGBOUNCER, $crate::case::cases!(@staged postroom::Postgres, $case))]
     };
     (@sqlite $case:ident) => {
         &[("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case))]

@@ -11,6 +11,7 @@ use postroom::{
     Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, MySql, MySqlOptions, MySqlStore, Outbox, Postgres,
     PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions, State, Store, TableNames, Timestamp,
 };
+use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
 use crate::case::Setup;
@@ -35,6 +36,11 @@ pub trait Testable: Backend {
     fn clean(_: &Place) -> impl Future<Output = anyhow::Result<()>> + Send {
         async { Ok(()) }
     }
+
+    /// Opens another store on what is there: closing it does not close `store`.
+    fn open_again(_store: &Self::Store, place: &Place) -> impl Future<Output = postroom::Result<Self::Store>> + Send {
+        Self::open(place)
+    }
 }
 
 /// Where a store may put its files, and what it is called.
@@ -43,9 +49,20 @@ pub struct Place {
     dir: TempDir,
     name: String,
     clock: ManualClock,
+    pooled: bool,
 }
 
 impl Place {
+    fn new(name: String, clock: ManualClock, pooled: bool) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("postroom-").tempdir().context("no temporary folder")?;
+        Ok(Self { dir, name, clock, pooled })
+    }
+
+    /// What the store is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A path in the case's own folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
@@ -56,23 +73,40 @@ impl Place {
         format!("pr_{}_{}", std::process::id(), self.name.replace('-', "_"))
     }
 
+    /// The case's clock, for a store.
+    pub fn clock(&self) -> Clock {
+        Clock::Manual(self.clock.clone())
+    }
+
     /// How the case's schema on PostgreSQL is opened.
     pub fn postgres_options(&self) -> postroom::Result<PostgresOptions> {
+        let server = if self.pooled { servers::POOLER } else { servers::POSTGRES };
+        self.postgres_options_at(&servers::url(server))
+    }
+
+    /// The same by another way to the server.
+    pub fn postgres_options_at(&self, url: &str) -> postroom::Result<PostgresOptions> {
         let tables = TableNames::new("outbox", "inbox")?.in_schema(self.own_name())?;
-        let options = PostgresOptions::new(&servers::url(servers::POSTGRES))?.name(&self.name).tables(tables);
-        Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
+        let options = PostgresOptions::new(url)?.name(&self.name).tables(tables);
+        let options = if self.pooled { options.behind_pooler() } else { options };
+        Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
     /// How the case's database on MariaDB or MySQL is opened.
     pub fn mysql_options(&self) -> postroom::Result<MySqlOptions> {
-        let options = MySqlOptions::new(&servers::url_of_database(servers::MYSQL, &self.own_name()))?.name(&self.name);
-        Ok(options.deploy_schema(true).clock(Clock::Manual(self.clock.clone())))
+        self.mysql_options_at(&servers::url(servers::MYSQL))
+    }
+
+    /// The same by another way to the server.
+    pub fn mysql_options_at(&self, url: &str) -> postroom::Result<MySqlOptions> {
+        let options = MySqlOptions::new(&servers::with_database(url, &self.own_name()))?.name(&self.name);
+        Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
     /// How the case's SQLite file is opened.
     pub fn sqlite_options(&self) -> SqliteOptions {
         let options = SqliteOptions::new(self.path("store.db")).name(&self.name).deploy_schema(true);
-        options.clock(Clock::Manual(self.clock.clone()))
+        options.clock(self.clock())
     }
 }
 
@@ -80,7 +114,11 @@ impl Testable for Memory {
     const NAME: &'static str = "memory";
 
     async fn open(place: &Place) -> postroom::Result<MemoryStore> {
-        Ok(MemoryStore::with_clock(Clock::Manual(place.clock.clone())))
+        Ok(MemoryStore::with_clock(Clock::Manual(place.clock.clone())).named(&place.name))
+    }
+
+    async fn open_again(store: &MemoryStore, _: &Place) -> postroom::Result<MemoryStore> {
+        Ok(store.clone())
     }
 }
 
@@ -100,7 +138,8 @@ impl Testable for Postgres {
     }
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
-        servers::postgres(&format!("DROP SCHEMA IF EXISTS {} CASCADE", place.own_name())).await
+        servers::tell::<PgConnection>(servers::POSTGRES, &format!("DROP SCHEMA IF EXISTS {} CASCADE", place.own_name()))
+            .await
     }
 }
 
@@ -109,12 +148,12 @@ impl Testable for MySql {
 
     async fn open(place: &Place) -> postroom::Result<MySqlStore> {
         let create = format!("CREATE DATABASE IF NOT EXISTS {}", place.own_name());
-        servers::mysql(&create).await.map_err(postroom::Error::callback)?;
+        servers::tell::<MySqlConnection>(servers::MYSQL, &create).await.map_err(postroom::Error::callback)?;
         place.mysql_options()?.open().await
     }
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
-        servers::mysql(&format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
+        servers::tell::<MySqlConnection>(servers::MYSQL, &format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
     }
 }
 
@@ -159,9 +198,21 @@ impl<B: Testable> Stage<B> {
     /// A fresh store.
     pub async fn open(setup: Setup) -> anyhow::Result<Self> {
         let name = format!("store-{}", STORES.fetch_add(1, Ordering::Relaxed));
-        let dir = tempfile::Builder::new().prefix("postroom-").tempdir().context("no temporary folder")?;
-        let clock = ManualClock::new(START);
-        let place = Place { dir, name, clock: clock.clone() };
+        Self::open_at(Place::new(name, ManualClock::new(START), setup.pooled)?, setup).await
+    }
+
+    /// A fresh store on the same clock, named after this one and `suffix`.
+    pub async fn another(&self, suffix: &str) -> anyhow::Result<Self> {
+        self.called(format!("{}-{suffix}", self.place.name)).await
+    }
+
+    /// A fresh store on the same clock, of that name. No other case may use it.
+    pub async fn called(&self, name: impl Into<String>) -> anyhow::Result<Self> {
+        Self::open_at(Place::new(name.into(), self.clock.clone(), self.place.pooled)?, self.setup.clone()).await
+    }
+
+    async fn open_at(place: Place, setup: Setup) -> anyhow::Result<Self> {
+        let clock = place.clock.clone();
         let store = B::open(&place).await.context("the store cannot be opened")?;
         capture::route(&place.name, &setup.logs);
         meters::route(&place.name, &setup.meters);

@@ -1,16 +1,28 @@
 //! What every Postroom backend must do, and the programs that try to break it.
 
 // What a case is, and what it stands on.
+#[cfg(feature = "suite")]
+pub mod by_wire;
+#[cfg(feature = "suite")]
 pub mod capture;
+#[cfg(feature = "suite")]
 pub mod case;
+#[cfg(feature = "suite")]
 pub mod harness;
+#[cfg(feature = "suite")]
 pub mod meters;
+#[cfg(feature = "suite")]
+pub mod on_server;
+#[cfg(feature = "suite")]
 pub mod script;
 pub mod servers;
+#[cfg(feature = "suite")]
 pub mod side;
+#[cfg(feature = "suite")]
 pub mod wait;
 
 // The cases, by verb.
+#[cfg(feature = "suite")]
 pub mod suite;
 
 // The crash test.

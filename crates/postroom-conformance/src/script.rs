@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use postroom::{BoxFuture, Ctx, HandlerResult, Handlers, Message, Queue, Store, Worker, WorkerOptions};
+use postroom::{BoxFuture, Ctx, Fleet, HandlerResult, Handlers, Message, Queue, Store, Worker, WorkerOptions};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -97,11 +97,21 @@ pub struct Running {
 impl Running {
     /// Starts a worker.
     pub fn start<B: Testable>(worker: Worker<B>) -> Self {
+        Self::spawn(|stopped| worker.run(stopped))
+    }
+
+    /// Starts a fleet.
+    pub fn sail<B: Testable>(fleet: Fleet<B>) -> Self {
+        Self::spawn(|stopped| fleet.run(stopped))
+    }
+
+    fn spawn<F>(run: impl FnOnce(BoxFuture<'static, ()>) -> F) -> Self
+    where
+        F: Future<Output = postroom::Result<()>> + Send + 'static,
+    {
         let (stop, stopped) = oneshot::channel::<()>();
         let mut tasks = JoinSet::new();
-        tasks.spawn(worker.run(async move {
-            stopped.await.ok();
-        }));
+        tasks.spawn(run(Box::pin(async move { drop(stopped.await) })));
         Self { tasks, stop: Some(stop) }
     }
 

@@ -1,7 +1,7 @@
 //! The database servers the cases run on: named by the environment, started by `cargo xtask test`.
 
 use anyhow::Context;
-use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row};
 
 /// Names the variable with PostgreSQL's URL.
 pub const POSTGRES: &str = "POSTROOM_TEST_POSTGRES_URL";
@@ -9,11 +9,18 @@ pub const POSTGRES: &str = "POSTROOM_TEST_POSTGRES_URL";
 /// Names the variable with MariaDB's or MySQL's URL.
 pub const MYSQL: &str = "POSTROOM_TEST_MYSQL_URL";
 
+/// Names the variable with the URL of a pooler in front of that PostgreSQL.
+pub const POOLER: &str = "POSTROOM_TEST_POOLER_URL";
+
+/// What PostgreSQL behind a pooler is called in the matrix.
+pub const PGBOUNCER: &str = "pgbouncer";
+
 /// The variable a backend needs, if it needs one.
 pub fn variable(backend: &str) -> Option<&'static str> {
     match backend {
         "postgres" => Some(POSTGRES),
         "mariadb" => Some(MYSQL),
+        PGBOUNCER => Some(POOLER),
         _ => None,
     }
 }
@@ -28,24 +35,69 @@ pub fn url(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
+/// A connection of a test's own.
+pub trait Client: Sized + Send + 'static {
+    /// Connects.
+    fn reach(url: &str) -> impl Future<Output = sqlx::Result<Self>> + Send;
+
+    /// Runs statements.
+    fn say(&mut self, sql: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Runs a statement and returns its answer as text: without values a server answers in nothing else.
+    fn ask(&mut self, sql: &str) -> impl Future<Output = sqlx::Result<Vec<Vec<String>>>> + Send;
+}
+
+macro_rules! client {
+    ($conn:ty) => {
+        impl Client for $conn {
+            async fn reach(url: &str) -> sqlx::Result<Self> {
+                <$conn>::connect(url).await
+            }
+
+            async fn say(&mut self, sql: &str) -> sqlx::Result<()> {
+                sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(self).await.map(drop)
+            }
+
+            async fn ask(&mut self, sql: &str) -> sqlx::Result<Vec<Vec<String>>> {
+                let rows = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_all(self).await?;
+                rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect()).collect()
+            }
+        }
+    };
+}
+
+client!(PgConnection);
+client!(MySqlConnection);
+
+/// Runs statements on the server that a variable names, on a connection of their own.
+pub async fn tell<C: Client>(variable: &str, sql: &str) -> anyhow::Result<()> {
+    run::<C>(&url(variable), sql).await.with_context(|| format!("on the server of {variable}"))
+}
+
+/// The same on the server at that URL.
+pub async fn run<C: Client>(url: &str, sql: &str) -> anyhow::Result<()> {
+    let mut client = C::reach(url).await.context("no connection")?;
+    Ok(client.say(sql).await?)
+}
+
 /// Runs statements on PostgreSQL, on a connection of their own.
 pub async fn postgres(sql: &str) -> anyhow::Result<()> {
-    let mut conn = PgConnection::connect(&url(POSTGRES)).await.context("no connection to PostgreSQL")?;
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await?;
-    Ok(conn.close().await?)
+    tell::<PgConnection>(POSTGRES, sql).await
 }
 
 /// Runs statements on MariaDB or MySQL, on a connection of their own.
 pub async fn mysql(sql: &str) -> anyhow::Result<()> {
-    let mut conn = MySqlConnection::connect(&url(MYSQL)).await.context("no connection to MariaDB")?;
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await?;
-    Ok(conn.close().await?)
+    tell::<MySqlConnection>(MYSQL, sql).await
 }
 
 /// The URL a variable holds, with another database.
 pub fn url_of_database(variable: &str, database: &str) -> String {
-    let url = url(variable);
-    let (address, query) = url.split_once('?').map_or((url.as_str(), None), |(address, query)| (address, Some(query)));
+    with_database(&url(variable), database)
+}
+
+/// A URL with another database.
+pub fn with_database(url: &str, database: &str) -> String {
+    let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
     let server = address.rsplit_once('/').map_or(address, |(server, _)| server);
     format!("{server}/{database}{}", query.map(|query| format!("?{query}")).unwrap_or_default())
 }

@@ -5,27 +5,38 @@ mod ack;
 mod any_language;
 mod arrive;
 mod backup;
+mod cancel;
 mod claim;
 mod contention;
 mod corrupt;
 mod crash;
 mod dead_letters;
 mod dedupe;
+mod deploy;
+mod discovery;
 mod dispatch;
+mod doctor;
 mod effects;
+mod encrypted;
 mod enqueue;
 mod expire;
 mod extend;
 mod fail;
 mod files;
+mod fleet;
+mod grants;
 mod group;
+mod in_doubt;
 mod inspect;
 mod limits;
 mod logs;
 mod marks;
 mod metrics;
 mod model;
+mod outage;
 mod own_tx;
+mod plans;
+mod pooler;
 mod processes;
 mod purge;
 mod reap;
@@ -34,9 +45,11 @@ mod renew;
 mod retry;
 mod revive;
 mod route;
+mod router;
 mod sabotage;
 mod schema;
 mod shutdown;
+mod standby;
 mod throughput;
 mod values;
 mod wake;
@@ -75,14 +88,25 @@ pub fn cases() -> Vec<Case> {
         shutdown::CASES,
         wake::CASES,
         dispatch::CASES,
+        router::CASES,
+        fleet::CASES,
+        discovery::CASES,
         effects::CASES,
         throughput::CASES,
         logs::CASES,
         metrics::CASES,
         dead_letters::CASES,
         schema::CASES,
+        deploy::CASES,
+        grants::CASES,
+        encrypted::CASES,
+        standby::CASES,
+        pooler::CASES,
+        doctor::CASES,
         own_tx::CASES,
         any_language::CASES,
+        outage::CASES,
+        in_doubt::CASES,
         group::CASES,
         files::CASES,
         backup::CASES,
@@ -91,6 +115,8 @@ pub fn cases() -> Vec<Case> {
         model::CASES,
         contention::CASES,
         processes::CASES,
+        plans::CASES,
+        cancel::CASES,
     ];
     [areas.concat(), own_tx::PROMISES.concat()].concat()
 }

@@ -2,15 +2,18 @@
 //! only what was promised.
 //!
 //! One producer places orders (business row and message in one transaction) in one database; two workers take the
-//! messages to the inbox of another database and apply them there. The parent kills and pauses them. Nothing
-//! acknowledged may be lost, nothing applied twice, nothing applied without its order; and a run counts only if
-//! duplicates were suppressed and stale acks refused in it.
+//! messages to the inbox of another database and apply them there. The parent kills and pauses them; where the
+//! databases have a server, it kills that too, ends its connections and loses its answers. Nothing acknowledged may be
+//! lost, nothing applied twice, nothing applied without its order; and a run counts only if duplicates were suppressed
+//! and stale acks refused in it.
 
 mod book;
 mod check;
 mod child;
 mod crew;
 mod gate;
+mod ground;
+mod in_doubt;
 mod nemesis;
 mod pace;
 mod pause;
@@ -18,10 +21,12 @@ mod place;
 mod producer;
 mod report;
 mod rows;
+mod site;
 mod tally;
 mod wire;
 mod worker;
 
+pub use ground::Database;
 pub use report::Report;
 
 use std::path::{Path, PathBuf};
@@ -32,9 +37,11 @@ use postroom::testing::Sabotage;
 
 use check::Findings;
 use crew::Crew;
+use ground::{Base, Ground, on_ground};
 use nemesis::Nemesis;
 use place::Place;
 use rows::Rows;
+use site::Site;
 
 /// Short, so that a pause outlasts it soon.
 const LEASE: Duration = Duration::from_millis(400);
@@ -47,12 +54,20 @@ const TROUBLES_SHOWN: usize = 5;
 pub struct Options {
     /// The program that plays the children: `postroom-torture`.
     pub executable: PathBuf,
+    /// Where the messages are.
+    pub database: Database,
     /// How many processes to kill.
     pub kills: u32,
     /// How many orders to place.
     pub messages: u64,
     /// How many workers to pause beyond their lease.
     pub pauses: u32,
+    /// How often to kill the server.
+    pub server_kills: u32,
+    /// How often to end all its connections, again and again for a while.
+    pub storms: u32,
+    /// How often to cut a few connections between a COMMIT and its answer.
+    pub cuts: u32,
     /// Where everything random comes from.
     pub seed: u64,
     /// The guard to take away: then the run must fail.
@@ -86,6 +101,10 @@ impl Role {
 pub struct ChildOptions {
     /// What it plays.
     pub role: Role,
+    /// Where the messages are.
+    pub database: Database,
+    /// How it reaches the server, if there is one.
+    pub server: Option<String>,
     /// The folder of the run.
     pub dir: PathBuf,
     /// The seed of the run.
@@ -103,18 +122,25 @@ pub fn child(options: ChildOptions) -> Result<()> {
 
 /// Runs the crash test.
 pub fn run(options: &Options) -> Result<Report> {
+    on_ground!(options.database, run_on(options))
+}
+
+fn run_on<G: Ground>(options: &Options) -> Result<Report> {
     let started = pace::now();
     let (dir, thrown_away) = folder(options.dir.as_deref())?;
-    let place = Place { dir, seed: options.seed, messages: options.messages, sabotage: options.sabotage };
-    ensure!(!place.orders_path().exists(), "{} holds an earlier run; name another folder", place.dir.display());
-    place.create()?;
-    let rows = Rows::open(&place)?;
-    let crew = Crew::start(options.executable.clone(), place.clone())?;
-    let mut nemesis = Nemesis::new(options, crew, rows);
+    let site = options.database.engine().map(Site::open).transpose()?;
+    let server = site.as_ref().map(Site::url);
+    let Options { database, seed, messages, sabotage, .. } = *options;
+    let place = Place { dir, database, server, seed, messages, sabotage };
+    ensure!(!place.path(Base::Orders).exists(), "{} holds an earlier run; name another folder", place.dir.display());
+    let rows = Rows::open::<G>(&place)?;
+    let proxied = site.as_ref().map(Site::proxied_url);
+    let crew = Crew::start(options.executable.clone(), place.clone(), proxied)?;
+    let mut nemesis = Nemesis::new(options, crew, rows, site);
     nemesis.rage()?;
     let backlog_left = drain(&mut nemesis, options.messages)?;
     nemesis.crew.dismiss()?;
-    let findings = check::check(&place, &nemesis.rows)?;
+    let findings = check::check(&place, &mut nemesis.rows)?;
     let mut report = report(options, &nemesis, &findings, backlog_left, started);
     let is_surprise = !report.failures().is_empty() && options.sabotage.is_none();
     report.kept = (options.dir.is_some() || options.keep || is_surprise).then(|| place.dir.clone());
@@ -151,6 +177,7 @@ fn report(options: &Options, nemesis: &Nemesis, found: &Findings, backlog_left: 
     let tally = &nemesis.crew.tally;
     let millis = |percent| u64::try_from(tally.recovery(percent).as_millis()).unwrap_or(u64::MAX);
     Report {
+        backend: options.database.name(),
         seed: options.seed,
         kills: nemesis.kills_by_point.values().sum(),
         messages: options.messages,
@@ -172,6 +199,10 @@ fn report(options: &Options, nemesis: &Nemesis, found: &Findings, backlog_left: 
         stale_settles_applied: found.stale_applied,
         kills_by_point: nemesis.kills_by_point.clone(),
         pauses_by_kind: nemesis.pauses_by_kind.clone(),
+        blows_by_kind: nemesis.blows_by_kind.clone(),
+        terminations: nemesis.site.as_ref().map_or(0, |site| site.terminations),
+        commits_cut: nemesis.site.as_ref().map_or(0, Site::cuts),
+        commits_in_doubt: tally.in_doubt,
         sabotage: options.sabotage.map(sabotage_name),
         troubles: tally.troubles.iter().take(TROUBLES_SHOWN).cloned().collect(),
         seconds: (pace::now() - started).as_secs_f64(),

@@ -8,6 +8,18 @@ use postroom::{Message, Record};
 /// No condition of a case may take longer than this to come true.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Names the variable that makes the large cases so many times larger: 1, unless told otherwise.
+pub const SCALE_VARIABLE: &str = "POSTROOM_SCALE";
+
+/// How many times larger the large cases are.
+pub fn scale() -> u32 {
+    std::env::var(SCALE_VARIABLE).ok().and_then(|scale| scale.parse().ok()).unwrap_or(1).max(1)
+}
+
+fn patience() -> Duration {
+    PATIENCE * scale()
+}
+
 /// The message of a row that must be readable.
 pub fn readable(record: &Record) -> anyhow::Result<&Message> {
     record.message().map_err(|why| anyhow::anyhow!("row {} cannot be read: {why}", record.seq()))
@@ -28,12 +40,12 @@ where
             }
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.with_context(|| format!("in vain: {what}"))?
+    tokio::time::timeout(patience(), waiting).await.with_context(|| format!("in vain: {what}"))?
 }
 
 /// Waits for something that must happen.
 pub async fn soon<T>(what: &str, event: impl Future<Output = T>) -> anyhow::Result<T> {
-    tokio::time::timeout(PATIENCE, event).await.with_context(|| format!("in vain: {what}"))
+    tokio::time::timeout(patience(), event).await.with_context(|| format!("in vain: {what}"))
 }
 
 /// Fails unless a call was refused for that reason.

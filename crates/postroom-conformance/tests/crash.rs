@@ -3,36 +3,79 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use postroom::testing::Sabotage;
-use postroom_conformance::torture::{self, Options, Report};
+use postroom_conformance::torture::{self, Database, Options, Report};
 
 /// One after the other: each of them needs the machine to itself.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-fn run(kills: u32, messages: u64, pauses: u32, sabotage: Option<Sabotage>) -> Report {
-    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-    let executable = PathBuf::from(env!("CARGO_BIN_EXE_postroom-torture"));
-    let seed = fastrand::u64(..);
-    let report = torture::run(&Options { executable, kills, messages, pauses, seed, sabotage, dir: None, keep: false });
-    let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+fn main() {
+    let sqlite = [
+        trial("nothing_is_lost_or_doubled_through_50_kills_and_20_pauses", Database::Sqlite, || {
+            passes(&options(Database::Sqlite, 50, 20, 5_000))
+        }),
+        trial("without_fencing_the_crash_test_fails", Database::Sqlite, || {
+            let report = run(&sabotaged(Sabotage::Fencing))?;
+            holds(report.stale_settles_applied > 0 || report.doubled > 0, &report)
+        }),
+        trial("with_the_ack_outside_the_handlers_transaction_the_crash_test_fails", Database::Sqlite, || {
+            let report = run(&sabotaged(Sabotage::AckOutside))?;
+            holds(report.doubled > 0, &report)
+        }),
+    ];
+    let servers = [Database::Postgres, Database::Mariadb].map(|database| {
+        let name = format!("nothing_is_lost_or_doubled_when_{}_is_killed", database.name());
+        trial(&name, database, move || {
+            let blows = Options { server_kills: 4, storms: 3, cuts: 4, ..options(database, 6, 4, 1_500) };
+            passes(&blows)
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), sqlite.into_iter().chain(servers).collect()).exit();
+}
+
+fn trial(name: &str, database: Database, test: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if let Some(Err(refusal)) = database.engine().map(|engine| engine.check_installed()) {
+            return Ok(Completion::ignored_with(format!("skipped: {refusal:#}")));
+        }
+        let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        test().map(|()| Completion::Completed)
+    })
+}
+
+fn options(database: Database, kills: u32, pauses: u32, messages: u64) -> Options {
+    Options {
+        executable: PathBuf::from(env!("CARGO_BIN_EXE_postroom-torture")),
+        database,
+        kills,
+        messages,
+        pauses,
+        server_kills: 0,
+        storms: 0,
+        cuts: 0,
+        seed: fastrand::u64(..),
+        sabotage: None,
+        dir: None,
+        keep: false,
+    }
+}
+
+fn sabotaged(sabotage: Sabotage) -> Options {
+    Options { sabotage: Some(sabotage), ..options(Database::Sqlite, 15, 6, 1_500) }
+}
+
+fn run(options: &Options) -> Result<Report, Failed> {
+    let report = torture::run(options).map_err(|error| format!("seed {}: {error:#}", options.seed))?;
     println!("{report}");
-    report
+    Ok(report)
 }
 
-#[test]
-fn nothing_is_lost_or_doubled_through_50_kills_and_20_pauses() {
-    let report = run(50, 5_000, 20, None);
-    assert_eq!(report.failures(), Vec::<String>::new(), "{report}");
+fn passes(options: &Options) -> Result<(), Failed> {
+    let report = run(options)?;
+    holds(report.failures().is_empty(), &report)
 }
 
-#[test]
-fn without_fencing_the_crash_test_fails() {
-    let report = run(15, 1_500, 6, Some(Sabotage::Fencing));
-    assert!(report.stale_settles_applied > 0 || report.doubled > 0, "{report}");
-}
-
-#[test]
-fn with_the_ack_outside_the_handlers_transaction_the_crash_test_fails() {
-    let report = run(15, 1_500, 6, Some(Sabotage::AckOutside));
-    assert!(report.doubled > 0, "{report}");
+fn holds(condition: bool, report: &Report) -> Result<(), Failed> {
+    if condition { Ok(()) } else { Err(report.to_string().into()) }
 }

@@ -11,13 +11,17 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use postroom_conformance::capture::{self, Logs};
 use postroom_conformance::case::{Case, Run, Running, Setup};
-use postroom_conformance::{meters, servers, suite};
+use postroom_conformance::{meters, servers, suite, wait};
 
-// POSTROOM_RESULTS names a file for the results, POSTROOM_SEED sets the random sequences, and with POSTROOM_LOGS set a
-// case that fails shows its log lines.
+// POSTROOM_RESULTS names a file for the results, POSTROOM_SEED sets the random sequences, POSTROOM_SCALE makes the large
+// cases so many times larger, and with POSTROOM_LOGS set a case that fails shows its log lines.
 
 /// A case that takes longer than this hangs.
 const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// What also has to hold where each transaction may run on another connection.
+const THROUGH_A_POOLER: &[&str] =
+    &["enqueue::", "claim::", "ack::", "extend::", "reap::", "arrive::", "work::", "effects::", "contention::"];
 
 fn main() {
     if let Some(ended) = suite::run_as_child() {
@@ -26,16 +30,22 @@ fn main() {
     note_where_panics_happen();
     let _ = tracing::subscriber::set_global_default(capture::Router);
     let _ = metrics::set_global_recorder(meters::Router);
+    // Metrics find their case by the name of its store.
+    postroom::telemetry::name_stores_in_metrics(usize::MAX);
     println!("{}={}", suite::SEED_VARIABLE, suite::seed());
     let cases = suite::cases();
     let trials = cases.iter().flat_map(|case| case.on.iter().map(|&(backend, run)| trial(case, backend, run)));
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+    let pooled = cases.iter().filter(|case| THROUGH_A_POOLER.iter().any(|area| case.name.starts_with(area)));
+    let pooled =
+        pooled.filter_map(|case| case.on.iter().find(|(backend, _)| *backend == "postgres").map(|on| (case, on)));
+    let pooled = pooled.map(|(case, (_, run))| trial(case, servers::PGBOUNCER, *run));
+    libtest_mimic::run(&Arguments::from_args(), trials.chain(pooled).collect()).exit();
 }
 
 fn trial(case: &Case, backend: &'static str, run: Run) -> Trial {
     let (case, test) = (*case, format!("{backend}::{}", case.name));
     let trial = Trial::test(test.clone(), move || {
-        let result = on_its_own_runtime(run);
+        let result = on_its_own_runtime(run, backend == servers::PGBOUNCER);
         tell(&test, backend, &case, if result.is_ok() { "passed" } else { "failed" });
         result
     });
@@ -44,8 +54,8 @@ fn trial(case: &Case, backend: &'static str, run: Run) -> Trial {
 }
 
 /// Runs a case where its log lines and metrics can be told from those of its neighbours.
-fn on_its_own_runtime(run: fn(Setup) -> Running) -> Result<(), Failed> {
-    let setup = Setup::default();
+fn on_its_own_runtime(run: fn(Setup) -> Running, pooled: bool) -> Result<(), Failed> {
+    let setup = Setup { pooled, ..Setup::default() };
     let (logs, meters) = (setup.logs.clone(), setup.meters.clone());
     let wants_logs = std::env::var_os("POSTROOM_LOGS").is_some();
     if wants_logs {
@@ -69,7 +79,7 @@ fn on_its_own_runtime(run: fn(Setup) -> Running) -> Result<(), Failed> {
         let verdict = futures_util::FutureExt::catch_unwind(AssertUnwindSafe(run(setup))).await;
         report.send(verdict.map_err(|panic| panic_text(panic.as_ref()))).ok();
     }));
-    let verdict = verdict.recv_timeout(WATCHDOG);
+    let verdict = verdict.recv_timeout(WATCHDOG * wait::scale());
     runtime.shutdown_background();
     if wants_logs && !matches!(verdict, Ok(Ok(Ok(())))) {
         told.lines().iter().for_each(|line| eprintln!("{} {} {:?}", line.level, line.message, line.fields));

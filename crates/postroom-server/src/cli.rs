@@ -2,6 +2,7 @@
 
 mod backup;
 mod demo;
+mod doctor;
 mod failed;
 mod lookup;
 mod migrate;
@@ -18,16 +19,19 @@ use anyhow::Result;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use postroom::Queue;
 
+use crate::database::Database;
+
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 nothing found under that id.
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 nothing found under that id, 4 the doctor found something.
 Durations are written 250ms, 10s, 5m, 2h or 7d.
 RUST_LOG sets what is logged, for instance RUST_LOG=postroom=debug.";
 
 const HEADING: &str = "Options of every command";
 
-/// Reliable messaging on the database you already have: a transactional outbox and inbox on SQLite.
+/// Reliable messaging on the database you already have: a transactional outbox and inbox on SQLite, PostgreSQL, MySQL
+/// and MariaDB.
 #[derive(Parser)]
 #[command(name = "postroom", version, after_help = AFTER_HELP, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -40,10 +44,11 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Args)]
 pub(crate) struct Global {
-    /// The SQLite file
-    #[arg(long, global = true, help_heading = HEADING, env = "POSTROOM_DB", default_value = "postroom.db",
-          value_name = "PATH")]
-    pub(crate) db: PathBuf,
+    /// The database: a SQLite file, or a server's URL: postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE. One
+    /// with a password is better given in POSTROOM_DB, where other users of the machine cannot see it
+    #[arg(long, visible_alias = "database", global = true, help_heading = HEADING, env = "POSTROOM_DB",
+          hide_env_values = true, default_value = "postroom.db", value_name = "PATH or URL")]
+    db: PathBuf,
 
     /// Print JSON
     #[arg(long, global = true, help_heading = HEADING)]
@@ -52,6 +57,13 @@ pub(crate) struct Global {
     /// Log more: once for what happens to each message, twice for everything
     #[arg(long, short, global = true, help_heading = HEADING, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+impl Global {
+    /// The database that was named.
+    pub(crate) fn database(&self) -> Result<Database> {
+        Database::parse(&self.db)
+    }
 }
 
 #[derive(Subcommand)]
@@ -64,6 +76,7 @@ enum Command {
     Retry(retry::Retry),
     Purge(purge::Purge),
     Migrate(migrate::Migrate),
+    Doctor(doctor::Doctor),
     Backup(backup::Backup),
     Demo(demo::Demo),
     #[command(hide = true)]
@@ -84,6 +97,7 @@ impl Cli {
             Command::Retry(retry) => retry.run(global).await,
             Command::Purge(purge) => purge.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,
+            Command::Doctor(doctor) => doctor.run(global).await,
             Command::Backup(backup) => backup.run(global).await,
             Command::Demo(demo) => demo.run(global).await,
             Command::DemoProducer(producer) => producer.run(global).await,

@@ -1,30 +1,96 @@
-//! Opening the file that was named.
+//! Opening the database that was named.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Result;
-use postroom::{SqliteOptions, SqliteStore};
+use anyhow::{Context, Result};
+use postroom::{
+    MySqlOptions, MySqlStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store, WorkQueue,
+};
 
+use crate::database::{Database, absolute};
 use crate::problem::Problem;
 
+/// A store on any of the databases.
+#[derive(Clone)]
+pub(crate) enum Opened {
+    Sqlite(SqliteStore),
+    Postgres(PostgresStore),
+    MySql(MySqlStore),
+}
+
+impl Opened {
+    /// The store, whatever the database.
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Sqlite(store) => Arc::new(store.clone()),
+            Self::Postgres(store) => Arc::new(store.clone()),
+            Self::MySql(store) => Arc::new(store.clone()),
+        }
+    }
+
+    /// The verbs of one queue.
+    pub(crate) fn queue(&self, queue: postroom::Queue) -> WorkQueue {
+        match queue {
+            postroom::Queue::Outbox => postroom::Outbox::of(self.store()).queue().clone(),
+            postroom::Queue::Inbox => postroom::Inbox::of(self.store()).queue().clone(),
+        }
+    }
+
+    async fn close(self) {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            Self::Postgres(store) => store.close().await,
+            Self::MySql(store) => store.close().await,
+        }
+    }
+}
+
+/// Opens the database for new messages and for work. A file is created, and its tables too, when they are missing; a
+/// server's tables are somebody's decision (`postroom migrate`).
+pub(crate) async fn or_create(database: &Database) -> Result<Opened> {
+    match database {
+        Database::Sqlite(path) => file_or_create(path).await.map(Opened::Sqlite),
+        Database::Postgres(url) => on_server(database, Box::pin(postgres(url, false))).await,
+        Database::MySql(url) => on_server(database, Box::pin(mysql(url, false))).await,
+    }
+}
+
+/// Opens a database that must be there: a question, or an operator's verb, creates nothing.
+pub(crate) async fn existing(database: &Database) -> Result<Opened> {
+    match database {
+        Database::Sqlite(path) => existing_file(path).await.map(Opened::Sqlite),
+        server => or_create(server).await,
+    }
+}
+
+/// Opens the database and brings its tables up to date.
+pub(crate) async fn migrated(database: &Database) -> Result<Opened> {
+    match database {
+        Database::Sqlite(path) => file_or_create(path).await.map(Opened::Sqlite),
+        Database::Postgres(url) => on_server(database, Box::pin(postgres(url, true))).await,
+        Database::MySql(url) => on_server(database, Box::pin(mysql(url, true))).await,
+    }
+}
+
 /// Opens the file; it is created, and its tables too, when they are missing.
-pub(crate) async fn or_create(path: &Path) -> Result<SqliteStore> {
+pub(crate) async fn file_or_create(path: &Path) -> Result<SqliteStore> {
     kept(SqliteOptions::new(path).deploy_schema(true)).await
 }
 
-/// Opens a file that must be there: a question, or an operator's verb, creates nothing.
-pub(crate) async fn existing(path: &Path) -> Result<SqliteStore> {
+/// Opens a file that must be there.
+pub(crate) async fn existing_file(path: &Path) -> Result<SqliteStore> {
     // Nobody waits for messages here, so nobody has to be woken.
     kept(existing_options(path)?.watch(false)).await
 }
 
 /// Opens a file that must be there, for a worker.
-pub(crate) async fn watched(path: &Path) -> Result<SqliteStore> {
+pub(crate) async fn watched_file(path: &Path) -> Result<SqliteStore> {
     kept(existing_options(path)?).await
 }
 
-fn existing_options(path: &Path) -> Result<SqliteOptions> {
+/// How a file that must be there is opened.
+pub(crate) fn existing_options(path: &Path) -> Result<SqliteOptions> {
     if !path.exists() {
         let what = format!("there is no database at {}", absolute(path).display());
         let advice = "`postroom up` or `postroom send`, which create it, or --db PATH for another file";
@@ -33,17 +99,30 @@ fn existing_options(path: &Path) -> Result<SqliteOptions> {
     Ok(SqliteOptions::new(path).create_file(false))
 }
 
-/// The path from the root, so that it means the same in another terminal.
-pub(crate) fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+async fn postgres(url: &str, deploy: bool) -> postroom::Result<Opened> {
+    PostgresOptions::new(url)?.deploy_schema(deploy).open().await.map(Opened::Postgres)
 }
 
-/// Stores this process has open, to be closed at its end: otherwise the log stays beside the database.
-static OPEN: Mutex<Vec<SqliteStore>> = Mutex::new(Vec::new());
+async fn mysql(url: &str, deploy: bool) -> postroom::Result<Opened> {
+    MySqlOptions::new(url)?.deploy_schema(deploy).open().await.map(Opened::MySql)
+}
+
+async fn on_server(database: &Database, opening: impl Future<Output = postroom::Result<Opened>>) -> Result<Opened> {
+    let opened = opening.await.with_context(|| format!("cannot use {}", database.shown()))?;
+    remember(opened.clone());
+    Ok(opened)
+}
+
+/// Stores this process has open, to be closed at its end: otherwise a file's log stays beside it.
+static OPEN: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+
+fn remember(opened: Opened) {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(opened);
+}
 
 async fn kept(options: SqliteOptions) -> Result<SqliteStore> {
     let store = options.open().await?;
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
+    remember(Opened::Sqlite(store.clone()));
     Ok(store)
 }
 

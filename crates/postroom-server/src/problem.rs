@@ -8,6 +8,7 @@ use postroom::ErrorKind;
 
 const ERROR: u8 = 1;
 const NOTHING_FOUND: u8 = 3;
+const UNHEALTHY: u8 = 4;
 
 /// What is wrong, and what to try.
 #[derive(Debug)]
@@ -25,6 +26,16 @@ impl Problem {
     /// There is nothing under the id that was asked for.
     pub(crate) fn nothing_found(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { what: what.into(), advice: advice.into(), code: NOTHING_FOUND }
+    }
+
+    /// The database was examined, and it is not well.
+    pub(crate) fn unhealthy(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into(), code: UNHEALTHY }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn advice(&self) -> &str {
+        &self.advice
     }
 }
 
@@ -58,9 +69,13 @@ fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidInput => "the same command with --help: it names what is allowed",
         ErrorKind::Schema => "`postroom migrate`, which adds the tables and leaves everything else as it is",
-        ErrorKind::Unsupported => "another file with --db PATH",
-        ErrorKind::Unavailable => "again in a moment: another program holds the database, or the disk is full",
-        ErrorKind::Corrupt => "a copy made with `postroom backup`: the file is damaged",
+        ErrorKind::Unsupported => {
+            "another database: --db PATH, or --db with the URL of a server and a user who may use it"
+        }
+        ErrorKind::Unavailable => {
+            "again in a moment: another program holds the database, the disk is full, or the server is down"
+        }
+        ErrorKind::Corrupt => "a backup: the database is damaged; `postroom doctor` says more",
         _ => "again with --verbose, which logs what happens",
     }
 }

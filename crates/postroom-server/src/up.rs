@@ -1,6 +1,7 @@
 //! What a worker of this program does with a message, and how it is told to stop.
 
 pub(crate) mod exec;
+pub(crate) mod greeting;
 mod group;
 mod pipes;
 pub(crate) mod print;

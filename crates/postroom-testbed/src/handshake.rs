@@ -1,13 +1,20 @@
 //! Whether a server answers: the first bytes of a conversation, for which no client is needed.
 
 use std::{
+    fs,
     io::{self, Read, Write},
     os::unix::net::UnixStream,
     path::Path,
     time::Duration,
 };
 
-use crate::engine::Engine;
+use anyhow::{Result, bail};
+
+use crate::{engine::Engine, keeper::Keeper};
+
+/// Looked for an answer this often, a server that does not come up is given up after two minutes.
+const LOOKS: u32 = 6_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Protocol 3.0, user `postgres`, which is also the database.
 const POSTGRES_HELLO: &[u8] = b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0";
@@ -17,8 +24,27 @@ const MARIADB_HEADER: usize = 4;
 const MARIADB_PROTOCOL: u8 = 10;
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Waits until the server behind this socket lets clients in; fails with the end of its log.
+pub(crate) fn wait(engine: Engine, socket: &Path, keeper: &Keeper, log: &Path) -> Result<()> {
+    for _ in 0..LOOKS {
+        if answers(engine, socket) {
+            return Ok(());
+        }
+        if keeper.ends_within(BETWEEN_LOOKS) {
+            bail!("{engine} ended while it started:\n{}", last_words(log));
+        }
+    }
+    bail!("{engine} does not answer:\n{}", last_words(log))
+}
+
+fn last_words(log: &Path) -> String {
+    let log = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(10)..].join("\n")
+}
+
 /// Whether the server behind this socket lets clients in by now.
-pub(crate) fn answers(engine: Engine, socket: &Path) -> bool {
+fn answers(engine: Engine, socket: &Path) -> bool {
     match engine {
         Engine::Postgres => postgres_answers(socket),
         Engine::MariaDb => mariadb_answers(socket),

@@ -1,7 +1,10 @@
 //! Installs a missing server where the machine lets us: as root, with apt. Nothing is started by it.
 
 use std::{
-    env, fs,
+    env,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -13,13 +16,12 @@ use crate::engine::Engine;
 const CLUSTER_SETTINGS: &str = "/etc/postgresql-common/createcluster.conf";
 const NO_CLUSTER: &str = "\ncreate_main_cluster = false\n";
 
+/// A package may start a service; this file, where there is none, tells it not to.
+const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
+const NO_SERVICE: &str = "#!/bin/sh\nexit 101\n";
+
 pub(crate) fn packages_of(engine: Engine) -> Result<()> {
-    ensure!(rustix::process::geteuid().is_root(), "only root can install it");
-    let path = env::var_os("PATH").unwrap_or_default();
-    ensure!(
-        env::split_paths(&path).any(|folder| folder.join("apt-get").is_file()),
-        "there is no apt-get to install it"
-    );
+    check_rights()?;
     match engine {
         Engine::Postgres => {
             install(&["postgresql-common"])?;
@@ -31,6 +33,31 @@ pub(crate) fn packages_of(engine: Engine) -> Result<()> {
         // The programs alone: these packages have no service.
         Engine::MariaDb => install(&["mariadb-server-core", "mariadb-client-core"]),
     }
+}
+
+/// PgBouncer. Its package comes with a service, which stays off.
+pub(crate) fn pooler() -> Result<()> {
+    check_rights()?;
+    let is_ours = !Path::new(SERVICE_POLICY).exists();
+    if is_ours {
+        fs::write(SERVICE_POLICY, NO_SERVICE).with_context(|| format!("cannot write {SERVICE_POLICY}"))?;
+        fs::set_permissions(SERVICE_POLICY, Permissions::from_mode(0o755))?;
+    }
+    let installed = install(&["pgbouncer"]);
+    if is_ours {
+        fs::remove_file(SERVICE_POLICY)?;
+    }
+    installed
+}
+
+fn check_rights() -> Result<()> {
+    ensure!(rustix::process::geteuid().is_root(), "only root can install it");
+    let path = env::var_os("PATH").unwrap_or_default();
+    ensure!(
+        env::split_paths(&path).any(|folder| folder.join("apt-get").is_file()),
+        "there is no apt-get to install it"
+    );
+    Ok(())
 }
 
 /// A fresh machine has no list of packages yet, and an old one may have an outdated one.

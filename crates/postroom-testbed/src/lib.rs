@@ -11,6 +11,7 @@ mod handshake;
 mod install;
 mod keeper;
 mod mariadb;
+mod pooler;
 mod postgres;
 mod program;
 #[cfg(feature = "proxy")]
@@ -19,6 +20,7 @@ mod server;
 mod tls;
 
 pub use engine::{Engine, Mode};
+pub use pooler::Pooler;
 #[cfg(feature = "proxy")]
 pub use proxy::Proxy;
 pub use server::{Options, Server};

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 
-use crate::{engine::Mode, folder::Folder, program};
+use crate::{engine::Mode, folder::Folder, program, tls};
 
 pub(crate) const SOCKET: &str = "mysql.sock";
 pub(crate) const DATABASE: &str = "postroom";
@@ -18,11 +18,14 @@ const FIRST_FILE: &str = "first.sql";
 pub(crate) fn set_up(folder: &Folder, program: &Path) -> Result<()> {
     let install = program::beside(program, "mariadb-install-db")?;
     let data = format!("--datadir={}", folder.join("data").display());
-    folder.run(&install, ["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"])?;
+    // Servers that start clear away what they find in a temporary folder, also what another one is using.
+    let temporary = format!("--tmpdir={}", folder.path().display());
+    let accounts = ["--auth-root-authentication-method=normal", "--skip-test-db"];
+    folder.run(&install, ["--no-defaults", &data, &temporary].into_iter().chain(accounts))?;
     fs::write(folder.join(FIRST_FILE), FIRST_STATEMENTS).context("cannot write the first statements")
 }
 
-pub(crate) fn command(folder: &Folder, program: &Path, mode: Mode, tcp: Option<u16>) -> Vec<String> {
+pub(crate) fn command(folder: &Folder, program: &Path, mode: Mode, tcp: Option<u16>, tls: bool) -> Vec<String> {
     let mut words = vec![program.display().to_string(), "--no-defaults".into()];
     let paths =
         [("datadir", "data"), ("socket", SOCKET), ("pid-file", "pid"), ("init-file", FIRST_FILE), ("tmpdir", "")];
@@ -30,6 +33,10 @@ pub(crate) fn command(folder: &Folder, program: &Path, mode: Mode, tcp: Option<u
     match tcp {
         Some(port) => words.extend(["--bind-address=127.0.0.1".into(), format!("--port={port}")]),
         None => words.push("--skip-networking".into()),
+    }
+    if tls {
+        let files = [("ssl-cert", tls::CERTIFICATE), ("ssl-key", tls::KEY)];
+        words.extend(files.map(|(option, name)| format!("--{option}={}", folder.join(name).display())));
     }
     let settings: &[&str] = match mode {
         Mode::Fast => {

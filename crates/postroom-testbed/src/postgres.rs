@@ -20,6 +20,15 @@ pub(crate) fn set_up(folder: &Folder, program: &Path) -> Result<()> {
     folder.run(&initdb, ["-D", &data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])
 }
 
+/// Copies a running server, with the settings that make the copy follow it.
+pub(crate) fn copy(folder: &Folder, program: &Path, primary: &Path, port: u16) -> Result<()> {
+    let pg_basebackup = program::beside(program, "pg_basebackup")?;
+    let (data, host) = (folder.join("data").display().to_string(), primary.display().to_string());
+    let from = ["-h", &host, "-p", &port.to_string(), "-U", "postgres"].map(str::to_owned);
+    let how = ["-D", &data, "-R", "--checkpoint=fast", "--no-sync"].map(str::to_owned);
+    folder.run(&pg_basebackup, from.iter().chain(&how))
+}
+
 pub(crate) fn command(folder: &Folder, program: &Path, mode: Mode, tcp: Option<u16>, tls: bool) -> Vec<String> {
     let path = |name| folder.join(name).display().to_string();
     let mut words = vec![program.display().to_string(), "-D".into(), path("data")];

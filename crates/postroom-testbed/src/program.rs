@@ -31,6 +31,21 @@ pub(crate) fn of_server(engine: Engine) -> Result<PathBuf> {
     bail!("{engine} is not installed{why}: install it, or name a server to test against in {}", engine.url_variable())
 }
 
+/// PgBouncer's program; installed where it is missing and we may.
+pub(crate) fn of_pooler() -> Result<PathBuf> {
+    let _alone = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
+    let look_for = || find_in(usual_folders(), "pgbouncer");
+    if let Some(program) = look_for() {
+        return Ok(program);
+    }
+    let attempt = install::pooler();
+    match (look_for(), attempt) {
+        (Some(program), _) => Ok(program),
+        (None, Ok(())) => bail!("PgBouncer is not installed"),
+        (None, Err(error)) => bail!("PgBouncer is not installed ({error:#})"),
+    }
+}
+
 fn look_for(engine: Engine) -> Option<PathBuf> {
     match engine {
         Engine::Postgres => find_in(postgres_versions().into_iter().chain(usual_folders()), "postgres"),

@@ -56,6 +56,11 @@ impl Proxy {
         self.orders.send_modify(|orders| orders.commits_to_cut = count);
     }
 
+    /// Cuts the connections of the next `count` COMMITs before they get to the server: they are never carried out.
+    pub fn lose_next_commits(&self, count: u64) {
+        self.orders.send_modify(|orders| orders.commits_to_lose = count);
+    }
+
     /// How many connections were cut at a COMMIT.
     pub fn cuts(&self) -> u64 {
         self.orders.borrow().cuts

@@ -1,13 +1,12 @@
 //! A server of our own.
 
 use std::{
-    fs, io,
+    io,
     net::{Ipv4Addr, TcpListener},
-    path::PathBuf,
-    time::Duration,
+    path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal};
 
 use crate::{
@@ -17,10 +16,6 @@ use crate::{
     keeper::Keeper,
     mariadb, postgres, program, tls,
 };
-
-/// Looked for an answer this often, a server that does not come up is given up after two minutes.
-const LOOKS: u32 = 6_000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// What a server shall be like.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +39,7 @@ impl Options {
         self
     }
 
-    /// With a certificate for `localhost`, and a port, because a Unix socket needs none. PostgreSQL only.
+    /// With a certificate for `localhost`, and a port, because a Unix socket needs none.
     #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = true;
@@ -118,13 +113,35 @@ impl Server {
                 format!("postgres://postgres@localhost:{port}/postgres?{checked}")
             }
             Engine::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+            Engine::MariaDb if self.options.tls => {
+                let authority = self.folder.join(tls::AUTHORITY);
+                let checked = format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={}", authority.display());
+                format!("mysql://root@localhost:{port}/{}?{checked}", mariadb::DATABASE)
+            }
             Engine::MariaDb => format!("mysql://root@127.0.0.1:{port}/{}", mariadb::DATABASE),
         })
+    }
+
+    /// A standby that follows it, as a copy of its data. PostgreSQL only.
+    pub fn standby(&self) -> Result<Self> {
+        ensure!(self.options.engine == Engine::Postgres, "only PostgreSQL can be copied while it runs");
+        let folder = Folder::create(self.options.engine)?;
+        let port = self.port.unwrap_or(postgres::PORT);
+        postgres::copy(&folder, &self.program, self.folder.path(), port).context("no standby")?;
+        let options = Options { tcp: false, tls: false, ..self.options };
+        let mut standby = Self { keeper: None, options, program: self.program.clone(), port: None, folder };
+        standby.restart()?;
+        Ok(standby)
     }
 
     /// Its port, if it was asked for.
     pub fn tcp_port(&self) -> Option<u16> {
         self.port
+    }
+
+    /// Where its Unix socket lies, and the number in the socket's name.
+    pub(crate) fn address(&self) -> (&Path, u16) {
+        (self.folder.path(), self.port.unwrap_or(postgres::PORT))
     }
 
     /// Its Unix socket.
@@ -166,32 +183,12 @@ impl Server {
         // The quickest signal after which nothing is left on the machine.
         let (parting, command) = match self.options.engine {
             Engine::Postgres => ("QUIT", postgres::command(&self.folder, &self.program, mode, port, self.options.tls)),
-            Engine::MariaDb => ("KILL", mariadb::command(&self.folder, &self.program, mode, port)),
+            Engine::MariaDb => ("KILL", mariadb::command(&self.folder, &self.program, mode, port, self.options.tls)),
         };
         let keeper = Keeper::start(&self.folder, parting, &command)?;
-        self.wait_for_answer(&keeper)?;
+        handshake::wait(self.options.engine, &self.socket(), &keeper, &self.log())?;
         self.keeper = Some(keeper);
         Ok(())
-    }
-
-    fn wait_for_answer(&self, keeper: &Keeper) -> Result<()> {
-        let (engine, socket) = (self.options.engine, self.socket());
-        for _ in 0..LOOKS {
-            if handshake::answers(engine, &socket) {
-                return Ok(());
-            }
-            if keeper.ends_within(BETWEEN_LOOKS) {
-                bail!("{engine} ended while it started:\n{}", self.last_words());
-            }
-        }
-        bail!("{engine} does not answer:\n{}", self.last_words())
-    }
-
-    /// The end of its log.
-    fn last_words(&self) -> String {
-        let log = fs::read_to_string(self.log()).unwrap_or_default();
-        let lines: Vec<_> = log.lines().collect();
-        lines[lines.len().saturating_sub(10)..].join("\n")
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Dispatcher {
     store: String,
     local: Arc<dyn Process>,
     transport: Option<Arc<dyn Transport>>,
-    slots: Semaphore,
+    slots: Arc<Semaphore>,
     clock: Clock,
 }
 
@@ -29,10 +29,10 @@ impl Dispatcher {
         store: &impl Store,
         local: Arc<dyn Process>,
         transport: Option<Arc<dyn Transport>>,
-        concurrency: usize,
+        slots: Arc<Semaphore>,
     ) -> Self {
         let (store, clock) = (store.name().to_owned(), store.clock().clone());
-        Self { store, local, transport, slots: Semaphore::new(concurrency), clock }
+        Self { store, local, transport, slots, clock }
     }
 
     async fn send(&self, lease: Lease, message: &Message, run: &Run) {

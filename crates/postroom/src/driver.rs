@@ -17,4 +17,15 @@ mod postgres;
 #[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-sqlite"))]
 mod sqlite;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "sqlx-0_9-sqlite"))]
-mod sqlx_09;
+pub(crate) mod sqlx_09;
+
+/// Whether a driver's error says that the database rolled the transaction back and may take the same one now.
+pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    let drivers: &[fn(&(dyn std::error::Error + 'static)) -> bool] = &[
+        #[cfg(feature = "sqlx-0_9-mysql")]
+        sqlx_mysql_09::is_conflict,
+        #[cfg(feature = "sqlx-0_9-postgres")]
+        sqlx_postgres_09::is_conflict,
+    ];
+    drivers.iter().any(|is_conflict| is_conflict(error))
+}

@@ -16,6 +16,8 @@ pub enum ErrorKind {
     LeaseLost,
     /// No such message.
     NotFound,
+    /// No store is known by that key.
+    UnknownStore,
     /// A stored row cannot be read as a message.
     Corrupt,
     /// The database is busy, full or out of reach: the same call may succeed later.

@@ -79,10 +79,15 @@ mod maintenance;
 mod transport;
 mod worker;
 
+// Many databases at once.
+mod tenancy;
+
 // Everywhere.
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 mod background;
 mod clock;
+#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub mod doctor;
 mod error;
 pub mod telemetry;
 
@@ -115,8 +120,12 @@ pub use sqlite::{
     restore_check,
 };
 pub use store::{
-    Arrival, BoxFuture, Failure, Filter, Identity, Mark, MemoryStore, PutMode, QueueStats, Record, Sighting, Store,
-    Stored, Wake, WakeListener,
+    Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats, Record,
+    Sighting, Store, Stored, Wake, WakeListener,
+};
+pub use tenancy::{
+    Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
+    Selection, StoreKey, StoreProvider, Stores,
 };
 pub use transport::{Delivery, Transport};
 pub use worker::{Worker, WorkerOptions};
@@ -136,6 +145,8 @@ mod guides {
     mod getting_started {}
     #[doc = include_str!("../../../guides/handlers.md")]
     mod handlers {}
+    #[doc = include_str!("../../../guides/multi-tenant.md")]
+    mod multi_tenant {}
     #[doc = include_str!("../../../guides/testing.md")]
     mod testing {}
     #[cfg(feature = "sqlx-0_9-postgres")]
@@ -149,4 +160,10 @@ mod guides {
     ))]
     #[doc = include_str!("../../../guides/transactions.md")]
     mod transactions {}
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    #[doc = include_str!("../../../guides/postgres.md")]
+    mod postgres {}
+    #[cfg(feature = "sqlx-0_9-mysql")]
+    #[doc = include_str!("../../../guides/mysql.md")]
+    mod mysql {}
 }

@@ -7,12 +7,13 @@ pub use options::MySqlOptions;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use crate::driver::sqlx_09::Unprinted;
 use crate::driver::sqlx_mysql_09::MySqlLink;
 use crate::error::Result;
 use crate::handler::{Backend, State};
 use crate::message::NewMessage;
 use crate::queue::{Claimed, Lease, Queue};
-use crate::server::{Engine, HandlerTx, ServerStore, Silence};
+use crate::server::{Engine, HandlerTx, Purpose, ServerStore, Silence};
 use crate::sql::dialect::Dialect;
 use crate::sql::mysql::MYSQL;
 use crate::store::Stored;
@@ -30,13 +31,13 @@ pub type MySqlStore = ServerStore<MySql>;
 pub struct MySqlTx(HandlerTx<MySql>);
 
 impl Engine for MySql {
-    type Target = sqlx::mysql::MySqlConnectOptions;
+    type Target = Unprinted<sqlx::mysql::MySqlConnectOptions>;
     type Link = MySqlLink;
     type Signal = Silence;
 
     const DIALECT: &'static Dialect = &MYSQL;
 
-    async fn connect(target: &Self::Target) -> Result<MySqlLink> {
+    async fn connect(target: &Self::Target, _: Purpose) -> Result<MySqlLink> {
         MySqlLink::connect(target).await
     }
 }
@@ -67,8 +68,8 @@ impl Backend for MySql {
         false
     }
 
-    async fn roll_back(tx: MySqlTx) {
-        tx.0.roll_back().await;
+    async fn roll_back(tx: MySqlTx) -> bool {
+        tx.0.roll_back().await
     }
 
     async fn scope<F: Future + Send>(_: &MySqlStore, handler: F) -> F::Output {

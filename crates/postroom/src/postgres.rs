@@ -8,12 +8,12 @@ pub use options::PostgresOptions;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use crate::driver::sqlx_postgres_09::PgLink;
+use crate::driver::sqlx_postgres_09::{PgLink, PgTarget};
 use crate::error::Result;
 use crate::handler::{Backend, State};
 use crate::message::NewMessage;
 use crate::queue::{Claimed, Lease, Queue};
-use crate::server::{Engine, HandlerTx, ServerStore};
+use crate::server::{Engine, HandlerTx, Purpose, ServerStore};
 use crate::sql::dialect::Dialect;
 use crate::sql::postgres::POSTGRES;
 use crate::store::Stored;
@@ -31,14 +31,14 @@ pub type PostgresStore = ServerStore<Postgres>;
 pub struct PostgresTx(HandlerTx<Postgres>);
 
 impl Engine for Postgres {
-    type Target = sqlx::postgres::PgConnectOptions;
+    type Target = PgTarget;
     type Link = PgLink;
     type Signal = signal::Notify;
 
     const DIALECT: &'static Dialect = &POSTGRES;
 
-    async fn connect(target: &Self::Target) -> Result<PgLink> {
-        PgLink::connect(target).await
+    async fn connect(target: &PgTarget, purpose: Purpose) -> Result<PgLink> {
+        PgLink::connect(target, purpose).await
     }
 }
 
@@ -74,8 +74,8 @@ impl Backend for Postgres {
         false
     }
 
-    async fn roll_back(tx: PostgresTx) {
-        tx.0.roll_back().await;
+    async fn roll_back(tx: PostgresTx) -> bool {
+        tx.0.roll_back().await
     }
 
     async fn scope<F: Future + Send>(_: &PostgresStore, handler: F) -> F::Output {

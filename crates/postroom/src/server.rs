@@ -1,21 +1,25 @@
 //! A store on a database server, whatever the server and its driver: connections, transactions that are tried again,
 //! group commit, wake-ups. What differs between servers is an [`Engine`].
 
+mod examine;
 mod gather;
 mod handling;
 mod options;
 mod pool;
+mod pulse;
 mod store;
 mod transact;
 
+pub(crate) use examine::examine;
 pub(crate) use handling::HandlerTx;
-pub(crate) use options::shared_options;
+pub(crate) use options::{check_scheme, shared_options};
 pub(crate) use pool::{Pool, Pooled};
 pub use store::ServerStore;
 pub(crate) use store::{Core, Settings};
 
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::Result;
@@ -32,7 +36,16 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
 
     const DIALECT: &'static Dialect;
 
-    fn connect(target: &Self::Target) -> impl Future<Output = Result<Self::Link>> + Send;
+    fn connect(target: &Self::Target, purpose: Purpose) -> impl Future<Output = Result<Self::Link>> + Send;
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Our own verbs: only our own statements run on it.
+    Verbs,
+    /// Handlers: whatever the user does.
+    Handlers,
 }
 
 /// One of our connections. Dropping it closes it.
@@ -54,13 +67,22 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
 
     fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
 
+    /// Fails when a handler's transaction is no longer the one that was begun: what is written now would stand alone.
+    fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// So long an answer may take; then the connection is given up.
+    fn set_patience(&mut self, limit: Duration);
+
     /// Says whether the same work was tried before and nobody knows if it was committed.
     fn set_in_doubt(&mut self, in_doubt: bool);
 }
 
 /// How other processes are told that rows came in, and how they tell us.
 pub(crate) trait Signal<E: Engine>: fmt::Debug + Send + Sync + 'static {
-    fn new(target: &E::Target, settings: &Settings, wakes: [crate::store::Wake; 2]) -> Self;
+    fn new(target: E::Target, settings: &Settings, wakes: [crate::store::Wake; 2]) -> Self;
+
+    /// Listens for the others from now on, until it is dropped.
+    fn listen(&self);
 
     /// Tells the others, soon and not too often.
     fn tell(&self, queue: crate::queue::Queue, pool: &std::sync::Arc<Pool<E>>);
@@ -73,9 +95,11 @@ pub(crate) struct Silence;
 
 #[cfg(feature = "sqlx-0_9-mysql")]
 impl<E: Engine> Signal<E> for Silence {
-    fn new(_: &E::Target, _: &Settings, _: [crate::store::Wake; 2]) -> Self {
+    fn new(_: E::Target, _: &Settings, _: [crate::store::Wake; 2]) -> Self {
         Self
     }
+
+    fn listen(&self) {}
 
     fn tell(&self, _: crate::queue::Queue, _: &std::sync::Arc<Pool<E>>) {}
 }

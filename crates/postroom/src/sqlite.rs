@@ -3,10 +3,12 @@
 mod backup;
 mod chunk;
 mod connect;
+mod examine;
 mod guard;
 mod handling;
 mod job;
 mod options;
+mod readers;
 mod session;
 mod store;
 mod watch;
@@ -14,6 +16,7 @@ mod write;
 mod writer;
 
 pub use backup::{BackupProgress, restore_check};
+pub(crate) use connect::SQLITE_VERSION_MIN;
 pub use handling::{BlockingCtx, BlockingHandler, Sqlite};
 pub use options::{Durability, SqliteOptions};
 pub use session::SqliteTx;

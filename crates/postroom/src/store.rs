@@ -106,7 +106,22 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Takes the store's maintenance for this interval; false when another worker has it.
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>>;
+
+    /// What the store looks like from outside, without a call to the database; none where that cannot be told, or not
+    /// yet for sure. While it stays the same nothing was committed, so that an idle worker need not ask.
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        None
+    }
+
+    /// Lets go of files and connections, once the calls that are under way are answered.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }
+
+/// What a store looks like from outside: another one after every commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fingerprint(pub(crate) [u64; 5]);
 
 /// Whether an enqueued message is new.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,11 @@
 //! Every log line and every metric, in one list. Never a payload, never a header.
+//!
+//! A log line names its store. Metrics do so for the first hundred stores of the process, and say `other` for the rest:
+//! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]).
+
+mod label;
+
+pub use label::name_stores_in_metrics;
 
 use std::time::Duration;
 
@@ -9,6 +16,8 @@ use crate::error::Error;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
 use crate::queue::{Claims, Lease, Queue, Reaped, Settled};
 use crate::store::{Arrival, Sighting, Stored};
+use crate::telemetry::label::store_label;
+use crate::tenancy::Refreshed;
 use crate::worker::Outcome;
 use crate::workqueue::WorkQueue;
 
@@ -30,6 +39,8 @@ pub mod metric {
     pub const INBOX_PROCESS_MS: &str = "rf_inbox_process_duration_ms";
     /// Rows that wait or are worked on in the inbox.
     pub const INBOX_SIZE: &str = "rf_inbox_size";
+    /// Commits without an answer: whether they were done had to be looked up.
+    pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
 }
 
 /// What a worker counts for every message: looked up once, when it starts.
@@ -41,7 +52,7 @@ pub(crate) struct Meters {
 
 impl Meters {
     pub(crate) fn new(queue: &WorkQueue) -> Self {
-        let store = queue.store_name().to_owned();
+        let store = store_label(queue.store_name());
         match queue.kind() {
             Queue::Outbox => Self {
                 took_ms: histogram!(metric::OUTBOX_SEND_MS, "store" => store.clone()),
@@ -94,6 +105,15 @@ pub(crate) fn claim_failed(queue: &WorkQueue, error: &Error) {
     warn!(store = queue.store_name(), queue = %queue.kind(), %error, "the claim failed; trying again later");
 }
 
+pub(crate) fn claim_slow(queue: &WorkQueue, patience: Duration) {
+    let (store, queue, seconds) = (queue.store_name(), queue.kind(), patience.as_secs_f64());
+    warn!(store, %queue, seconds, "the claim is not answered; other stores go on without it");
+}
+
+pub(crate) fn unchanged(queue: &WorkQueue) {
+    debug!(store = queue.store_name(), queue = %queue.kind(), "nothing has changed");
+}
+
 pub(crate) fn settled(queue: &WorkQueue, settled: Settled) {
     let (store, kind) = (queue.store_name(), queue.kind());
     debug!(store, queue = %kind, applied = settled.applied, lost = settled.lost, "messages settled");
@@ -120,14 +140,14 @@ pub(crate) fn reaped(queue: &WorkQueue, reaped: Reaped) {
 
 fn failed(queue: &WorkQueue, failed: u64) {
     if failed > 0 && queue.kind() == Queue::Outbox {
-        counter!(metric::OUTBOX_FAILED, "store" => queue.store_name().to_owned()).increment(failed);
+        counter!(metric::OUTBOX_FAILED, "store" => store_label(queue.store_name())).increment(failed);
     }
 }
 
 pub(crate) fn expired(queue: &WorkQueue, expired: u64) {
     if expired > 0 {
         info!(store = queue.store_name(), queue = %queue.kind(), count = expired, "messages expired");
-        counter!(metric::OUTBOX_EXPIRED, "store" => queue.store_name().to_owned()).increment(expired);
+        counter!(metric::OUTBOX_EXPIRED, "store" => store_label(queue.store_name())).increment(expired);
     }
 }
 
@@ -147,7 +167,7 @@ pub(crate) fn backlog(queue: &WorkQueue, rows: u64) {
         Queue::Inbox => metric::INBOX_SIZE,
     };
     #[allow(clippy::cast_precision_loss, reason = "a gauge of rows needs no more than 52 bits")]
-    gauge!(name, "store" => queue.store_name().to_owned()).set(rows as f64);
+    gauge!(name, "store" => store_label(queue.store_name())).set(rows as f64);
 }
 
 pub(crate) fn seen(queue: &WorkQueue, key: &InboxKey, sighting: Sighting) {
@@ -192,7 +212,7 @@ pub(crate) fn arrived(queue: &WorkQueue, key: &InboxKey, topic: &str, arrival: A
 
 fn duplicate(store: &str, key: &InboxKey) {
     warn!(store, source = key.source(), message_id = key.message_id(), "inbox: duplicate detected");
-    counter!(metric::INBOX_DUPLICATES, "store" => store.to_owned()).increment(1);
+    counter!(metric::INBOX_DUPLICATES, "store" => store_label(store)).increment(1);
 }
 
 pub(crate) fn handling(store: &str, queue: Queue, message: &Message) {
@@ -241,8 +261,14 @@ pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
     error!(store, %queue, seq = lease.seq(), error = why, "the row cannot be read as a message");
 }
 
+pub(crate) fn handled_again(store: &str, queue: Queue, message: &Message, error: &Error) {
+    let (topic, message_id) = (&message.topic, message.id());
+    warn!(store, %queue, topic, message_id, %error, "the database rolled the handler back; running it again");
+}
+
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(crate) fn commit_in_doubt(store: &str, error: &Error) {
+    counter!(metric::COMMITS_IN_DOUBT, "store" => store.to_owned()).increment(1);
     warn!(store, %error, "a commit had no answer; looking whether it was done");
 }
 
@@ -274,4 +300,35 @@ pub(crate) fn worker_stopping(queue: &WorkQueue, in_hand: usize) {
 
 pub(crate) fn worker_stopped(queue: &WorkQueue, left: usize) {
     info!(store = queue.store_name(), queue = %queue.kind(), left, "worker stopped");
+}
+
+pub(crate) fn worker_broke_down(queue: &WorkQueue, error: &Error) {
+    error!(store = queue.store_name(), queue = %queue.kind(), %error, "the worker broke down; it is started again");
+}
+
+pub(crate) fn fleet_started(stores: usize) {
+    info!(stores, "fleet started");
+}
+
+pub(crate) fn fleet_stopped() {
+    info!("fleet stopped");
+}
+
+pub(crate) fn discovery_failed(error: &Error) {
+    warn!(%error, "discovery failed; the stores stay as they are");
+}
+
+pub(crate) fn discovered(refreshed: &Refreshed) {
+    let (added, removed, failed) = (refreshed.added.len(), refreshed.removed.len(), refreshed.failed.len());
+    refreshed.added.iter().for_each(|key| info!(store = key.as_str(), "store added"));
+    refreshed.removed.iter().for_each(|key| info!(store = key.as_str(), "store removed; it is drained and closed"));
+    debug!(added, removed, failed, kept = refreshed.kept, "stores discovered");
+}
+
+pub(crate) fn store_not_opened(store: &str, error: &Error) {
+    warn!(store, %error, "the store cannot be opened; trying again with the next refresh");
+}
+
+pub(crate) fn store_closed(store: &str) {
+    info!(store, "store closed");
 }

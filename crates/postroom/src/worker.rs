@@ -2,20 +2,28 @@
 //! business of its filling ([`Process`]).
 
 mod flight;
+mod gate;
 mod options;
 mod outcome;
+mod probe;
+mod quiet;
 mod run;
+mod settling;
 mod turn;
 
+pub(crate) use gate::Gate;
 pub use options::WorkerOptions;
 pub(crate) use outcome::Outcome;
 #[cfg(feature = "testing")]
-pub use run::{Point, Probe};
+pub use probe::{Point, Probe};
 pub(crate) use run::{Process, Run};
+pub(crate) use turn::Loop;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+
+use tokio::sync::Semaphore;
 
 use crate::dispatcher::Dispatcher;
 use crate::error::Result;
@@ -69,14 +77,47 @@ impl<B: Backend> Worker<B> {
     /// Runs until `shutdown` is ready; then finishes what it holds, within the grace time, and gives the rest back.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let options = self.options.checked()?;
-        let runner = Runner::<B>::new(self.store.clone(), self.queue, self.handlers.checked()?, options.concurrency);
-        let runner: Arc<dyn Process> = Arc::new(runner);
-        let process: Arc<dyn Process> = match self.queue {
-            Queue::Inbox => runner,
-            Queue::Outbox => Arc::new(Dispatcher::new(&self.store, runner, self.transport, options.concurrency)),
+        let filling = Filling {
+            handlers: Arc::new(self.handlers.checked()?),
+            transport: self.transport,
+            slots: Slots::new(options.concurrency),
         };
+        let process = filling.process(&self.store, self.queue);
         let queue = WorkQueue::new(Arc::new(self.store), self.queue);
-        turn::Loop::new(queue, process, options).run(shutdown).await
+        Loop::new(queue, process, Arc::new(options), None).run(shutdown).await
+    }
+}
+
+/// What workers do with messages: the same for every store they work on.
+pub(crate) struct Filling<B: Backend> {
+    pub(crate) handlers: Arc<Handlers<B>>,
+    pub(crate) transport: Option<Arc<dyn Transport>>,
+    pub(crate) slots: Slots,
+}
+
+/// How many handlers, and how many messages on their way to other services, there may be at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots {
+    handlers: Arc<Semaphore>,
+    sends: Arc<Semaphore>,
+}
+
+impl Slots {
+    pub(crate) fn new(concurrency: usize) -> Self {
+        let concurrency = concurrency.min(Semaphore::MAX_PERMITS);
+        Self { handlers: Arc::new(Semaphore::new(concurrency)), sends: Arc::new(Semaphore::new(concurrency)) }
+    }
+}
+
+impl<B: Backend> Filling<B> {
+    pub(crate) fn process(&self, store: &B::Store, queue: Queue) -> Arc<dyn Process> {
+        let runner = Runner::<B>::new(store.clone(), queue, self.handlers.clone(), self.slots.handlers.clone());
+        match queue {
+            Queue::Inbox => Arc::new(runner),
+            Queue::Outbox => {
+                Arc::new(Dispatcher::new(store, Arc::new(runner), self.transport.clone(), self.slots.sends.clone()))
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::message::OwnerToken;
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled};
 use crate::retry::RetryPolicy;
-use crate::store::{Failure, Filter, QueueStats, Record, Store, Wake};
+use crate::store::{Failure, Filter, Fingerprint, QueueStats, Record, Store, Wake};
 use crate::telemetry;
 
 /// The work-queue verbs of an outbox or inbox: claim, settle, and what keeps the table small.
@@ -41,6 +41,10 @@ impl WorkQueue {
 
     pub(crate) fn wake(&self) -> &Wake {
         self.store.wake(self.queue)
+    }
+
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.store.fingerprint()
     }
 
     pub(crate) fn time_hint(&self) -> Timestamp {

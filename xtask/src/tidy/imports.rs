@@ -20,7 +20,8 @@ const RULES: &[(&str, May)] = &[
     ("queue", PURE),
     ("retry", PURE),
     ("clock", PURE),
-    ("worker", May::NeverImport(&["sql", "driver"])),
+    ("worker", May::NeverImport(&["sql", "driver", "tenancy"])),
+    ("tenancy", May::NeverImport(&["sql", "driver", "sqlite"])),
     ("driver", May::NeverImport(&["worker", "handler", "dispatcher"])),
     ("sql", May::NeverImport(&["store", "driver", "worker"])),
 ];

@@ -6,12 +6,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use postroom::testing::Sabotage;
-use postroom_conformance::torture::{self, ChildOptions, Options, Role};
+use postroom_conformance::torture::{self, ChildOptions, Database, Options, Role};
+use tracing_subscriber::filter::LevelFilter;
 
 /// Kills and pauses real processes while messages go through them, and looks for lost or doubled ones
 #[derive(Debug, Parser)]
 #[command(name = "postroom-torture")]
 struct Cli {
+    /// Where the messages are
+    #[arg(long, value_enum, default_value_t = Database::Sqlite)]
+    backend: Database,
     /// How many processes to kill
     #[arg(long, default_value_t = 50)]
     kills: u32,
@@ -21,6 +25,15 @@ struct Cli {
     /// How many workers to pause beyond their lease; two for every five kills unless told otherwise
     #[arg(long)]
     pauses: Option<u32>,
+    /// How often to kill the server; one for every five kills unless told otherwise
+    #[arg(long)]
+    server_kills: Option<u32>,
+    /// How often to end all connections to the server; one for every five kills unless told otherwise
+    #[arg(long)]
+    storms: Option<u32>,
+    /// How often to cut connections between a COMMIT and its answer; one for every five kills unless told otherwise
+    #[arg(long)]
+    cuts: Option<u32>,
     /// Where everything random comes from; a random one unless told otherwise
     #[arg(long)]
     seed: Option<u64>,
@@ -39,22 +52,32 @@ struct Cli {
     /// Play a child's part
     #[arg(long, hide = true, requires = "dir", requires = "seed")]
     role: Option<Role>,
+    /// How a child reaches the server
+    #[arg(long, hide = true)]
+    server: Option<String>,
 }
 
 fn main() -> Result<ExitCode> {
     let cli = Cli::parse();
-    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    // Under fire there is an error with every strike: they are shown to who asks for them.
+    let silent = tracing_subscriber::EnvFilter::builder().with_default_directive(LevelFilter::OFF.into());
+    let filter = silent.from_env_lossy();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let seed = cli.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     if let (Some(role), Some(dir)) = (cli.role, cli.dir.clone()) {
-        torture::child(ChildOptions { role, dir, seed, messages: cli.messages, sabotage: cli.sabotage })?;
+        let (database, messages, sabotage) = (cli.backend, cli.messages, cli.sabotage);
+        torture::child(ChildOptions { role, database, server: cli.server, dir, seed, messages, sabotage })?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = torture::run(&Options {
         executable: std::env::current_exe().context("this program does not know where it is")?,
+        database: cli.backend,
         kills: cli.kills,
         messages: cli.messages,
         pauses: cli.pauses.unwrap_or(cli.kills * 2 / 5),
+        server_kills: cli.server_kills.unwrap_or(cli.kills / 5),
+        storms: cli.storms.unwrap_or(cli.kills / 5),
+        cuts: cli.cuts.unwrap_or(cli.kills / 5),
         seed,
         sabotage: cli.sabotage,
         dir: cli.dir,

@@ -4,19 +4,25 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use postroom::{Lease, OwnerToken, Queue, Settle, WorkQueue};
+use postroom::{Lease, NewMessage, Outbox, OwnerToken, Queue, Settle, WorkQueue};
 use tokio::task::JoinSet;
 
+use crate::by_wire::ByWire;
 use crate::case::{Verdict, cases};
-use crate::harness::{Harness, soon};
+use crate::harness::{Harness, Stage, soon};
+use crate::servers::{self, Client};
+use crate::wait::scale;
 
 cases! { contention:
     both no_message_is_under_two_live_leases ["OBX-017", "OBX-081", "OBX-083", "OBX-084"];
     both no_arrived_message_is_under_two_live_leases ["IBX-030", "IBX-103", "IBX-105", "IBX-106"];
+    server workers_of_several_stores_hold_each_message_once ["OBX-083", "OBX-084", "OBX-099"];
+    server deadlocks_of_others_lose_and_double_nothing ["OBX-082"];
     both vanished_workers_never_settle_for_others ["OBX-033", "IBX-045"];
 }
 
 const CLAIMERS: usize = 16;
+const ADDED_AT_ONCE: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -66,13 +72,19 @@ async fn claim_until_done(
 }
 
 async fn contend(h: &Harness, queue: Queue, messages: usize) -> Verdict {
+    let claimers = vec![h.side(queue).verbs().clone(); CLAIMERS];
+    contend_with(h, queue, claimers, messages).await
+}
+
+async fn contend_with(h: &Harness, queue: Queue, claiming: Vec<WorkQueue>, messages: usize) -> Verdict {
     let side = h.side(queue);
-    side.add_many("a", messages).await?;
+    for rest in (0..messages).step_by(ADDED_AT_ONCE) {
+        side.add_many("a", ADDED_AT_ONCE.min(messages - rest)).await?;
+    }
     let held = Arc::new(Mutex::new(HashSet::new()));
     let mut claimers = JoinSet::new();
-    for _ in 0..CLAIMERS {
-        let (verbs, clock) = (side.verbs().clone(), h.clock.clone());
-        claimers.spawn(claim_until_done(verbs, clock, held.clone(), messages as u64));
+    for verbs in claiming {
+        claimers.spawn(claim_until_done(verbs, h.clock.clone(), held.clone(), messages as u64));
     }
     while let Some(ended) = soon("the claimers end", claimers.join_next()).await? {
         ended??;
@@ -132,5 +144,91 @@ async fn vanished_workers_never_settle_for_others(h: &Harness) -> Verdict {
         let distinct: HashSet<_> = acked.iter().copied().collect();
         assert_eq!((acked.len(), distinct.len() as u64), (distinct.len(), stats.done), "a message was acked twice");
     }
+    Ok(())
+}
+
+/// 32 workers, as four processes would have them: each eight with a store and connections of their own.
+async fn workers_of_several_stores_hold_each_message_once<B: ByWire>(stage: &Stage<B>) -> Verdict {
+    let mut claimers = Vec::new();
+    for _ in 0..4 {
+        let store = B::open_by(&stage.place, &servers::url(B::VARIABLE), None).await?;
+        claimers.extend(vec![Outbox::new(store).queue().clone(); 8]);
+    }
+    contend_with(stage, Queue::Outbox, claimers, 4000 * scale() as usize).await
+}
+
+const WRITERS: u32 = 16;
+const COUNTERS: u32 = 4;
+
+/// Writes messages, each with two counters that others lock in another order; counts the deadlocks. A message that was
+/// rolled back is written again with the same id.
+async fn write_and_collide<B: ByWire>(
+    mut client: B::Client,
+    outbox: Outbox,
+    counters: String,
+    messages: u32,
+) -> anyhow::Result<u32> {
+    client.say(B::SEE_DEADLOCKS).await?;
+    let mut deadlocks = 0;
+    for _ in 0..messages {
+        let message = NewMessage::new("a", "");
+        while let Err(error) = write::<B>(&mut client, &outbox, &counters, &message).await {
+            anyhow::ensure!(is_deadlock(&error), error);
+            client.say("ROLLBACK").await?;
+            deadlocks += 1;
+        }
+    }
+    Ok(deadlocks)
+}
+
+fn is_deadlock(error: &anyhow::Error) -> bool {
+    let own = error.downcast_ref::<postroom::Error>().is_some_and(postroom::Error::is_transient);
+    let foreign = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    own || foreign.and_then(|error| error.code()).is_some_and(|code| ["40001", "40P01"].contains(&&*code))
+}
+
+async fn write<B: ByWire>(client: &mut B::Client, outbox: &Outbox, counters: &str, message: &NewMessage) -> Verdict {
+    let first = fastrand::u32(0..COUNTERS);
+    let second = (first + fastrand::u32(1..COUNTERS)) % COUNTERS;
+    let count = |id| format!("UPDATE {counters} SET n = n + 1 WHERE id = {id}");
+    client.say("BEGIN").await?;
+    client.say(&count(first)).await?;
+    let enqueued = outbox.enqueue_in(client, message).await?;
+    anyhow::ensure!(!enqueued.is_duplicate(), "what was rolled back is there");
+    client.say(&count(second)).await?;
+    Ok(client.say("COMMIT").await?)
+}
+
+async fn deadlocks_of_others_lose_and_double_nothing<B: ByWire>(stage: &Stage<B>) -> Verdict {
+    let (counters, each) = (stage.table("counters"), 25 * scale());
+    let mut client = stage.client().await?;
+    client.say(&format!("CREATE TABLE {counters} (id INT PRIMARY KEY, n INT NOT NULL)")).await?;
+    for id in 0..COUNTERS {
+        client.say(&format!("INSERT INTO {counters} VALUES ({id}, 0)")).await?;
+    }
+    let total = u64::from(WRITERS * each);
+    let (mut writers, mut claimers) = (JoinSet::new(), JoinSet::new());
+    for _ in 0..WRITERS {
+        let (client, outbox) = (stage.client().await?, stage.outbox.clone());
+        writers.spawn(write_and_collide::<B>(client, outbox, counters.clone(), each));
+    }
+    let held = Arc::new(Mutex::new(HashSet::new()));
+    for _ in 0..8 {
+        let verbs = stage.outbox.queue().clone();
+        claimers.spawn(claim_until_done(verbs, stage.clock.clone(), held.clone(), total));
+    }
+    let mut deadlocks = 0;
+    while let Some(ended) = soon("the writers end", writers.join_next()).await? {
+        deadlocks += ended??;
+    }
+    while let Some(ended) = soon("the claimers end", claimers.join_next()).await? {
+        ended??;
+    }
+    println!("{}: {total} messages, {deadlocks} deadlocks", stage.backend);
+    assert!(deadlocks > 0, "nobody collided");
+    let stats = stage.outbox.queue().stats().await?;
+    assert_eq!((stats.done, stats.total()), (total, total));
+    let counted = client.ask(&format!("SELECT sum(n) FROM {counters}")).await?;
+    assert_eq!(counted, [[(2 * total).to_string()]], "each message stands for two counts");
     Ok(())
 }

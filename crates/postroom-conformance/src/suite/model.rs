@@ -42,6 +42,19 @@ async fn random_sequences_end_as_in_the_model(stage: &Stage<Sqlite>) -> Verdict 
     Ok(())
 }
 
+/// Plays one random sequence on a store of anybody's: no verb may fail.
+pub(super) async fn play_one(store: impl postroom::Store, clock: &ManualClock, number: u64) -> Verdict {
+    let mut rng = fastrand::Rng::with_seed(seed().wrapping_add(number));
+    let mut world = World::new(store);
+    for op in (0..VERBS).map(|_| Op::draw(&mut rng)) {
+        match op {
+            Op::Advance(span) => clock.advance(span),
+            op => drop(world.play(&op).await.with_context(|| format!("{op:?} of {SEED_VARIABLE}={}", seed()))?),
+        }
+    }
+    Ok(())
+}
+
 async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
     let clock = ManualClock::new(START);
     let file = stage.place.path(&format!("model-{number}.db"));

@@ -141,8 +141,11 @@ async fn the_defaults_are_fifty_rows_for_half_a_minute<B: Testable>(stage: &Stag
         worker.stop().await?;
         let claims = stage.setup.logs.saying("messages claimed");
         let claims = claims.iter().filter(|line| line.field("queue") == Some(side.queue.as_str()));
-        let counts: Vec<u32> = claims.filter_map(|line| line.field("count")?.parse().ok()).filter(|n| *n > 0).collect();
-        assert_eq!(counts, [50, 50, 20]);
+        let counts = claims.filter_map(|line| line.field("count")?.parse::<u32>().ok()).filter(|n| *n > 0);
+        // What it gives back when it stops may be claimed again; and claims that run at once are told in any order.
+        let mut counts: Vec<_> = counts.take(3).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [20, 50, 50]);
         let owners: HashSet<_> = held.iter().filter_map(postroom::Record::owner).collect();
         assert_eq!(owners.len(), 1, "a worker has one token");
     }

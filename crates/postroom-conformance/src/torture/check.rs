@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use rusqlite::Connection;
+use uuid::Uuid;
 
 use super::book::Entries;
+use super::ground::Base;
 use super::place::Place;
 use super::rows::Rows;
 
@@ -29,48 +30,41 @@ pub(crate) struct Findings {
     pub(crate) dead: u64,
 }
 
-const TORN_ORDERS: &str = "SELECT
-    (SELECT count(*) FROM orders WHERE lower(replace(message_id, '-', ''))
-        NOT IN (SELECT lower(hex(message_id)) FROM outbox_messages)) +
-    (SELECT count(*) FROM outbox_messages WHERE lower(hex(message_id))
-        NOT IN (SELECT lower(replace(message_id, '-', '')) FROM orders))";
-
-const TORN_EFFECTS: &str = "SELECT
-    (SELECT count(*) FROM effects WHERE message_id NOT IN (SELECT message_id FROM inbox_messages WHERE state = 2)) +
-    (SELECT count(*) FROM inbox_messages WHERE state = 2 AND message_id NOT IN (SELECT message_id FROM effects))";
-
-pub(crate) fn check(place: &Place, rows: &Rows) -> Result<Findings> {
+pub(crate) fn check(place: &Place, rows: &mut Rows) -> Result<Findings> {
     let entries = Entries::read(&place.book_path())?;
-    let orders: BTreeSet<String> = texts(&rows.orders, "SELECT message_id FROM orders")?.into_iter().collect();
-    let mut effects: BTreeMap<String, u64> = BTreeMap::new();
-    for message in texts(&rows.ledger, "SELECT message_id FROM effects")? {
+    let outbox_id = rows.sight().digits_of("message_id");
+    let orders = set(rows, Base::Orders, "SELECT message_id FROM orders")?;
+    let sent = set(rows, Base::Orders, &format!("SELECT {outbox_id} FROM outbox_messages"))?;
+    let handled = set(rows, Base::Ledger, "SELECT message_id FROM inbox_messages WHERE state = 2")?;
+    let mut effects: BTreeMap<Uuid, u64> = BTreeMap::new();
+    for message in ids(rows, Base::Ledger, "SELECT message_id FROM effects")? {
         *effects.entry(message).or_default() += 1;
     }
+    let applied: BTreeSet<Uuid> = effects.keys().copied().collect();
+    let torn = orders.symmetric_difference(&sent).count() + applied.symmetric_difference(&handled).count();
     let mut found = Findings {
         acknowledged: u64::try_from(entries.acknowledged.len())?,
         effects: effects.values().sum(),
         doubled: effects.values().map(|times| times - 1).sum(),
-        ghosts: u64::try_from(effects.keys().filter(|message| !orders.contains(*message)).count())?,
-        torn: count(&rows.orders, TORN_ORDERS)? + count(&rows.ledger, TORN_EFFECTS)?,
+        ghosts: u64::try_from(applied.difference(&orders).count())?,
+        torn: u64::try_from(torn)?,
         ..Findings::default()
     };
     for order in &entries.acknowledged {
-        let message = place.message_id(*order)?.to_string();
-        found.lost += u64::from(!effects.contains_key(&message));
+        found.lost += u64::from(!applied.contains(&place.message_id(*order)?.as_uuid()));
     }
-    for (conn, table) in [(&rows.orders, "outbox_messages"), (&rows.ledger, "inbox_messages")] {
-        found.stale_applied += count(conn, "SELECT count(*) FROM stale_settles")?;
-        found.dead += count(conn, &format!("SELECT count(*) FROM {table} WHERE state IN (3, 4)"))?;
+    for base in Base::BOTH {
+        found.stale_applied += rows.count(base, "SELECT count(*) FROM stale_settles")?;
+        let given_up = format!("SELECT count(*) FROM {} WHERE state IN (3, 4)", base.queue());
+        found.dead += rows.count(base, &given_up)?;
     }
     Ok(found)
 }
 
-pub(crate) fn count(conn: &Connection, sql: &str) -> Result<u64> {
-    Ok(u64::try_from(conn.query_row(sql, [], |row| row.get::<_, i64>(0))?)?)
+fn set(rows: &mut Rows, base: Base, sql: &str) -> Result<BTreeSet<Uuid>> {
+    Ok(ids(rows, base, sql)?.into_iter().collect())
 }
 
-fn texts(conn: &Connection, sql: &str) -> Result<Vec<String>> {
-    let mut statement = conn.prepare(sql)?;
-    let texts = statement.query_map([], |row| row.get(0))?;
-    Ok(texts.collect::<rusqlite::Result<_>>()?)
+fn ids(rows: &mut Rows, base: Base, sql: &str) -> Result<Vec<Uuid>> {
+    rows.texts(base, sql)?.iter().map(|text| Ok(Uuid::try_parse(text)?)).collect()
 }

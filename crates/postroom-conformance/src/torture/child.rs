@@ -4,27 +4,41 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use anyhow::Result;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::gate::Gate;
+use super::ground::{Ground, on_ground};
 use super::place::Place;
 use super::wire::{Order, Word, say};
-use super::{ChildOptions, Role, producer, worker};
+use super::{ChildOptions, Role, in_doubt, producer, worker};
 
 /// Enough threads that one can be stopped at each place.
 const THREADS: usize = 4;
 
 pub(crate) fn run(options: ChildOptions) -> Result<()> {
     die_with_parent()?;
-    let place = Place { dir: options.dir, seed: options.seed, messages: options.messages, sabotage: options.sabotage };
+    let ChildOptions { role, database, server, dir, seed, messages, sabotage } = options;
+    let place = Place { dir, database, server, seed, messages, sabotage };
+    in_doubt::report();
     let gate = Arc::new(Gate::default());
     let (grant, granted) = watch::channel(Some(0));
     let listening = gate.clone();
     std::thread::spawn(move || listen(&listening, &grant));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
-    match options.role {
-        Role::Producer => runtime.block_on(producer::run(&place, &gate, granted)),
-        Role::Worker => runtime.block_on(worker::run(&place, &gate, granted)),
+    on_ground!(database, play(role, &runtime, &place, &gate, granted))
+}
+
+fn play<G: Ground>(
+    role: Role,
+    runtime: &Runtime,
+    place: &Place,
+    gate: &Arc<Gate>,
+    granted: watch::Receiver<Option<u64>>,
+) -> Result<()> {
+    match role {
+        Role::Producer => runtime.block_on(producer::run::<G>(place, gate, granted)),
+        Role::Worker => runtime.block_on(worker::run::<G>(place, gate, granted)),
     }
 }
 

@@ -19,6 +19,8 @@ use super::wire::{Order, Stop, Word};
 /// One producer and two workers.
 pub(crate) const PRODUCER: usize = 0;
 pub(crate) const WORKERS: [usize; 2] = [1, 2];
+/// Those who reach a server through the proxy.
+const PROXIED: [usize; 2] = [PRODUCER, WORKERS[0]];
 const ROLES: [Role; 3] = [Role::Producer, Role::Worker, Role::Worker];
 
 /// How long a child may take to start, and to end when it is asked to.
@@ -55,6 +57,8 @@ struct Member {
 pub(crate) struct Crew {
     executable: PathBuf,
     place: Place,
+    /// Another way to the server, for some of them.
+    proxied: Option<String>,
     members: Vec<Member>,
     events: Receiver<Event>,
     sender: Sender<Event>,
@@ -64,10 +68,10 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    pub(crate) fn start(executable: PathBuf, place: Place) -> Result<Self> {
+    pub(crate) fn start(executable: PathBuf, place: Place, proxied: Option<String>) -> Result<Self> {
         let (sender, events) = channel();
         let (members, readers, tally) = (Vec::new(), Vec::new(), Tally::default());
-        let mut crew = Self { executable, place, members, events, sender, readers, granted: 0, tally };
+        let mut crew = Self { executable, place, proxied, members, events, sender, readers, granted: 0, tally };
         for who in 0..ROLES.len() {
             let member = crew.spawn(who, 0)?;
             crew.members.push(member);
@@ -85,6 +89,11 @@ impl Crew {
         let mut command = Command::new(&self.executable);
         command.args(["--role", ROLES[who].name(), "--seed", &self.place.seed.to_string()]);
         command.args(["--messages", &self.place.messages.to_string()]).arg("--dir").arg(&self.place.dir);
+        command.args(["--backend", self.place.database.name()]);
+        let server = if PROXIED.contains(&who) { &self.proxied } else { &self.place.server };
+        if let Some(server) = server {
+            command.args(["--server", server]);
+        }
         if let Some(sabotage) = self.place.sabotage {
             command.args(["--sabotage", super::sabotage_name(sabotage)]);
         }

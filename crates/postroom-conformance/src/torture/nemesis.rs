@@ -10,6 +10,7 @@ use super::crew::{Crew, Event, PRODUCER, WORKERS};
 use super::pace::now;
 use super::pause::Pause;
 use super::rows::Rows;
+use super::site::{Blow, Site};
 use super::wire::{Order, Stop, Word};
 
 /// How long a child may take to get to the place where it is to be killed or paused.
@@ -19,15 +20,21 @@ const REACH_TRIES: u32 = 8;
 const BETWEEN_MS: std::ops::Range<u64> = 50..400;
 /// New orders come so long before it, in milliseconds: there is work in hand when it strikes.
 const LEAD_MS: std::ops::Range<u64> = 2..45;
+/// So long a killed server stays away, in milliseconds, beside the time it takes to start.
+const OUTAGE_MS: std::ops::Range<u64> = 0..300;
+/// So long after a blow against the server the next strike comes at the earliest, in milliseconds.
+const AFTER_BLOW_MS: std::ops::Range<u64> = 50..900;
 
 /// What is still to come, and what has been done.
 pub(crate) struct Nemesis {
     pub(crate) crew: Crew,
     pub(crate) rows: Rows,
+    pub(crate) site: Option<Site>,
     pub(crate) random: fastrand::Rng,
     /// At a named place, or at any moment.
     kills: VecDeque<Option<Stop>>,
     pauses: VecDeque<Pause>,
+    blows: VecDeque<Blow>,
     /// How many shares of the orders were granted, and how many there are.
     shares: u64,
     shares_max: u64,
@@ -35,43 +42,70 @@ pub(crate) struct Nemesis {
     started: Instant,
     pub(crate) kills_by_point: BTreeMap<&'static str, u32>,
     pub(crate) pauses_by_kind: BTreeMap<&'static str, u32>,
+    pub(crate) blows_by_kind: BTreeMap<&'static str, u32>,
 }
 
 impl Nemesis {
-    pub(crate) fn new(options: &Options, crew: Crew, rows: Rows) -> Self {
+    pub(crate) fn new(options: &Options, crew: Crew, rows: Rows, site: Option<Site>) -> Self {
         let mut stops = Stop::ALL.into_iter().cycle();
         let kills = (0..options.kills).map(|kill| if kill % 2 == 0 { stops.next() } else { None }).collect();
         let pauses = Pause::ALL.into_iter().cycle().take(usize::try_from(options.pauses).unwrap_or(usize::MAX));
+        let mut random = fastrand::Rng::with_seed(options.seed);
+        let blows = if site.is_some() { blows(options, &mut random) } else { VecDeque::new() };
+        let strikes = u64::from(options.kills) + u64::from(options.pauses) + blows.len() as u64;
         Self {
             crew,
             rows,
-            random: fastrand::Rng::with_seed(options.seed),
+            site,
+            random,
             kills,
             pauses: pauses.collect(),
+            blows,
             shares: 0,
-            shares_max: 2 * (u64::from(options.kills) + u64::from(options.pauses)),
+            shares_max: 2 * strikes,
             messages: options.messages,
             started: now(),
             kills_by_point: BTreeMap::new(),
             pauses_by_kind: BTreeMap::new(),
+            blows_by_kind: BTreeMap::new(),
         }
     }
 
     /// Strikes until nothing is left.
     pub(crate) fn rage(&mut self) -> Result<()> {
         loop {
-            let left = self.kills.len() + self.pauses.len();
+            let (pauses, blows) = (self.pauses.len(), self.blows.len());
+            let left = self.kills.len() + pauses + blows;
             if left == 0 {
                 return Ok(());
             }
-            if self.random.usize(0..left) < self.pauses.len() {
-                let Some(pause) = self.pauses.pop_front() else { continue };
-                let kind = self.pause(pause)?;
-                *self.pauses_by_kind.entry(kind).or_default() += 1;
-            } else {
-                self.kill_next(None)?;
+            match self.random.usize(0..left) {
+                lot if lot < pauses => {
+                    let Some(pause) = self.pauses.pop_front() else { continue };
+                    let kind = self.pause(pause)?;
+                    *self.pauses_by_kind.entry(kind).or_default() += 1;
+                }
+                lot if lot < pauses + blows => self.strike_server()?,
+                _ => drop(self.kill_next(None)?),
             }
         }
+    }
+
+    /// The next blow against the server, with work in hand.
+    fn strike_server(&mut self) -> Result<()> {
+        let Some(blow) = self.blows.pop_front() else { return Ok(()) };
+        self.grant();
+        let (lead, outage) = (self.millis(LEAD_MS), self.millis(OUTAGE_MS));
+        self.crew.linger(lead);
+        if let Some(site) = &mut self.site {
+            site.strike(blow, outage)?;
+        }
+        self.crew.tally.hit(now());
+        *self.blows_by_kind.entry(blow.name()).or_default() += 1;
+        self.grant();
+        let after = self.millis(AFTER_BLOW_MS);
+        self.crew.linger(after);
+        Ok(())
     }
 
     /// The next kill, of anybody but the spared one. False when none is left.
@@ -145,4 +179,11 @@ impl Nemesis {
         }
         share
     }
+}
+
+fn blows(options: &Options, random: &mut fastrand::Rng) -> VecDeque<Blow> {
+    let kinds = [(Blow::Kill, options.server_kills), (Blow::Storm, options.storms), (Blow::Cut, options.cuts)];
+    let mut blows: Vec<Blow> = kinds.iter().flat_map(|(blow, times)| (0..*times).map(|_| *blow)).collect();
+    random.shuffle(&mut blows);
+    blows.into()
 }

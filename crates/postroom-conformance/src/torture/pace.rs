@@ -13,3 +13,8 @@ pub(crate) fn wait(span: Duration) {
     // tidy: time itself, leases have to run out while a process is paused
     std::thread::sleep(span);
 }
+
+/// Lets time pass for one task.
+pub(crate) async fn pause(span: Duration) {
+    let _ = tokio::time::timeout(span, std::future::pending::<()>()).await;
+}

@@ -1,7 +1,7 @@
 //! Pauses beyond the lease: a worker that wakes up from one must not settle what others have taken over.
 //!
-//! A process is never stopped while it holds a database's write lock: the parent holds both locks at that moment.
-//! Otherwise everybody would stand still with it, and nobody could take anything over.
+//! On SQLite a process is never stopped while it holds a database's write lock: the parent holds both locks at that
+//! moment. Otherwise everybody would stand still with it, and nobody could take anything over.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use super::LEASE;
 use super::crew::PRODUCER;
+use super::ground::Base;
 use super::nemesis::Nemesis;
 use super::pace::now;
 use super::rows::{Held, Rows, latest};
@@ -115,13 +116,13 @@ impl Nemesis {
             return Ok(Met::NotReached);
         }
         // It goes on until it waits for the lock that is taken away from it here: its handlers run when it wakes up.
-        self.rows.lock_ledger()?;
+        self.rows.sight().lock(Base::Ledger)?;
         self.crew.tell(who, &Order::Go);
         self.crew.linger(QUEUEING);
-        self.rows.lock_orders()?;
+        self.rows.sight().lock_one_writer_of(Base::Orders)?;
         self.crew.pause(who)?;
         let held_then = self.rows.leases()?;
-        self.rows.unlock()?;
+        self.rows.sight().unlock()?;
         self.crew.linger(SETTLING);
         let leases = latest(self.rows.leases()?.into_iter().filter(|lease| held_then.contains(lease)));
         self.meanwhile(who)?;
@@ -173,10 +174,11 @@ impl Nemesis {
 
     /// Stops a worker that holds no write lock.
     fn freeze(&mut self, who: usize) -> Result<()> {
-        self.rows.lock_orders()?;
-        self.rows.lock_ledger()?;
+        for base in Base::BOTH {
+            self.rows.sight().lock_one_writer_of(base)?;
+        }
         self.crew.pause(who)?;
-        self.rows.unlock()
+        self.rows.sight().unlock()
     }
 
     fn outlast_lease(&mut self) {
@@ -197,9 +199,9 @@ impl Nemesis {
         Ok(())
     }
 
-    fn await_rows(&mut self, are_so: impl Fn(&Rows) -> Result<bool>) -> Result<bool> {
+    fn await_rows(&mut self, mut are_so: impl FnMut(&mut Rows) -> Result<bool>) -> Result<bool> {
         let until = now() + TAKEOVER_MAX;
-        while !are_so(&self.rows)? {
+        while !are_so(&mut self.rows)? {
             if now() >= until {
                 return Ok(false);
             }

@@ -1,78 +1,63 @@
 //! Where a run takes place: two databases, the producer's book, and what is written into them.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use postroom::testing::Sabotage;
-use postroom::{MessageId, SqliteOptions, SqliteStore};
-use rusqlite::Connection;
+use postroom::{MessageId, NewMessage};
 
-/// Handled on the writer thread.
+use super::ground::{Base, Database, Ground, Order};
+
+/// Handled on the writer thread, where there is one.
 pub(crate) const TOPIC_BLOCKING: &str = "order.placed";
 /// Handled by an async handler.
 pub(crate) const TOPIC_ASYNC: &str = "order.audited";
 /// The service the orders come from, and the one they go to.
 pub(crate) const SOURCE: &str = "orders";
 pub(crate) const DESTINATION: &str = "ledger";
+/// Every so manieth order is for the async handler.
+const ASYNC_EVERY: u64 = 10;
 
-const ORDERS_SCHEMA: &str = "
-    CREATE TABLE orders (id INTEGER PRIMARY KEY, message_id TEXT NOT NULL) STRICT;
-    CREATE TABLE stale_settles (seq INTEGER NOT NULL) STRICT;
-    CREATE TRIGGER outbox_fence AFTER UPDATE OF state ON outbox_messages
-    WHEN OLD.state = 1 AND NEW.state > 1 AND NEW.processed_by IS NOT OLD.owner
-    BEGIN INSERT INTO stale_settles (seq) VALUES (NEW.seq); END;";
+const ORDERS_SCHEMA: &str = "CREATE TABLE orders (id BIGINT PRIMARY KEY, message_id VARCHAR(36) NOT NULL)";
 
 // No unique constraint on purpose: a second effect has to show.
 const LEDGER_SCHEMA: &str = "
-    CREATE TABLE effects (message_id TEXT NOT NULL, worker INTEGER NOT NULL, at INTEGER NOT NULL) STRICT;
-    CREATE INDEX effects_message ON effects (message_id);
-    CREATE TABLE stale_settles (seq INTEGER NOT NULL) STRICT;
-    CREATE TRIGGER inbox_fence AFTER UPDATE OF state ON inbox_messages
-    WHEN OLD.state = 1 AND NEW.state > 1 AND NEW.processed_by IS NOT OLD.owner
-    BEGIN INSERT INTO stale_settles (seq) VALUES (NEW.seq); END;";
+    CREATE TABLE effects (message_id VARCHAR(36) NOT NULL, worker BIGINT NOT NULL, at BIGINT NOT NULL);
+    CREATE INDEX effects_message ON effects (message_id)";
 
-/// The folder of one run, and what was taken away from the library in it.
+const STALE_SETTLES: &str = "CREATE TABLE stale_settles (seq BIGINT NOT NULL)";
+
+/// The folder of one run, the server if it has one, and what was taken away from the library.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) dir: PathBuf,
+    pub(crate) database: Database,
+    /// The server's URL.
+    pub(crate) server: Option<String>,
     pub(crate) seed: u64,
     pub(crate) messages: u64,
     pub(crate) sabotage: Option<Sabotage>,
 }
 
 impl Place {
-    pub(crate) fn orders_path(&self) -> PathBuf {
-        self.dir.join("orders.db")
-    }
-
-    pub(crate) fn ledger_path(&self) -> PathBuf {
-        self.dir.join("ledger.db")
+    /// The file of a database, where databases are files.
+    pub(crate) fn path(&self, base: Base) -> PathBuf {
+        self.dir.join(base.name()).with_extension("db")
     }
 
     pub(crate) fn book_path(&self) -> PathBuf {
         self.dir.join("book")
     }
 
-    pub(crate) async fn orders(&self) -> Result<SqliteStore> {
-        self.open(&self.orders_path(), false).await
-    }
-
-    pub(crate) async fn ledger(&self) -> Result<SqliteStore> {
-        self.open(&self.ledger_path(), false).await
-    }
-
-    async fn open(&self, path: &Path, deploy: bool) -> Result<SqliteStore> {
-        let options = SqliteOptions::new(path).deploy_schema(deploy).sabotage(self.sabotage);
-        options.open().await.with_context(|| format!("cannot open {}", path.display()))
-    }
-
     /// Creates both databases with their tables.
-    pub(crate) fn create(&self) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        for (path, schema) in [(self.orders_path(), ORDERS_SCHEMA), (self.ledger_path(), LEDGER_SCHEMA)] {
-            let store = runtime.block_on(self.open(&path, true))?;
-            runtime.block_on(store.write(|tx| Ok(tx.execute_batch(schema)?)))?;
+    pub(crate) async fn create<G: Ground>(&self) -> Result<()> {
+        G::create(self).await?;
+        for (base, schema) in [(Base::Orders, ORDERS_SCHEMA), (Base::Ledger, LEDGER_SCHEMA)] {
+            G::open(self, base, true).await?;
+            let mut conn = G::connect(self, base).await?;
+            for sql in [schema, STALE_SETTLES, &G::fence(base.queue())] {
+                G::say(&mut conn, sql).await?;
+            }
         }
         Ok(())
     }
@@ -83,15 +68,12 @@ impl Place {
         let uuid = uuid::Builder::from_random_bytes(random.u128(..).to_be_bytes()).into_uuid();
         Ok(MessageId::from_uuid(uuid)?)
     }
-}
 
-/// A connection of the crash test's own. It asks a busy database again at once: the children do so too.
-pub(crate) fn connect(path: &Path) -> Result<Connection> {
-    let conn = Connection::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    conn.busy_handler(Some(|tries| {
-        super::pace::wait(Duration::from_micros(200));
-        tries < 50_000
-    }))?;
-    conn.pragma_update(None, "synchronous", "FULL")?;
-    Ok(conn)
+    pub(crate) fn order(&self, number: u64) -> Result<Order> {
+        let id = self.message_id(number)?;
+        let topic = if number.is_multiple_of(ASYNC_EVERY) { TOPIC_ASYNC } else { TOPIC_BLOCKING };
+        let message = NewMessage::new(topic, number.to_string()).id(id).to(DESTINATION);
+        let insert = format!("INSERT INTO orders (id, message_id) VALUES ({number}, '{id}')");
+        Ok(Order { number, message, insert })
+    }
 }

@@ -1,25 +1,29 @@
 //! The producer: orders and the messages about them, each pair in one transaction.
 
-use futures_util::future::join_all;
-use postroom::{NewMessage, SqliteStore};
-use tokio::sync::watch;
+use std::time::Duration;
 
 use anyhow::Result;
+use futures_util::future::join_all;
+use tokio::sync::watch;
 
 use super::book::Book;
 use super::gate::Gate;
-use super::place::{DESTINATION, Place, TOPIC_ASYNC, TOPIC_BLOCKING};
+use super::ground::{Base, Ground, Placed};
+use super::place::Place;
 use super::wire::{Stop, Word, say};
 
-/// So many orders are placed at once: they share the fsyncs of the book and of the database.
-const TOGETHER: usize = 32;
-/// Every so manieth order is for the async handler.
-const ASYNC_EVERY: u64 = 10;
+/// A database that is away is not asked again at once.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Places orders as far as they are granted, until the grants end.
-pub(crate) async fn run(place: &Place, gate: &Gate, mut granted: watch::Receiver<Option<u64>>) -> Result<()> {
+pub(crate) async fn run<G: Ground>(
+    place: &Place,
+    gate: &Gate,
+    mut granted: watch::Receiver<Option<u64>>,
+) -> Result<()> {
     let (mut book, entries) = Book::open(&place.book_path())?;
-    let store = place.orders().await?;
+    let store = G::open(place, Base::Orders, false).await?;
+    let mut desks: Vec<G::Desk> = (0..G::DESKS).map(|_| G::desk(place, &store)).collect();
     let mut again = entries.unknown();
     again.iter().for_each(|_| say(&Word::Again));
     let mut next = entries.tried.last().map_or(0, |last| last + 1);
@@ -30,29 +34,23 @@ pub(crate) async fn run(place: &Place, gate: &Gate, mut granted: watch::Receiver
         }
         let batch: Vec<u64> = if again.is_empty() {
             let Some(limit) = limit(&mut granted, next, place.messages).await else { return Ok(()) };
-            (next..limit).take(TOGETHER).collect()
+            (next..limit).take(G::DESKS).collect()
         } else {
-            again.drain(..again.len().min(TOGETHER)).collect()
+            again.drain(..again.len().min(G::DESKS)).collect()
         };
         book.note_tried(&batch)?;
-        let placed = join_all(batch.iter().map(|order| place_order(place, &store, *order))).await;
+        let placed = join_all(desks.iter_mut().zip(&batch).map(|(desk, order)| place_order::<G>(place, desk, *order)));
+        let placed = placed.await;
         gate.pass(Stop::Enqueued, "");
-        let (mut stored, mut duplicates) = (Vec::new(), 0);
-        for (order, placed) in batch.iter().zip(placed) {
-            match placed {
-                Ok(is_duplicate) => {
-                    stored.push(*order);
-                    duplicates += u32::from(is_duplicate);
-                }
-                Err(error) => {
-                    say(&Word::Trouble(format!("order {order} was not placed: {error:#}")));
-                    again.push(*order);
-                }
-            }
-        }
-        book.note_acknowledged(&stored)?;
-        (0..duplicates).for_each(|_| say(&Word::Duplicate));
+        let outcomes = batch.iter().copied().zip(placed);
+        let (unknown, stored): (Vec<_>, Vec<_>) = outcomes.partition(|(_, placed)| *placed == Placed::Unknown);
+        book.note_acknowledged(&stored.iter().map(|(order, _)| *order).collect::<Vec<_>>())?;
+        stored.iter().filter(|(_, placed)| *placed == Placed::Known).for_each(|_| say(&Word::Duplicate));
         next = batch.last().map_or(next, |last| next.max(last + 1));
+        if !unknown.is_empty() {
+            again.extend(unknown.iter().map(|(order, _)| *order));
+            super::pace::pause(PAUSE).await;
+        }
     }
 }
 
@@ -63,18 +61,21 @@ async fn limit(granted: &mut watch::Receiver<Option<u64>>, next: u64, messages: 
     limit.map(|limit| limit.min(messages))
 }
 
-/// The order and the message about it, in one transaction. True when both were there before.
-async fn place_order(place: &Place, store: &SqliteStore, order: u64) -> Result<bool> {
-    let id = place.message_id(order)?;
-    let topic = if order.is_multiple_of(ASYNC_EVERY) { TOPIC_ASYNC } else { TOPIC_BLOCKING };
-    let message = NewMessage::new(topic, order.to_string()).id(id).to(DESTINATION);
-    let row = (i64::try_from(order)?, id.to_string());
-    let stored = store.write(move |tx| {
-        let stored = tx.enqueue(&message)?;
-        if !stored.duplicate {
-            tx.execute("INSERT INTO orders (id, message_id) VALUES (?1, ?2)", (&row.0, &row.1))?;
+/// What is not known to be stored is placed again; it has the same id then.
+async fn place_order<G: Ground>(place: &Place, desk: &mut G::Desk, order: u64) -> Placed {
+    let placed = match place.order(order) {
+        Ok(order) => G::place_order(desk, &order).await,
+        Err(error) => Err(error),
+    };
+    match placed {
+        Ok(Placed::Unknown) => {
+            say(&Word::InDoubt);
+            Placed::Unknown
         }
-        Ok(stored)
-    });
-    Ok(stored.await?.duplicate)
+        Ok(placed) => placed,
+        Err(error) => {
+            say(&Word::Trouble(format!("{error:#}")));
+            Placed::Unknown
+        }
+    }
 }

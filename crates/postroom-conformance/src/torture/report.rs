@@ -10,6 +10,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
+    /// Where the messages were.
+    pub backend: &'static str,
     /// Everything random came from it.
     pub seed: u64,
     /// Processes killed.
@@ -52,6 +54,14 @@ pub struct Report {
     pub kills_by_point: BTreeMap<&'static str, u32>,
     /// How they were paused.
     pub pauses_by_kind: BTreeMap<&'static str, u32>,
+    /// What was done to the server.
+    pub blows_by_kind: BTreeMap<&'static str, u32>,
+    /// Connections that were ended from the server's side.
+    pub terminations: u64,
+    /// Connections that were cut between a COMMIT and its answer.
+    pub commits_cut: u64,
+    /// Commits without an answer, by those who made them.
+    pub commits_in_doubt: u64,
     /// The guard that was taken away.
     pub sabotage: Option<&'static str>,
     /// What failed under fire and was tried again: the first few.
@@ -77,10 +87,13 @@ impl Report {
         ];
         let broken = broken.into_iter().filter(|(count, _)| *count > 0);
         let mut failures: Vec<String> = broken.map(|(count, what)| format!("{count} {what}")).collect();
-        let bites = [
+        let mut bites = vec![
             (self.suppressed_duplicates, "no duplicate was suppressed: the run did not bite"),
             (self.stale_acks_refused, "no stale ack was refused: the run did not bite"),
         ];
+        if self.commits_cut > 0 {
+            bites.push((self.commits_in_doubt, "no commit was in doubt: the run did not bite"));
+        }
         failures.extend(self.deaths.iter().cloned());
         failures.extend(bites.into_iter().filter(|(count, _)| *count == 0).map(|(_, what)| what.to_owned()));
         failures
@@ -92,8 +105,8 @@ impl fmt::Display for Report {
         let sabotage = self.sabotage.map(|guard| format!(", sabotage {guard}")).unwrap_or_default();
         writeln!(
             f,
-            "torture: {} kills, {} pauses, {} messages, seed {}{sabotage}: {:.1} s",
-            self.kills, self.pauses, self.messages, self.seed, self.seconds
+            "torture on {}: {} kills, {} pauses, {} messages, seed {}{sabotage}: {:.1} s",
+            self.backend, self.kills, self.pauses, self.messages, self.seed, self.seconds
         )?;
         writeln!(
             f,
@@ -112,6 +125,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "  kills: {}", listed(&self.kills_by_point))?;
         writeln!(f, "  pauses: {}", listed(&self.pauses_by_kind))?;
+        if !self.blows_by_kind.is_empty() {
+            let (ended, cut, in_doubt) = (self.terminations, self.commits_cut, self.commits_in_doubt);
+            let blows = listed(&self.blows_by_kind);
+            writeln!(
+                f,
+                "  server: {blows}; connections ended {ended}, commits cut {cut}, commits in doubt {in_doubt}"
+            )?;
+        }
         self.troubles.iter().try_for_each(|trouble| writeln!(f, "  trouble: {trouble}"))?;
         if let Some(dir) = &self.kept {
             writeln!(f, "  kept in {}", dir.display())?;

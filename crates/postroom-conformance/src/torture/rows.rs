@@ -1,17 +1,23 @@
 //! Both databases, as the parent sees and locks them.
 
-use anyhow::Result;
-use rusqlite::Connection;
+use std::time::Duration;
 
-use super::check::count;
-use super::place::{Place, connect};
+use anyhow::{Context, Result, anyhow};
+use tokio::runtime::Runtime;
+
+use super::ground::{Base, Ground, Line};
+use super::pace::now;
+use super::place::Place;
+
+/// So long a server may take to let us in again.
+const OUTAGE_MAX: Duration = Duration::from_secs(30);
 
 /// An inbox row that is held, by whom, and by the how-manieth claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Held {
     seq: i64,
     claim_no: i64,
-    owner: Vec<u8>,
+    owner: String,
 }
 
 /// What the one holds who claimed last. Others may have died lately and seem to hold something still.
@@ -22,52 +28,127 @@ pub(crate) fn latest(held: impl Iterator<Item = Held>) -> Vec<Held> {
 }
 
 /// Both databases, as the parent sees and locks them.
-pub(crate) struct Rows {
-    pub(crate) orders: Connection,
-    pub(crate) ledger: Connection,
+pub(crate) trait Sight {
+    fn ask(&mut self, base: Base, sql: &str) -> Result<Vec<Line>>;
+
+    /// Nobody else writes to it until all is unlocked: on a server, no handler.
+    fn lock(&mut self, base: Base) -> Result<()>;
+
+    /// The same, where whoever is stopped while he writes stops everybody.
+    fn lock_one_writer_of(&mut self, base: Base) -> Result<()>;
+
+    fn unlock(&mut self) -> Result<()>;
+
+    fn digits_of(&self, column: &str) -> String;
+
+    fn id(&self, id: uuid::Uuid) -> String;
 }
 
+struct Eyes<G: Ground> {
+    place: Place,
+    runtime: Runtime,
+    looking: Vec<(Base, G::Own)>,
+    locking: Vec<G::Own>,
+}
+
+impl<G: Ground> Eyes<G> {
+    fn look(&mut self, base: Base, sql: &str) -> Result<Vec<Line>> {
+        let known = self.looking.iter().position(|(known, _)| *known == base);
+        let (_, mut conn) = match known {
+            Some(known) => self.looking.swap_remove(known),
+            None => (base, self.runtime.block_on(G::connect(&self.place, base))?),
+        };
+        let lines = self.runtime.block_on(G::ask(&mut conn, sql))?;
+        self.looking.push((base, conn));
+        Ok(lines)
+    }
+}
+
+impl<G: Ground> Sight for Eyes<G> {
+    /// A connection that broke is replaced; a server that was killed is back soon.
+    fn ask(&mut self, base: Base, sql: &str) -> Result<Vec<Line>> {
+        let until = now() + OUTAGE_MAX;
+        loop {
+            match self.look(base, sql) {
+                Err(_) if !G::ONE_WRITER && now() < until => super::pace::wait(Duration::from_millis(20)),
+                looked => return looked.with_context(|| format!("{} does not answer {sql}", base.name())),
+            }
+        }
+    }
+
+    fn lock(&mut self, base: Base) -> Result<()> {
+        let mut conn = self.runtime.block_on(G::connect(&self.place, base))?;
+        self.runtime.block_on(G::say(&mut conn, G::LOCK))?;
+        self.locking.push(conn);
+        Ok(())
+    }
+
+    fn lock_one_writer_of(&mut self, base: Base) -> Result<()> {
+        if G::ONE_WRITER { self.lock(base) } else { Ok(()) }
+    }
+
+    fn unlock(&mut self) -> Result<()> {
+        self.locking.drain(..).try_for_each(|mut conn| self.runtime.block_on(G::say(&mut conn, G::UNLOCK)))
+    }
+
+    fn digits_of(&self, column: &str) -> String {
+        G::digits_of(column)
+    }
+
+    fn id(&self, id: uuid::Uuid) -> String {
+        G::id(id)
+    }
+}
+
+/// What the parent wants to know of the rows.
+pub(crate) struct Rows(Box<dyn Sight>);
+
 impl Rows {
-    pub(crate) fn open(place: &Place) -> Result<Self> {
-        Ok(Self { orders: connect(&place.orders_path())?, ledger: connect(&place.ledger_path())? })
+    pub(crate) fn open<G: Ground>(place: &Place) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(place.create::<G>())?;
+        Ok(Self(Box::new(Eyes::<G> { place: place.clone(), runtime, looking: Vec::new(), locking: Vec::new() })))
     }
 
-    /// Nobody else writes to it until it is unlocked.
-    pub(crate) fn lock_orders(&self) -> Result<()> {
-        Ok(self.orders.execute_batch("BEGIN IMMEDIATE")?)
+    pub(crate) fn sight(&mut self) -> &mut dyn Sight {
+        self.0.as_mut()
     }
 
-    pub(crate) fn lock_ledger(&self) -> Result<()> {
-        Ok(self.ledger.execute_batch("BEGIN IMMEDIATE")?)
+    pub(crate) fn count(&mut self, base: Base, sql: &str) -> Result<u64> {
+        let lines = self.0.ask(base, sql)?;
+        let count = lines.first().and_then(|line| line.first()).context("no count")?;
+        Ok(count.parse()?)
     }
 
-    pub(crate) fn unlock(&self) -> Result<()> {
-        self.ledger.execute_batch("ROLLBACK")?;
-        Ok(self.orders.execute_batch("ROLLBACK")?)
+    /// The first column.
+    pub(crate) fn texts(&mut self, base: Base, sql: &str) -> Result<Vec<String>> {
+        Ok(self.0.ask(base, sql)?.into_iter().flatten().collect())
     }
 
     /// Messages that wait or are held, in both databases. Accepted is before acknowledged: none is between the two.
-    pub(crate) fn backlog(&self) -> Result<u64> {
-        let unsent = count(&self.orders, "SELECT count(*) FROM outbox_messages WHERE state IN (0, 1)")?;
-        let unhandled = count(&self.ledger, "SELECT count(*) FROM inbox_messages WHERE state IN (0, 1)")?;
-        Ok(unsent + unhandled)
+    pub(crate) fn backlog(&mut self) -> Result<u64> {
+        let waiting = |base: Base| format!("SELECT count(*) FROM {} WHERE state IN (0, 1)", base.queue());
+        let unsent = self.count(Base::Orders, &waiting(Base::Orders))?;
+        Ok(unsent + self.count(Base::Ledger, &waiting(Base::Ledger))?)
     }
 
     /// The inbox rows that are held, in the order in which they were claimed.
-    pub(crate) fn leases(&self) -> Result<Vec<Held>> {
-        let sql = "SELECT seq, claim_no, owner FROM inbox_messages WHERE state = 1 ORDER BY last_attempt_at";
-        let mut statement = self.ledger.prepare_cached(sql)?;
-        let leases =
-            statement.query_map([], |row| Ok(Held { seq: row.get(0)?, claim_no: row.get(1)?, owner: row.get(2)? }))?;
-        Ok(leases.collect::<rusqlite::Result<_>>()?)
+    pub(crate) fn leases(&mut self) -> Result<Vec<Held>> {
+        let owner = self.0.digits_of("owner");
+        let sql = format!("SELECT seq, claim_no, {owner} FROM inbox_messages WHERE state = 1 ORDER BY last_attempt_at");
+        let held = |line: Line| match <[String; 3]>::try_from(line) {
+            Ok([seq, claim_no, owner]) => Ok(Held { seq: seq.parse()?, claim_no: claim_no.parse()?, owner }),
+            Err(line) => Err(anyhow!("not a lease: {line:?}")),
+        };
+        self.0.ask(Base::Ledger, &sql)?.into_iter().map(held).collect()
     }
 
     /// Whether one of these rows is in this state under a later claim.
-    pub(crate) fn is_taken_over(&self, leases: &[Held], state: i64) -> Result<bool> {
-        let sql = "SELECT 1 FROM inbox_messages WHERE seq = ?1 AND claim_no > ?2 AND state = ?3";
-        let mut statement = self.ledger.prepare_cached(sql)?;
-        for lease in leases {
-            if statement.exists((lease.seq, lease.claim_no, state))? {
+    pub(crate) fn is_taken_over(&mut self, leases: &[Held], state: i64) -> Result<bool> {
+        for Held { seq, claim_no, .. } in leases {
+            let sql =
+                format!("SELECT 1 FROM inbox_messages WHERE seq = {seq} AND claim_no > {claim_no} AND state = {state}");
+            if !self.0.ask(Base::Ledger, &sql)?.is_empty() {
                 return Ok(true);
             }
         }
@@ -75,9 +156,9 @@ impl Rows {
     }
 
     /// Whether an outbox message is settled.
-    pub(crate) fn is_sent(&self, message: &str) -> Result<bool> {
-        let id = uuid::Uuid::try_parse(message)?;
-        let sql = "SELECT 1 FROM outbox_messages WHERE message_id = ?1 AND state > 1";
-        Ok(self.orders.prepare_cached(sql)?.exists([id.as_bytes()])?)
+    pub(crate) fn is_sent(&mut self, message: &str) -> Result<bool> {
+        let id = self.0.id(uuid::Uuid::try_parse(message)?);
+        let sql = format!("SELECT 1 FROM outbox_messages WHERE message_id = {id} AND state > 1");
+        Ok(!self.0.ask(Base::Orders, &sql)?.is_empty())
     }
 }

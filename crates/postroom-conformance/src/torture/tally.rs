@@ -14,6 +14,8 @@ pub(crate) struct Tally {
     pub(crate) refused: u64,
     /// Orders whose outcome nobody knew after a kill.
     pub(crate) unknown: u64,
+    /// Commits without an answer.
+    pub(crate) in_doubt: u64,
     /// The producer has placed everything.
     pub(crate) is_done: bool,
     /// Processes that nobody killed, and that ended.
@@ -30,6 +32,7 @@ impl Tally {
         match &event.word {
             Word::Duplicate => self.duplicates += 1,
             Word::Refused => self.refused += 1,
+            Word::InDoubt => self.in_doubt += 1,
             Word::Again => self.unknown += 1,
             Word::Done => self.is_done = true,
             Word::Trouble(what) => self.troubles.push(what.clone()),

@@ -102,6 +102,8 @@ pub(crate) enum Word {
     Duplicate,
     /// An order whose outcome nobody knew is placed again.
     Again,
+    /// A commit had no answer.
+    InDoubt,
     /// A stale settle was refused.
     Refused,
     /// A message was handled.
@@ -119,6 +121,7 @@ impl Word {
             Self::At(stop, message) => format!("at {} {message}\n", stop.name()),
             Self::Duplicate => "duplicate\n".into(),
             Self::Again => "again\n".into(),
+            Self::InDoubt => "in-doubt\n".into(),
             Self::Refused => "refused\n".into(),
             Self::Handled => "handled\n".into(),
             Self::Done => "done\n".into(),
@@ -136,6 +139,7 @@ impl Word {
             }
             "duplicate" => Self::Duplicate,
             "again" => Self::Again,
+            "in-doubt" => Self::InDoubt,
             "refused" => Self::Refused,
             "handled" => Self::Handled,
             "done" => Self::Done,

@@ -1,34 +1,35 @@
 //! A worker process: an outbox worker that takes orders to the ledger's inbox, and an inbox worker that applies them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use postroom::testing::{Point, Probe};
 use postroom::{
-    BlockingCtx, BoxFuture, Clock, Ctx, Delivery, HandlerResult, Handlers, Inbox, InboxKey, Incoming, Message,
-    RetryPolicy, Sqlite, Transport, Worker, WorkerOptions,
+    BoxFuture, Clock, Delivery, Handlers, Inbox, InboxKey, Incoming, Message, RetryPolicy, Transport, Worker,
+    WorkerOptions,
 };
-use rusqlite::Connection;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::gate::Gate;
-use super::place::{Place, SOURCE, TOPIC_ASYNC, TOPIC_BLOCKING, connect};
+use super::ground::{Base, Ground};
+use super::place::{Place, SOURCE};
 use super::wire::{Stop, Word, say};
 use super::{LEASE, pace};
 
 const BATCH: usize = 20;
 
 /// Works until `end` says that the grants are over.
-pub(crate) async fn run(place: &Place, gate: &Arc<Gate>, end: watch::Receiver<Option<u64>>) -> Result<()> {
-    let (orders, ledger) = (place.orders().await?, place.ledger().await?);
-    let eye = Arc::new(Eye(Mutex::new(connect(&place.ledger_path())?)));
+pub(crate) async fn run<G: Ground>(place: &Place, gate: &Arc<Gate>, end: watch::Receiver<Option<u64>>) -> Result<()> {
+    let (orders, ledger) = (G::open(place, Base::Orders, false).await?, G::open(place, Base::Ledger, false).await?);
+    let eye = Arc::new(tokio::sync::Mutex::new(G::connect(place, Base::Ledger).await?));
+    let stops = Stops::<G> { gate: gate.clone(), eye, runtime: Handle::current() };
     let courier = Courier { inbox: Inbox::new(ledger.clone()), gate: gate.clone() };
-    let sending = Worker::<Sqlite>::outbox(orders, Handlers::new())
-        .transport(courier)
-        .options(options(gate, Stop::ClaimedOutbox)?);
-    let handling = Worker::inbox(ledger, handlers(gate, &eye)).options(options(gate, Stop::ClaimedInbox)?);
+    let sending =
+        Worker::<G>::outbox(orders, Handlers::new()).transport(courier).options(options(gate, Stop::ClaimedOutbox)?);
+    let handling = Worker::inbox(ledger, G::handlers(&stops)).options(options(gate, Stop::ClaimedInbox)?);
     say(&Word::Ready);
     let mut tasks = JoinSet::new();
     tasks.spawn(sending.run(over(end.clone())));
@@ -102,57 +103,50 @@ impl Transport for Courier {
     }
 }
 
-const APPLY: &str = "INSERT INTO effects (message_id, worker, at) VALUES (?1, ?2, ?3)";
+/// What a handler writes for a message.
+pub(crate) struct Effect(pub(crate) String);
 
-fn effect(message: &Message) -> (String, u32, i64) {
-    (message.id(), std::process::id(), Clock::Database.now().as_micros())
+impl Effect {
+    pub(crate) fn of(message: &Message) -> Self {
+        let (id, worker, at) = (message.id(), std::process::id(), Clock::Database.now().as_micros());
+        Self(format!("INSERT INTO effects (message_id, worker, at) VALUES ('{id}', {worker}, {at})"))
+    }
 }
 
-fn handlers(gate: &Arc<Gate>, eye: &Arc<Eye>) -> Handlers<Sqlite> {
-    let (own_gate, own_eye) = (gate.clone(), eye.clone());
-    let apply = move |ctx: &mut BlockingCtx<'_>| {
-        let effect = effect(ctx.message());
-        ctx.tx().execute(APPLY, (&effect.0, effect.1, effect.2))?;
-        own_gate.pass(Stop::Handling, &effect.0);
-        own_eye.watch(&own_gate, effect.0);
-        Ok(None)
-    };
-    Handlers::new()
-        .on_topic_blocking(TOPIC_BLOCKING, apply)
-        .on_topic(TOPIC_ASYNC, audit)
-        .state(gate.clone())
-        .state(eye.clone())
+/// Where a handler stops when it is told to.
+pub(crate) struct Stops<G: Ground> {
+    gate: Arc<Gate>,
+    /// Sees, on a connection of its own, when an effect is committed.
+    eye: Arc<tokio::sync::Mutex<G::Own>>,
+    runtime: Handle,
 }
 
-async fn audit(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    let effect = effect(&message);
-    ctx.tx().await?.run(move |conn| conn.execute(APPLY, (&effect.0, effect.1, effect.2))).await?;
-    let gate = ctx.state::<Arc<Gate>>()?;
-    gate.pass(Stop::Handling, &message.id());
-    ctx.state::<Arc<Eye>>()?.watch(gate, message.id());
-    Ok(None)
+impl<G: Ground> Clone for Stops<G> {
+    fn clone(&self) -> Self {
+        Self { gate: self.gate.clone(), eye: self.eye.clone(), runtime: self.runtime.clone() }
+    }
 }
 
-/// Sees, on a connection of its own, when an effect is committed.
-struct Eye(Mutex<Connection>);
-
-impl Eye {
-    /// If told to, reports the moment this message's effect can be seen. Nothing stops for it.
-    fn watch(self: &Arc<Self>, gate: &Gate, message: String) {
-        if gate.is_hit(Stop::Visible, &message) {
-            let eye = self.clone();
-            std::thread::spawn(move || {
-                while !eye.sees(&message) {
-                    pace::wait(Duration::from_micros(100));
-                }
-                say(&Word::At(Stop::Visible, message));
-            });
+impl<G: Ground> Stops<G> {
+    /// The effect of this message is written, and not committed.
+    pub(crate) fn pass(&self, message: &str) {
+        self.gate.pass(Stop::Handling, message);
+        if self.gate.is_hit(Stop::Visible, message) {
+            self.watch(message.to_owned());
         }
     }
 
-    fn sees(&self, message: &str) -> bool {
-        let conn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let statement = conn.prepare_cached("SELECT 1 FROM effects WHERE message_id = ?1");
-        statement.and_then(|mut statement| statement.exists([message])).unwrap_or(false)
+    /// Reports the moment this message's effect can be seen. Nothing stops for it.
+    fn watch(&self, message: String) {
+        let (eye, runtime) = (self.eye.clone(), self.runtime.clone());
+        std::thread::spawn(move || {
+            let sql = format!("SELECT 1 FROM effects WHERE message_id = '{message}'");
+            let sees = || runtime.block_on(async { G::ask(&mut *eye.lock().await, &sql).await });
+            // A connection that broke sees nothing any more; then nobody is killed at this place.
+            while sees().is_ok_and(|lines| lines.is_empty()) {
+                pace::wait(Duration::from_micros(100));
+            }
+            say(&Word::At(Stop::Visible, message));
+        });
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Global;
+use crate::database::{Database, absolute};
 use crate::problem::Problem;
 use crate::{open, output};
 
@@ -19,8 +20,8 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let store = open::existing(&global.db).await?;
-        let to = open::absolute(&self.to);
+        let store = open::existing_file(&file(global.database()?)?).await?;
+        let to = absolute(&self.to);
         check_target(&to)?;
         // Drawn on stderr, and only when that is a terminal.
         let bar = ProgressBar::new(0).with_style(
@@ -39,6 +40,17 @@ impl Backup {
         }
         output::line(format!("{}: {} bytes, whole", to.display(), output::thousands(bytes)))
     }
+}
+
+/// A server's database is more than we may copy, and others know how.
+fn file(database: Database) -> Result<PathBuf> {
+    let tool = match &database {
+        Database::Sqlite(path) => return Ok(path.clone()),
+        Database::Postgres(_) => "`pg_dump`, or the archive of its log (`pg_basebackup`), which loses nothing",
+        Database::MySql(_) => "`mariadb-dump --single-transaction`, or its binary log, which loses nothing",
+    };
+    let what = format!("only a SQLite file is backed up here, and this is {}", database.kind());
+    Err(Problem::new(what, tool).into())
 }
 
 fn check_target(to: &Path) -> Result<()> {

@@ -68,7 +68,7 @@ pub(crate) struct Producer {
 
 impl Producer {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let store = open::existing(&global.db).await?;
+        let store = open::existing_file(&global.db).await?;
         tokio::select! {
             produced = producer::run(&store, self.orders, self.over) => produced,
             () = child::stdin_closed() => bail!("told to stop before the last order"),
@@ -82,7 +82,7 @@ pub(crate) struct Worker {}
 
 impl Worker {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let store = open::watched(&global.db).await?;
+        let store = open::watched_file(&global.db).await?;
         worker::run(store, child::stdin_closed()).await
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Filter, Inbox, Outbox, Queue, Record, SqliteStore, State, WorkQueue};
+use postroom::{Filter, Queue, Record, State, WorkQueue};
 use serde::Serialize;
 
 use super::{Global, QueueArg, lookup};
@@ -44,11 +44,11 @@ struct Row {
 
 impl Failed {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let store = open::existing(&global.db).await?;
+        let opened = open::existing(&global.database()?).await?;
         let mut rows = Vec::new();
         let mut left_out = false;
         for queue in QueueArg::or_both(self.queue) {
-            let mut records = self.records(&store, queue).await?;
+            let mut records = self.records(&opened.queue(queue)).await?;
             let limit = usize::try_from(self.limit)?;
             left_out |= records.len() > limit;
             records.truncate(limit);
@@ -68,15 +68,14 @@ impl Failed {
     }
 
     /// The dead and the expired in the order of their rows, one more than asked for if there are more.
-    async fn records(&self, store: &SqliteStore, queue: Queue) -> Result<Vec<Record>> {
-        let door = work_queue(store, queue);
+    async fn records(&self, queue: &WorkQueue) -> Result<Vec<Record>> {
         let mut records = Vec::new();
         for state in [State::Dead, State::Expired] {
             let mut filter = Filter::all().state(state).limit(usize::try_from(self.limit)?.saturating_add(1));
             if let Some(topic) = &self.topic {
                 filter = filter.topic(topic);
             }
-            records.extend(door.list(filter).await?);
+            records.extend(queue.list(filter).await?);
         }
         records.sort_by_key(Record::seq);
         Ok(records)
@@ -120,12 +119,4 @@ fn print_groups(rows: &[Row]) -> Result<()> {
         rows.iter().try_for_each(|row| output::line(&row.told))?;
     }
     Ok(())
-}
-
-/// The verbs of that queue.
-pub(super) fn work_queue(store: &SqliteStore, queue: Queue) -> WorkQueue {
-    match queue {
-        Queue::Outbox => Outbox::new(store.clone()).queue().clone(),
-        Queue::Inbox => Inbox::new(store.clone()).queue().clone(),
-    }
 }

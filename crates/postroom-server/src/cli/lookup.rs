@@ -1,8 +1,11 @@
 //! Finding messages by the id an operator has: from a log line, from `failed`, from `send`.
 
 use anyhow::Result;
-use postroom::{Inbox, InboxKey, Message, Origin, Outbox, Queue, Record, SqliteStore, TableNames};
+use postroom::{Inbox, InboxKey, Message, Origin, Outbox, Queue, Record, TableNames};
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
+use crate::database::Database;
+use crate::open::Opened;
 use crate::problem::Problem;
 
 /// A row, and the table it stands in.
@@ -15,14 +18,14 @@ pub(super) struct Found {
 ///
 /// An id of the outbox is a UUID and may have one row for each destination. An id of the inbox is any text, given with
 /// its source (`stripe/evt_1`) or without.
-pub(super) async fn by_id(store: &SqliteStore, id: &str) -> Result<Vec<Found>> {
+pub(super) async fn by_id(opened: &Opened, database: &Database, id: &str) -> Result<Vec<Found>> {
     let mut found = Vec::new();
     if let Ok(uuid) = uuid::Uuid::try_parse(id) {
-        let records = Outbox::new(store.clone()).find(uuid).await?;
+        let records = Outbox::of(opened.store()).find(uuid).await?;
         found.extend(records.into_iter().map(|record| Found { queue: Queue::Outbox, record }));
     }
-    let inbox = Inbox::new(store.clone());
-    for key in inbox_keys(store, id).await? {
+    let inbox = Inbox::of(opened.store());
+    for key in inbox_keys(opened, database, id).await? {
         let record = inbox.get(&key).await?;
         found.extend(record.map(|record| Found { queue: Queue::Inbox, record }));
     }
@@ -34,17 +37,46 @@ pub(super) async fn by_id(store: &SqliteStore, id: &str) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-async fn inbox_keys(store: &SqliteStore, id: &str) -> Result<Vec<InboxKey>> {
-    let table = TableNames::default().of(Queue::Inbox).to_owned();
-    let id = id.to_owned();
-    let keys = store.read(move |conn| {
-        let matches = "message_id = ?1 OR source || '/' || message_id = ?1";
-        let sql = format!("SELECT source, message_id FROM {table} WHERE {matches} ORDER BY seq");
-        let mut select = conn.prepare(&sql)?;
-        let keys = select.query_map([id], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
-        keys.map(|key| key.map_err(Into::into).and_then(|(source, id)| InboxKey::new(source, id))).collect()
-    });
-    Ok(keys.await?)
+async fn inbox_keys(opened: &Opened, database: &Database, id: &str) -> Result<Vec<InboxKey>> {
+    let keys = match (opened, database) {
+        (Opened::Sqlite(store), _) => {
+            let (table, id) = (TableNames::default().of(Queue::Inbox).to_owned(), id.to_owned());
+            let read = store.read(move |conn| {
+                let matches = "message_id = ?1 OR source || '/' || message_id = ?1";
+                let mut select = conn.prepare(&select(&table, matches))?;
+                let keys = select.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                Ok(keys.collect::<Result<Vec<(String, String)>, _>>()?)
+            });
+            read.await?
+        }
+        (Opened::Postgres(_), Database::Postgres(url)) => postgres_keys(url, id).await?,
+        (Opened::MySql(_), Database::MySql(url)) => mysql_keys(url, id).await?,
+        _ => Vec::new(),
+    };
+    keys.into_iter().map(|(source, id)| Ok(InboxKey::new(source, id)?)).collect()
+}
+
+fn select(table: &str, matches: &str) -> String {
+    format!("SELECT source, message_id FROM {table} WHERE {matches} ORDER BY seq")
+}
+
+async fn postgres_keys(url: &str, id: &str) -> Result<Vec<(String, String)>> {
+    let names = TableNames::infra_schema();
+    let table = format!("{}.{}", names.schema().unwrap_or_default(), names.of(Queue::Inbox));
+    let sql = select(&table, "message_id = $1 OR source || '/' || message_id = $1");
+    let mut conn = PgConnection::connect(url).await?;
+    Ok(sqlx::query_as(AssertSqlSafe(sql)).bind(id).persistent(false).fetch_all(&mut conn).await?)
+}
+
+async fn mysql_keys(url: &str, id: &str) -> Result<Vec<(String, String)>> {
+    let names = TableNames::infra_prefix();
+    let sql = select(names.of(Queue::Inbox), "message_id = ? OR concat(source, '/', message_id) = ?");
+    let mut conn = MySqlConnection::connect(url).await?;
+    // They are kept as bytes, which are compared as they are.
+    let keys: Vec<(Vec<u8>, Vec<u8>)> =
+        sqlx::query_as(AssertSqlSafe(sql)).bind(id.as_bytes()).bind(id.as_bytes()).fetch_all(&mut conn).await?;
+    let text = |bytes| String::from_utf8(bytes);
+    keys.into_iter().map(|(source, id)| Ok((text(source)?, text(id)?))).collect()
 }
 
 /// What `show` and `retry` know a message by.

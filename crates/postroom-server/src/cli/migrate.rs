@@ -1,30 +1,63 @@
 //! `postroom migrate`: the tables.
 
 use anyhow::Result;
-use clap::Args;
-use postroom::{SqliteStore, TableNames};
+use clap::{Args, ValueEnum};
+use postroom::{MySqlStore, PostgresStore, SqliteStore, TableNames};
 
 use super::Global;
+use crate::database::Database;
 use crate::{open, output};
 
-/// Create the tables in the file, or bring them up to date; other tables stay as they are
+/// Create the tables in the database, or bring them up to date; other tables stay as they are
 #[derive(Args)]
 pub(crate) struct Migrate {
-    /// Print the SQL instead, for migrations of your own; no file is touched
+    /// Print the SQL instead, for migrations of your own; no database is touched
     #[arg(long)]
     print: bool,
+
+    /// With --print: for this kind of database, whatever --db names
+    #[arg(long = "for", value_name = "KIND", requires = "print")]
+    kind: Option<Kind>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    Sqlite,
+    Postgres,
+    /// Also for MariaDB
+    Mysql,
 }
 
 impl Migrate {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         if self.print {
-            let sql = SqliteStore::schema(&TableNames::default()).trim_end().to_owned();
+            let kind = self.kind.map_or_else(|| global.database().map(|database| Kind::of(&database)), Ok)?;
+            let sql = kind.schema().trim_end().to_owned();
             return if global.json { output::json(&serde_json::json!({ "sql": sql })) } else { output::line(sql) };
         }
-        let store = open::or_create(&global.db).await?;
+        let database = global.database()?;
+        open::migrated(&database).await?;
         if global.json {
-            return output::json(&serde_json::json!({ "db": store.path(), "tables": "up to date" }));
+            return output::json(&serde_json::json!({ "db": database.shown(), "tables": "up to date" }));
         }
-        output::line(format!("{}: the tables are up to date", store.path().display()))
+        output::line(format!("{}: the tables are up to date", database.shown()))
+    }
+}
+
+impl Kind {
+    fn of(database: &Database) -> Self {
+        match database {
+            Database::Sqlite(_) => Self::Sqlite,
+            Database::Postgres(_) => Self::Postgres,
+            Database::MySql(_) => Self::Mysql,
+        }
+    }
+
+    fn schema(self) -> String {
+        match self {
+            Self::Sqlite => SqliteStore::schema(&TableNames::default()),
+            Self::Postgres => PostgresStore::schema(&TableNames::infra_schema()),
+            Self::Mysql => MySqlStore::schema(&TableNames::infra_prefix()),
+        }
     }
 }

@@ -6,7 +6,6 @@ use anyhow::Result;
 use clap::Args;
 use postroom::Queue;
 
-use super::failed::work_queue;
 use super::{Global, QueueArg};
 use crate::{duration, open, output};
 
@@ -30,12 +29,12 @@ pub(crate) struct Purge {
 
 impl Purge {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let store = open::existing(&global.db).await?;
+        let opened = open::existing(&global.database()?).await?;
         let kind = match self.queue {
             QueueArg::Outbox => Queue::Outbox,
             QueueArg::Inbox => Queue::Inbox,
         };
-        let queue = work_queue(&store, kind);
+        let queue = opened.queue(kind);
         let mut purged = 0;
         loop {
             let step = queue.purge(self.older_than, STEP).await?;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Filter, SqliteStore, State, WorkQueue};
+use postroom::{Filter, State, WorkQueue};
 
-use super::failed::work_queue;
 use super::lookup::{self, Found};
 use super::{Global, QueueArg};
+use crate::open::Opened;
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
@@ -41,10 +41,11 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let store = open::existing(&global.db).await?;
+        let database = global.database()?;
+        let opened = open::existing(&database).await?;
         let (retried, expired) = match &self.id {
-            Some(id) => (self.one(&store, id).await?, 0),
-            None => self.all(&store).await?,
+            Some(id) => (self.one(&opened, lookup::by_id(&opened, &database, id).await?, id).await?, 0),
+            None => self.all(&opened).await?,
         };
         if global.json {
             return output::json(&serde_json::json!({ "retried": retried, "still_expired": expired }));
@@ -56,11 +57,10 @@ impl Retry {
         Ok(())
     }
 
-    async fn one(&self, store: &SqliteStore, id: &str) -> Result<u64> {
-        let found = lookup::by_id(store, id).await?;
+    async fn one(&self, opened: &Opened, found: Vec<Found>, id: &str) -> Result<u64> {
         let mut retried = 0;
         for Found { queue, record } in &found {
-            retried += work_queue(store, *queue).revive(Filter::one(record.seq()), self.ttl).await?;
+            retried += opened.queue(*queue).revive(Filter::one(record.seq()), self.ttl).await?;
         }
         if retried > 0 {
             return Ok(retried);
@@ -77,7 +77,7 @@ impl Retry {
     }
 
     /// How many are back in line, and how many stay expired for want of a new time to live.
-    async fn all(&self, store: &SqliteStore) -> Result<(u64, u64)> {
+    async fn all(&self, opened: &Opened) -> Result<(u64, u64)> {
         let (mut retried, mut expired) = (0, 0);
         for queue in QueueArg::or_both(self.queue) {
             for state in [State::Dead, State::Expired] {
@@ -85,7 +85,7 @@ impl Retry {
                 if let Some(topic) = &self.topic {
                     filter = filter.topic(topic);
                 }
-                let (back, stayed) = pages(&work_queue(store, queue), filter, self.ttl).await?;
+                let (back, stayed) = pages(&opened.queue(queue), filter, self.ttl).await?;
                 (retried, expired) = (retried + back, expired + stayed);
             }
         }

@@ -64,7 +64,7 @@ impl Send {
             Some(dash) if dash == "-" => read_stdin()?,
             payload => payload.unwrap_or_default(),
         };
-        let outbox = Outbox::new(open::or_create(&global.db).await?);
+        let outbox = Outbox::of(open::or_create(&global.database()?).await?.store());
         let mut left = self.count;
         while left > 0 {
             let messages: Vec<_> = (0..left.min(CHUNK)).map(|_| self.message(&payload)).collect();

@@ -6,7 +6,6 @@ use postroom::{Clock, Failure, Message, Origin, OwnerToken, Queue, Record, State
 use serde_json::{Value, json};
 
 use super::Global;
-use super::failed::work_queue;
 use super::lookup::{self, Found};
 use crate::{open, output};
 
@@ -31,10 +30,11 @@ struct Story {
 
 impl Show {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let store = open::existing(&global.db).await?;
+        let database = global.database()?;
+        let opened = open::existing(&database).await?;
         let mut stories = Vec::new();
-        for Found { queue, record } in lookup::by_id(&store, &self.id).await? {
-            let failures = work_queue(&store, queue).failures(record.seq()).await?;
+        for Found { queue, record } in lookup::by_id(&opened, &database, &self.id).await? {
+            let failures = opened.queue(queue).failures(record.seq()).await?;
             stories.push(Story { queue, record, failures, open: self.show_payload });
         }
         if global.json {

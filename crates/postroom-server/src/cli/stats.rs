@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Inbox, Outbox, QueueStats};
+use postroom::{Queue, QueueStats};
 use serde::Serialize;
 
 use super::Global;
@@ -43,9 +43,9 @@ impl From<&QueueStats> for Counts {
 
 impl Stats {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let store = open::existing(&global.db).await?;
-        let outbox = Outbox::new(store.clone()).queue().stats().await?;
-        let inbox = Inbox::new(store).queue().stats().await?;
+        let opened = open::existing(&global.database()?).await?;
+        let outbox = opened.queue(Queue::Outbox).stats().await?;
+        let inbox = opened.queue(Queue::Inbox).stats().await?;
         if global.json {
             let (outbox, inbox) = (Counts::from(&outbox), Counts::from(&inbox));
             return output::json(&serde_json::json!({ "outbox": outbox, "inbox": inbox }));

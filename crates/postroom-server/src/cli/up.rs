@@ -1,19 +1,21 @@
-//! `postroom up`: a worker on both queues of a file.
+//! `postroom up`: a worker on both queues of a database.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use postroom::{BATCH_MAX, Handlers, LEASE_MAX, Sqlite, Worker, WorkerOptions};
+use postroom::{BATCH_MAX, Backend, Handlers, LEASE_MAX, MySql, Postgres, Sqlite, Worker, WorkerOptions};
 
 use super::Global;
+use crate::open::Opened;
 use crate::problem::Problem;
-use crate::up::{exec, print, signals};
+use crate::up::{exec, greeting, print, signals};
 use crate::{duration, open};
 
-/// Work on both queues of the file, which is created when it is missing
+/// Work on both queues of the database; a file that is missing is created
+///
+/// A server's tables are not created by this: `postroom migrate` does it once.
 ///
 /// Without --exec each message is printed as a line of JSON and done. With it each message goes to a command: payload
 /// on stdin, and in the environment POSTROOM_QUEUE, POSTROOM_MESSAGE_ID, POSTROOM_TOPIC, POSTROOM_ATTEMPT and, where
@@ -57,16 +59,26 @@ pub(crate) struct Up {
 
 impl Up {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let mut signals = signals::Signals::new()?;
-        let store = open::or_create(&global.db).await?;
-        self.greet(store.path());
+        let signals = signals::Signals::new()?;
+        let database = global.database()?;
+        let opened = open::or_create(&database).await?;
+        greeting::greet(&database, self.exec.as_deref());
+        match opened {
+            Opened::Sqlite(store) => self.work::<Sqlite>(store, signals).await,
+            Opened::Postgres(store) => self.work::<Postgres>(store, signals).await,
+            Opened::MySql(store) => self.work::<MySql>(store, signals).await,
+        }
+    }
+
+    /// Works on both queues until it is told to stop.
+    async fn work<B: Backend>(self, store: B::Store, mut signals: signals::Signals) -> Result<()> {
         let (stop, stopped) = signals::stop();
-        let outbox = Worker::outbox(store.clone(), self.handlers(&stop)).options(self.options());
+        let outbox = Worker::<B>::outbox(store.clone(), self.handlers(&stop)).options(self.options());
         let outbox = match self.command() {
             Some(command) => outbox.transport(command),
             None => outbox,
         };
-        let inbox = Worker::inbox(store.clone(), self.handlers(&stop)).options(self.options());
+        let inbox = Worker::<B>::inbox(store, self.handlers(&stop)).options(self.options());
         let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
         let mut working = Box::pin(async { tokio::try_join!(outbox, inbox) });
         loop {
@@ -98,10 +110,13 @@ impl Up {
         self.exec.clone().map(|command| exec::Command::new(command, self.timeout))
     }
 
-    fn handlers(&self, stop: &signals::Stop) -> Handlers<Sqlite> {
+    fn handlers<B: Backend>(&self, stop: &signals::Stop) -> Handlers<B> {
         match self.command() {
-            Some(command) => Handlers::new().state(command).fallback(exec::handle),
-            None => Handlers::new().state(print::Printer::new(self.show_payload, stop.clone())).fallback(print::handle),
+            Some(command) => Handlers::new().state(command).fallback(exec::handle::<B>),
+            None => {
+                let printer = print::Printer::new(self.show_payload, stop.clone());
+                Handlers::new().state(printer).fallback(print::handle::<B>)
+            }
         }
     }
 
@@ -113,20 +128,6 @@ impl Up {
             .poll(self.poll)
             .grace(self.grace)
     }
-
-    fn greet(&self, db: &Path) {
-        let doing = match &self.exec {
-            Some(command) => format!("runs {} for each message", quoted(command)),
-            None => "prints each message and marks it done".to_owned(),
-        };
-        let (program, db) = (program(), quoted(&db.to_string_lossy()));
-        eprintln!("postroom {} works on {db}: it {doing}", env!("CARGO_PKG_VERSION"));
-        eprintln!("Try it in another terminal:");
-        eprintln!("  {program} send order.placed '{{\"order\":7}}' --db {db}");
-        eprintln!("  {program} stats --db {db}");
-        eprintln!("  {program} failed --db {db}");
-        eprintln!("Ctrl-C ends it.");
-    }
 }
 
 fn rows() -> RangedU64ValueParser<usize> {
@@ -137,36 +138,5 @@ fn parse_lease(text: &str) -> Result<Duration, String> {
     match duration::parse_positive(text)? {
         lease if lease > LEASE_MAX => Err(format!("it must be at most {}", duration::short(LEASE_MAX))),
         lease => Ok(lease),
-    }
-}
-
-/// How this program is called from any folder: by its name if that finds it, else by its path.
-fn program() -> String {
-    let Ok(this) = std::env::current_exe() else { return "postroom".into() };
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let first = std::env::split_paths(&folders).map(|folder| folder.join("postroom")).find(|path| path.is_file());
-    match first.and_then(|path| path.canonicalize().ok()) {
-        Some(found) if found == this => "postroom".into(),
-        _ => quoted(&this.to_string_lossy()),
-    }
-}
-
-/// The text as one word of a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_stays_one_word() {
-        assert_eq!(quoted("/a/b-1.db"), "/a/b-1.db");
-        assert_eq!(quoted("/my files/it's.db"), r"'/my files/it'\''s.db'");
     }
 }

@@ -76,7 +76,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_lost_or_doubled_shows() {
         let folder = tempfile::tempdir().unwrap();
-        let store = crate::open::or_create(&folder.path().join("shop.db")).await.unwrap();
+        let store = crate::open::file_or_create(&folder.path().join("shop.db")).await.unwrap();
         let rows = "INSERT INTO orders (id) VALUES (1), (2), (3); INSERT INTO handled (order_id) VALUES (1), (2), (2)";
         store.write(move |tx| Ok(tx.execute_batch(TABLES).and_then(|()| tx.execute_batch(rows))?)).await.unwrap();
         let ledger = Ledger::read(&store, 0, Duration::ZERO).await.unwrap();

@@ -41,7 +41,7 @@ struct Stage {
 pub(crate) async fn run(plan: Plan) -> Result<Ledger> {
     let folder = tempfile::Builder::new().prefix("postroom-demo-").tempdir().context("no temporary folder")?;
     let db = folder.path().join("shop.db");
-    let store = open::or_create(&db).await?;
+    let store = open::file_or_create(&db).await?;
     store.write(|tx| Ok(tx.execute_batch(TABLES)?)).await?;
     let mut signals = Signals::new()?;
     let mut stage = Stage { plan, db, store, started: Instant::now(), kills: 0, producing: true };

@@ -5,7 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom::{BoxFuture, Ctx, Delivery, HandlerError, Message, Sqlite, Transport};
+use postroom::{Backend, BoxFuture, Ctx, Delivery, HandlerError, Message, Transport};
 
 use super::group::Group;
 use super::pipes::{Head, Tail, feed};
@@ -31,7 +31,10 @@ enum Ran {
 }
 
 /// Handles a message that is for this service.
-pub(crate) async fn handle(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> Result<Option<String>, HandlerError> {
+pub(crate) async fn handle<B: Backend>(
+    ctx: &mut Ctx<B>,
+    message: Arc<Message>,
+) -> Result<Option<String>, HandlerError> {
     let command = ctx.state::<Command>()?;
     match command.run(&message).await {
         Ran::Done { response } => Ok(response),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom::{Ctx, HandlerError, Message, Sqlite};
+use postroom::{Backend, Ctx, HandlerError, Message};
 use serde::Serialize;
 
 use super::queue_of;
@@ -37,7 +37,10 @@ struct Line<'a> {
 }
 
 /// Prints one message. Without a reader nothing is ever done: the worker stops instead of trying again and again.
-pub(crate) async fn handle(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> Result<Option<String>, HandlerError> {
+pub(crate) async fn handle<B: Backend>(
+    ctx: &mut Ctx<B>,
+    message: Arc<Message>,
+) -> Result<Option<String>, HandlerError> {
     let printer = ctx.state::<Printer>()?;
     let line = Line {
         queue: queue_of(&message).as_str(),

@@ -88,3 +88,24 @@ fn what_a_message_may_not_be_is_refused() {
 fn help_names_the_exit_codes() {
     assert!(Desk::new().ok(&["--help"]).contains("3 nothing found"));
 }
+
+#[test]
+fn another_kind_of_database_is_refused_without_an_echo() {
+    let desk = Desk::new();
+    for args in QUESTIONS.into_iter().chain([&["up"][..], &["send", "a"], &["migrate"], &["doctor"]]) {
+        let ran = desk.run(&[args, &["--db", "oracle://scott:tiger@db/shop"]].concat());
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("postgres://") && ran.stderr.contains("mysql://"), "{ran:?}");
+        assert!(!format!("{ran:?}").contains("tiger"), "{ran:?}");
+    }
+}
+
+#[test]
+fn help_does_not_show_the_environments_password() {
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_postroom"))
+        .args(["stats", "--help"])
+        .env("POSTROOM_DB", "postgres://scott:tiger@db/shop")
+        .output()
+        .unwrap();
+    assert!(ran.status.success() && !format!("{ran:?}").contains("tiger"), "{ran:?}");
+}

@@ -5,6 +5,7 @@
 
 mod demo;
 mod desk;
+mod doctor;
 mod errors;
 mod exec;
 mod operator;

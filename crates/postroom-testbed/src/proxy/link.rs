@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     commit::Watch,
-    orders::{self, Orders},
+    orders::{self, Cut, Orders},
 };
 use crate::engine::Engine;
 
@@ -34,8 +34,8 @@ pub(super) async fn run(
         }
     };
     // Nobody reads answers any more, so that the first one is the COMMIT's.
-    if let Ok(Some(mut commit)) = last {
-        if server.write_all(&commit).await.is_ok() {
+    if let Ok(Some((mut commit, cut))) = last {
+        if cut == Cut::Answer && server.write_all(&commit).await.is_ok() {
             let _ = server.read(&mut commit).await;
         }
         drop((client, server));
@@ -49,7 +49,7 @@ async fn requests(
     mut server: impl AsyncWrite + Unpin,
     engine: Engine,
     orders: &watch::Sender<Orders>,
-) -> io::Result<Option<Vec<u8>>> {
+) -> io::Result<Option<(Vec<u8>, Cut)>> {
     let mut watch = Watch::new(engine);
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -58,9 +58,11 @@ async fn requests(
             return Ok(None);
         }
         orders::hold(orders, |orders| !orders.stalled).await;
-        if watch.sees_commit(&chunk[..length]) && orders::take_cut(orders) {
+        if watch.sees_commit(&chunk[..length])
+            && let Some(cut) = orders::take_cut(orders)
+        {
             chunk.truncate(length);
-            return Ok(Some(chunk));
+            return Ok(Some((chunk, cut)));
         }
         server.write_all(&chunk[..length]).await?;
     }

@@ -5,6 +5,8 @@ use tokio::sync::watch;
 #[derive(Debug, Default)]
 pub(super) struct Orders {
     pub(super) commits_to_cut: u64,
+    /// Those are cut before they get to the server.
+    pub(super) commits_to_lose: u64,
     pub(super) cuts: u64,
     /// Connections of an earlier generation are closed.
     pub(super) generation: u64,
@@ -17,11 +19,27 @@ pub(super) async fn hold(orders: &watch::Sender<Orders>, condition: impl FnMut(&
     let _ = orders.subscribe().wait_for(condition).await;
 }
 
+/// What becomes of a COMMIT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cut {
+    /// It is carried out, and its answer lost.
+    Answer,
+    /// It never gets to the server.
+    Request,
+}
+
 /// Whether the COMMIT that was just seen is one to cut.
-pub(super) fn take_cut(orders: &watch::Sender<Orders>) -> bool {
+pub(super) fn take_cut(orders: &watch::Sender<Orders>) -> Option<Cut> {
+    let mut cut = None;
     orders.send_if_modified(|orders| {
-        let is_wanted = orders.commits_to_cut > 0;
-        orders.commits_to_cut = orders.commits_to_cut.saturating_sub(1);
-        is_wanted
-    })
+        let (left, kind) = match orders {
+            Orders { commits_to_lose: left @ 1.., .. } => (left, Cut::Request),
+            Orders { commits_to_cut: left @ 1.., .. } => (left, Cut::Answer),
+            _ => return false,
+        };
+        *left -= 1;
+        cut = Some(kind);
+        true
+    });
+    cut
 }

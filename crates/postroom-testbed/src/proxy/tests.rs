@@ -93,6 +93,25 @@ async fn a_cut_commit_arrives_and_its_answer_does_not() {
 }
 
 #[tokio::test]
+async fn a_lost_commit_never_arrives() {
+    let mut stage = Stage::open();
+    let mut client = stage.connect().await;
+    say(&mut client, HELLO).await;
+    stage.proxy.lose_next_commits(1);
+    client.write_all(COMMIT).await.unwrap();
+    assert!(is_closed(&mut client).await);
+    stage.proxy.has_cut(1).await;
+    let mut other = stage.connect().await;
+    say(&mut other, HELLO).await;
+    say(&mut other, COMMIT).await;
+    let mut arrived = Vec::new();
+    for _ in 0..3 {
+        arrived.push(stage.arrived.recv().await.unwrap());
+    }
+    assert_eq!(arrived, [HELLO, HELLO, COMMIT], "only the second one got there");
+}
+
+#[tokio::test]
 async fn a_stalled_connection_stays_open_and_goes_on_later() {
     let mut stage = Stage::open();
     let mut client = stage.connect().await;

@@ -2,13 +2,19 @@
 
 use crate::error::ErrorKind;
 
+/// What a pooler that was not expected causes: a setting it does not know, a prepared statement that nobody made on
+/// this connection, or somebody else.
+pub(super) const POOLED: [&str; 3] = ["08P01", "26000", "42P05"];
+
 /// By the SQLSTATE's class and, where that does not say enough, by the whole of it.
 pub(super) fn kind_of(code: &str) -> ErrorKind {
     match code {
-        "40001" | "40P01" | "55P03" => ErrorKind::NotCommitted,
+        "40001" | "40P01" | "55P03" | "25P02" => ErrorKind::NotCommitted,
         "25006" | "57014" => ErrorKind::Unavailable,
         "42P01" | "3F000" | "42883" => ErrorKind::Schema,
-        "3D000" => ErrorKind::Unsupported,
+        // No such database; not allowed.
+        "3D000" | "42501" => ErrorKind::Unsupported,
+        code if POOLED.contains(&code) => ErrorKind::Unsupported,
         _ => match code.get(..2) {
             Some("08" | "53" | "57" | "58") => ErrorKind::Unavailable,
             Some("23") => ErrorKind::Constraint,

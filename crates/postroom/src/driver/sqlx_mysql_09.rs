@@ -1,32 +1,37 @@
 //! sqlx 0.9 on MySQL and MariaDB.
 
+use std::time::Duration;
+
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::sqlx_09::{begin_for_good, explained};
+use crate::driver::sqlx_09::{Patience, Unprinted, begin_for_good, ended_inside, explained, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::Link;
-use crate::sql::mysql::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, HELLO};
+use crate::sql::mysql::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, HELLO, RELEASE_HANDLER};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 
 /// The row was there before.
 const DUPLICATE: u16 = 1062;
+/// What was begun with this savepoint is gone.
+const NO_SUCH_SAVEPOINT: u16 = 1305;
 
 /// One of our connections.
 #[derive(Debug)]
 pub(crate) struct MySqlLink {
     conn: MySqlConnection,
+    patience: Patience,
     in_doubt: bool,
 }
 
 impl MySqlLink {
-    pub(crate) async fn connect(target: &MySqlConnectOptions) -> Result<Self> {
-        let mut conn = MySqlConnection::connect_with(target).await.map_err(failed)?;
+    pub(crate) async fn connect(target: &Unprinted<MySqlConnectOptions>) -> Result<Self> {
+        let mut conn = MySqlConnection::connect_with(&target.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, in_doubt: false };
+        let mut link = Self { conn, patience: Patience::new(), in_doubt: false };
         link.roll_back().await?;
         Ok(link)
     }
@@ -36,12 +41,14 @@ impl MySqlLink {
     }
 
     async fn say(&mut self, text: &'static str) -> Result<()> {
-        self.conn.execute(text).await.map(|_| ()).map_err(failed)
+        let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
+        self.patience.wait(said).await
     }
 
     /// Asks without values: the server answers in text.
     async fn ask(&mut self, text: &'static str) -> Result<MySqlRow> {
-        sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed)
+        let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
+        self.patience.wait(answer).await
     }
 }
 
@@ -70,9 +77,9 @@ impl Link for MySqlLink {
                 "another program has been deploying the schema for a minute",
             ));
         }
-        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await.map_err(failed);
+        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
         self.say(DEPLOY_UNLOCK).await?;
-        deployed.map(|_| ())
+        deployed.map(|_| ()).map_err(|source| may_not_deploy(failed(source)))
     }
 
     async fn begin(&mut self) -> Result<Timestamp> {
@@ -88,7 +95,23 @@ impl Link for MySqlLink {
     }
 
     async fn roll_back(&mut self) -> Result<()> {
-        self.say("ROLLBACK").await
+        self.say("ROLLBACK").await?;
+        if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
+    }
+
+    async fn check_open(&mut self) -> Result<()> {
+        let released = async {
+            match self.conn.execute(RELEASE_HANDLER).await {
+                Ok(_) if self.conn.is_in_transaction() => Ok(()),
+                Err(error) if number_of(&error) != Some(NO_SUCH_SAVEPOINT) => Err(failed(error)),
+                _ => Err(ended_inside()),
+            }
+        };
+        self.patience.wait(released).await
+    }
+
+    fn set_patience(&mut self, limit: Duration) {
+        self.patience.limit = limit;
     }
 
     fn set_in_doubt(&mut self, in_doubt: bool) {
@@ -97,7 +120,7 @@ impl Link for MySqlLink {
 }
 
 /// `8.0.36`, `10.11.6-MariaDB-0+deb12u1`, and behind some proxies `5.5.5-10.11.6-MariaDB`.
-fn is_new_enough(version: &str) -> bool {
+pub(crate) fn is_new_enough(version: &str) -> bool {
     let is_mariadb = version.contains("MariaDB");
     let plain = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
     let mut parts = plain.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
@@ -107,7 +130,7 @@ fn is_new_enough(version: &str) -> bool {
 
 impl Session for MySqlLink {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
-        self.conn.run(statement).await
+        self.patience.wait(self.conn.run(statement)).await
     }
 
     async fn query<T: Send>(
@@ -115,7 +138,8 @@ impl Session for MySqlLink {
         statement: &Statement,
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
-        let rows = bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
+        let rows = async { bound(statement).fetch_all(&mut self.conn).await.map_err(failed) };
+        let rows = self.patience.wait(rows).await?;
         rows.iter().map(|row| read(row)).collect()
     }
 
@@ -181,9 +205,15 @@ fn number_of(error: &sqlx::Error) -> Option<u16> {
     Some(error.number())
 }
 
+/// A deadlock or a lost race.
+pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    let number = error.downcast_ref::<sqlx::Error>().and_then(number_of);
+    number.is_some_and(|number| kind_of(number) == ErrorKind::NotCommitted)
+}
+
 fn failed(source: sqlx::Error) -> Error {
     let kind = number_of(&source).map_or(ErrorKind::Database, kind_of);
-    explained("MySQL", source, |_| kind)
+    explained("MySQL", source, |_| kind, "")
 }
 
 fn kind_of(number: u16) -> ErrorKind {
@@ -192,7 +222,8 @@ fn kind_of(number: u16) -> ErrorKind {
         1213 | 1205 | 1020 | 3572 => ErrorKind::NotCommitted,
         // Too many connections, shutting down, killed, disk full, read-only, the server is going away.
         1040 | 1053 | 1077 | 1079 | 1317 | 1927 | 1021 | 1114 | 1290 | 1836 | 1203 | 1226 => ErrorKind::Unavailable,
-        1045 | 1044 | 1049 | 1142 | 1370 => ErrorKind::Unsupported,
+        // Who we are, which database, and what we may do there.
+        1045 | 1044 | 1049 | 1142 | 1143 | 1227 | 1370 | 1419 => ErrorKind::Unsupported,
         1146 | 1305 => ErrorKind::Schema,
         1048 | 1062 | 1364 | 1366 | 1406 | 1451 | 1452 | 3819 | 4025 => ErrorKind::Constraint,
         _ => ErrorKind::Database,

@@ -1,31 +1,45 @@
 //! sqlx 0.9 on PostgreSQL.
 
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgDatabaseError, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::postgres::kind_of;
-use crate::driver::sqlx_09::{begin_for_good, explained};
+use crate::driver::postgres::{POOLED, kind_of};
+use crate::driver::sqlx_09::{Patience, Unprinted, begin_for_good, ended_inside, explained, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::Link;
-use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, HELLO};
+use crate::server::{Link, Purpose};
+use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, BEGIN_POOLED, DEPLOY_LOCK, FOR_VERBS, HELLO, POOLED_BEGIN_HANDLER};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
+
+/// Where the server is, and whether a pooler stands before it.
+#[derive(Clone, Debug)]
+pub(crate) struct PgTarget {
+    pub(crate) options: Unprinted<PgConnectOptions>,
+    pub(crate) is_pooled: bool,
+}
 
 /// One of our connections.
 #[derive(Debug)]
 pub(crate) struct PgLink {
     conn: PgConnection,
+    patience: Patience,
     in_doubt: bool,
+    is_pooled: bool,
 }
 
 impl PgLink {
-    pub(crate) async fn connect(target: &PgConnectOptions) -> Result<Self> {
-        let mut conn = PgConnection::connect_with(target).await.map_err(failed)?;
+    pub(crate) async fn connect(target: &PgTarget, purpose: Purpose) -> Result<Self> {
+        let mut conn = PgConnection::connect_with(&target.options.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, in_doubt: false };
+        let mut link = Self { conn, patience: Patience::new(), in_doubt: false, is_pooled: target.is_pooled };
         link.roll_back().await?;
+        if purpose == Purpose::Verbs && !target.is_pooled {
+            link.say(FOR_VERBS).await?;
+        }
         Ok(link)
     }
 
@@ -34,40 +48,54 @@ impl PgLink {
     }
 
     async fn say(&mut self, text: &'static str) -> Result<()> {
-        self.conn.execute(text).await.map(|_| ()).map_err(failed)
+        let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
+        self.patience.wait(said).await
     }
+
+    /// Asks without values: one trip, nothing is prepared, and the server answers in text.
+    async fn ask(&mut self, text: &'static str) -> Result<PgRow> {
+        let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
+        self.patience.wait(answer).await
+    }
+
+    /// Behind a pooler a statement's name may be another client's, or be unknown to the next connection.
+    fn bound<'s>(&self, statement: &'s Statement) -> Query<'s, Postgres, PgArguments> {
+        bound(statement).persistent(!self.is_pooled)
+    }
+}
+
+fn number(row: &PgRow, column: usize) -> Result<i64> {
+    let text = row.str(column)?.unwrap_or_default();
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
 }
 
 impl Link for PgLink {
     async fn hello(&mut self) -> Result<Timestamp> {
-        let answer = sqlx::query(HELLO).fetch_one(&mut self.conn).await.map_err(failed)?;
-        let (said, standby, version) = (answer.int(0)?, answer.int(1)?, answer.int(2)?);
-        if standby == Some(1) {
+        let answer = self.ask(HELLO).await?;
+        if number(&answer, 1)? == 1 {
             return Err(unsupported("the server is a standby, which cannot be written to; connect to the primary"));
         }
-        if version < Some(VERSION_MIN) {
+        if number(&answer, 2)? < VERSION_MIN {
             return Err(unsupported("the server is older than PostgreSQL 13"));
         }
-        Ok(Timestamp::from_micros(said.unwrap_or_default()))
+        Ok(Timestamp::from_micros(number(&answer, 0)?))
     }
 
     async fn deploy(&mut self, schema: &str) -> Result<()> {
         self.say(BEGIN_HANDLER).await?;
         self.say(DEPLOY_LOCK).await?;
-        sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await.map_err(failed)?;
+        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
+        deployed.map_err(|source| may_not_deploy(failed(source)))?;
         self.commit().await
     }
 
     async fn begin(&mut self) -> Result<Timestamp> {
-        let answer = sqlx::raw_sql(BEGIN).fetch_one(&mut self.conn).await.map_err(failed)?;
-        // Without values the server answers in text.
-        let said = answer.try_get_unchecked::<&str, _>(0).map_err(failed)?.parse();
-        said.map(Timestamp::from_micros)
-            .map_err(|source| Error::new(ErrorKind::Database, "the server's time is no number").caused_by(source))
+        let begin = if self.is_pooled { BEGIN_POOLED } else { BEGIN };
+        Ok(Timestamp::from_micros(number(&self.ask(begin).await?, 0)?))
     }
 
     async fn begin_for_handler(&mut self) -> Result<()> {
-        self.say(BEGIN_HANDLER).await
+        self.say(if self.is_pooled { POOLED_BEGIN_HANDLER } else { BEGIN_HANDLER }).await
     }
 
     async fn commit(&mut self) -> Result<()> {
@@ -75,7 +103,16 @@ impl Link for PgLink {
     }
 
     async fn roll_back(&mut self) -> Result<()> {
-        self.say("ROLLBACK").await
+        self.say("ROLLBACK").await?;
+        self.check_open().await
+    }
+
+    async fn check_open(&mut self) -> Result<()> {
+        if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
+    }
+
+    fn set_patience(&mut self, limit: Duration) {
+        self.patience.limit = limit;
     }
 
     fn set_in_doubt(&mut self, in_doubt: bool) {
@@ -85,7 +122,9 @@ impl Link for PgLink {
 
 impl Session for PgLink {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
-        self.conn.run(statement).await
+        let query = self.bound(statement);
+        let done = async { query.execute(&mut self.conn).await.map_err(failed) };
+        statement.check(self.patience.wait(done).await?.rows_affected())
     }
 
     async fn query<T: Send>(
@@ -93,7 +132,9 @@ impl Session for PgLink {
         statement: &Statement,
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
-        let rows = bound(statement).fetch_all(&mut self.conn).await.map_err(failed)?;
+        let query = self.bound(statement);
+        let rows = async { query.fetch_all(&mut self.conn).await.map_err(failed) };
+        let rows = self.patience.wait(rows).await?;
         rows.iter().map(|row| read(row)).collect()
     }
 
@@ -123,7 +164,7 @@ fn bound(statement: &Statement) -> Query<'_, Postgres, PgArguments> {
 }
 
 /// The first version with everything the statements use.
-const VERSION_MIN: i64 = 130_000;
+pub(crate) const VERSION_MIN: i64 = 130_000;
 
 impl Row for PgRow {
     fn int(&self, column: usize) -> Result<Option<i64>> {
@@ -148,5 +189,15 @@ fn unsupported(why: &str) -> Error {
 }
 
 fn failed(source: sqlx::Error) -> Error {
-    explained("PostgreSQL", source, kind_of)
+    let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    let is_pooled = code.as_deref().is_some_and(|code| POOLED.contains(&code));
+    let hint = "; is there a pooler that gives each transaction another connection? Then open with `behind_pooler()`";
+    explained("PostgreSQL", source, kind_of, if is_pooled { hint } else { "" })
+}
+
+/// A deadlock, a lost race, or a statement after one of them.
+pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    let error = error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    error.is_some_and(|error| kind_of(error.code()) == ErrorKind::NotCommitted)
 }

@@ -37,5 +37,5 @@ fn bound(statement: &Statement) -> Query<'_, Sqlite, SqliteArguments> {
 fn failed(source: sqlx::Error) -> Error {
     let of = |error: &dyn sqlx::error::DatabaseError| Some(kind_of(error.code()?.parse().ok()?, error.message()));
     let kind = source.as_database_error().and_then(of).unwrap_or(ErrorKind::Database);
-    explained("SQLite", source, |_| kind)
+    explained("SQLite", source, |_| kind, "")
 }

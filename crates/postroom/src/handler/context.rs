@@ -49,8 +49,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Whether the handler held the transaction for longer than it may.
     fn overran(tx: &Self::Tx) -> bool;
 
-    /// Undoes everything.
-    fn roll_back(tx: Self::Tx) -> impl Future<Output = ()> + Send;
+    /// Undoes everything. False when the connection is gone, and the database undoes it without us.
+    fn roll_back(tx: Self::Tx) -> impl Future<Output = bool> + Send;
 
     /// Marks the handler's task, so that a call that would wait for itself can be told.
     fn scope<F: Future + Send>(store: &Self::Store, handler: F) -> impl Future<Output = F::Output> + Send;

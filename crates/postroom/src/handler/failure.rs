@@ -3,12 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::panic_message;
+use crate::driver;
+use crate::error::{Error, ErrorKind, panic_message};
 
 /// What a handler returns.
 pub type HandlerResult<T> = Result<T, HandlerError>;
 
 /// A handler's failure. Any error turned into one by `?` means: try again later.
+///
+/// What is the database's fault and not the message's spends no attempt: after a deadlock, a serialization failure or a
+/// broken connection the handler is run again at once, a few times, and while the database is away the message waits.
+/// A driver's error is recognised wherever it stands among the causes.
 ///
 /// It does not implement [`std::error::Error`] itself; that is what lets every error become one.
 pub struct HandlerError {
@@ -18,8 +23,25 @@ pub struct HandlerError {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    Retry { after: Option<Duration> },
+    Retry {
+        after: Option<Duration>,
+    },
     Terminal,
+    /// The database rolled the transaction back and may take the same one now: after a deadlock, or a lost race.
+    Conflict,
+    /// The database cannot be reached.
+    Outage,
+}
+
+impl Fate {
+    /// What an error that a handler passed on says of the database, if it says anything.
+    fn by_database(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        match error.downcast_ref::<Error>().map(Error::kind) {
+            Some(ErrorKind::NotCommitted) => Some(Self::Conflict),
+            Some(ErrorKind::Unavailable) => Some(Self::Outage),
+            _ => driver::is_conflict(error).then_some(Self::Conflict),
+        }
+    }
 }
 
 impl HandlerError {
@@ -48,9 +70,9 @@ impl HandlerError {
     }
 }
 
-impl<E: std::error::Error> From<E> for HandlerError {
+impl<E: std::error::Error + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        let mut message = error.to_string();
+        let (mut message, mut fate) = (error.to_string(), Fate::by_database(&error));
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();
@@ -58,9 +80,10 @@ impl<E: std::error::Error> From<E> for HandlerError {
             if !message.contains(&text) {
                 message = format!("{message}: {text}");
             }
+            fate = fate.or_else(|| Fate::by_database(cause));
             source = cause.source();
         }
-        Self::retry(message)
+        Self { fate: fate.unwrap_or(Fate::Retry { after: None }), message }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, State};
 use crate::message::NewMessage;
 use crate::queue::{Claimed, Lease, Queue};
-use crate::store::{MemoryStore, Stored};
+use crate::store::{MemoryStore, Store, Stored};
 use crate::telemetry;
 use crate::worker::Run;
 
@@ -40,7 +40,7 @@ impl Backend for Memory {
         let id = message.work_item_id();
         let duplicate = tx.store.knows(id) || tx.enqueued.iter().any(|other| other.work_item_id() == id);
         let stored = Stored { id, duplicate };
-        telemetry::Enqueued::of(std::slice::from_ref(&message)).tell("memory", &[stored]);
+        telemetry::Enqueued::of(std::slice::from_ref(&message)).tell(tx.store.name(), &[stored]);
         tx.enqueued.push(message);
         Ok(stored)
     }
@@ -62,7 +62,9 @@ impl Backend for Memory {
         false
     }
 
-    async fn roll_back(_: MemoryTx) {}
+    async fn roll_back(_: MemoryTx) -> bool {
+        true
+    }
 
     async fn scope<F: Future + Send>(_: &MemoryStore, handler: F) -> F::Output {
         handler.await

@@ -12,27 +12,32 @@ use tokio::sync::Semaphore;
 use tracing::Instrument;
 
 use crate::clock::monotonic;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::handler::erased::{Entry, Erased};
-use crate::handler::{Backend, Ctx, HandlerError, Handlers};
+use crate::handler::{Backend, Ctx, Fate, HandlerError, Handlers};
 use crate::message::Message;
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{BoxFuture, Store};
 use crate::telemetry;
 use crate::worker::{Outcome, Process, Run};
 
+/// So often a handler is run when the database rolled its transaction back, before that counts as a failure.
+const TRIES_AT_ONCE: u32 = 3;
+/// So long at most before the second of them.
+const PAUSE_AT_ONCE: Duration = Duration::from_millis(5);
+
 pub(crate) struct Runner<B: Backend> {
     store: B::Store,
     queue: Queue,
-    handlers: Handlers<B>,
-    slots: Semaphore,
+    handlers: Arc<Handlers<B>>,
+    slots: Arc<Semaphore>,
     /// Topics whose handlers held the transaction too long before: they get more time.
     slow: Mutex<HashSet<String>>,
 }
 
 impl<B: Backend> Runner<B> {
-    pub(crate) fn new(store: B::Store, queue: Queue, handlers: Handlers<B>, concurrency: usize) -> Self {
-        Self { store, queue, handlers, slots: Semaphore::new(concurrency), slow: Mutex::default() }
+    pub(crate) fn new(store: B::Store, queue: Queue, handlers: Arc<Handlers<B>>, slots: Arc<Semaphore>) -> Self {
+        Self { store, queue, handlers, slots, slow: Mutex::default() }
     }
 
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
@@ -53,14 +58,21 @@ impl<B: Backend> Runner<B> {
     }
 
     async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &Run) -> Outcome {
-        let first = self.attempt(lease, message.clone(), handler, run).await;
-        match first {
-            // A neighbour spoilt the commit; that is not this message's failure.
-            Err(error) if error.kind() == ErrorKind::NotCommitted => {
-                self.attempt(lease, message, handler, run).await.unwrap_or_else(|error| Outcome::of_database(&error))
+        let mut pause = PAUSE_AT_ONCE;
+        for _ in 1..TRIES_AT_ONCE {
+            match self.attempt(lease, message.clone(), handler, run).await {
+                // A deadlock, a connection that broke, a neighbour that spoilt the commit: not this message's failure.
+                Err(error) if error.kind() == ErrorKind::NotCommitted => {
+                    telemetry::handled_again(self.store.name(), self.queue, &message, &error);
+                    let jitter = pause.mul_f64(fastrand::f64());
+                    tokio::time::sleep_until((monotonic() + jitter).into()).await;
+                    pause *= 4;
+                }
+                other => return other.unwrap_or_else(|error| Outcome::of_database(&error)),
             }
-            other => other.unwrap_or_else(|error| Outcome::of_database(&error)),
         }
+        // Time after time: then it may be the message's after all.
+        self.attempt(lease, message, handler, run).await.unwrap_or_else(|error| Outcome::of_database(&error))
     }
 
     /// Runs the handler once. An error is the database's, not the handler's.
@@ -88,13 +100,15 @@ impl<B: Backend> Runner<B> {
                 () = cancelled.cancelled() => None,
             }
         };
-        if ctx.tx.as_ref().is_some_and(B::overran) {
+        let overran = ctx.tx.as_ref().is_some_and(B::overran);
+        if overran {
             self.is_slow_from_now_on(&message.topic);
         }
-        let outcome = match handled {
-            None => Outcome::Release,
-            Some(Ok(Err(error))) => error.into(),
-            Some(Err(panic)) => HandlerError::panicked(panic.as_ref()).into(),
+        let failure = match handled {
+            // In the middle of a statement, perhaps: what the connection says next nobody knows. Dropped, it is closed.
+            None => return Ok(Outcome::Release),
+            Some(Ok(Err(error))) => error,
+            Some(Err(panic)) => HandlerError::panicked(panic.as_ref()),
             Some(Ok(Ok(response))) => {
                 // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
                 let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
@@ -109,10 +123,16 @@ impl<B: Backend> Runner<B> {
                 };
             }
         };
-        if let Some(tx) = ctx.tx {
-            B::roll_back(tx).await;
+        let is_undone = match ctx.tx {
+            Some(tx) => B::roll_back(tx).await,
+            None => true,
+        };
+        match failure.fate {
+            Fate::Terminal | Fate::Retry { after: Some(_) } => Ok(failure.into()),
+            Fate::Conflict if !overran => Err(Error::new(ErrorKind::NotCommitted, failure.message)),
+            _ if is_undone => Ok(failure.into()),
+            _ => Err(Error::new(ErrorKind::NotCommitted, failure.message)),
         }
-        Ok(outcome)
     }
 
     fn is_slow_from_now_on(&self, topic: &str) {
@@ -155,6 +175,11 @@ impl<B: Backend> Process for Runner<B> {
             let state = &self.handlers.state;
             let blocking = async {
                 if !blocking.is_empty() {
+                    // They run one after the other: all of them take one slot.
+                    let _permit = tokio::select! {
+                        permit = self.slots.acquire() => permit.ok(),
+                        () = run.stop.cancelled() => None,
+                    };
                     B::run_blocking(&self.store, self.queue, blocking, state, &run).await;
                 }
             };

@@ -5,10 +5,12 @@ use std::str::FromStr;
 use sqlx::ConnectOptions;
 use sqlx::mysql::MySqlConnectOptions;
 
+use crate::doctor::{self, Report};
+use crate::driver::sqlx_09::Unprinted;
 use crate::error::{Error, Result};
-use crate::mysql::MySqlStore;
-use crate::server::Settings;
-use crate::sql::TableNames;
+use crate::mysql::{MySql, MySqlStore};
+use crate::server::{Settings, check_scheme, examine};
+use crate::sql::{self, TableNames};
 
 /// How to open a MySQL or MariaDB store.
 ///
@@ -22,15 +24,16 @@ use crate::sql::TableNames;
 /// ```
 #[derive(Clone, Debug)]
 pub struct MySqlOptions {
-    target: MySqlConnectOptions,
+    target: Unprinted<MySqlConnectOptions>,
     settings: Settings,
 }
 
 impl MySqlOptions {
     /// A store in the database at `url`. TLS is chosen there: `ssl-mode=VERIFY_IDENTITY`.
     pub fn new(url: &str) -> Result<Self> {
+        check_scheme(url, ["mysql", "mariadb"])?;
         let target = MySqlConnectOptions::from_str(url)
-            .map_err(|source| Error::invalid("this is not a mysql:// URL").caused_by(source))?;
+            .map_err(|source| Error::invalid("the URL of the database cannot be read").caused_by(source))?;
         Ok(Self::with(target))
     }
 
@@ -39,12 +42,18 @@ impl MySqlOptions {
         let name = target.get_database().unwrap_or("mysql").to_owned();
         let settings = Settings::new(name, TableNames::infra_prefix());
         // Each statement would be formatted for a line nobody reads; what the store does is told by us.
-        Self { target: target.disable_statement_logging(), settings }
+        Self { target: Unprinted(target.disable_statement_logging()), settings }
     }
 
     crate::server::shared_options! {
         crate::sql::mysql::NO_FENCE,
         /// What the tables are called: `infra_outbox` and `infra_inbox`.
+    }
+
+    /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
+    pub async fn examine(self) -> Result<Report> {
+        let facts = examine::<MySql>(self.target.clone(), &self.settings, sql::doctor::MYSQL).await?;
+        Ok(doctor::mysql::report(self.target.0.get_database().unwrap_or("none"), &facts))
     }
 
     /// Connects, and deploys the schema if it is to.
@@ -57,5 +66,18 @@ impl MySqlStore {
     /// The schema as SQL text, for people with migrations of their own.
     pub fn schema(tables: &TableNames) -> String {
         Self::schema_text(tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_never_printed() {
+        let options = MySqlOptions::new("mysql://app:hunter2@db.example/shop").unwrap();
+        assert!(!format!("{options:?}").contains("hunter2"));
+        let error = MySqlOptions::new("app:hunter2@db.example").unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("hunter2"), "{error:?}");
     }
 }

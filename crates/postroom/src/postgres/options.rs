@@ -5,10 +5,13 @@ use std::str::FromStr;
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
+use crate::doctor::{self, Report};
+use crate::driver::sqlx_09::Unprinted;
+use crate::driver::sqlx_postgres_09::PgTarget;
 use crate::error::{Error, Result};
-use crate::postgres::PostgresStore;
-use crate::server::Settings;
-use crate::sql::TableNames;
+use crate::postgres::{Postgres, PostgresStore};
+use crate::server::{Settings, check_scheme, examine};
+use crate::sql::{self, TableNames};
 
 /// How to open a PostgreSQL store.
 ///
@@ -22,15 +25,16 @@ use crate::sql::TableNames;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    target: PgConnectOptions,
+    target: PgTarget,
     settings: Settings,
 }
 
 impl PostgresOptions {
     /// A store in the database at `url`. TLS is chosen there: `sslmode=verify-full`.
     pub fn new(url: &str) -> Result<Self> {
+        check_scheme(url, ["postgres", "postgresql"])?;
         let target = PgConnectOptions::from_str(url)
-            .map_err(|source| Error::invalid("this is not a postgres:// URL").caused_by(source))?;
+            .map_err(|source| Error::invalid("the URL of the database cannot be read").caused_by(source))?;
         Ok(Self::with(target))
     }
 
@@ -39,21 +43,30 @@ impl PostgresOptions {
         let name = target.get_database().unwrap_or("postgres").to_owned();
         let settings = Settings::new(name, TableNames::infra_schema());
         // Each statement would be formatted for a line nobody reads; what the store does is told by us.
-        Self { target: target.application_name("postroom").disable_statement_logging(), settings }
+        let options = Unprinted(target.application_name("postroom").disable_statement_logging());
+        Self { target: PgTarget { options, is_pooled: false }, settings }
     }
 
     /// For a pooler that gives each transaction another connection (PgBouncer's transaction mode): statements are not
-    /// kept prepared, and nobody listens for wake-ups.
+    /// kept prepared, and nobody listens for wake-ups, so workers in other processes find new rows by polling.
     #[must_use]
     pub fn behind_pooler(mut self) -> Self {
-        self.target = self.target.statement_cache_capacity(0);
-        self.settings.notify = false;
+        // Without a number of digits to ask for: PgBouncer refuses settings at the start that it does not know.
+        self.target.options.0 = self.target.options.0.statement_cache_capacity(0).extra_float_digits(None);
+        self.target.is_pooled = true;
+        (self.settings.notify, self.settings.statements_alone) = (false, false);
         self
     }
 
     crate::server::shared_options! {
         crate::sql::postgres::NO_FENCE,
         /// What the tables are called: `infra.outbox` and `infra.inbox`.
+    }
+
+    /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
+    pub async fn examine(self) -> Result<Report> {
+        let facts = examine::<Postgres>(self.target.clone(), &self.settings, sql::doctor::POSTGRES).await?;
+        Ok(doctor::postgres::report(self.target.options.0.get_database().unwrap_or("postgres"), &facts))
     }
 
     /// Connects, and deploys the schema if it is to.
@@ -66,5 +79,18 @@ impl PostgresStore {
     /// The schema as SQL text, for people with migrations of their own.
     pub fn schema(tables: &TableNames) -> String {
         Self::schema_text(tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_never_printed() {
+        let options = PostgresOptions::new("postgres://app:hunter2@db.example/shop?password=hunter2").unwrap();
+        assert!(!format!("{options:?}").contains("hunter2"));
+        let error = PostgresOptions::new("app:hunter2@db.example").unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("hunter2"), "{error:?}");
     }
 }

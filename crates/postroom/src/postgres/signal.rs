@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::background::in_background;
 use crate::clock::monotonic;
+use crate::driver::sqlx_postgres_09::PgTarget;
 use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::server::{Pool, Settings, Signal};
@@ -28,33 +29,29 @@ pub(crate) struct Notify {
     channel: Option<Arc<str>>,
     pending: Arc<[AtomicBool; 2]>,
     is_sending: Arc<AtomicBool>,
-    _gone: DropGuard,
+    /// Until somebody waits for news.
+    ear: Mutex<Option<Ear>>,
+    gone: DropGuard,
 }
 
 impl Signal<Postgres> for Notify {
-    fn new(target: &PgConnectOptions, settings: &Settings, wakes: [Wake; 2]) -> Self {
+    fn new(target: PgTarget, settings: &Settings, wakes: [Wake; 2]) -> Self {
         let tables = &settings.tables;
         let channel: Arc<str> = format!("postroom_{}{}", tables.prefix(), tables.of(Queue::Outbox)).into();
-        let gone = CancellationToken::new();
-        if settings.notify {
-            let ear = Ear { target: target.clone(), channel: channel.clone(), name: settings.name.clone(), wakes };
-            let (wakes, gone) = (ear.wakes.clone(), gone.clone());
-            // Nobody listens before somebody waits: a store that only sends needs no second connection.
-            let ear = Arc::new(Mutex::new(Some(ear)));
-            for wake in &wakes {
-                let (ear, gone) = (ear.clone(), gone.clone());
-                wake.when_armed(move || {
-                    if let Some(ear) = ear.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                        drop(in_background(ear.listen(gone.clone())));
-                    }
-                });
-            }
-        }
+        let ear = Ear { target: target.options.0, channel: channel.clone(), name: settings.name.clone(), wakes };
         Self {
             channel: settings.notify.then_some(channel),
             pending: Arc::default(),
             is_sending: Arc::default(),
-            _gone: gone.drop_guard(),
+            ear: Mutex::new(Some(ear).filter(|_| settings.notify)),
+            gone: CancellationToken::new().drop_guard(),
+        }
+    }
+
+    fn listen(&self) {
+        let ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ear) = ear {
+            drop(in_background(ear.listen(self.gone.token().clone())));
         }
     }
 
@@ -114,6 +111,7 @@ impl Voice {
     }
 }
 
+#[derive(Debug)]
 struct Ear {
     target: PgConnectOptions,
     channel: Arc<str>,

@@ -72,9 +72,13 @@ impl<E: Engine> Core<E> {
     }
 
     async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
-        self.transact(messages, |verbs: &Verbs, link: &mut E::Link, messages, now| {
-            Box::pin(verbs.enqueue(link, messages, now))
-        })
+        self.transact_briefly(
+            messages,
+            |verbs: &Verbs, link: &mut E::Link, messages: &Vec<NewMessage>, now| {
+                Box::pin(verbs.enqueue_alone(link, messages, now))
+            },
+            |verbs, link, messages, now| Box::pin(verbs.enqueue(link, messages, now)),
+        )
         .await
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue, State};
 use crate::server::{Core, Engine, Link, Pooled, ServerStore};
-use crate::sql::{Expects, Session};
+use crate::sql::{Expects, Session, Statement};
 use crate::store::sql::Verbs;
 use crate::store::{Filter, Stored};
 use crate::telemetry;
@@ -26,11 +26,14 @@ impl<E: Engine> HandlerTx<E> {
         to_its_end(async move {
             let mut stale = 0;
             loop {
-                let mut link = core.pool.get().await?;
+                let mut link = core.handler_pool.get().await?;
                 match link.begin_for_handler().await {
                     Ok(()) => return Ok(Self { link, core, enqueued: false }),
                     // After a restart of the server every idle connection is stale.
-                    Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.pool.size() => stale += 1,
+                    Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.handler_pool.size() => {
+                        stale += 1;
+                        core.handler_pool.close_idle();
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -65,7 +68,7 @@ impl<E: Engine> HandlerTx<E> {
                 })
                 .await;
         }
-        if let Err(error) = self.link.execute(&ack.expecting(Expects::RowOrLeaseLost)).await {
+        if let Err(error) = self.acknowledge(&ack.expecting(Expects::RowOrLeaseLost)).await {
             self.roll_back().await;
             return Err(error);
         }
@@ -84,10 +87,18 @@ impl<E: Engine> HandlerTx<E> {
         Ok(())
     }
 
-    pub(crate) async fn roll_back(mut self) {
-        if self.link.roll_back().await.is_ok() {
+    async fn acknowledge(&mut self, ack: &Statement) -> Result<()> {
+        self.link.check_open().await?;
+        self.link.execute(ack).await.map(|_| ())
+    }
+
+    /// Undoes everything. False when the connection is gone: then it is undone without us.
+    pub(crate) async fn roll_back(mut self) -> bool {
+        let is_undone = self.link.roll_back().await.is_ok();
+        if is_undone {
             self.link.give_back();
         }
+        is_undone
     }
 }
 

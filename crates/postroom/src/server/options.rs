@@ -9,6 +9,7 @@ use crate::sql::TableNames;
 
 const CONNECTIONS: usize = 16;
 const IDLE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Settings {
     pub(crate) fn new(name: String, tables: TableNames) -> Self {
@@ -20,6 +21,8 @@ impl Settings {
             dead_letter_topic: None,
             connections: CONNECTIONS,
             idle: IDLE,
+            statements_alone: true,
+            patience: PATIENCE,
             notify: true,
             fence: None,
             ack_outside: false,
@@ -35,8 +38,20 @@ impl Settings {
         if self.idle.is_zero() {
             return Err(Error::invalid("connections must be kept for longer than zero"));
         }
+        if self.patience.is_zero() {
+            return Err(Error::invalid("an answer takes longer than zero"));
+        }
         Ok(self)
     }
+}
+
+/// The driver takes a URL of any scheme. The URL itself is not told: there may be a password in it.
+pub(crate) fn check_scheme(url: &str, allowed: [&str; 2]) -> Result<()> {
+    if allowed.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://"))) {
+        return Ok(());
+    }
+    let [usual, also] = allowed;
+    Err(Error::invalid(format!("the URL of the database must begin with {usual}:// or {also}://")))
 }
 
 /// The options that do not depend on the server.
@@ -63,7 +78,8 @@ macro_rules! shared_options {
             self
         }
 
-        /// At most so many connections at once: 16. A handler that writes has one while it runs.
+        /// At most so many connections for handlers: 16. A handler that writes has one while it runs. The store's own
+        /// verbs have as many more, but at least two and at most six; on PostgreSQL one more listens.
         #[must_use]
         pub fn connections(mut self, connections: usize) -> Self {
             self.settings.connections = connections;
@@ -74,6 +90,14 @@ macro_rules! shared_options {
         #[must_use]
         pub fn idle(mut self, idle: std::time::Duration) -> Self {
             self.settings.idle = idle;
+            self
+        }
+
+        /// How long a statement may take before its connection is given up: a minute. A server that died without a
+        /// word, or one behind a broken network, never answers.
+        #[must_use]
+        pub fn answer_within(mut self, patience: std::time::Duration) -> Self {
+            self.settings.patience = patience;
             self
         }
 

@@ -9,17 +9,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::background::in_background;
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::Engine;
+use crate::server::{Engine, Link, Purpose, Settings};
 
+/// One connection is kept for as long as it was asked for, those beyond it only for this long: many idle stores must not
+/// use up a server's connections.
+const SURPLUS_KEPT: Duration = Duration::from_secs(10);
 /// So long a caller waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Pool<E: Engine> {
     target: E::Target,
+    purpose: Purpose,
     connections: usize,
     permits: Arc<Semaphore>,
     idle_max: Duration,
+    patience: Duration,
     idle: Mutex<Idle<E::Link>>,
 }
 
@@ -35,10 +40,11 @@ impl<L> std::fmt::Debug for Idle<L> {
 }
 
 impl<E: Engine> Pool<E> {
-    pub(crate) fn new(target: E::Target, connections: usize, idle_max: Duration) -> Arc<Self> {
+    pub(crate) fn new(target: E::Target, purpose: Purpose, connections: usize, settings: &Settings) -> Arc<Self> {
+        let Settings { idle, patience, .. } = *settings;
         let permits = Arc::new(Semaphore::new(connections));
-        let idle = Mutex::new(Idle { links: Vec::new(), is_swept: false });
-        Arc::new(Self { target, connections, permits, idle_max, idle })
+        let links = Mutex::new(Idle { links: Vec::new(), is_swept: false });
+        Arc::new(Self { target, purpose, connections, permits, idle_max: idle, patience, idle: links })
     }
 
     /// How many connections there can be.
@@ -62,17 +68,29 @@ impl<E: Engine> Pool<E> {
         let kept = self.idle().links.pop();
         let link = match kept {
             Some((_, link)) => link,
-            None => tokio::time::timeout(PATIENCE, E::connect(&self.target)).await.map_err(|_| {
-                Error::new(ErrorKind::Unavailable, format!("the server did not answer for {PATIENCE:?}"))
-            })??,
+            None => self.connect().await?,
         };
         Ok(Pooled { link: Some(link), pool: self.clone(), _permit: permit })
+    }
+
+    async fn connect(&self) -> Result<E::Link> {
+        let patience = self.patience.min(PATIENCE);
+        let link = tokio::time::timeout(patience, E::connect(&self.target, self.purpose)).await;
+        let mut link = link
+            .map_err(|_| Error::new(ErrorKind::Unavailable, format!("the server did not answer for {patience:?}")))??;
+        link.set_patience(self.patience);
+        Ok(link)
+    }
+
+    /// Closes what is idle: one of them was stale, and so are probably all.
+    pub(crate) fn close_idle(&self) {
+        self.idle().links.clear();
     }
 
     /// Closes what is idle, and lets nobody in any more.
     pub(crate) fn close(&self) {
         self.permits.close();
-        self.idle().links.clear();
+        self.close_idle();
     }
 
     fn take_back(self: &Arc<Self>, link: E::Link) {
@@ -91,10 +109,13 @@ impl<E: Engine> Pool<E> {
 /// Closes connections that nobody has used for a while, until there are none.
 async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
     loop {
-        tokio::time::sleep_until((monotonic() + idle_max).into()).await;
+        tokio::time::sleep_until((monotonic() + idle_max.min(SURPLUS_KEPT)).into()).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.idle();
-        idle.links.retain(|(since, _)| since.elapsed() < idle_max);
+        // The last one is the one that was used last.
+        let last = idle.links.pop().filter(|(since, _)| since.elapsed() < idle_max);
+        idle.links.retain(|(since, _)| since.elapsed() < idle_max.min(SURPLUS_KEPT));
+        idle.links.extend(last);
         if idle.links.is_empty() {
             idle.is_swept = false;
             return;

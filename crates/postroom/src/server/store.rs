@@ -2,20 +2,26 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::background::to_its_end;
+use crate::background::{in_background, to_its_end};
 use crate::clock::{Clock, ServerClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
-use crate::server::{Engine, Link, Pool, Signal, transact};
-use crate::sql::{Statement, TableNames, Value};
+use crate::server::{Engine, Link, Pool, Purpose, Signal, pulse, transact};
+use crate::sql::dialect::Fence;
+use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 use crate::store::{
     Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
+
+/// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
+/// renewed while something else waits for an answer.
+const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
 #[allow(private_bounds, reason = "the engines are this crate's own")]
@@ -31,10 +37,14 @@ pub(crate) struct Settings {
     pub(crate) dead_letter_topic: Option<String>,
     pub(crate) connections: usize,
     pub(crate) idle: Duration,
+    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection and
+    /// run it on another.
+    pub(crate) statements_alone: bool,
+    pub(crate) patience: Duration,
     /// Whether workers in other processes are told of new rows, and listen for such news.
     pub(crate) notify: bool,
     /// The dialect's own, except in a test that shows what happens without one.
-    pub(crate) fence: Option<&'static str>,
+    pub(crate) fence: Option<Fence>,
     pub(crate) ack_outside: bool,
 }
 
@@ -43,11 +53,17 @@ pub(crate) struct Core<E: Engine> {
     pub(crate) name: String,
     pub(crate) verbs: Verbs,
     pub(crate) clock: Clock,
+    /// For our own verbs.
     pub(crate) pool: Arc<Pool<E>>,
+    /// For handlers, which hold a connection for as long as they run: verbs must not wait behind them.
+    pub(crate) handler_pool: Arc<Pool<E>>,
+    /// Whether a statement may run outside a transaction.
+    pub(super) statements_alone: bool,
     pub(crate) ack_outside: bool,
     pub(super) gatherer: Gatherer,
     wakes: [Wake; 2],
     signal: E::Signal,
+    is_awaited: AtomicBool,
 }
 
 impl<E: Engine> fmt::Debug for Core<E> {
@@ -73,7 +89,9 @@ impl<E: Engine> ServerStore<E> {
     pub(crate) async fn open(target: E::Target, settings: Settings) -> Result<Self> {
         let fence = settings.fence.unwrap_or(E::DIALECT.fence);
         let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
-        let pool = Pool::new(target.clone(), settings.connections, settings.idle);
+        let verb_connections = settings.connections.clamp(*VERB_CONNECTIONS.start(), *VERB_CONNECTIONS.end());
+        let pool = Pool::new(target.clone(), Purpose::Verbs, verb_connections, &settings);
+        let handler_pool = Pool::new(target.clone(), Purpose::Handlers, settings.connections, &settings);
         let (said, verbs) = {
             let (pool, deploy): (Arc<Pool<E>>, _) = (pool.clone(), settings.deploy_schema);
             to_its_end(async move {
@@ -82,7 +100,10 @@ impl<E: Engine> ServerStore<E> {
                 if deploy {
                     link.deploy(&verbs.statements.schema).await?;
                 }
+                // Behind a pooler only a transaction stays on one connection.
+                link.begin().await?;
                 check_schema(&mut *link, &verbs).await?;
+                link.roll_back().await?;
                 link.give_back();
                 Ok((said, verbs))
             })
@@ -93,10 +114,29 @@ impl<E: Engine> ServerStore<E> {
             _ => Clock::Server(ServerClock::new(said)),
         };
         let wakes = [Wake::new(), Wake::new()];
-        let signal = E::Signal::new(&target, &settings, wakes.clone());
-        let Settings { name, ack_outside, .. } = settings;
-        let gatherer = Gatherer::default();
-        Ok(Self(Arc::new(Core { name, verbs, clock, pool, ack_outside, gatherer, wakes, signal })))
+        let signal = E::Signal::new(target, &settings, wakes.clone());
+        let core = Arc::new(Core {
+            name: settings.name,
+            verbs,
+            clock,
+            pool,
+            handler_pool,
+            statements_alone: settings.statements_alone,
+            ack_outside: settings.ack_outside,
+            gatherer: Gatherer::default(),
+            wakes,
+            signal,
+            is_awaited: AtomicBool::new(false),
+        });
+        for wake in &core.wakes {
+            let core = Arc::downgrade(&core);
+            wake.when_armed(move || {
+                if let Some(core) = core.upgrade() {
+                    core.is_awaited_by_somebody();
+                }
+            });
+        }
+        Ok(Self(core))
     }
 
     /// The schema as SQL text, for people with migrations of their own.
@@ -111,11 +151,6 @@ impl<E: Engine> ServerStore<E> {
         let statements = verbs.statements.of(queue);
         let texts = [&statements.claim_look, &statements.claim_select, &statements.claim_line];
         texts.map(|text| text.sql().to_string()).to_vec()
-    }
-
-    /// Closes its connections; calls on this store or a clone of it fail from now on.
-    pub async fn close(self) {
-        self.0.pool.close();
     }
 
     /// A verb in a transaction of its own.
@@ -149,6 +184,30 @@ impl<E: Engine> Core<E> {
     }
 }
 
+impl<E: Engine> Core<E> {
+    /// Nobody listens and looks before somebody waits: a store that only sends needs neither.
+    fn is_awaited_by_somebody(self: &Arc<Self>) {
+        if !self.is_awaited.swap(true, Ordering::SeqCst) {
+            self.signal.listen();
+            drop(in_background(pulse::beat(Arc::downgrade(self))));
+        }
+    }
+
+    pub(super) fn wakes(&self) -> &[Wake; 2] {
+        &self.wakes
+    }
+
+    /// While claims begin where the last one found something, somebody has to look at what lies below.
+    fn look_below(self: &Arc<Self>, queue: Queue) {
+        let core = self.clone();
+        drop(in_background(async move {
+            let looked = core.transact(queue, |verbs, link, queue, _| Box::pin(verbs.look_below(link, *queue))).await;
+            // It is tried again in a second.
+            drop(looked);
+        }));
+    }
+}
+
 fn index(queue: Queue) -> usize {
     match queue {
         Queue::Outbox => 0,
@@ -158,15 +217,8 @@ fn index(queue: Queue) -> usize {
 
 async fn check_schema(link: &mut impl Link, verbs: &Verbs) -> Result<()> {
     let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
-    let names = vec![Value::Text(Some(outbox.to_owned())), Value::Text(Some(inbox.to_owned()))];
-    let read = link.query(&verbs.statements.schema_read.with(names), |row| row.int(0)).await;
     let missing = format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)");
-    let found = match read {
-        Err(error) if error.kind() == ErrorKind::Schema => {
-            return Err(Error::new(ErrorKind::Schema, missing).caused_by(error));
-        }
-        read => read?.into_iter().flatten().next(),
-    };
+    let found = verbs.schema_version(link).await?;
     let wanted = verbs.statements.schema_version;
     match found {
         Some(version) if version == wanted => Ok(()),
@@ -200,16 +252,36 @@ impl<E: Engine> Store for ServerStore<E> {
     }
 
     fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
-        self.verb((queue, request), |verbs, link, (queue, request), now| {
-            Box::pin(verbs.claim(link, *queue, request, now))
+        let claim: transact::Verb<E, (Queue, ClaimRequest), Claims> =
+            |verbs, link, (queue, request), now| Box::pin(verbs.claim(link, *queue, request, now));
+        if !self.0.verbs.is_look_due(queue, self.0.clock.now()) {
+            return Box::pin(self.0.transact_briefly(
+                (queue, request),
+                |verbs, link, (queue, request), now| Box::pin(verbs.claim_alone(link, *queue, request, now)),
+                claim,
+            ));
+        }
+        Box::pin(async move {
+            let claims = self.0.transact((queue, request), claim).await?;
+            self.0.look_below(queue);
+            Ok(claims)
         })
     }
 
     fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
         let at_once = settles.iter().any(|settle| settle.verb == Verb::Release);
-        let verb: transact::Verb<E, (Queue, Arc<Vec<Settle>>), Settled> =
-            |verbs, link, (queue, settles), now| Box::pin(verbs.settle(link, *queue, settles, now));
-        if at_once { self.ringing(queue, (queue, settles), verb) } else { self.verb((queue, settles), verb) }
+        Box::pin(async move {
+            let settled = self.0.transact_briefly(
+                (queue, settles),
+                |verbs, link, (queue, settles), now| Box::pin(verbs.settle_alone(link, *queue, settles, now)),
+                |verbs, link, (queue, settles), now| Box::pin(verbs.settle(link, *queue, settles, now)),
+            );
+            let settled = settled.await?;
+            if at_once {
+                self.0.rang(queue);
+            }
+            Ok(settled)
+        })
     }
 
     fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {
@@ -290,6 +362,13 @@ impl<E: Engine> Store for ServerStore<E> {
 
     fn ack_statement(&self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<Statement> {
         Ok(self.0.verbs.ack(queue, lease, response, self.0.clock.now()))
+    }
+
+    /// Closes its connections; calls on this store or a clone of it fail from now on.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.pool.close();
+        self.0.handler_pool.close();
+        Box::pin(std::future::ready(()))
     }
 
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::background::to_its_end;
 use crate::clock::{Clock, Timestamp, monotonic};
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::{Core, Engine, Link};
+use crate::server::{Core, Engine, Link, Pooled};
 use crate::store::BoxFuture;
 use crate::store::sql::Verbs;
 use crate::telemetry;
@@ -41,19 +41,45 @@ impl<E: Engine> Core<E> {
         T: Send + 'static,
     {
         let core = self.clone();
-        to_its_end(async move { core.until_it_is_known(&args, verb).await }).await
+        to_its_end(async move { core.until_it_is_known(&args, None, verb).await }).await
     }
 
-    async fn until_it_is_known<A: Sync, T: Send>(self: &Arc<Self>, args: &A, verb: Verb<E, A, T>) -> Result<T> {
+    /// Runs a verb as one statement that commits itself, if it can be; otherwise in a transaction of its own.
+    pub(crate) async fn transact_briefly<A, T>(
+        self: &Arc<Self>,
+        args: A,
+        alone: Verb<E, A, Option<T>>,
+        verb: Verb<E, A, T>,
+    ) -> Result<T>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let core = self.clone();
+        let alone = Some(alone).filter(|_| self.statements_alone);
+        to_its_end(async move { core.until_it_is_known(&args, alone, verb).await }).await
+    }
+
+    async fn until_it_is_known<A: Sync, T: Send>(
+        self: &Arc<Self>,
+        args: &A,
+        mut alone: Option<Verb<E, A, Option<T>>>,
+        verb: Verb<E, A, T>,
+    ) -> Result<T> {
         let began = monotonic();
         let (mut doubt, mut stale, mut conflicts) = (None, 0, 0);
         let mut pause = PAUSE_MIN;
         loop {
-            let (error, again) = match self.once(args, verb, doubt).await {
+            let tried = match alone.take() {
+                Some(alone) => self.once_alone(args, alone, verb).await,
+                None => self.once(args, verb, doubt).await,
+            };
+            let (error, again) = match tried {
                 Ok(answer) => return Ok(answer),
                 Err(Failed::Stale(error)) => {
                     // After a restart of the server every idle connection is stale.
                     stale += 1;
+                    self.pool.close_idle();
                     (error, stale <= self.pool.size() || doubt.is_some())
                 }
                 Err(Failed::RolledBack(error)) => {
@@ -79,13 +105,44 @@ impl<E: Engine> Core<E> {
         }
     }
 
+    /// One statement commits itself: one trip. When it breaks off, nobody knows.
+    async fn once_alone<A: Sync, T: Send>(
+        self: &Arc<Self>,
+        args: &A,
+        alone: Verb<E, A, Option<T>>,
+        verb: Verb<E, A, T>,
+    ) -> Result<T, Failed> {
+        let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
+        link.set_in_doubt(false);
+        let now = self.clock.now();
+        match alone(&self.verbs, &mut link, args, now).await {
+            Ok(Some(answer)) => {
+                link.give_back();
+                Ok(answer)
+            }
+            Ok(None) => self.transaction(link, args, verb, None).await,
+            Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failed::InDoubt(error, now)),
+            Err(error) => Err(Failed::RolledBack(error)),
+        }
+    }
+
     async fn once<A: Sync, T: Send>(
         self: &Arc<Self>,
         args: &A,
         verb: Verb<E, A, T>,
         doubt: Option<Timestamp>,
     ) -> Result<T, Failed> {
-        let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
+        let link = self.pool.get().await.map_err(Failed::RolledBack)?;
+        self.transaction(link, args, verb, doubt).await
+    }
+
+    async fn transaction<A: Sync, T: Send>(
+        &self,
+        mut link: Pooled<E>,
+        args: &A,
+        verb: Verb<E, A, T>,
+        doubt: Option<Timestamp>,
+    ) -> Result<T, Failed> {
         link.set_in_doubt(doubt.is_some());
         let said = link.begin().await.map_err(Failed::Stale)?;
         let now = doubt.unwrap_or_else(|| self.hear(said));

@@ -21,8 +21,7 @@ pub(crate) struct Dialect {
     pub(crate) schema_read: &'static str,
     /// Takes maintenance for an interval: one row changed means it is ours.
     pub(crate) maintenance_take: &'static str,
-    /// `{fence}`: the row is still held under the lease that is being settled.
-    pub(crate) fence: &'static str,
+    pub(crate) fence: Fence,
     /// `{message}`: the columns of a message, in the order they are read in.
     pub(crate) message: &'static str,
     /// `{record}`: those and the columns of its work.
@@ -43,6 +42,17 @@ pub(crate) struct Dialect {
     /// Rows that are neither in line nor finished; only the inbox has such.
     pub(crate) inbox_count: &'static str,
     pub(crate) outbox_by_message: &'static str,
+    /// Whether there may be something to claim: in the outbox, in the inbox.
+    pub(crate) pulse: &'static str,
+}
+
+/// The row is still held under the lease that is being settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fence {
+    /// `{fence}`: the one row of a statement.
+    pub(crate) one: &'static str,
+    /// `{fence_each}`: each row of a batch.
+    pub(crate) each: &'static str,
 }
 
 /// In place of a statement that the dialect's way of batching never runs.
@@ -93,8 +103,8 @@ macro_rules! queue_texts {
 }
 
 queue_texts! {
-    claim_look, claim_select, claim_line, claim_one, claim_next, ack, ack_batch, extend, extend_batch, held,
-    load_lease, load_over, load_expired, load_key, find_key, list, list_finished, save, purge_failures, purge,
+    claim_look, claim_select, claim_line, claim_below, claim_one, claim_next, ack, ack_batch, extend, extend_batch, held,
+    load_lease, load_over, load_expired, load_key, find_key, list, list_done, list_dead, list_expired, save, purge_failures, purge,
     failure_add, failure_trim, failure_list, count, count_waiting, oldest,
 }
 
@@ -117,11 +127,13 @@ pub(crate) struct Statements {
     pub(crate) inbox_content: Text,
     pub(crate) inbox_count: Text,
     pub(crate) outbox_by_message: Text,
+    #[cfg_attr(not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql")), allow(dead_code))]
+    pub(crate) pulse: Text,
 }
 
 impl Statements {
     /// `fence` is the dialect's own, except in a test that shows what happens without one.
-    pub(crate) fn new(dialect: &Dialect, tables: &TableNames, fence: &str) -> Self {
+    pub(crate) fn new(dialect: &Dialect, tables: &TableNames, fence: Fence) -> Self {
         let of = |queue, identity| Renderer {
             dialect,
             schema: tables.prefix(),
@@ -148,6 +160,10 @@ impl Statements {
             inbox_content: inbox.one(dialect.inbox_content),
             inbox_count: inbox.one(dialect.inbox_count),
             outbox_by_message: outbox.one(dialect.outbox_by_message),
+            pulse: Text::new(
+                dialect.places,
+                &dialect.pulse.replace("{outbox}", &outbox.table).replace("{inbox}", &inbox.table),
+            ),
         }
     }
 
@@ -180,7 +196,7 @@ struct Renderer<'a> {
     name: &'a str,
     table: String,
     identity: &'a Identity,
-    fence: &'a str,
+    fence: Fence,
 }
 
 impl Renderer<'_> {
@@ -191,7 +207,8 @@ impl Renderer<'_> {
             .replace("{identity}", self.identity.columns)
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)
-            .replace("{fence}", self.fence)
+            .replace("{fence}", self.fence.one)
+            .replace("{fence_each}", self.fence.each)
             .replace("{t}", &self.table)
             .replace("{n}", self.name)
             .replace("{s}", &self.schema);

@@ -1,7 +1,7 @@
 //! MySQL 8 and MariaDB. Under READ COMMITTED: rows are found through an index, locked, and written by their number.
 //! MySQL sets columns from left to right, and each later one sees what the earlier ones became.
 
-use crate::sql::dialect::{Batch, Dialect, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
 
 /// The server's clock, in microseconds.
@@ -14,8 +14,12 @@ macro_rules! clock {
 /// Begins one of our own transactions and answers with the server's time: one trip.
 pub(crate) const BEGIN: &str =
     concat!("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT ", clock!());
-/// Begins a handler's transaction.
-pub(crate) const BEGIN_HANDLER: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+/// Begins a handler's transaction. A deadlock rolls it back as a whole: then the savepoint is gone, and what a handler
+/// that overlooked it writes next must not commit by itself.
+pub(crate) const BEGIN_HANDLER: &str = "SET autocommit = 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+     START TRANSACTION; SAVEPOINT postroom_handler";
+/// Fails when the transaction is no longer the one that was begun.
+pub(crate) const RELEASE_HANDLER: &str = "RELEASE SAVEPOINT postroom_handler";
 /// What a server must say of itself before we trust it: its time, whether it is read-only, its version.
 pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", CAST(@@global.read_only AS SIGNED), version()");
 /// Keeps two programs from deploying the schema at once.
@@ -31,7 +35,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = ?3
          WHERE outbox = ?1 AND inbox = ?2 AND maintained_at <= ?4",
-    fence: "state = 1 AND owner = ?2 AND claim_no = ?3",
+    fence: Fence {
+        one: "state = 1 AND owner = ?2 AND claim_no = ?3",
+        each: "t.state = 1 AND t.owner = a.o AND t.claim_no = a.c",
+    },
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
@@ -73,7 +80,17 @@ pub(crate) const MYSQL: Dialect = Dialect {
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq",
+    pulse: "SELECT EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND visible_at BETWEEN ?2 AND ?1)
+                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at <= ?1),
+                EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND visible_at BETWEEN ?3 AND ?1)
+                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at <= ?1)",
 };
+
+/// Rows in one finished state.
+const LIST_FINISHED: &str = "SELECT {record} FROM {t}
+         WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6";
 
 const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
@@ -85,6 +102,7 @@ const QUEUE: Texts = Texts {
     claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq IN ({each|?|, })",
+    claim_below: UNUSED,
     claim_one: UNUSED,
     claim_next: "SELECT min(at) FROM (
              SELECT min(visible_at) AS at FROM {t} WHERE state = 0
@@ -97,7 +115,7 @@ const QUEUE: Texts = Texts {
          JOIN ({each|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a ON t.seq = a.n
          SET t.state = 2, t.owner = NULL, t.locked_until = NULL, t.visible_at = NULL, t.processed_at = ?1,
              t.processed_by = a.o, t.response = a.r
-         WHERE t.state = 1 AND t.owner = a.o AND t.claim_no = a.c",
+         WHERE {fence_each}",
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}",
     extend_batch: UNUSED,
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
@@ -112,10 +130,9 @@ const QUEUE: Texts = Texts {
          WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
-    list_finished: "SELECT {record} FROM {t}
-         WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
-         ORDER BY seq LIMIT ?6",
+    list_done: LIST_FINISHED,
+    list_dead: LIST_FINISHED,
+    list_expired: LIST_FINISHED,
     save: "UPDATE {t}
          SET response = CASE WHEN ?3 = 0 THEN NULL ELSE response END, state = ?3, visible_at = ?4, due_at = ?5,
              next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,
@@ -137,4 +154,4 @@ const QUEUE: Texts = Texts {
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
-pub(crate) const NO_FENCE: &str = "(?2 IS NOT NULL OR ?3 IS NOT NULL)";
+pub(crate) const NO_FENCE: Fence = Fence { one: "(?2 IS NOT NULL OR ?3 IS NOT NULL)", each: "a.o IS NOT NULL" };

@@ -61,13 +61,13 @@ impl TableNames {
 
     /// `infra.outbox` and `infra.inbox`: the default on PostgreSQL.
     #[cfg(feature = "sqlx-0_9-postgres")]
-    pub(crate) fn infra_schema() -> Self {
+    pub fn infra_schema() -> Self {
         Self { schema: Some("infra".into()), outbox: "outbox".into(), inbox: "inbox".into() }
     }
 
     /// `infra_outbox` and `infra_inbox`: the default on MySQL, where a schema would be another database.
     #[cfg(feature = "sqlx-0_9-mysql")]
-    pub(crate) fn infra_prefix() -> Self {
+    pub fn infra_prefix() -> Self {
         Self { schema: None, outbox: "infra_outbox".into(), inbox: "infra_inbox".into() }
     }
 }

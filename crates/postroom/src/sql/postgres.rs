@@ -1,7 +1,7 @@
 //! PostgreSQL. A row that is read to be written is locked on the way; rows that others hold are passed over. The CTE of
 //! a claim is materialized: as a subquery a nested loop would run it again for each row, and claim them all.
 
-use crate::sql::dialect::{Batch, Dialect, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
 
 /// Makes the commit of this transaction wait for the disk, if nothing else does; what waits for replicas stays so.
@@ -19,17 +19,40 @@ macro_rules! clock {
     };
 }
 
+/// Rows in one finished state. The state is in the text: the index of that state alone serves no other.
+macro_rules! list_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT {record} FROM {t} WHERE state = ",
+            $state,
+            " AND ($1 IS NULL OR state = $1)
+               AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
+               AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+             ORDER BY seq LIMIT $6"
+        )
+    };
+}
+
 /// Begins one of our own transactions and answers with the server's time: one trip.
 pub(crate) const BEGIN: &str = concat!("BEGIN; SELECT ", clock!(), ", ", durable!());
+/// The same behind a pooler, where the next transaction may be on another connection.
+pub(crate) const BEGIN_POOLED: &str =
+    concat!("BEGIN; SELECT ", clock!(), ", ", durable!(), ", set_config('enable_bitmapscan', 'off', true)");
+/// For connections that only run our own statements. A line that has grown since it was last analyzed is thought to be
+/// short: it would be collected as a bitmap and sorted whole, for fifty rows.
+/// And planning one of them takes longer than running it.
+pub(crate) const FOR_VERBS: &str = "SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
 /// Begins a handler's transaction.
 pub(crate) const BEGIN_HANDLER: &str = concat!("BEGIN; SELECT ", durable!());
+/// The same behind a pooler: the connection may hold statements under the names that this client's driver will give.
+pub(crate) const POOLED_BEGIN_HANDLER: &str = concat!("BEGIN; DEALLOCATE ALL; SELECT ", durable!());
 /// What a server must say of itself before we trust it: its time, whether it is a standby, its version.
 pub(crate) const HELLO: &str =
     concat!("SELECT ", clock!(), ", pg_is_in_recovery()::int::bigint, current_setting('server_version_num')::bigint");
 /// Keeps two programs from deploying the schema at once, until the transaction ends.
 pub(crate) const DEPLOY_LOCK: &str = "SELECT pg_advisory_xact_lock(7305521903)";
-/// Wakes the workers of other processes.
-pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+/// Wakes the workers of other processes. Nothing is lost if the server forgets it.
+pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2), set_config('synchronous_commit', 'off', true)";
 
 pub(crate) const POSTGRES: Dialect = Dialect {
     places: Places::Numbered,
@@ -40,7 +63,10 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = $1 AND inbox = $2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = $3
          WHERE outbox = $1 AND inbox = $2 AND maintained_at <= $4",
-    fence: "state = 1 AND owner = $2::uuid AND claim_no = $3::bigint",
+    fence: Fence {
+        one: "state = 1 AND owner = $2::uuid AND claim_no = $3::bigint",
+        each: "state = 1 AND owner = a.o AND claim_no = a.c",
+    },
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
@@ -58,16 +84,21 @@ pub(crate) const POSTGRES: Dialect = Dialect {
               expires_at, max_attempts, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::bigint, $13)
          ON CONFLICT DO NOTHING",
-    outbox_insert_batch: "INSERT INTO {t}
+    outbox_insert_batch: concat!(
+        "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
               expires_at, max_attempts, created_at)
          SELECT a.id, a.message_id, a.kind, a.topic, a.payload, a.destination, a.headers, a.correlation_id,
                 a.visible_at, a.due_at, a.expires_at, a.max_attempts, $13
-         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+         FROM (SELECT ",
+        durable!(),
+        " OFFSET 0) AS once,
+              unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                      $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[])
               AS a (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
                     expires_at, max_attempts)
-         ON CONFLICT (id) DO NOTHING RETURNING id",
+         ON CONFLICT (id) DO NOTHING RETURNING id"
+    ),
     inbox_insert: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
               max_attempts, created_at, last_seen_at)
@@ -100,6 +131,10 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state >= 5 GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = $1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = $1 AND id <> $1 ORDER BY 1",
+    pulse: "SELECT (EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND visible_at BETWEEN $2 AND $1)
+                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at <= $1))::int,
+                (EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND visible_at BETWEEN $3 AND $1)
+                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at <= $1))::int",
 };
 
 const QUEUE: Texts = Texts {
@@ -107,20 +142,27 @@ const QUEUE: Texts = Texts {
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= $1)::int,
                 EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= $1)::int",
     claim_select: UNUSED,
-    claim_line: "WITH line AS MATERIALIZED (
+    claim_line: concat!(
+        "WITH durable AS MATERIALIZED (
+             SELECT ",
+        durable!(),
+        "
+         ), line AS MATERIALIZED (
              SELECT seq, visible_at, crashes FROM {t}
              WHERE state = 0 AND visible_at <= $1 AND visible_at >= $5 AND (expires_at IS NULL OR expires_at > $1)
              ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
          ), first AS MATERIALIZED (
-             SELECT seq, crashes FROM line ORDER BY visible_at, seq LIMIT 1
+             SELECT seq, crashes FROM line LIMIT 1
          ), chosen AS MATERIALIZED (
-             SELECT line.seq AS n, line.visible_at AS at FROM line, first
+             SELECT line.seq AS n, line.visible_at AS at FROM durable, line, first
              WHERE CASE WHEN first.crashes = 0 THEN line.crashes = 0 ELSE line.seq = first.seq END
          )
          UPDATE {t}
          SET state = 1, owner = $3, locked_until = $4, visible_at = $4, claim_no = claim_no + 1, last_attempt_at = $1
          FROM chosen WHERE seq = chosen.n
-         RETURNING {message}, chosen.at",
+         RETURNING {message}, chosen.at"
+    ),
+    claim_below: "SELECT visible_at FROM {t} WHERE state = 0 AND visible_at < $1 ORDER BY visible_at LIMIT 1",
     claim_one: UNUSED,
     claim_next: "SELECT min(at) FROM (
              (SELECT visible_at AS at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1)
@@ -133,11 +175,15 @@ const QUEUE: Texts = Texts {
         durable!(),
         " IS NOT NULL"
     ),
-    ack_batch: "UPDATE {t}
+    ack_batch: concat!(
+        "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = $5,
              processed_by = a.o, response = a.r
-         FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[]) AS a (n, o, c, r)
-         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c",
+         FROM (SELECT ",
+        durable!(),
+        " OFFSET 0) AS once, unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[]) AS a (n, o, c, r)
+         WHERE seq = a.n AND {fence_each}"
+    ),
     extend: UNUSED,
     extend_batch: "UPDATE {t} SET locked_until = $4, visible_at = $4
          FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)
@@ -154,10 +200,9 @@ const QUEUE: Texts = Texts {
          WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
            AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
          ORDER BY seq LIMIT $6",
-    list_finished: "SELECT {record} FROM {t}
-         WHERE state = $1 AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
-           AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
-         ORDER BY seq LIMIT $6",
+    list_done: list_in!("2"),
+    list_dead: list_in!("3"),
+    list_expired: list_in!("4"),
     save: "UPDATE {t}
          SET state = $3, visible_at = $4, due_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8,
              claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,
@@ -182,4 +227,5 @@ const QUEUE: Texts = Texts {
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
-pub(crate) const NO_FENCE: &str = "($2::uuid IS NOT NULL OR $3::bigint IS NOT NULL)";
+pub(crate) const NO_FENCE: Fence =
+    Fence { one: "($2::uuid IS NOT NULL OR $3::bigint IS NOT NULL)", each: "a.o IS NOT NULL" };

@@ -1,7 +1,7 @@
 //! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
 //! A `+` before a column keeps the planner from using an index on it.
 
-use crate::sql::dialect::{Batch, Dialect, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
 
 pub(crate) const SQLITE: Dialect = Dialect {
@@ -13,7 +13,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1 AND inbox = ?2",
     maintenance_take: "UPDATE postroom_schema SET maintained_at = ?3
          WHERE outbox = ?1 AND inbox = ?2 AND maintained_at <= ?4",
-    fence: "state = 1 AND owner = ?2 AND claim_no = ?3",
+    fence: Fence { one: "state = 1 AND owner = ?2 AND claim_no = ?3", each: UNUSED },
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
@@ -56,7 +56,15 @@ pub(crate) const SQLITE: Dialect = Dialect {
          WHERE seq = ?1",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NULL AND processed_at IS NULL GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
+    pulse: UNUSED,
 };
+
+/// Rows in one finished state.
+const LIST_FINISHED: &str = "SELECT {record} FROM {t} INDEXED BY {t}_finished
+         WHERE state = ?1 AND processed_at IS NOT NULL
+           AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6";
 
 const QUEUE: Texts = Texts {
     claim_look: UNUSED,
@@ -68,6 +76,7 @@ const QUEUE: Texts = Texts {
          WHERE seq IN (SELECT seq FROM {t}
                        WHERE state = 0 AND visible_at <= ?3 AND (expires_at IS NULL OR expires_at > ?3)
                        ORDER BY visible_at, seq LIMIT ?4)",
+    claim_below: UNUSED,
     claim_one: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq = ?4 AND state = 0",
@@ -91,11 +100,9 @@ const QUEUE: Texts = Texts {
          WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6",
-    list_finished: "SELECT {record} FROM {t} INDEXED BY {t}_finished
-         WHERE state = ?1 AND processed_at IS NOT NULL
-           AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
-         ORDER BY seq LIMIT ?6",
+    list_done: LIST_FINISHED,
+    list_dead: LIST_FINISHED,
+    list_expired: LIST_FINISHED,
     save: "UPDATE {t}
          SET state = ?3, visible_at = ?4, due_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, claim_no = ?9,
              owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,
@@ -119,4 +126,4 @@ const QUEUE: Texts = Texts {
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
-pub(crate) const NO_FENCE: &str = "(?2 IS NOT NULL OR ?3 IS NOT NULL)";
+pub(crate) const NO_FENCE: Fence = Fence { one: "(?2 IS NOT NULL OR ?3 IS NOT NULL)", each: UNUSED };

@@ -6,8 +6,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sqlite::Durability;
+use crate::store::Fingerprint;
 
 /// Older versions can corrupt a WAL when two connections write and checkpoint at once.
 pub(crate) const SQLITE_VERSION_MIN: i32 = 3_051_003;
@@ -135,6 +137,41 @@ pub(crate) fn file_number(path: &Path) -> Option<(u64, u64)> {
 #[cfg(not(unix))]
 pub(crate) fn file_number(_: &Path) -> Option<(u64, u64)> {
     None
+}
+
+/// A file that was written within this time may be written again without looking different.
+#[cfg(unix)]
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What the database and its log look like from outside. Opening and closing changes nothing about that, committing
+/// does. None as long as one of them was written so recently that the file system's clock could hide another write.
+#[cfg(unix)]
+pub(crate) fn fingerprint(path: &Path) -> Option<Fingerprint> {
+    use std::os::unix::fs::MetadataExt;
+    let file = std::fs::metadata(path).ok()?;
+    // A log that is empty may be there or not.
+    let log = std::fs::metadata(log_of(path)).ok().filter(|log| log.len() > 0);
+    let fresh = Clock::Database.now().minus(FRESH);
+    let written = [Some(&file), log.as_ref()].into_iter().flatten().filter_map(|file| file.modified().ok());
+    if written.map(Timestamp::from).any(|at| at >= fresh) {
+        return None;
+    }
+    let moment = |file: &std::fs::Metadata| (file.mtime().cast_unsigned() << 30) ^ file.mtime_nsec().cast_unsigned();
+    let (log_len, log_moment) = log.as_ref().map_or((0, 0), |log| (log.len(), moment(log)));
+    Some(Fingerprint([file.ino(), file.len(), moment(&file), log_len, log_moment]))
+}
+
+/// On other systems the time of a file that is open may stand still.
+#[cfg(not(unix))]
+pub(crate) fn fingerprint(_: &Path) -> Option<Fingerprint> {
+    None
+}
+
+/// The write-ahead log of a database.
+pub(crate) fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    PathBuf::from(log)
 }
 
 /// The same file has the same key, however it was named.

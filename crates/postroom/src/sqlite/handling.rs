@@ -158,8 +158,9 @@ impl Backend for Sqlite {
         tx.overran
     }
 
-    async fn roll_back(tx: SqliteTx) {
+    async fn roll_back(tx: SqliteTx) -> bool {
         tx.roll_back().await;
+        true
     }
 
     async fn scope<F: Future + Send>(store: &SqliteStore, handler: F) -> F::Output {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::sql::TableNames;
+use crate::sql::dialect::Fence;
 use crate::sqlite::SqliteStore;
 #[cfg(feature = "testing")]
 use crate::store::sabotage::Sabotage;
@@ -113,7 +114,8 @@ impl SqliteOptions {
         self
     }
 
-    /// After how long without work the writer thread ends; it starts again by itself.
+    /// After how long without work the writer thread ends, at the latest: 10 s. It starts again by itself, and ends
+    /// sooner when it had little to do.
     #[must_use]
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
@@ -135,6 +137,12 @@ impl SqliteOptions {
         self
     }
 
+    /// Looks at the file without opening a store: what about it can lose messages or hold them up. Nothing is created
+    /// or changed.
+    pub async fn examine(self) -> Result<crate::doctor::Report> {
+        crate::sqlite::examine::examine(self).await
+    }
+
     /// Opens the store: checks the library, the file and the schema.
     pub async fn open(self) -> Result<SqliteStore> {
         if self.idle.is_zero() {
@@ -144,7 +152,7 @@ impl SqliteOptions {
     }
 
     /// The statement in front of every settle: the lease is still held.
-    pub(crate) fn fence(&self) -> &'static str {
+    pub(crate) fn fence(&self) -> Fence {
         #[cfg(feature = "testing")]
         if self.sabotage == Some(Sabotage::Fencing) {
             return crate::sql::sqlite::NO_FENCE;

@@ -1,7 +1,7 @@
 //! The store itself: each verb is a job for the writer thread, each question goes to a reader.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -15,15 +15,15 @@ use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, 
 use crate::sql::sqlite::SQLITE;
 use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::job::{UserJob, VerbJob};
+use crate::sqlite::readers::Readers;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
+    Stored, Wake,
 };
 use crate::telemetry;
-
-const READERS_KEPT: usize = 4;
 
 /// A store in a SQLite file, beside the user's own tables. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) outbox_wake: Wake,
     pub(crate) inbox_wake: Wake,
     pub(crate) ack_outside: bool,
-    readers: Mutex<Vec<Connection>>,
+    readers: Readers,
     watched: Option<watch::Watched>,
 }
 
@@ -89,7 +89,7 @@ impl SqliteStore {
             clock: options.clock,
             outbox_wake,
             inbox_wake,
-            readers: Mutex::default(),
+            readers: Readers::new(),
             watched: watch,
         })))
     }
@@ -98,7 +98,11 @@ impl SqliteStore {
     /// else has it open. Without it the log stays behind when the program ends, which loses nothing. A later call on
     /// this store or a clone of it opens the file again.
     pub async fn close(self) {
-        self.0.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.let_go().await;
+    }
+
+    async fn let_go(&self) {
+        self.0.readers.close();
         if let Some(watched) = &self.0.watched {
             watched.end().await;
         }
@@ -141,18 +145,7 @@ impl SqliteStore {
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
         let core = self.0.clone();
-        blocking(move || {
-            let kept = core.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let conn = kept.map_or_else(|| connect::reader(&core.path), Ok)?;
-            let result = code(&conn);
-            let mut readers = core.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that was left inside a transaction would show the same moment for ever.
-            if readers.len() < READERS_KEPT && conn.is_autocommit() {
-                readers.push(conn);
-            }
-            result
-        })
-        .await
+        blocking(move || core.readers.read(&core.path, code)).await
     }
 
     /// A verb on the writer thread.
@@ -241,20 +234,23 @@ fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
 
 fn check_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
     let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
-    let found = conn.query_row(verbs.statements.schema_read.sql(), [outbox, inbox], |row| row.get::<_, i64>(0));
     let wanted = verbs.statements.schema_version;
-    match found {
-        Ok(version) if version == wanted => Ok(()),
-        Ok(version) => Err(Error::new(
+    match schema_version(conn, verbs)? {
+        Some(version) if version == wanted => Ok(()),
+        Some(version) => Err(Error::new(
             ErrorKind::Schema,
             format!("the schema has version {version}, this program needs {wanted}; upgrade the older of the two"),
         )),
-        Err(source) => Err(Error::new(
+        None => Err(Error::new(
             ErrorKind::Schema,
             format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)"),
-        )
-        .caused_by(source)),
+        )),
     }
+}
+
+/// The version of the schema; none when the tables are not there.
+pub(crate) fn schema_version(conn: &Connection, verbs: &Verbs) -> Result<Option<i64>> {
+    now(verbs.schema_version(&mut SqliteConn(conn)))
 }
 
 impl Store for SqliteStore {
@@ -367,5 +363,13 @@ impl Store for SqliteStore {
 
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
         self.verb(move |verbs, conn, time| now(verbs.take_maintenance(conn, interval, time)))
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        connect::fingerprint(&self.0.path)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.let_go())
     }
 }

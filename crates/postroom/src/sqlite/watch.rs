@@ -3,31 +3,34 @@
 //! The event comes before the commit can be seen, so the database is asked again and again for a short while after it.
 //! A busy log would bring thousands of events a second, so a file is not watched while it is being asked, nor while no
 //! worker waits for it.
+//!
+//! Asking takes an open connection, and those are few. Beyond them, the files that were quiet the longest are closed
+//! and heard through a watch on their folder: a log comes and goes with the connections to its database, its folder
+//! stays.
 
-use std::collections::HashMap;
+mod file;
+mod folders;
+
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-use rusqlite::Connection;
+use notify::event::ModifyKind;
+use notify::{EventKind, RecommendedWatcher, Watcher};
 use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
-use crate::error::Result;
-use crate::sqlite::connect;
 use crate::store::Wake;
+use file::{File, Mode};
+use folders::Folders;
 
-const PAUSE_FIRST: Duration = Duration::from_micros(100);
-const PAUSE_LAST: Duration = Duration::from_micros(25_600);
-/// After a commit was heard the file rests: longer each time, while one commit follows the other.
-const REST_FIRST: Duration = Duration::from_micros(500);
-const REST_LAST: Duration = Duration::from_millis(10);
+/// So many files are kept open, even if nothing happens in them.
+const OPEN_MAX: usize = 32;
 /// A file that could not be watched is tried again after this.
 const TROUBLE: Duration = Duration::from_secs(1);
-const CALM: Duration = Duration::from_millis(20);
 
 /// A file that can be watched, until this is dropped.
 #[derive(Debug)]
@@ -84,186 +87,163 @@ fn start() -> Option<mpsc::Sender<News>> {
     let events = news.clone();
     let handler = move |event: notify::Result<notify::Event>| {
         if let Ok(event) = event
-            && matches!(event.kind, EventKind::Modify(_))
+            && matches!(event.kind, EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any))
         {
-            event.paths.into_iter().for_each(|path| drop(events.send(News::Changed(path))));
+            let logs = event.paths.into_iter().filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"-wal"));
+            logs.for_each(|log| drop(events.send(News::Changed(log))));
         }
     };
     let watcher = notify::recommended_watcher(handler)
         .map_err(|error| tracing::warn!(%error, "files cannot be watched; workers will poll"))
         .ok()?;
     let thread = std::thread::Builder::new().name("postroom-watch".into()).stack_size(256 << 10);
-    thread.spawn(move || Watching { watcher, files: HashMap::new() }.run(&incoming)).ok()?;
+    thread.spawn(move || Watching::new(watcher).run(&incoming)).ok()?;
     Some(news)
 }
 
 struct Watching {
     watcher: RecommendedWatcher,
+    folders: Folders,
     files: HashMap<u64, File>,
-}
-
-struct File {
-    path: PathBuf,
-    log: PathBuf,
-    wakes: [Wake; 2],
-    open: Option<(Connection, i64)>,
-    mode: Mode,
-    rest: Duration,
-    rang_at: Option<Instant>,
-}
-
-#[derive(Clone, Copy)]
-enum Mode {
-    /// Nobody waits: not watched.
-    Dormant,
-    Watched,
-    /// Something was written: asked at `at`, then after `pause`.
-    Asking {
-        at: Instant,
-        pause: Duration,
-    },
-    /// A commit was heard; watched again at `until`.
-    Resting {
-        until: Instant,
-    },
+    by_log: HashMap<PathBuf, Vec<u64>>,
+    /// Which file is to be looked at when.
+    due: BTreeSet<(Instant, u64)>,
+    open: usize,
 }
 
 impl Watching {
+    fn new(watcher: RecommendedWatcher) -> Self {
+        Self {
+            watcher,
+            folders: Folders::default(),
+            files: HashMap::new(),
+            by_log: HashMap::new(),
+            due: BTreeSet::new(),
+            open: 0,
+        }
+    }
+
     fn run(mut self, news: &mpsc::Receiver<News>) {
         loop {
-            let next = self.files.values().filter_map(File::due).min();
-            let heard = match next {
-                Some(at) => news.recv_timeout(at.saturating_duration_since(monotonic())),
+            // However much news there is.
+            self.step_due();
+            let heard = match self.due.first() {
+                Some((at, _)) => news.recv_timeout(at.saturating_duration_since(monotonic())),
                 None => news.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match heard {
-                Ok(News::Changed(log)) => self.changed(&log),
-                Ok(News::Armed(id)) => self.step(id, |file, _| matches!(file.mode, Mode::Dormant)),
-                Ok(News::Added(id, path, wakes)) => drop(self.files.insert(id, File::new(path, wakes))),
+                Ok(News::Changed(log)) => {
+                    let ids = self.by_log.get(&log).cloned().unwrap_or_default();
+                    ids.into_iter().for_each(|id| self.step(id, File::hears));
+                }
+                Ok(News::Armed(id)) => self.step(id, |file| matches!(file.mode, Mode::Dormant)),
+                Ok(News::Added(id, path, wakes)) => self.added(id, File::new(path, wakes)),
                 Ok(News::Dropped(id, told)) => {
                     self.dropped(id);
                     told.map(|told| told.send(()));
                 }
-                Err(RecvTimeoutError::Timeout) => {
-                    let now = monotonic();
-                    let due: Vec<u64> =
-                        self.files.iter().filter(|(_, f)| f.due() <= Some(now)).map(|(id, _)| *id).collect();
-                    due.into_iter().for_each(|id| self.step(id, |file, now| file.due() <= Some(now)));
-                }
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    fn changed(&mut self, log: &Path) {
-        let changed: Vec<u64> = self.files.iter().filter(|(_, file)| file.log == log).map(|(id, _)| *id).collect();
-        for id in changed {
-            self.step(id, |file, _| matches!(file.mode, Mode::Watched));
-        }
+    fn added(&mut self, id: u64, file: File) {
+        self.by_log.entry(file.log.clone()).or_default().push(id);
+        self.files.insert(id, file);
     }
 
     fn dropped(&mut self, id: u64) {
-        if let Some(file) = self.files.remove(&id) {
-            self.unwatch(&file.log);
+        self.set(id, Mode::Dormant);
+        let Some(file) = self.files.remove(&id) else { return };
+        self.open -= usize::from(file.is_open());
+        if let Some(ids) = self.by_log.get_mut(&file.log) {
+            ids.retain(|other| *other != id);
         }
+        self.by_log.retain(|_, ids| !ids.is_empty());
+        self.unwatch(&file.log);
     }
 
     /// Two stores on one file have one watch between them: the other one goes on asking for itself.
     fn unwatch(&mut self, log: &Path) {
         let _ = self.watcher.unwatch(log);
         let now = monotonic();
-        for file in self.files.values_mut().filter(|file| file.log == log && matches!(file.mode, Mode::Watched)) {
-            file.mode = Mode::Asking { at: now, pause: Duration::ZERO };
+        for id in self.by_log.get(log).cloned().unwrap_or_default() {
+            if self.files.get(&id).is_some_and(|file| matches!(file.mode, Mode::Watched)) {
+                self.set(id, Mode::Asking { at: now, pause: Duration::ZERO });
+            }
         }
+    }
+
+    /// The one place where a file's mode changes: what goes with it is kept in step.
+    fn set(&mut self, id: u64, mode: Mode) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let was = std::mem::replace(&mut file.mode, mode);
+        was.due().map(|at| self.due.remove(&(at, id)));
+        mode.due().map(|at| self.due.insert((at, id)));
+        if matches!(was, Mode::Asleep) && !matches!(mode, Mode::Asleep) {
+            self.folders.leave(&mut self.watcher, &file.log);
+        }
+    }
+
+    fn step_due(&mut self) {
+        if self.due.is_empty() {
+            return;
+        }
+        let now = monotonic();
+        let due: Vec<u64> = self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
+        due.into_iter().for_each(|id| self.step(id, |file| file.mode.due().is_some_and(|at| at <= now)));
     }
 
     /// Takes a file one step further, if `applies`.
-    fn step(&mut self, id: u64, applies: impl Fn(&File, Instant) -> bool) {
-        let now = monotonic();
-        let Some(file) = self.files.get_mut(&id).filter(|file| applies(file, now)) else { return };
-        if matches!(file.mode, Mode::Watched) {
-            file.mode = Mode::Asking { at: now, pause: Duration::ZERO };
-            let log = file.log.clone();
+    fn step(&mut self, id: u64, applies: impl Fn(&File) -> bool) {
+        let Some(file) = self.files.get(&id).filter(|file| applies(file)) else { return };
+        let (was, is_heard, log) = (file.mode, file.is_heard(), file.log.clone());
+        if matches!(was, Mode::Watched) {
+            self.set(id, Mode::Dormant);
             self.unwatch(&log);
         }
-        let Some(file) = self.files.get_mut(&id) else { return };
-        if !file.wakes.iter().any(Wake::is_heard) {
-            file.mode = Mode::Dormant;
-            return;
+        if !is_heard {
+            return self.set(id, Mode::Dormant);
         }
-        file.mode = file.step(&mut self.watcher, now).unwrap_or_else(|error| {
+        let now = monotonic();
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let was_open = file.is_open();
+        let mode = file.step(was, &mut self.watcher, now).unwrap_or_else(|error| {
             tracing::warn!(path = %file.path.display(), %error, "the file cannot be watched now; workers poll it");
             Mode::Resting { until: now + TROUBLE }
         });
+        self.open += usize::from(file.is_open() && !was_open);
+        self.set(id, mode);
         // It may have been watched again, and have changed meanwhile.
-        if matches!(file.mode, Mode::Resting { .. }) {
-            let log = file.log.clone();
+        if matches!(mode, Mode::Resting { .. }) {
             self.unwatch(&log);
         }
-    }
-}
-
-impl File {
-    fn new(path: PathBuf, wakes: [Wake; 2]) -> Self {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        let log = PathBuf::from(log);
-        Self { path, log, wakes, open: None, mode: Mode::Dormant, rest: REST_FIRST, rang_at: None }
+        while self.open > OPEN_MAX && self.close_the_quietest() {}
     }
 
-    fn due(&self) -> Option<Instant> {
-        match self.mode {
-            Mode::Dormant | Mode::Watched => None,
-            Mode::Asking { at: due, .. } | Mode::Resting { until: due } => Some(due),
+    /// Closes one file, of those in which nothing happens; if it is listened to, it is heard through its folder. False
+    /// when there is none.
+    fn close_the_quietest(&mut self) -> bool {
+        let may_close = |file: &File| file.is_open() && matches!(file.mode, Mode::Watched | Mode::Dormant);
+        let quiet = self.files.iter().filter(|(_, file)| may_close(file));
+        let Some(id) = quiet.min_by_key(|(_, file)| file.quiet_since).map(|(id, _)| *id) else { return false };
+        let Some(file) = self.files.get_mut(&id) else { return false };
+        if matches!(file.mode, Mode::Dormant) {
+            self.open -= usize::from(file.close());
+            return true;
         }
-    }
-
-    fn step(&mut self, watcher: &mut RecommendedWatcher, now: Instant) -> Result<Mode> {
-        let pause = match self.mode {
-            Mode::Asking { pause, .. } if pause < PAUSE_LAST => (pause * 2).max(PAUSE_FIRST),
-            // Watched again first and asked then: what commits in between is seen either way.
-            Mode::Dormant | Mode::Watched | Mode::Asking { .. } | Mode::Resting { .. } => {
-                let is_new = self.open()?;
-                if let Err(error) = watcher.watch(&self.log, RecursiveMode::NonRecursive) {
-                    tracing::warn!(path = %self.log.display(), %error, "the log cannot be watched; workers will poll");
-                }
-                // Nobody knows what was committed before the first look.
-                return Ok(if self.has_changed()? || is_new { self.rang(now) } else { Mode::Watched });
-            }
-        };
-        if self.has_changed()? {
-            return Ok(self.rang(now));
+        // First the folder, then a last look, so that nothing falls in between.
+        if !self.folders.enter(&mut self.watcher, &file.log) {
+            return false;
         }
-        Ok(Mode::Asking { at: now + pause, pause })
-    }
-
-    fn rang(&mut self, now: Instant) -> Mode {
-        self.wakes.iter().for_each(Wake::ring);
-        let calm = self.rang_at.is_none_or(|last| now.saturating_duration_since(last) > CALM);
-        self.rest = if calm { REST_FIRST } else { (self.rest * 2).min(REST_LAST) };
-        self.rang_at = Some(now);
-        Mode::Resting { until: now + self.rest }
-    }
-
-    /// An open connection keeps the log in place; reading once creates it.
-    fn open(&mut self) -> Result<bool> {
-        if self.open.is_some() {
-            return Ok(false);
+        let (log, changed) = (file.log.clone(), file.has_changed().unwrap_or(true));
+        self.open -= usize::from(file.close());
+        self.set(id, Mode::Asleep);
+        self.unwatch(&log);
+        if changed {
+            self.step(id, File::hears);
         }
-        let conn = connect::reader(&self.path)?;
-        let version = data_version(&conn)?;
-        self.open = Some((conn, version));
-        Ok(true)
+        true
     }
-
-    fn has_changed(&mut self) -> Result<bool> {
-        let Some((conn, version)) = &mut self.open else { return Ok(false) };
-        let now = data_version(conn)?;
-        Ok(std::mem::replace(version, now) != now)
-    }
-}
-
-/// Changes whenever another connection has committed.
-fn data_version(conn: &Connection) -> Result<i64> {
-    Ok(conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
 }

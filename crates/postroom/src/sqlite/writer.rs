@@ -21,6 +21,9 @@ use crate::sqlite::{Durability, connect};
 const GROUP_JOBS_MAX: usize = 512;
 const GROUP_TIME_MAX: Duration = Duration::from_millis(5);
 const STACK_BYTES: usize = 1 << 20;
+/// So long a thread waits for more to do at first, and twice as long after each group that changed something: one that
+/// was only asked whether there is work, in one of hundreds of stores, is soon gone.
+const LINGER_FIRST: Duration = Duration::from_millis(100);
 
 thread_local! {
     /// The writer this thread is, by its address; zero on any other thread.
@@ -188,14 +191,20 @@ impl Shared {
 
     fn run(&self) {
         let mut open: Option<(Connection, Guard)> = None;
-        while let Some(first) = self.next_job(&mut open) {
+        let mut linger = LINGER_FIRST;
+        while let Some(first) = self.next_job(&mut open, linger.min(self.idle)) {
             let conn = match open.take() {
                 Some(conn) => Ok(conn),
                 None => self.connect(),
             };
             match conn {
                 Ok((conn, guard)) => {
-                    if (Group { shared: self, conn: &conn, guard: &guard }).run(first) == Health::Usable {
+                    let changes = conn.total_changes();
+                    let health = Group { shared: self, conn: &conn, guard: &guard }.run(first);
+                    if conn.total_changes() != changes {
+                        linger = (linger * 2).min(self.idle);
+                    }
+                    if health == Health::Usable {
                         open = Some((conn, guard));
                     }
                 }
@@ -210,13 +219,13 @@ impl Shared {
         Ok((conn, guard))
     }
 
-    /// Waits for a job; none after an idle time, and then the thread is over.
-    fn next_job(&self, open: &mut Option<(Connection, Guard)>) -> Option<Box<dyn Job>> {
+    /// Waits for a job; none after `linger`, and then the thread is over.
+    fn next_job(&self, open: &mut Option<(Connection, Guard)>, linger: Duration) -> Option<Box<dyn Job>> {
         let mut line = self.lock();
         if line.jobs.is_empty() && line.ending.is_empty() {
             line.waiting = true;
             let idle = |line: &mut Line| line.jobs.is_empty() && line.ending.is_empty();
-            let waited = self.arrived.wait_timeout_while(line, self.idle, idle);
+            let waited = self.arrived.wait_timeout_while(line, linger, idle);
             line = waited.unwrap_or_else(PoisonError::into_inner).0;
             line.waiting = false;
         }

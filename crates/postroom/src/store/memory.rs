@@ -31,6 +31,7 @@ pub struct MemoryStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    name: String,
     clock: Clock,
     dead_letter_topic: Option<String>,
     tables: Mutex<Tables>,
@@ -73,7 +74,19 @@ impl MemoryStore {
 
     /// An empty store that enqueues the news of each death under a topic.
     pub fn with_dead_letters(clock: Clock, dead_letter_topic: Option<String>) -> Self {
+        Self::empty("memory".into(), clock, dead_letter_topic)
+    }
+
+    /// An empty store of this kind under another name than `memory`: what it is called in logs, and what a
+    /// [`Router`](crate::Router) knows it by.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self::empty(name.into(), self.0.clock.clone(), self.0.dead_letter_topic.clone())
+    }
+
+    fn empty(name: String, clock: Clock, dead_letter_topic: Option<String>) -> Self {
         Self(Arc::new(Inner {
+            name,
             clock,
             dead_letter_topic,
             tables: Mutex::default(),
@@ -144,7 +157,7 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn name(&self) -> &str {
-        "memory"
+        &self.0.name
     }
 
     fn clock(&self) -> &Clock {

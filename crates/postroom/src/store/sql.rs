@@ -6,13 +6,14 @@ mod claim;
 mod floor;
 mod inbox;
 mod rows;
+mod schema;
 mod upkeep;
 
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue, Settle, Settled, State, Verb};
-use crate::sql::dialect::{Batch, Dialect, Statements};
+use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames};
 use crate::store::{FAILURES_KEPT, Filter, Record};
 use floor::Floor;
@@ -30,7 +31,7 @@ pub(crate) struct Verbs {
 }
 
 impl Verbs {
-    pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: &str) -> Self {
+    pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
         let statements = Statements::new(dialect, &tables, fence);
         Self { statements, batch: dialect.batch, tables, dead_letter_topic, floors: [Floor::new(), Floor::new()] }
     }
@@ -106,6 +107,21 @@ impl Verbs {
         (0..held).for_each(|_| settled.count(Some(State::Done)));
         (held..acks.len() as u64).for_each(|_| settled.count(None));
         Ok(settled)
+    }
+
+    /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) async fn settle_alone(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        settles: &[Settle],
+        now: Timestamp,
+    ) -> Result<Option<Settled>> {
+        if settles.len() > batch::LIST_MAX || settles.iter().any(|settle| !matches!(settle.verb, Verb::Ack { .. })) {
+            return Ok(None);
+        }
+        self.settle(session, queue, settles, now).await.map(Some)
     }
 
     /// Where a lease's row stands, if a try whose commit was not answered settled it: nobody claimed it since.

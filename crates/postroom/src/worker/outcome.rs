@@ -117,6 +117,8 @@ impl From<HandlerError> for Outcome {
     fn from(error: HandlerError) -> Self {
         match error.fate {
             Fate::Retry { after } => Self::Retry { after, why: error.message, service: false },
+            Fate::Conflict => Self::retry(error.message),
+            Fate::Outage => Self::Postpone { after: POSTPONE_MIN, why: error.message },
             Fate::Terminal => Self::Dead { why: error.message },
         }
     }

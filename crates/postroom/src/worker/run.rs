@@ -54,27 +54,3 @@ impl Run {
         }
     }
 }
-
-/// A named point of the worker's turn.
-#[cfg(feature = "testing")]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Point {
-    /// Messages are claimed, durably; nothing has been done with them.
-    AfterClaim,
-    /// A message was handled and acknowledged, durably; nobody has been told.
-    AfterCommit,
-    /// A lease was lost: somebody else took the message over, and this worker's settle was refused.
-    LeaseLost,
-}
-
-/// Called at the named points.
-#[cfg(feature = "testing")]
-#[derive(Clone)]
-pub struct Probe(pub Arc<dyn Fn(Point) + Send + Sync>);
-
-#[cfg(feature = "testing")]
-impl std::fmt::Debug for Probe {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Probe")
-    }
-}

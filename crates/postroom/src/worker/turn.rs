@@ -16,9 +16,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance;
 use crate::message::OwnerToken;
 use crate::queue::{Claimed, Claims, Lease, Settle, Verb};
-use crate::store::{BoxFuture, WakeListener};
+use crate::store::{BoxFuture, Fingerprint, WakeListener};
 use crate::telemetry;
 use crate::worker::flight::Flights;
+use crate::worker::gate::{Gate, Turn, few_at_once};
+use crate::worker::probe::Point;
+use crate::worker::quiet::Quiet;
+use crate::worker::settling::settle;
 use crate::worker::{Outcome, Process, Run, WorkerOptions};
 use crate::workqueue::WorkQueue;
 
@@ -31,10 +35,19 @@ const CLAIMS_AT_ONCE: usize = 3;
 /// How long work that was broken off has to give its messages back.
 const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
 
-type Claiming = BoxFuture<'static, (Instant, Result<Claims>)>;
+type Claiming = BoxFuture<'static, Answer>;
 type Renewing = BoxFuture<'static, (Vec<Lease>, Instant, Result<Vec<bool>>)>;
 
-pub(super) struct Loop {
+/// What became of a claim.
+struct Answer {
+    asked: Instant,
+    turn: Turn,
+    /// As the store was before.
+    fingerprint: Option<Fingerprint>,
+    claims: Result<Claims>,
+}
+
+pub(crate) struct Loop {
     queue: WorkQueue,
     process: Arc<dyn Process>,
     options: Arc<WorkerOptions>,
@@ -55,13 +68,20 @@ pub(super) struct Loop {
     /// The last claim came back full: there is more.
     full: bool,
     stop: CancellationToken,
+    gate: Option<Arc<dyn Gate>>,
+    quiet: Option<Quiet>,
     /// When to look again, if nothing rings before.
     look_at: Instant,
     idle_wait: Duration,
 }
 
 impl Loop {
-    pub(super) fn new(queue: WorkQueue, process: Arc<dyn Process>, options: WorkerOptions) -> Self {
+    pub(crate) fn new(
+        queue: WorkQueue,
+        process: Arc<dyn Process>,
+        options: Arc<WorkerOptions>,
+        gate: Option<Arc<dyn Gate>>,
+    ) -> Self {
         let (reporter, reports) = mpsc::unbounded_channel();
         Self {
             owner: OwnerToken::new(),
@@ -81,13 +101,15 @@ impl Loop {
             stop: CancellationToken::new(),
             look_at: monotonic(),
             idle_wait: options.poll,
-            options: Arc::new(options),
+            options,
+            gate,
+            quiet: None,
             process,
             queue,
         }
     }
 
-    pub(super) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+    pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         telemetry::worker_started(&self.queue, self.owner);
         let mut shutdown = pin!(shutdown);
         let mut renewal = tokio::time::interval((self.options.lease / 6).max(Duration::from_millis(1)));
@@ -98,23 +120,22 @@ impl Loop {
         let mut reports = Vec::new();
         while !(end_at.is_some() && self.is_empty()) {
             self.start_suspect();
-            self.start_claim(end_at.is_some());
-            let waiting = end_at.is_none() && self.claiming.is_empty() && self.has_room();
+            let in_line = self.start_claims(end_at.is_some());
+            let waiting = end_at.is_none() && self.claiming.is_empty() && self.has_room() && !in_line;
             tokio::select! {
                 received = self.reports.recv_many(&mut reports, REPORTS_MAX) => {
                     debug_assert!(received > 0, "the loop keeps a sender");
                     self.settle(reports.drain(..));
                 }
-                Some((asked, claims)) = self.claiming.next(), if !self.claiming.is_empty() => {
-                    self.claimed(asked, claims);
-                }
+                Some(answer) = self.claiming.next(), if !self.claiming.is_empty() => self.claimed(answer),
+                Some(()) = OptionFuture::from(self.gate.as_ref().map(|gate| gate.bell().notified())) => {}
                 Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
                 Some(renewed) = OptionFuture::from(self.renewing.as_mut()) => self.renewed(renewed),
                 Some(()) = OptionFuture::from(self.maintaining.as_mut()) => self.maintaining = None,
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => ended.map_err(broken)?,
                 () = self.listener.heard(), if waiting => self.look_now(),
-                () = tokio::time::sleep_until(self.look_at.into()), if waiting => self.look_now(),
-                _ = renewal.tick() => self.renew(),
+                () = tokio::time::sleep_until(self.look_at.into()), if waiting => self.look_if_changed(),
+                _ = renewal.tick(), if self.suspect.is_some() || !self.flights.is_empty() => self.renew(),
                 _ = upkeep.tick(), if end_at.is_none() => self.maintain(),
                 () = &mut shutdown, if end_at.is_none() => end_at = Some(self.begin_stop()),
                 () = tokio::time::sleep_until(end_at.unwrap_or_else(monotonic).into()), if end_at.is_some() => {
@@ -142,6 +163,10 @@ impl Loop {
     /// Some batches are worked on while the next are fetched.
     fn room(&self) -> usize {
         let batch = self.options.batch;
+        if self.gate.is_some() {
+            // What is in hand is bounded there, for all workers together.
+            return batch;
+        }
         let limit = (batch * BATCHES_IN_HAND).max(batch + self.options.concurrency).min(batch + IN_HAND_MAX);
         let free = limit.saturating_sub(self.flights.len() + self.claiming.len() * batch);
         if free >= batch { batch } else { 0 }
@@ -151,37 +176,65 @@ impl Loop {
         self.look_at = monotonic();
     }
 
-    fn start_claim(&mut self, stopping: bool) {
+    /// A store that has not changed since nothing was found in it is left in peace.
+    fn look_if_changed(&mut self) {
+        match self.quiet.as_ref().filter(|quiet| quiet.lasts(&self.queue)) {
+            Some(quiet) => {
+                telemetry::unchanged(&self.queue);
+                self.wait(quiet.next_at);
+            }
+            None => self.look_now(),
+        }
+    }
+
+    /// Claims what it may; true when it has to wait for its turn.
+    fn start_claims(&mut self, stopping: bool) -> bool {
         let asked = monotonic();
-        // As long as claims come back full several are under way, so that they share commits with the handlers.
-        while !stopping
-            && self.has_room()
-            && self.look_at <= asked
-            && (self.claiming.is_empty() || (self.full && self.claiming.len() < CLAIMS_AT_ONCE))
-        {
+        while self.wants_to_claim(stopping, asked) {
+            let Some(turn) = Turn::take(self.gate.as_ref()) else { return true };
+            let fingerprint = if self.full { None } else { self.queue.fingerprint() };
             // Before the claim, so that what commits right after it is heard.
             if !self.full {
                 self.listener.arm();
             }
-            let (queue, owner, options) = (self.queue.clone(), self.owner, self.options.clone());
-            let batch = self.room();
-            self.claiming.push(Box::pin(async move { (asked, queue.claim(owner, options.lease, batch).await) }));
+            let (queue, owner, options, batch) = (self.queue.clone(), self.owner, self.options.clone(), self.room());
+            self.claiming.push(Box::pin(async move {
+                let claims = turn.claim(&queue, owner, &options, batch).await;
+                Answer { asked, turn, fingerprint, claims }
+            }));
         }
+        if let Some(gate) = &self.gate {
+            gate.decline();
+        }
+        false
     }
 
-    fn claimed(&mut self, asked: Instant, claims: Result<Claims>) {
-        self.full = claims.as_ref().is_ok_and(|claims| claims.claimed.len() >= self.options.batch);
+    fn wants_to_claim(&self, stopping: bool, now: Instant) -> bool {
+        // As long as claims come back full several are under way, so that they share commits with the handlers. Where
+        // workers take turns, each has one.
+        let at_once = if self.full && self.gate.is_none() { CLAIMS_AT_ONCE } else { 1 };
+        !stopping && self.has_room() && self.look_at <= now && self.claiming.len() < at_once
+    }
+
+    fn claimed(&mut self, answer: Answer) {
+        let Answer { asked, mut turn, fingerprint, claims } = answer;
+        self.quiet = None;
+        turn.found = claims.as_ref().ok().map(|claims| claims.claimed.len());
+        self.full = turn.found >= Some(self.options.batch);
         match claims {
             // What came in between the last full claim and this one made no sound: look once more, listening.
             Ok(claims) if claims.claimed.is_empty() && !self.listener.is_armed() => self.listener.arm(),
-            Ok(claims) if claims.claimed.is_empty() => self.wait(claims.next_at),
+            Ok(claims) if claims.claimed.is_empty() => {
+                self.quiet = fingerprint.map(|fingerprint| Quiet { fingerprint, next_at: claims.next_at });
+                self.wait(claims.next_at);
+            }
             Ok(claims) => {
                 self.idle_wait = self.options.poll;
                 self.look_now();
                 if self.full {
                     self.listener.disarm();
                 }
-                self.take_up(claims.claimed, asked);
+                self.take_up(claims.claimed, asked, turn);
             }
             Err(error) => {
                 telemetry::claim_failed(&self.queue, &error);
@@ -197,8 +250,8 @@ impl Loop {
         self.idle_wait = (self.idle_wait * 2).min(self.options.poll_max);
     }
 
-    fn take_up(&mut self, mut batch: Vec<Claimed>, asked: Instant) {
-        self.probe_claim();
+    fn take_up(&mut self, mut batch: Vec<Claimed>, asked: Instant, turn: Turn) {
+        self.options.reached(Point::AfterClaim);
         if self.alone || self.suspect.is_some() || self.stop.is_cancelled() {
             return self.give_back(batch);
         }
@@ -219,7 +272,8 @@ impl Loop {
             let max_attempts = claimed.message.as_ref().ok().and_then(|message| message.max_attempts);
             self.flights.add(&claimed.lease, max_attempts, run.lost(&claimed.lease), asked + self.options.lease);
         }
-        self.tasks.spawn(self.process.clone().process(batch, run));
+        self.tell_gate();
+        self.tasks.spawn(turn.until_in_line(self.process.clone().process(batch, run)));
     }
 
     fn give_back(&mut self, batch: Vec<Claimed>) {
@@ -231,7 +285,7 @@ impl Loop {
         if self.flights.is_empty()
             && let Some((claimed, asked)) = self.suspect.take()
         {
-            self.take_up(vec![claimed], asked);
+            self.take_up(vec![claimed], asked, Turn::over());
         }
     }
 
@@ -240,7 +294,7 @@ impl Loop {
         let mut settles = Vec::new();
         for (lease, outcome) in reports {
             let max_attempts = self.flights.remove(&lease);
-            self.probe_outcome(&outcome);
+            self.probe(&outcome);
             let settle = outcome.into_settle(lease, max_attempts, &self.options, now);
             if let Some(Verb::Abandon { delay, .. }) = settle.as_ref().map(|settle| &settle.verb) {
                 self.look_at = self.look_at.min(monotonic() + *delay);
@@ -248,6 +302,7 @@ impl Loop {
             settles.extend(settle);
         }
         self.alone &= !self.flights.is_empty();
+        self.tell_gate();
         if !settles.is_empty() {
             self.settling.push(Box::pin(settle(self.queue.clone(), settles, self.options.clone())));
         }
@@ -293,7 +348,11 @@ impl Loop {
 
     fn maintain(&mut self) {
         if self.maintaining.is_none() {
-            self.maintaining = Some(Box::pin(maintenance::run(self.queue.clone(), self.options.clone())));
+            let upkeep = maintenance::run(self.queue.clone(), self.options.clone());
+            self.maintaining = Some(match self.gate.clone() {
+                Some(gate) => Box::pin(few_at_once(gate, upkeep)),
+                None => Box::pin(upkeep),
+            });
         }
     }
 
@@ -306,58 +365,23 @@ impl Loop {
         monotonic() + self.options.grace
     }
 
-    #[cfg(feature = "testing")]
-    fn probe_claim(&self) {
-        if let Some(probe) = &self.options.probe {
-            probe.0(crate::worker::Point::AfterClaim);
+    fn tell_gate(&self) {
+        if let Some(gate) = &self.gate {
+            gate.holds(self.flights.len());
         }
     }
 
-    #[cfg(not(feature = "testing"))]
-    fn probe_claim(&self) {}
-
-    #[cfg(feature = "testing")]
-    fn probe_outcome(&self, outcome: &Outcome) {
-        let point = match outcome {
-            Outcome::Settled => crate::worker::Point::AfterCommit,
-            Outcome::Lost => crate::worker::Point::LeaseLost,
-            _ => return,
-        };
-        if let Some(probe) = &self.options.probe {
-            probe.0(point);
+    fn probe(&self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Settled => self.options.reached(Point::AfterCommit),
+            Outcome::Lost => self.options.reached(Point::LeaseLost),
+            _ => {}
         }
     }
-
-    #[cfg(not(feature = "testing"))]
-    fn probe_outcome(&self, _: &Outcome) {}
 }
 
 /// Handlers' panics are caught where they happen; this one is ours, and the worker no longer knows what it holds.
 fn broken(source: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Callback, "the worker broke down; its messages are taken over when their leases are over")
         .caused_by(source)
-}
-
-/// Settles, and goes on trying while the database is out of reach and the leases may still hold.
-async fn settle(queue: WorkQueue, settles: Vec<Settle>, options: Arc<WorkerOptions>) {
-    let settles = Arc::new(settles);
-    let until = monotonic() + options.lease;
-    let mut pause = Duration::from_millis(10);
-    loop {
-        match queue.settle_shared(settles.clone()).await {
-            Ok(settled) => {
-                #[cfg(feature = "testing")]
-                if let Some(probe) = options.probe.as_ref().filter(|_| settled.lost > 0) {
-                    probe.0(crate::worker::Point::LeaseLost);
-                }
-                let _ = settled;
-                return;
-            }
-            Err(error) if error.is_transient() && monotonic() + pause < until => {
-                tokio::time::sleep_until((monotonic() + pause).into()).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
-            }
-            Err(error) => return telemetry::settle_failed(&queue, settles.len(), &error),
-        }
-    }
 }

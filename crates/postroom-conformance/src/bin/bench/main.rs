@@ -1,20 +1,17 @@
-//! `cargo xtask bench`: Postroom beside raw rusqlite, in one run, at the same durability. Figures are ratios: above 1
-//! is better than raw.
+//! `cargo xtask bench`: Postroom beside plain SQL through the same driver, in one run, at the same durability. Figures
+//! are ratios: above 1 is better than raw.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the machine's own time")]
 
-mod claim;
-mod drain;
-mod enqueue;
-mod latency;
-mod memory;
-mod raw;
+mod measure;
 mod report;
+mod server;
+mod sqlite;
+mod tenants;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::Parser;
-use postroom::{SqliteOptions, SqliteStore};
+use clap::{Parser, ValueEnum};
 use report::Report;
 
 /// Measures Postroom against the best plain SQL for the job.
@@ -24,6 +21,9 @@ struct Args {
     /// Finish within a minute: smaller tables, shorter runs.
     #[arg(long)]
     quick: bool,
+    /// Only on these databases. Servers are started for the run, with every commit waiting for the disk.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Database::Sqlite, Database::Postgres, Database::Mariadb])]
+    backend: Vec<Database>,
     /// Only these cases, by their letters: `--only a,c`.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -36,8 +36,21 @@ struct Args {
     /// Drain this file and print the memory it took.
     #[arg(long, hide = true, requires = "rows")]
     drain: Option<PathBuf>,
+    /// Work on so many stores in this folder or server, measure what that costs, and print it.
+    #[arg(long, hide = true, requires_all = ["rows", "seconds"])]
+    idle: Option<String>,
     #[arg(long, hide = true)]
     rows: Option<usize>,
+    #[arg(long, hide = true)]
+    seconds: Option<f64>,
+}
+
+/// Where to measure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Database {
+    Sqlite,
+    Postgres,
+    Mariadb,
 }
 
 /// How large the cases are.
@@ -49,6 +62,10 @@ struct Sizes {
     done_rows: usize,
     pending_rows: usize,
     memory_rows: usize,
+    passing: usize,
+    idle_stores: usize,
+    idle_databases: usize,
+    idle_seconds: f64,
 }
 
 const FULL: Sizes = Sizes {
@@ -58,6 +75,10 @@ const FULL: Sizes = Sizes {
     done_rows: 2_000_000,
     pending_rows: 1_000_000,
     memory_rows: 1_000_000,
+    passing: 150_000,
+    idle_stores: 500,
+    idle_databases: 50,
+    idle_seconds: 20.0,
 };
 const QUICK: Sizes = Sizes {
     messages: 40_000,
@@ -66,6 +87,10 @@ const QUICK: Sizes = Sizes {
     done_rows: 200_000,
     pending_rows: 100_000,
     memory_rows: 100_000,
+    passing: 30_000,
+    idle_stores: 100,
+    idle_databases: 10,
+    idle_seconds: 5.0,
 };
 
 /// 256 bytes, as in every case.
@@ -79,41 +104,24 @@ fn payload() -> String {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if let (Some(path), Some(rows)) = (&args.drain, args.rows) {
-        return memory::drain(path, rows).await;
+        return sqlite::memory::drain(path, rows).await;
+    }
+    if let (Some(place), Some(stores), Some(seconds)) = (&args.idle, args.rows, args.seconds) {
+        return tenants::idle(place, stores, seconds).await;
     }
     let sizes = if args.quick { QUICK } else { FULL };
-    let dir = match &args.dir {
-        Some(dir) => tempfile::tempdir_in(dir)?,
-        None => tempfile::tempdir()?,
-    };
     let wants = |case: &str| args.only.is_empty() || args.only.iter().any(|only| only == case);
-    raw::print_statements();
     let mut report = Report::default();
-    if wants("a") {
-        enqueue::producers(dir.path(), sizes, &mut report).await?;
-    }
-    if wants("b") {
-        enqueue::batch(dir.path(), sizes, &mut report).await?;
-    }
-    if wants("c") {
-        drain::run(dir.path(), sizes, &mut report).await?;
-    }
-    if wants("d") {
-        latency::run(dir.path(), sizes, &mut report).await?;
-    }
-    if wants("e") {
-        claim::run(dir.path(), sizes, &mut report).await?;
-    }
-    if wants("m") {
-        memory::run(dir.path(), sizes, &mut report).await?;
+    for database in &args.backend {
+        match database {
+            Database::Sqlite => sqlite::run(args.dir.as_deref(), sizes, &wants, &mut report).await?,
+            Database::Postgres => server::run::<postroom::Postgres>(sizes, &wants, &mut report).await?,
+            Database::Mariadb => server::run::<postroom::MySql>(sizes, &wants, &mut report).await?,
+        }
     }
     report.print();
     if let Some(path) = &args.json {
         std::fs::write(path, serde_json::to_string_pretty(&report.rows)?)?;
     }
     Ok(())
-}
-
-async fn open(dir: &Path, name: &str) -> postroom::Result<SqliteStore> {
-    SqliteOptions::new(dir.join(name)).deploy_schema(true).open().await
 }

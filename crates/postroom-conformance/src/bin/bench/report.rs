@@ -4,6 +4,8 @@ use serde::Serialize;
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
+    /// Where the next figures are measured.
+    pub(crate) backend: &'static str,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -30,20 +32,20 @@ impl Report {
     }
 
     fn push(&mut self, case: &str, unit: &'static str, postroom: f64, baseline: f64, ratio: f64) {
-        let row = Row { backend: "sqlite", case: case.to_owned(), unit, postroom, baseline, ratio };
+        let row = Row { backend: self.backend, case: case.to_owned(), unit, postroom, baseline, ratio };
         eprintln!("{}", row.line());
         self.rows.push(row);
     }
 
     pub(crate) fn print(&self) {
-        println!("{:<52} {:>14} {:>14} {:>7}  unit", "case", "postroom", "baseline", "ratio");
+        println!("{:<9} {:<60} {:>14} {:>14} {:>7}  unit", "backend", "case", "postroom", "baseline", "ratio");
         self.rows.iter().for_each(|row| println!("{}", row.line()));
     }
 }
 
 impl Row {
     fn line(&self) -> String {
-        let Self { case, postroom, baseline, ratio, unit, .. } = self;
-        format!("{case:<52} {postroom:>14.1} {baseline:>14.1} {ratio:>7.2}  {unit}")
+        let Self { backend, case, postroom, baseline, ratio, unit, .. } = self;
+        format!("{backend:<9} {case:<60} {postroom:>14.1} {baseline:>14.1} {ratio:>7.2}  {unit}")
     }
 }

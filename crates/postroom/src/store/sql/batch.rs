@@ -14,7 +14,11 @@ use crate::sql::{Expects, Value};
 use crate::store::{Identity, Stored};
 
 /// So many rows in one text: a few sizes, so that their statements stay prepared.
-const SIZES: [usize; 8] = [500, 200, 100, 50, 20, 10, 4, 1];
+const SIZES: [usize; 4] = [500, 200, 100, 50];
+/// So many acks in one statement.
+pub(super) const LIST_MAX: usize = SIZES[0];
+/// Fewer than that travel as they are.
+const SMALL: usize = 32;
 /// So many rows in one set of arrays.
 const ARRAY_ROWS_MAX: usize = 20_000;
 /// A text with many payloads must not outgrow what the server takes at once.
@@ -62,9 +66,6 @@ impl Verbs {
         messages: &[NewMessage],
         now: Timestamp,
     ) -> Result<Vec<Stored>> {
-        if let [_] = messages {
-            return self.enqueue_each(session, messages, now).await;
-        }
         let mut stored = Vec::with_capacity(messages.len());
         for chunk in messages.chunks(ARRAY_ROWS_MAX) {
             let insert = self.statements.outbox_insert_batch.with(columns(chunk, now));
@@ -89,14 +90,10 @@ impl Verbs {
         while !rest.is_empty() {
             let (chunk, after) = rest.split_at(rows_that_fit(rest));
             rest = after;
-            let rows: Vec<_> = chunk.iter().map(|message| row(message, now)).collect();
-            let insert = self.statements.outbox_insert_batch.with_rows(&[], &rows).expecting(Expects::RowOrDuplicate);
-            if session.execute(&insert).await?.duplicate {
-                // The statement stored nothing; which of the rows was there already is seen one by one.
-                stored.extend(self.enqueue_each(session, chunk, now).await?);
-            } else {
-                let new = |message: &NewMessage| Stored { id: message.work_item_id(), duplicate: false };
-                stored.extend(chunk.iter().map(new));
+            match self.insert_rows(session, chunk, now).await? {
+                Some(new) => stored.extend(new),
+                // Which of the rows was there already is seen one by one.
+                None => stored.extend(self.enqueue_each(session, chunk, now).await?),
             }
         }
         Ok(stored)
@@ -133,7 +130,7 @@ impl Verbs {
                     row.push(text(*response));
                     row
                 });
-                self.execute_rows(session, &statements.ack_batch, &[int(now.as_micros())], rows.collect()).await
+                self.execute_list(session, &statements.ack_batch, &[int(now.as_micros())], rows.collect()).await
             }
         }
     }
@@ -163,26 +160,62 @@ impl Verbs {
         Ok(held)
     }
 
-    /// Runs a text that takes rows, in as many steps as it needs; says how many rows changed.
-    pub(super) async fn execute_rows(
+    /// Runs a text that takes a list, in as few steps as it can; says how many rows changed. A list is filled up to a
+    /// size that stays prepared: a row that is named twice changes once.
+    pub(super) async fn execute_list(
         &self,
         session: &mut impl Session,
         sql: &Text,
         values: &[Value],
         rows: Vec<Vec<Value>>,
     ) -> Result<u64> {
-        let (mut changed, mut rest) = (0, rows.as_slice());
-        while !rest.is_empty() {
-            let (chunk, after) = rest.split_at(size_below(rest.len()));
-            changed += session.execute(&sql.with_rows(values, chunk)).await?.rows;
-            rest = after;
+        let mut changed = 0;
+        for chunk in rows.chunks(LIST_MAX) {
+            let mut list = chunk.to_vec();
+            list.resize(size_above(chunk.len()), chunk.last().cloned().unwrap_or_default());
+            changed += session.execute(&sql.with_rows(values, &list)).await?.rows;
         }
         Ok(changed)
+    }
+
+    /// Stores messages by one statement, outside any other transaction; none when that cannot be, and nothing is stored.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) async fn enqueue_alone(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Option<Vec<Stored>>> {
+        match self.batch {
+            Batch::Arrays if messages.len() <= ARRAY_ROWS_MAX => {
+                self.enqueue_arrays(session, messages, now).await.map(Some)
+            }
+            Batch::Rows if rows_that_fit(messages) == messages.len() => self.insert_rows(session, messages, now).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Stores messages by one statement; none when one of them was there already, and nothing is stored.
+    async fn insert_rows(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Option<Vec<Stored>>> {
+        let rows: Vec<_> = messages.iter().map(|message| row(message, now)).collect();
+        let insert = self.statements.outbox_insert_batch.with_rows(&[], &rows).expecting(Expects::RowOrDuplicate);
+        let is_stored = !session.execute(&insert).await?.duplicate;
+        let new = |message: &NewMessage| Stored { id: message.work_item_id(), duplicate: false };
+        Ok(is_stored.then(|| messages.iter().map(new).collect()))
     }
 }
 
 fn size_below(rows: usize) -> usize {
-    SIZES.into_iter().find(|size| *size <= rows).unwrap_or(1)
+    SIZES.into_iter().find(|size| *size <= rows).unwrap_or(rows.clamp(1, SMALL))
+}
+
+fn size_above(rows: usize) -> usize {
+    SIZES.into_iter().rev().find(|size| rows > SMALL && *size >= rows).unwrap_or(rows)
 }
 
 fn rows_that_fit(messages: &[NewMessage]) -> usize {

@@ -61,6 +61,28 @@ impl Verbs {
         Ok(reaped)
     }
 
+    /// A claim in one statement, outside any other transaction: none when it takes more than that.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) async fn claim_alone(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Option<Claims>> {
+        if self.batch != Batch::Arrays {
+            return Ok(None);
+        }
+        let claimed = self.claim_from(session, queue, request, now, self.floor(queue).from()).await?;
+        Ok((!claimed.is_empty()).then_some(Claims { claimed, next_at: None, reaped: Reaped::default() }))
+    }
+
+    /// Whether it is time for more than a claim alone: to look for what ran out, and below where claims begin.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) fn is_look_due(&self, queue: Queue, now: Timestamp) -> bool {
+        self.batch != Batch::Arrays || self.floor(queue).is_look_due(now)
+    }
+
     async fn claim_at_once(
         &self,
         session: &mut impl Session,
@@ -68,18 +90,31 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Vec<Claimed>> {
-        let floor = self.floor(queue);
-        let from = floor.from(now);
+        let from = self.floor(queue).from();
         let mut claimed = self.claim_from(session, queue, request, now, from).await?;
         if claimed.is_empty() && from != BEGINNING {
             claimed = self.claim_from(session, queue, request, now, BEGINNING).await?;
         }
-        // An update answers in no particular order.
-        claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
-        if let Some((first, _)) = claimed.first() {
-            floor.raise(*first);
-        }
-        Ok(claimed.into_iter().map(|(_, claimed)| claimed).collect())
+        Ok(claimed)
+    }
+
+    /// Whether there may be something to claim, in the outbox and in the inbox. It looks only where claims begin.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) async fn pulse(&self, session: &mut impl Session, now: Timestamp) -> Result<[bool; 2]> {
+        let from = |queue| int(self.floor(queue).from().as_micros());
+        let values = vec![int(now.as_micros()), from(Queue::Outbox), from(Queue::Inbox)];
+        let read = |row: &dyn Row| Ok([row.int(0)? == Some(1), row.int(1)? == Some(1)]);
+        Ok(session.query(&self.statements.pulse.with(values), read).await?.pop().unwrap_or_default())
+    }
+
+    /// Looks whether a row became visible below where claims begin.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) async fn look_below(&self, session: &mut impl Session, queue: Queue) -> Result<()> {
+        let floor = self.floor(queue);
+        let look = self.statements.of(queue).claim_below.with(vec![int(floor.from().as_micros())]);
+        let found = session.query(&look, |row| row.int(0)).await?.into_iter().flatten().next();
+        floor.lower(found.map(Timestamp::from_micros));
+        Ok(())
     }
 
     async fn claim_from(
@@ -89,7 +124,7 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
         from: Timestamp,
-    ) -> Result<Vec<(Timestamp, Claimed)>> {
+    ) -> Result<Vec<Claimed>> {
         let until = now.plus(request.lease);
         let values = vec![
             int(now.as_micros()),
@@ -100,12 +135,17 @@ impl Verbs {
         ];
         let claim = self.statements.of(queue).claim_line.with(values);
         let owner = request.owner;
-        session
-            .query(&claim, move |row: &dyn Row| {
-                let at = rows::claimed_at(row)?;
-                Ok((at, read_claimed(row, queue, owner, until, rows::Read::AfterClaim)?))
-            })
-            .await
+        let read = move |row: &dyn Row| {
+            let at = rows::claimed_at(row)?;
+            Ok((at, read_claimed(row, queue, owner, until, rows::Read::AfterClaim)?))
+        };
+        let mut claimed = session.query(&claim, read).await?;
+        // An update answers in no particular order.
+        claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
+        if let Some((first, _)) = claimed.first() {
+            self.floor(queue).raise(*first);
+        }
+        Ok(claimed.into_iter().map(|(_, claimed)| claimed).collect())
     }
 
     async fn select_and_claim(
@@ -140,7 +180,7 @@ impl Verbs {
             }
             Batch::Arrays | Batch::Rows => {
                 let rows = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
-                self.execute_rows(session, &statements.claim_line, &lease, rows).await?;
+                self.execute_list(session, &statements.claim_line, &lease, rows).await?;
             }
         }
         Ok(line)

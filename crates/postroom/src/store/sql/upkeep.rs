@@ -111,8 +111,9 @@ impl Verbs {
             int(row_count(filter.limit)),
         ];
         let sql = match filter.state {
-            Some(State::Dead | State::Expired) => &statements.list_finished,
-            Some(State::Done) if filter.finished_since.is_some() => &statements.list_finished,
+            Some(State::Dead) => &statements.list_dead,
+            Some(State::Expired) => &statements.list_expired,
+            Some(State::Done) if filter.finished_since.is_some() => &statements.list_done,
             _ => &statements.list,
         };
         let mut records = session.query(&sql.with(values), |row| read_record(row, queue)).await?;

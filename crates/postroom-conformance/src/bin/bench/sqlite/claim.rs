@@ -6,8 +6,9 @@ use std::path::Path;
 use postroom::{Queue, SqliteStore};
 use rusqlite::{Connection, StatementStatus};
 
-use crate::drain::fill;
-use crate::{Report, Sizes, open};
+use super::drain::fill;
+use super::open;
+use crate::{Report, Sizes};
 
 const FEW: usize = 1_000;
 

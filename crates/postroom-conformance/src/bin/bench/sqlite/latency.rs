@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use postroom::{Handlers, NewMessage, Outbox, Worker};
 use rusqlite::{Connection, TransactionBehavior};
@@ -10,12 +10,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::raw;
-use crate::{Report, Sizes, open, payload};
-
-/// Between two messages everybody goes to sleep.
-const QUIET: Duration = Duration::from_millis(3);
-const PATIENCE: Duration = Duration::from_secs(10);
+use super::{open, raw};
+use crate::measure::{PATIENCE, percentile, quiet};
+use crate::{Report, Sizes, payload};
 
 pub(crate) async fn run(dir: &Path, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
     let mut ours = Ours::start(dir, "d.db").await?;
@@ -140,14 +137,4 @@ fn claim_and_ack(conn: &Connection, start: impl FnOnce()) -> rusqlite::Result<()
     conn.execute_batch("BEGIN IMMEDIATE")?;
     claimed.iter().try_for_each(|(seq, _, _)| raw::ack(conn, *seq))?;
     conn.execute_batch("COMMIT")
-}
-
-async fn quiet() {
-    tokio::time::sleep_until(tokio::time::Instant::now() + QUIET).await;
-}
-
-fn percentile(values: &[f64], percent: usize) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }

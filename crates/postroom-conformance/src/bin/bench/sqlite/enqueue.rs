@@ -1,18 +1,13 @@
 //! (a) sixteen producers, one durable enqueue each at a time; (b) one large batch.
 
-use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use postroom::{MessageId, NewMessage, Outbox};
-use tokio::task::JoinSet;
 
-use crate::raw::{self, Commit, Writer};
-use crate::{Report, Sizes, open, payload};
-
-const PRODUCERS: usize = 16;
+use super::open;
+use super::raw::{self, Commit, Writer};
+use crate::measure::{best, per_second, rate};
+use crate::{Report, Sizes, payload};
 
 pub(crate) async fn producers(dir: &Path, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
     // Ours first and last: a machine that gets slower in between shows in both.
@@ -48,37 +43,6 @@ pub(crate) async fn producers(dir: &Path, sizes: Sizes, report: &mut Report) -> 
     Ok(())
 }
 
-fn best(rates: &[f64]) -> f64 {
-    rates.iter().copied().fold(0.0, f64::max)
-}
-
-async fn per_second<F, Fut>(seconds: f64, enqueue: F) -> anyhow::Result<f64>
-where
-    F: Fn() -> Fut + Clone + Send + 'static,
-    Fut: Future<Output = anyhow::Result<()>> + Send,
-{
-    let count = Arc::new(AtomicU64::new(0));
-    let started = Instant::now();
-    let end = started + Duration::from_secs_f64(seconds);
-    let mut producers = JoinSet::new();
-    for _ in 0..PRODUCERS {
-        let (enqueue, count) = (enqueue.clone(), count.clone());
-        producers.spawn(async move {
-            while Instant::now() < end {
-                enqueue().await?;
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-            anyhow::Ok(())
-        });
-    }
-    while let Some(joined) = producers.join_next().await {
-        joined??;
-    }
-    #[allow(clippy::cast_precision_loss, reason = "a count of messages")]
-    let count = count.load(Ordering::Relaxed) as f64;
-    Ok(count / started.elapsed().as_secs_f64())
-}
-
 pub(crate) async fn batch(dir: &Path, sizes: Sizes, report: &mut Report) -> anyhow::Result<()> {
     let (mut ours, mut raws) = (Vec::new(), Vec::new());
     for round in 0..3 {
@@ -102,12 +66,4 @@ pub(crate) async fn batch(dir: &Path, sizes: Sizes, report: &mut Report) -> anyh
     }
     report.rate("b: one batch", "messages/s", best(&ours), best(&raws));
     Ok(())
-}
-
-pub(crate) async fn rate(messages: usize, work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<f64> {
-    let started = Instant::now();
-    work.await?;
-    #[allow(clippy::cast_precision_loss, reason = "a count of messages")]
-    let messages = messages as f64;
-    Ok(messages / started.elapsed().as_secs_f64())
 }

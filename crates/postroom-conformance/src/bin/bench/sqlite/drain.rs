@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use postroom::{Handlers, NewMessage, Outbox, SqliteStore, Worker, WorkerOptions};
 use tokio::sync::Notify;
 
-use crate::enqueue::rate;
-use crate::raw;
-use crate::{Report, Sizes, open, payload};
+use super::{open, raw};
+use crate::measure::rate;
+use crate::{Report, Sizes, payload};
 
 const BATCH: usize = 500;
 

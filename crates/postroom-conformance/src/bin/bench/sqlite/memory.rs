@@ -5,8 +5,9 @@ use std::process::Command;
 
 use postroom::{SqliteOptions, WorkerOptions};
 
-use crate::drain::{drain_store, fill};
-use crate::{Report, Sizes, open};
+use super::drain::{drain_store, fill};
+use super::open;
+use crate::{Report, Sizes};
 
 const LIMIT_MIB: f64 = 150.0;
 

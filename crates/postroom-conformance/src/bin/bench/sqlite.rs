@@ -1,0 +1,53 @@
+//! SQLite beside raw rusqlite.
+
+mod claim;
+mod drain;
+mod enqueue;
+mod latency;
+pub(crate) mod memory;
+mod raw;
+pub(crate) mod tenants;
+
+use std::path::Path;
+
+use postroom::{SqliteOptions, SqliteStore};
+
+use crate::{Report, Sizes};
+
+pub(crate) async fn run(
+    dir: Option<&Path>,
+    sizes: Sizes,
+    wants: &impl Fn(&str) -> bool,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    report.backend = "sqlite";
+    let dir = dir.map_or_else(tempfile::tempdir, tempfile::tempdir_in)?;
+    raw::print_statements();
+    if wants("a") {
+        enqueue::producers(dir.path(), sizes, report).await?;
+    }
+    if wants("b") {
+        enqueue::batch(dir.path(), sizes, report).await?;
+    }
+    if wants("c") {
+        drain::run(dir.path(), sizes, report).await?;
+    }
+    if wants("d") {
+        latency::run(dir.path(), sizes, report).await?;
+    }
+    if wants("e") {
+        claim::run(dir.path(), sizes, report).await?;
+    }
+    if wants("m") {
+        memory::run(dir.path(), sizes, report).await?;
+    }
+    if wants("t") {
+        let mut files = tenants::Files(dir.path().to_path_buf());
+        crate::tenants::run(&mut files, sizes.idle_stores, sizes, report)?;
+    }
+    Ok(())
+}
+
+async fn open(dir: &Path, name: &str) -> postroom::Result<SqliteStore> {
+    SqliteOptions::new(dir.join(name)).deploy_schema(true).open().await
+}

@@ -1,0 +1,131 @@
+//! The tables on a database server.
+
+use futures_util::future::join_all;
+use postroom::{ErrorKind, NewMessage, Outbox, Store, TableNames};
+
+use crate::case::{Verdict, cases};
+use crate::harness::{Stage, refused};
+use crate::on_server::OnServer;
+
+cases! { deploy:
+    server creates_what_is_missing_when_asked_to ["OBX-091", "OBX-094", "IBX-114", "IBX-117"];
+    server creates_nothing_unless_asked_to ["OBX-092", "IBX-115"];
+    server needs_no_right_to_create_when_not_asked_to ["OBX-092", "IBX-115"];
+    server can_be_done_again_and_again ["OBX-093", "IBX-116"];
+    server can_be_done_twice_at_once ["OBX-093", "IBX-116"];
+    server refuses_a_newer_version [];
+    server can_be_done_with_the_printed_text [];
+    server makes_the_indexes_that_claims_and_lookups_need ["OBX-094", "OBX-100", "IBX-117", "IBX-122", "IBX-125"];
+    server leaves_other_tables_alone [];
+}
+
+const OUTBOX: &str = "fresh_out";
+const INBOX: &str = "fresh_in";
+
+fn fresh<B: OnServer>(stage: &Stage<B>) -> postroom::Result<TableNames> {
+    B::tables(&stage.place, OUTBOX, INBOX)
+}
+
+async fn fresh_tables<B: OnServer>(stage: &Stage<B>) -> anyhow::Result<Vec<String>> {
+    let mut tables = B::ask(&stage.place, B::TABLES).await?;
+    tables.retain(|table| table.starts_with("fresh_"));
+    tables.sort_unstable();
+    Ok(tables)
+}
+
+async fn enqueued(store: impl Store) -> anyhow::Result<u64> {
+    let outbox = Outbox::new(store);
+    outbox.enqueue(NewMessage::new("a", "")).await?;
+    Ok(outbox.queue().stats().await?.ready)
+}
+
+async fn creates_what_is_missing_when_asked_to<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    let store = B::open_tables(&stage.place, fresh(stage)?, true).await?;
+    let expected = ["fresh_in", "fresh_in_failures", "fresh_in_marks", "fresh_out", "fresh_out_failures"];
+    assert_eq!(fresh_tables(stage).await?, expected);
+    assert_eq!(enqueued(store).await?, 1);
+    Ok(())
+}
+
+async fn creates_nothing_unless_asked_to<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    let opened = B::open_tables(&stage.place, fresh(stage)?, false).await;
+    refused(opened, ErrorKind::Schema, "a database without our tables")?;
+    assert_eq!(fresh_tables(stage).await?, [""; 0]);
+    B::tell(&stage.place, "DROP TABLE postroom_schema").await?;
+    let opened = B::open_tables(&stage.place, fresh(stage)?, false).await;
+    refused(opened, ErrorKind::Schema, "a database without any of our tables")
+}
+
+async fn needs_no_right_to_create_when_not_asked_to<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    drop(B::open_tables(&stage.place, fresh(stage)?, true).await?);
+    let before = fresh_tables(stage).await?;
+    assert_eq!(enqueued(B::open_tables(&stage.place, fresh(stage)?, false).await?).await?, 1);
+    assert_eq!(fresh_tables(stage).await?, before);
+    Ok(())
+}
+
+async fn can_be_done_again_and_again<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    for expected in 1..=4 {
+        let store = B::open_tables(&stage.place, fresh(stage)?, true).await?;
+        assert_eq!(enqueued(store).await?, expected, "what was there is gone");
+    }
+    Ok(())
+}
+
+async fn can_be_done_twice_at_once<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    let tables = fresh(stage)?;
+    let opening = (0..8).map(|_| B::open_tables(&stage.place, tables.clone(), true));
+    for opened in join_all(opening).await {
+        enqueued(opened?).await?;
+    }
+    Ok(())
+}
+
+async fn refuses_a_newer_version<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    drop(B::open_tables(&stage.place, fresh(stage)?, true).await?);
+    B::tell(&stage.place, "UPDATE postroom_schema SET version = 999 WHERE outbox = 'fresh_out'").await?;
+    for deploy in [false, true] {
+        let opened = B::open_tables(&stage.place, fresh(stage)?, deploy).await;
+        refused(opened, ErrorKind::Schema, "a newer schema")?;
+    }
+    let version = "SELECT CAST(version AS CHAR(9)) FROM postroom_schema WHERE outbox = 'fresh_out'";
+    assert_eq!(B::ask(&stage.place, version).await?[0].trim(), "999", "a newer schema was taken back");
+    Ok(())
+}
+
+/// Whoever ran the printed text has the schema: nothing else must be needed to open it.
+async fn can_be_done_with_the_printed_text<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    let text = B::schema(&fresh(stage)?);
+    for _ in 0..2 {
+        B::tell(&stage.place, &text).await?;
+    }
+    assert_eq!(enqueued(B::open_tables(&stage.place, fresh(stage)?, false).await?).await?, 1);
+    Ok(())
+}
+
+async fn makes_the_indexes_that_claims_and_lookups_need<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    drop(B::open_tables(&stage.place, fresh(stage)?, true).await?);
+    let indexes = async |table: &str| B::ask(&stage.place, &B::INDEXES.replace("{t}", table)).await;
+    for table in [OUTBOX, INBOX] {
+        let found = indexes(table).await?;
+        // By state and time: as the first column, or as the condition of a partial index.
+        let serves = |index: &&String| index.contains("visible_at") && index.contains("state");
+        assert!(found.iter().any(|index| serves(&index)), "no index on {table} serves claims: {found:?}");
+        let retention = |index: &&String| index.contains("processed_at") && index.contains("state");
+        assert!(found.iter().any(|index| retention(&index)), "no index on {table} serves purges: {found:?}");
+    }
+    let found = indexes(INBOX).await?;
+    assert!(found.iter().any(|index| index.contains("(source, message_id)")), "{found:?}");
+    let found = indexes(OUTBOX).await?;
+    assert!(found.iter().any(|index| index.contains("(id)")), "{found:?}");
+    Ok(())
+}
+
+async fn leaves_other_tables_alone<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    B::tell(&stage.place, "CREATE TABLE fresh_orders (id INT); INSERT INTO fresh_orders VALUES (7)").await?;
+    let own = B::open_tables(&stage.place, fresh(stage)?, true).await?;
+    assert_eq!(enqueued(own).await?, 1);
+    assert_eq!(stage.outbox.queue().stats().await?.ready, 0, "it stands in another store's table");
+    assert_eq!(B::ask(&stage.place, "SELECT CAST(id AS CHAR(9)) FROM fresh_orders").await?[0].trim(), "7");
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Connections that nobody can listen to or pretend to be the other end of.
+
+use anyhow::Context;
+use postroom::doctor::Level;
+use postroom::{ErrorKind, NewMessage, Outbox};
+use postroom_testbed::{Mode, Options, Server};
+
+use crate::case::{Verdict, cases};
+use crate::harness::{Stage, refused};
+use crate::on_server::OnServer;
+
+cases! { encrypted:
+    server a_store_works_over_a_connection_that_is_checked ["OBX-107", "IBX-128"];
+    server a_certificate_of_another_authority_is_refused ["OBX-107", "IBX-128"];
+    server a_certificate_for_another_host_is_refused ["OBX-107", "IBX-128"];
+}
+
+fn start<B: OnServer>() -> anyhow::Result<(Server, String)> {
+    let server = Options::new(B::ENGINE, Mode::Fast).tls().start()?;
+    let url = server.tcp_url().context("it has no port")?;
+    Ok((server, url))
+}
+
+async fn a_store_works_over_a_connection_that_is_checked<B: OnServer>(_: &Stage<B>) -> Verdict {
+    let (_server, url) = start::<B>()?;
+    let outbox = Outbox::new(B::open_url(&url, true).await?);
+    outbox.enqueue(NewMessage::new("a", "")).await?;
+    assert_eq!(outbox.queue().stats().await?.ready, 1);
+    // What the server says of the connection, not what we asked for.
+    let report = B::examine(&url).await?;
+    let finding = report.findings.iter().find(|finding| finding.setting == "encryption").context("not looked at")?;
+    assert_eq!((finding.level, finding.value.as_str()), (Level::Ok, "on"));
+    Ok(())
+}
+
+async fn a_certificate_of_another_authority_is_refused<B: OnServer>(_: &Stage<B>) -> Verdict {
+    let ((_server, url), (_other, other_url)) = (start::<B>()?, start::<B>()?);
+    let authority = |url: &str| url.rsplit_once('=').map(|(_, path)| path.to_owned()).unwrap_or_default();
+    let mistaken = url.replace(&authority(&url), &authority(&other_url));
+    assert_ne!(url, mistaken);
+    refused(B::open_url(&mistaken, true).await, ErrorKind::Unavailable, "another authority's certificate")
+}
+
+async fn a_certificate_for_another_host_is_refused<B: OnServer>(_: &Stage<B>) -> Verdict {
+    let (_server, url) = start::<B>()?;
+    let elsewhere = url.replace("@localhost:", "@127.0.0.1:");
+    refused(B::open_url(&elsewhere, true).await, ErrorKind::Unavailable, "a certificate for another name")
+}

@@ -1,0 +1,104 @@
+//! PostgreSQL behind a pooler that gives each transaction another connection. What else must hold there, the matrix
+//! repeats on it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use postroom::{
+    Ctx, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, Postgres, PostgresOptions, Worker,
+};
+use sqlx::postgres::PgConnectOptions;
+
+use crate::case::{Verdict, cases};
+use crate::harness::{Stage, eventually};
+use crate::on_server::OnServer;
+use crate::script::Running;
+use crate::servers;
+
+cases! { pooler:
+    pooler many_workers_share_few_connections [];
+    pooler a_store_that_was_not_told_says_what_to_do [];
+    pooler the_doctor_gets_through [];
+}
+
+const MESSAGES: usize = 300;
+const WORKERS: usize = 4;
+
+/// Writes with a statement that the driver names, as handlers do.
+async fn note(ctx: &mut Ctx<Postgres>, message: Arc<Message>) -> HandlerResult<Option<String>> {
+    let table = ctx.state::<String>()?.clone();
+    let insert = format!("INSERT INTO {table} (id) VALUES ($1)");
+    sqlx::query(sqlx::AssertSqlSafe(insert)).bind(message.payload.clone()).execute(ctx.tx().await?).await?;
+    ctx.enqueue(NewMessage::new("noted", "").due_at(postroom::Timestamp::from_micros(i64::MAX))).await?;
+    Ok(None)
+}
+
+async fn many_workers_share_few_connections(stage: &Stage<Postgres>) -> Verdict {
+    let table = format!("{}.noted", stage.place.own_name());
+    Postgres::tell(&stage.place, "CREATE TABLE noted (id text)").await?;
+    let mut workers = Vec::new();
+    for _ in 0..WORKERS {
+        // Each with connections of its own, as in a process of its own.
+        let store = stage.place.postgres_options()?.deploy_schema(false).open().await?;
+        let handlers = Handlers::new().state(table.clone()).on_topic("note", note);
+        workers.push(Running::start(Worker::<Postgres>::outbox(store, handlers)));
+    }
+    let messages = (0..MESSAGES).map(|n| NewMessage::new("note", n.to_string()));
+    for message in messages {
+        stage.outbox.enqueue(message).await?;
+    }
+    let queue = stage.outbox.queue();
+    eventually("all is done", || async move { Ok(queue.stats().await?.done == MESSAGES as u64) }).await?;
+    for worker in workers {
+        worker.stop().await?;
+    }
+    let mut noted: HashMap<String, usize> = HashMap::new();
+    for id in Postgres::ask(&stage.place, "SELECT id FROM noted").await? {
+        *noted.entry(id).or_default() += 1;
+    }
+    assert_eq!(noted.len(), MESSAGES);
+    assert!(noted.values().all(|times| *times == 1), "{noted:?}");
+    assert_eq!(queue.stats().await?.ready, MESSAGES as u64, "what handlers enqueued");
+    Ok(())
+}
+
+async fn a_store_that_was_not_told_says_what_to_do(stage: &Stage<Postgres>) -> Verdict {
+    let url = servers::url(servers::POOLER);
+    let plain = PostgresOptions::new(&url)?.tables(Postgres::tables(&stage.place, "outbox", "inbox")?);
+    let error = plain.open().await.err().ok_or_else(|| anyhow::anyhow!("it was let in with settings of its own"))?;
+    says_what_to_do(&error);
+    // A pooler that lets such settings pass: sooner or later a statement's name is another client's.
+    let lenient = url.parse::<PgConnectOptions>()?.extra_float_digits(None);
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let options = PostgresOptions::with(lenient.clone()).tables(Postgres::tables(&stage.place, "outbox", "inbox")?);
+        clients.spawn(async move {
+            let outbox = Outbox::new(options.open().await?);
+            for n in 0..50 {
+                outbox.enqueue(NewMessage::new("a", n.to_string())).await?;
+                outbox.queue().stats().await?;
+            }
+            postroom::Result::Ok(())
+        });
+    }
+    let mut refusals = 0;
+    while let Some(client) = clients.join_next().await {
+        if let Err(error) = client? {
+            says_what_to_do(&error);
+            refusals += 1;
+        }
+    }
+    assert!(refusals > 0, "nobody noticed: is the pooler in transaction mode?");
+    Ok(())
+}
+
+fn says_what_to_do(error: &postroom::Error) {
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("behind_pooler()"), "{error}");
+}
+
+async fn the_doctor_gets_through(stage: &Stage<Postgres>) -> Verdict {
+    let report = stage.place.postgres_options()?.examine().await?;
+    assert!(report.findings.iter().any(|finding| finding.setting == "fsync"), "{:#?}", report.findings);
+    Ok(())
+}

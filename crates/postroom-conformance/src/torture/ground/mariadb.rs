@@ -1,0 +1,30 @@
+//! MariaDB: two databases of one server.
+
+use anyhow::{Context, Result};
+use postroom::{Ctx, HandlerResult, Handlers, MySql, MySqlOptions, Outbox, TableNames};
+use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection};
+
+use super::server::{Desk, failed, ground_on_server, server, url};
+use super::{Base, Ground, Line, Order, Placed, audit};
+use crate::servers::Client;
+use crate::torture::place::Place;
+use crate::torture::worker::{Effect, Stops};
+
+impl Ground for MySql {
+    ground_on_server!(MySqlConnection, MySqlOptions);
+
+    const LOCK: &'static str = "LOCK TABLES effects WRITE";
+    const UNLOCK: &'static str = "UNLOCK TABLES";
+
+    fn fence(table: &str) -> String {
+        format!(
+            "CREATE TRIGGER fence AFTER UPDATE ON {table} FOR EACH ROW
+             INSERT INTO stale_settles (seq) SELECT NEW.seq FROM DUAL
+             WHERE OLD.state = 1 AND NEW.state > 1 AND NOT (NEW.processed_by <=> OLD.owner)"
+        )
+    }
+
+    fn digits_of(column: &str) -> String {
+        format!("lower(hex({column}))")
+    }
+}

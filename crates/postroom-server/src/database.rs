@@ -1,0 +1,131 @@
+//! Which database was named: a file, or a server's URL. Its password is never shown.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::problem::Problem;
+
+const ALLOWED: &str = "postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, sqlite:PATH or a path";
+
+/// A database, as it is named on the command line.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Database {
+    Sqlite(PathBuf),
+    Postgres(String),
+    MySql(String),
+}
+
+impl Database {
+    /// Reads a path or a URL. What is wrong is told without the text: there may be a password in it.
+    pub(crate) fn parse(named: &Path) -> Result<Self> {
+        let Some(text) = named.to_str() else { return Ok(Self::Sqlite(named.into())) };
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            return Ok(Self::Sqlite(path.strip_prefix("//").unwrap_or(path).into()));
+        }
+        match text.split_once("://").map(|(scheme, _)| scheme) {
+            None => Ok(Self::Sqlite(named.into())),
+            Some("postgres" | "postgresql") => Ok(Self::Postgres(text.into())),
+            Some("mysql" | "mariadb") => Ok(Self::MySql(text.into())),
+            Some(other) => Err(Problem::new(format!("no kind of database is called {other}://"), ALLOWED).into()),
+        }
+    }
+
+    /// The file from the root, so that it means the same in another terminal; a URL without its password.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Sqlite(path) => absolute(path).display().to_string(),
+            Self::Postgres(url) | Self::MySql(url) => masked(url),
+        }
+    }
+
+    /// Whether it can be told to others as it is.
+    pub(crate) fn is_public(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => true,
+            Self::Postgres(url) | Self::MySql(url) => masked(url) == *url,
+        }
+    }
+
+    /// The kind of database, for people.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "SQLite",
+            Self::Postgres(_) => "PostgreSQL",
+            Self::MySql(_) => "MySQL or MariaDB",
+        }
+    }
+}
+
+/// The path from the root.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The URL with `***` for everything that may be a password. A password may hold any character, even unescaped: so all
+/// between the first colon and the last `@` is one.
+fn masked(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
+    let user = user.map(|user| match user.split_once(':') {
+        Some((name, _)) => format!("{name}:***@"),
+        None => format!("{user}@"),
+    });
+    let (address, query) = rest.split_once('?').map_or((rest, None), |(address, query)| (address, Some(query)));
+    let query = query.map(|query| format!("?{}", query.split('&').map(masked_pair).collect::<Vec<_>>().join("&")));
+    format!("{scheme}://{}{address}{}", user.unwrap_or_default(), query.unwrap_or_default())
+}
+
+fn masked_pair(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, _)) if name.to_ascii_lowercase().contains("pass") => format!("{name}=***"),
+        _ => pair.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_servers_are_told_apart() {
+        let file = |path: &str| Database::Sqlite(path.into());
+        for (text, expected) in [
+            ("shop.db", file("shop.db")),
+            ("/var/lib/shop.db", file("/var/lib/shop.db")),
+            ("odd:name.db", file("odd:name.db")),
+            ("sqlite:shop.db", file("shop.db")),
+            ("sqlite:///var/shop.db", file("/var/shop.db")),
+            ("postgres://a@b/c", Database::Postgres("postgres://a@b/c".into())),
+            ("postgresql:///c", Database::Postgres("postgresql:///c".into())),
+            ("mysql://a@b/c", Database::MySql("mysql://a@b/c".into())),
+            ("mariadb://a@b/c", Database::MySql("mariadb://a@b/c".into())),
+        ] {
+            assert!(Database::parse(Path::new(text)).is_ok_and(|database| database == expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn another_scheme_is_refused_without_an_echo() {
+        let error = Database::parse(Path::new("oracle://scott:tiger@db/x")).err().unwrap();
+        let problem = error.downcast_ref::<Problem>().unwrap();
+        assert_eq!(problem.to_string(), "no kind of database is called oracle://");
+        assert!(problem.advice().contains("postgres://") && !problem.advice().contains("tiger"));
+    }
+
+    #[test]
+    fn a_password_is_masked_however_it_is_written() {
+        for (url, shown) in [
+            ("postgres://app:tiger@db:5432/shop", "postgres://app:***@db:5432/shop"),
+            ("postgres://app:ti@ger/x?y@db/shop", "postgres://app:***@db/shop"),
+            ("postgres://app@db/shop", "postgres://app@db/shop"),
+            ("postgres:///shop?host=/run&user=app&password=tiger", "postgres:///shop?host=/run&user=app&password=***"),
+            ("mysql://app:@db/shop?sslpassword=tiger", "mysql://app:***@db/shop?sslpassword=***"),
+            ("mysql://db/shop?socket=/run/a.sock", "mysql://db/shop?socket=/run/a.sock"),
+        ] {
+            let database = Database::parse(Path::new(url)).unwrap();
+            assert_eq!(database.shown(), shown);
+            assert_eq!(database.is_public(), url == shown, "{url}");
+        }
+    }
+}

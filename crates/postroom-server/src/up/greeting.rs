@@ -1,0 +1,51 @@
+//! What `postroom up` says first: what it works on, and how to try it.
+
+use crate::database::Database;
+
+/// Says what is worked on and how to try it, in words that can be pasted into another terminal.
+pub(crate) fn greet(database: &Database, command: Option<&str>) {
+    let doing = match command {
+        Some(command) => format!("runs {} for each message", quoted(command)),
+        None => "prints each message and marks it done".to_owned(),
+    };
+    let (program, shown) = (program(), quoted(&database.shown()));
+    // A password stays where it is: in the environment, if it is there.
+    let db = if database.is_public() { &shown } else { "\"$POSTROOM_DB\"" };
+    eprintln!("postroom {} works on {shown}: it {doing}", env!("CARGO_PKG_VERSION"));
+    eprintln!("Try it in another terminal:");
+    eprintln!("  {program} send order.placed '{{\"order\":7}}' --db {db}");
+    eprintln!("  {program} stats --db {db}");
+    eprintln!("  {program} failed --db {db}");
+    eprintln!("Ctrl-C ends it.");
+}
+
+/// How this program is called from any folder: by its name if that finds it, else by its path.
+fn program() -> String {
+    let Ok(this) = std::env::current_exe() else { return "postroom".into() };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let first = std::env::split_paths(&folders).map(|folder| folder.join("postroom")).find(|path| path.is_file());
+    match first.and_then(|path| path.canonicalize().ok()) {
+        Some(found) if found == this => "postroom".into(),
+        _ => quoted(&this.to_string_lossy()),
+    }
+}
+
+/// The text as one word of a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stays_one_word() {
+        assert_eq!(quoted("/a/b-1.db"), "/a/b-1.db");
+        assert_eq!(quoted("/my files/it's.db"), r"'/my files/it'\''s.db'");
+    }
+}

@@ -1,0 +1,213 @@
+//! The real binary on real servers: those that the environment names. Each test has a database of its own.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "it/desk.rs"]
+#[allow(dead_code, reason = "shared with the tests on files")]
+mod desk;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use desk::Desk;
+use libtest_mimic::{Arguments, Completion, Trial};
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
+
+#[derive(Clone, Copy)]
+enum Server {
+    Postgres,
+    MariaDb,
+}
+
+type Test = fn(&Desk, &Database);
+
+const TESTS: &[(&str, Test)] = &[
+    ("a_message_goes_its_way", a_message_goes_its_way),
+    ("nothing_is_created_unless_asked_for", nothing_is_created_unless_asked_for),
+    ("the_printed_schema_is_all_it_needs", the_printed_schema_is_all_it_needs),
+    ("an_arrived_message_is_found_by_its_id", an_arrived_message_is_found_by_its_id),
+    ("a_backup_is_left_to_the_servers_tools", a_backup_is_left_to_the_servers_tools),
+    ("the_doctor_looks_at_it", the_doctor_looks_at_it),
+    ("a_server_out_of_reach_is_named_without_its_password", a_server_out_of_reach_is_named_without_its_password),
+];
+
+fn main() {
+    let servers = [("postgres", Server::Postgres), ("mariadb", Server::MariaDb)];
+    let trials = servers.iter().flat_map(|(name, server)| {
+        TESTS.iter().map(move |(test, run)| Trial::ignorable_test(format!("{name}::{test}"), trial(*server, *run)))
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+}
+
+fn trial(server: Server, test: Test) -> impl FnOnce() -> Result<Completion, libtest_mimic::Failed> {
+    move || {
+        let Ok(url) = std::env::var(server.variable()) else {
+            return Ok(Completion::ignored_with(format!("skipped: {} names no server", server.variable())));
+        };
+        let database = Database::create(server, &url);
+        let verdict = std::panic::catch_unwind(|| test(&Desk::new(), &database));
+        database.remove();
+        verdict.map(|()| Completion::Completed).map_err(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default().into()
+        })
+    }
+}
+
+impl Server {
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Postgres => "POSTROOM_TEST_POSTGRES_URL",
+            Self::MariaDb => "POSTROOM_TEST_MYSQL_URL",
+        }
+    }
+}
+
+/// A database of its own on a server.
+struct Database {
+    server: Server,
+    server_url: String,
+    name: String,
+    url: String,
+}
+
+impl Database {
+    fn create(server: Server, server_url: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let name = format!("pr_cli_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let (address, query) = server_url.split_once('?').unwrap_or((server_url, ""));
+        let (host, _) = address.rsplit_once('/').unwrap();
+        let url = format!("{host}/{name}?{query}");
+        let database = Self { server, server_url: server_url.to_owned(), name, url };
+        database.run(&database.server_url, &format!("CREATE DATABASE {}", database.name));
+        database
+    }
+
+    fn remove(&self) {
+        let force = if matches!(self.server, Server::Postgres) { " WITH (FORCE)" } else { "" };
+        self.run(&self.server_url, &format!("DROP DATABASE {}{force}", self.name));
+    }
+
+    fn execute(&self, sql: &str) {
+        self.run(&self.url, sql);
+    }
+
+    fn run(&self, url: &str, sql: &str) {
+        let sql = AssertSqlSafe(sql.to_owned());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            match self.server {
+                Server::Postgres => {
+                    let mut conn = PgConnection::connect(url).await.unwrap();
+                    sqlx::raw_sql(sql).execute(&mut conn).await.map(drop).unwrap();
+                }
+                Server::MariaDb => {
+                    let mut conn = MySqlConnection::connect(url).await.unwrap();
+                    sqlx::raw_sql(sql).execute(&mut conn).await.map(drop).unwrap();
+                }
+            }
+        });
+    }
+
+    /// The inbox, as it is called there.
+    fn inbox(&self) -> &'static str {
+        match self.server {
+            Server::Postgres => "infra.inbox",
+            Server::MariaDb => "infra_inbox",
+        }
+    }
+}
+
+fn stands(desk: &Desk, url: &str, state: &str) -> u64 {
+    desk.json(&["stats", "--db", url])["outbox"][state].as_u64().unwrap()
+}
+
+fn a_message_goes_its_way(desk: &Desk, database: &Database) {
+    let url = database.url.as_str();
+    for _ in 0..2 {
+        assert!(desk.ok(&["migrate", "--db", url]).contains("the tables are up to date"));
+    }
+    let id = desk.ok(&["send", "order.placed", "seven", "--db", url]);
+    desk.ok(&["send", "bad.one", "--max-attempts", "1", "--database", url]);
+    let exec = r#"test "$POSTROOM_TOPIC" = order.placed && cat"#;
+    let mut up = desk.start(&["up", "--db", url, "--exec", exec, "--poll", "20ms"]);
+    desk::until("one is done and one is dead", || stands(desk, url, "done") == 1 && stands(desk, url, "dead") == 1);
+    up.terminate();
+    assert!(up.end().success(), "{}", up.rest_of_stderr());
+    let story = &desk.json(&["show", &id, "--show-payload", "--db", url])[0];
+    assert_eq!((&story["state"], &story["response"]), (&"done".into(), &"seven".into()));
+    assert_eq!(desk.json(&["failed", "--db", url])[0]["topic"], "bad.one");
+    assert_eq!(desk.json(&["retry", "--all", "--db", url])["retried"], 1);
+    assert_eq!(stands(desk, url, "ready"), 1);
+    assert_eq!(desk.json(&["purge", "--older-than", "0", "--db", url])["purged"], 1);
+    assert_eq!(stands(desk, url, "total"), 1);
+}
+
+fn nothing_is_created_unless_asked_for(desk: &Desk, database: &Database) {
+    for args in [&["stats"][..], &["send", "a"], &["up"], &["failed"]] {
+        let ran = desk.run(&[args, &["--db", &database.url]].concat());
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("`postroom migrate`"), "{ran:?}");
+    }
+}
+
+fn the_printed_schema_is_all_it_needs(desk: &Desk, database: &Database) {
+    let sql = desk.ok(&["migrate", "--print", "--db", &database.url]);
+    let kind = if matches!(database.server, Server::Postgres) { "postgres" } else { "mysql" };
+    assert_eq!(sql, desk.ok(&["migrate", "--print", "--for", kind]));
+    for _ in 0..2 {
+        database.execute(&sql);
+    }
+    desk.ok(&["send", "a", "--db", &database.url]);
+    assert_eq!(stands(desk, &database.url, "ready"), 1);
+}
+
+fn an_arrived_message_is_found_by_its_id(desk: &Desk, database: &Database) {
+    desk.ok(&["migrate", "--db", &database.url]);
+    let columns = "(source, message_id, payload, topic, created_at, last_seen_at)";
+    for source in ["stripe", "a/b"] {
+        let values = format!("('{source}', 'evt/1', '', 't', 1, 1)");
+        database.execute(&format!("INSERT INTO {} {columns} VALUES {values}", database.inbox()));
+    }
+    let found = |id: &str| desk.json(&["show", id, "--db", &database.url]).as_array().unwrap().len();
+    assert_eq!([found("evt/1"), found("stripe/evt/1"), found("a/b/evt/1")], [2, 1, 1]);
+    let ran = desk.run(&["show", "evt/2", "--db", &database.url]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+}
+
+fn a_backup_is_left_to_the_servers_tools(desk: &Desk, database: &Database) {
+    let ran = desk.run(&["backup", "copy", "--db", &database.url]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let tool = if matches!(database.server, Server::Postgres) { "pg_dump" } else { "mariadb-dump" };
+    assert!(ran.stderr.contains("only a SQLite file is backed up here") && ran.stderr.contains(tool), "{ran:?}");
+    assert!(!desk.path("copy").exists());
+}
+
+fn the_doctor_looks_at_it(desk: &Desk, database: &Database) {
+    let examine = || {
+        let ran = desk.run(&["doctor", "--json", "--db", &database.url]);
+        let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let expected = if report["worst"] == "danger" { Some(4) } else { Some(0) };
+        assert_eq!(ran.code, expected, "{ran:?}");
+        report
+    };
+    let schema = |report: &serde_json::Value| {
+        let findings = report["findings"].as_array().unwrap().clone();
+        findings.into_iter().find(|finding| finding["setting"] == "schema").unwrap()
+    };
+    assert_eq!(schema(&examine())["level"], "warning");
+    assert_eq!(desk.run(&["doctor", "--strict", "--db", &database.url]).code, Some(4));
+    desk.ok(&["migrate", "--db", &database.url]);
+    assert_eq!(schema(&examine())["level"], "ok");
+}
+
+fn a_server_out_of_reach_is_named_without_its_password(desk: &Desk, database: &Database) {
+    let scheme = database.url.split_once(':').unwrap().0;
+    let url = format!("{scheme}://app:hunter2@127.0.0.1:1/shop");
+    for args in [&["doctor"][..], &["stats"], &["up"], &["migrate"], &["doctor", "-vv"]] {
+        let ran = desk.run(&[args, &["--db", &url]].concat());
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(&format!("{scheme}://app:***@127.0.0.1:1/shop")), "{ran:?}");
+        assert!(!format!("{ran:?}").contains("hunter2"), "{ran:?}");
+    }
+}

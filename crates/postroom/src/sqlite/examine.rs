@@ -1,0 +1,59 @@
+//! Asking a SQLite file about itself, and the place it lies in.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::doctor::{self, Facts, Report};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sql::doctor::SQLITE as QUESTIONS;
+use crate::sql::sqlite::SQLITE;
+use crate::sqlite::store::{blocking, schema_version};
+use crate::sqlite::{Durability, SqliteOptions, connect};
+use crate::store::sql::Verbs;
+
+pub(super) async fn examine(options: SqliteOptions) -> Result<Report> {
+    blocking(move || {
+        let path = &options.path;
+        if !path.is_file() {
+            let message = format!("there is no database at {}", path.display());
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let mut facts = Facts::default();
+        facts.add("version", rusqlite::version());
+        facts.add("version_number", rusqlite::version_number());
+        match connect::reader(path).and_then(|conn| ask(&options, &conn, &mut facts)) {
+            // A damaged file is a finding, not the end of the examination.
+            Err(error) if error.kind() == ErrorKind::Corrupt => facts.add("quick_check", error),
+            asked => asked?,
+        }
+        doctor::files::look(path, &mut facts);
+        facts.add("log_bytes", size(&log_of(path)));
+        Ok(doctor::sqlite::report(path, &facts))
+    })
+    .await
+}
+
+fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<()> {
+    facts.add("synchronous", if options.durability == Durability::Full { "FULL" } else { "NORMAL" });
+    let verbs = Verbs::new(&SQLITE, options.tables.clone(), None, SQLITE.fence);
+    facts.add("schema.wanted", verbs.statements.schema_version);
+    if let Some(version) = schema_version(conn, &verbs)? {
+        facts.add("schema.found", version);
+    }
+    for (name, question) in QUESTIONS {
+        let answer: String = conn.query_row(question, [], |row| row.get(0))?;
+        facts.add(name, answer);
+    }
+    Ok(())
+}
+
+fn log_of(path: &Path) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}

@@ -1,0 +1,143 @@
+//! One file: when it is asked, and when it is only listened to.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use rusqlite::Connection;
+
+use crate::clock::monotonic;
+use crate::error::Result;
+use crate::sqlite::connect;
+use crate::store::Wake;
+
+const PAUSE_FIRST: Duration = Duration::from_micros(100);
+const PAUSE_LAST: Duration = Duration::from_micros(25_600);
+/// After a commit was heard the file rests: longer each time, while one commit follows the other.
+const REST_FIRST: Duration = Duration::from_micros(500);
+const REST_LAST: Duration = Duration::from_millis(10);
+const CALM: Duration = Duration::from_millis(20);
+
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    pub(super) log: PathBuf,
+    pub(super) mode: Mode,
+    /// When something happened last.
+    pub(super) quiet_since: Instant,
+    wakes: [Wake; 2],
+    open: Option<(Connection, i64)>,
+    rest: Duration,
+    rang_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mode {
+    /// Nobody waits: not watched.
+    Dormant,
+    Watched,
+    /// Something was written: asked at `at`, then after `pause`.
+    Asking {
+        at: Instant,
+        pause: Duration,
+    },
+    /// A commit was heard; watched again at `until`.
+    Resting {
+        until: Instant,
+    },
+    /// Closed; its folder is watched.
+    Asleep,
+}
+
+impl Mode {
+    pub(super) fn due(self) -> Option<Instant> {
+        match self {
+            Self::Dormant | Self::Watched | Self::Asleep => None,
+            Self::Asking { at: due, .. } | Self::Resting { until: due } => Some(due),
+        }
+    }
+}
+
+impl File {
+    pub(super) fn new(path: PathBuf, wakes: [Wake; 2]) -> Self {
+        let log = connect::log_of(&path);
+        let quiet_since = monotonic();
+        Self { path, log, mode: Mode::Dormant, quiet_since, wakes, open: None, rest: REST_FIRST, rang_at: None }
+    }
+
+    /// Whether a change is news to it.
+    pub(super) fn hears(&self) -> bool {
+        matches!(self.mode, Mode::Watched | Mode::Asleep)
+    }
+
+    /// Whether anybody waits for its news.
+    pub(super) fn is_heard(&self) -> bool {
+        self.wakes.iter().any(Wake::is_heard)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// False when it was not open.
+    pub(super) fn close(&mut self) -> bool {
+        self.open.take().is_some()
+    }
+
+    /// What comes after `mode`.
+    pub(super) fn step(&mut self, mode: Mode, watcher: &mut RecommendedWatcher, now: Instant) -> Result<Mode> {
+        self.quiet_since = now;
+        let pause = match mode {
+            // The commit that is heard may be visible already, or not yet.
+            Mode::Asleep => {
+                self.open()?;
+                self.wakes.iter().for_each(Wake::ring);
+                PAUSE_FIRST
+            }
+            Mode::Watched => PAUSE_FIRST,
+            Mode::Asking { pause, .. } if pause < PAUSE_LAST => (pause * 2).max(PAUSE_FIRST),
+            // Watched again first and asked then: what commits in between is seen either way.
+            Mode::Dormant | Mode::Asking { .. } | Mode::Resting { .. } => {
+                let is_new = self.open()?;
+                if let Err(error) = watcher.watch(&self.log, RecursiveMode::NonRecursive) {
+                    tracing::warn!(path = %self.log.display(), %error, "the log cannot be watched; workers will poll");
+                }
+                // Nobody knows what was committed before the first look.
+                return Ok(if self.has_changed()? || is_new { self.rang(now) } else { Mode::Watched });
+            }
+        };
+        if self.has_changed()? {
+            return Ok(self.rang(now));
+        }
+        Ok(Mode::Asking { at: now + pause, pause })
+    }
+
+    fn rang(&mut self, now: Instant) -> Mode {
+        self.wakes.iter().for_each(Wake::ring);
+        let calm = self.rang_at.is_none_or(|last| now.saturating_duration_since(last) > CALM);
+        self.rest = if calm { REST_FIRST } else { (self.rest * 2).min(REST_LAST) };
+        self.rang_at = Some(now);
+        Mode::Resting { until: now + self.rest }
+    }
+
+    /// An open connection keeps the log in place; reading once creates it.
+    fn open(&mut self) -> Result<bool> {
+        if self.open.is_some() {
+            return Ok(false);
+        }
+        let conn = connect::reader(&self.path)?;
+        let version = data_version(&conn)?;
+        self.open = Some((conn, version));
+        Ok(true)
+    }
+
+    pub(super) fn has_changed(&mut self) -> Result<bool> {
+        let Some((conn, version)) = &mut self.open else { return Ok(false) };
+        let now = data_version(conn)?;
+        Ok(std::mem::replace(version, now) != now)
+    }
+}
+
+/// Changes whenever another connection has committed.
+fn data_version(conn: &Connection) -> Result<i64> {
+    Ok(conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
+}

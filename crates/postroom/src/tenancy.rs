@@ -1,0 +1,18 @@
+//! Many databases at once: which there are, which one a message belongs to, and who works on them in what order.
+
+mod discovered;
+mod discovery;
+mod fleet;
+mod key;
+mod router;
+mod selection;
+mod stores;
+mod turns;
+
+pub use discovered::Discovered;
+pub use discovery::{Discovery, DiscoveryOptions, Refreshed};
+pub use fleet::Fleet;
+pub use key::StoreKey;
+pub use router::Router;
+pub use selection::{Candidate, DrainFirst, LastTurn, RoundRobin, Selection};
+pub use stores::{StoreProvider, Stores};

@@ -1,0 +1,42 @@
+//! Named points of the worker's turn, for tests that kill it there.
+
+#[cfg(feature = "testing")]
+use std::sync::Arc;
+
+use crate::worker::WorkerOptions;
+
+/// A named point of the worker's turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// Messages are claimed, durably; nothing has been done with them.
+    AfterClaim,
+    /// A message was handled and acknowledged, durably; nobody has been told.
+    AfterCommit,
+    /// A lease was lost: somebody else took the message over, and this worker's settle was refused.
+    LeaseLost,
+}
+
+/// Called at the named points.
+#[cfg(feature = "testing")]
+#[derive(Clone)]
+pub struct Probe(pub Arc<dyn Fn(Point) + Send + Sync>);
+
+#[cfg(feature = "testing")]
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Probe")
+    }
+}
+
+impl WorkerOptions {
+    #[cfg(feature = "testing")]
+    pub(super) fn reached(&self, point: Point) {
+        if let Some(probe) = &self.probe {
+            probe.0(point);
+        }
+    }
+
+    #[cfg(not(feature = "testing"))]
+    #[allow(clippy::unused_self, reason = "there is nobody to tell")]
+    pub(super) fn reached(&self, _: Point) {}
+}
