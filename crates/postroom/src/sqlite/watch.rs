@@ -134,7 +134,7 @@ impl Watching {
             match heard {
                 Ok(News::Changed(log)) => {
                     let ids = self.by_log.get(&log).cloned().unwrap_or_default();
-                    ids.into_iter().for_each(|id| self.step(id, File::hears));
+                    ids.into_iter().for_each(|id| self.changed(id));
                 }
                 Ok(News::Armed(id)) => self.step(id, |file| matches!(file.mode, Mode::Dormant)),
                 Ok(News::Added(id, path, wakes)) => self.added(id, File::new(path, wakes)),
@@ -164,12 +164,19 @@ impl Watching {
         self.unwatch(&file.log);
     }
 
+    fn changed(&mut self, id: u64) {
+        if self.files.get(&id).is_some_and(|file| file.mode.is_watched()) {
+            self.set(id, Mode::Watched);
+        }
+        self.step(id, File::hears);
+    }
+
     /// Two stores on one file have one watch between them: the other one goes on asking for itself.
     fn unwatch(&mut self, log: &Path) {
         let _ = self.watcher.unwatch(log);
         let now = monotonic();
         for id in self.by_log.get(log).cloned().unwrap_or_default() {
-            if self.files.get(&id).is_some_and(|file| matches!(file.mode, Mode::Watched)) {
+            if self.files.get(&id).is_some_and(|file| file.mode.is_watched()) {
                 self.set(id, Mode::Asking { at: now, pause: Duration::ZERO });
             }
         }
@@ -199,7 +206,7 @@ impl Watching {
     fn step(&mut self, id: u64, applies: impl Fn(&File) -> bool) {
         let Some(file) = self.files.get(&id).filter(|file| applies(file)) else { return };
         let (was, is_heard, log) = (file.mode, file.is_heard(), file.log.clone());
-        if matches!(was, Mode::Watched) {
+        if matches!(was, Mode::Watched) || was.is_watched() && !is_heard {
             self.set(id, Mode::Dormant);
             self.unwatch(&log);
         }

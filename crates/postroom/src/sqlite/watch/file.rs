@@ -35,6 +35,11 @@ pub(super) enum Mode {
     /// Nobody waits: not watched.
     Dormant,
     Watched,
+    /// Watched again, and still asked: what was written before the watch may be committed only now, without an event.
+    Settling {
+        at: Instant,
+        pause: Duration,
+    },
     /// Something was written: asked at `at`, then after `pause`.
     Asking {
         at: Instant,
@@ -52,8 +57,12 @@ impl Mode {
     pub(super) fn due(self) -> Option<Instant> {
         match self {
             Self::Dormant | Self::Watched | Self::Asleep => None,
-            Self::Asking { at: due, .. } | Self::Resting { until: due } => Some(due),
+            Self::Settling { at: due, .. } | Self::Asking { at: due, .. } | Self::Resting { until: due } => Some(due),
         }
+    }
+
+    pub(super) fn is_watched(self) -> bool {
+        matches!(self, Self::Watched | Self::Settling { .. })
     }
 }
 
@@ -66,7 +75,7 @@ impl File {
 
     /// Whether a change is news to it.
     pub(super) fn hears(&self) -> bool {
-        matches!(self.mode, Mode::Watched | Mode::Asleep)
+        self.mode.is_watched() || matches!(self.mode, Mode::Asleep)
     }
 
     /// Whether anybody waits for its news.
@@ -95,6 +104,14 @@ impl File {
             }
             Mode::Watched => PAUSE_FIRST,
             Mode::Asking { pause, .. } if pause < PAUSE_LAST => (pause * 2).max(PAUSE_FIRST),
+            Mode::Settling { pause, .. } => {
+                let pause = pause * 2;
+                return Ok(match self.has_changed()? {
+                    true => self.rang(now),
+                    false if pause <= PAUSE_LAST => Mode::Settling { at: now + pause, pause },
+                    false => Mode::Watched,
+                });
+            }
             // Watched again first and asked then: what commits in between is seen either way.
             Mode::Dormant | Mode::Asking { .. } | Mode::Resting { .. } => {
                 let is_new = self.open()?;
@@ -102,7 +119,8 @@ impl File {
                     tracing::warn!(path = %self.log.display(), %error, "the log cannot be watched; workers will poll");
                 }
                 // Nobody knows what was committed before the first look.
-                return Ok(if self.has_changed()? || is_new { self.rang(now) } else { Mode::Watched });
+                let settling = Mode::Settling { at: now + PAUSE_FIRST, pause: PAUSE_FIRST };
+                return Ok(if self.has_changed()? || is_new { self.rang(now) } else { settling });
             }
         };
         if self.has_changed()? {
