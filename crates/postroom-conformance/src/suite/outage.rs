@@ -11,9 +11,10 @@ use postroom::{
 };
 use postroom_testbed::Proxy;
 use tokio::sync::Barrier;
+use tokio_util::sync::CancellationToken;
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Draft, Stage, eventually, refused, soon};
+use crate::harness::{Draft, LEASE, Stage, eventually, refused, soon};
 use crate::on_server::{Effects, OnServer, say};
 use crate::script::Running;
 use crate::servers::{self, Client};
@@ -25,6 +26,7 @@ cases! { outage:
     server a_deadlock_that_a_handler_overlooks_leaves_no_half [];
     server a_server_that_is_away_spends_no_attempt [];
     server a_server_that_never_answers_is_given_up [];
+    server slow_handlers_leave_connections_to_their_worker ["OBX-082", "IBX-104"];
 }
 
 /// What the handlers of a case share.
@@ -201,5 +203,33 @@ async fn a_server_that_never_answers_is_given_up<B: OnServer>(stage: &Stage<B>) 
     proxy.resume();
     outbox.enqueue(NewMessage::new("a", "after")).await?;
     assert_eq!(stage.side(Queue::Outbox).rows().await?, 2);
+    Ok(())
+}
+
+/// Has a connection, and keeps it until it is told to go on.
+async fn keep<B: OnServer>(ctx: &mut Ctx<B>, _: Arc<Message>) -> HandlerResult<Option<String>> {
+    let shared = of(ctx)?;
+    shared.effects.note(ctx).await?;
+    shared.calls.fetch_add(1, Ordering::SeqCst);
+    ctx.state::<CancellationToken>()?.clone().cancelled().await;
+    Ok(None)
+}
+
+/// By default there are as many handlers at once as connections; leases must be renewed all the same.
+async fn slow_handlers_leave_connections_to_their_worker<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    let (shared, go) = (shared(stage).await?, CancellationToken::new());
+    let side = stage.side(Queue::Inbox);
+    side.add_many("a", 16).await?;
+    let handlers = Handlers::new().state(shared.clone()).state(go.clone()).on_topic("a", keep::<B>);
+    let worker = Running::start(stage.worker(side.queue, handlers));
+    let most_are_held = || async { Ok(shared.calls.load(Ordering::SeqCst) >= 14) };
+    eventually("most connections are held", most_are_held).await?;
+    let verbs = side.verbs();
+    let claims = soon("a verb gets a connection", verbs.claim(postroom::OwnerToken::new(), LEASE, 1)).await?;
+    assert!(claims?.claimed.is_empty());
+    go.cancel();
+    eventually("all are done", || async move { Ok(side.verbs().stats().await?.done == 16) }).await?;
+    worker.stop().await?;
+    assert_eq!(stage.effects().await?.len(), 16);
     Ok(())
 }

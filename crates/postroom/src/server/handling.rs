@@ -26,7 +26,7 @@ impl<E: Engine> HandlerTx<E> {
         to_its_end(async move {
             let mut stale = 0;
             loop {
-                let mut link = core.pool.get().await?;
+                let mut link = core.pool.get_for_handler().await?;
                 match link.begin_for_handler().await {
                     Ok(()) => return Ok(Self { link, core, enqueued: false }),
                     // After a restart of the server every idle connection is stale.
@@ -62,6 +62,7 @@ impl<E: Engine> HandlerTx<E> {
         let ack = core.verbs.ack(queue, &lease, response.as_deref(), core.clock.now());
         if core.ack_outside {
             self.link.commit().await?;
+            self.link.give_back();
             return core
                 .transact(ack, |_: &Verbs, link: &mut E::Link, ack, _| {
                     Box::pin(async move { link.execute(ack).await.map(|_| ()) })

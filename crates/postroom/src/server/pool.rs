@@ -19,6 +19,8 @@ pub(crate) struct Pool<E: Engine> {
     target: E::Target,
     connections: usize,
     permits: Arc<Semaphore>,
+    /// Fewer than that: handlers that take their time must not keep the worker from renewing their leases.
+    handlers: Arc<Semaphore>,
     idle_max: Duration,
     patience: Duration,
     idle: Mutex<Idle<E::Link>>,
@@ -39,8 +41,9 @@ impl<E: Engine> Pool<E> {
     pub(crate) fn new(target: E::Target, settings: &Settings) -> Arc<Self> {
         let Settings { connections, idle, patience, .. } = *settings;
         let permits = Arc::new(Semaphore::new(connections));
+        let handlers = Arc::new(Semaphore::new(connections - (connections / 8).max(1)));
         let links = Mutex::new(Idle { links: Vec::new(), is_swept: false });
-        Arc::new(Self { target, connections, permits, idle_max: idle, patience, idle: links })
+        Arc::new(Self { target, connections, permits, handlers, idle_max: idle, patience, idle: links })
     }
 
     /// How many connections there can be.
@@ -54,19 +57,33 @@ impl<E: Engine> Pool<E> {
 
     /// A connection, perhaps one that the server has forgotten since it was last used.
     pub(crate) async fn get(self: &Arc<Self>) -> Result<Pooled<E>> {
-        let permit = tokio::time::timeout(PATIENCE, self.permits.clone().acquire_owned()).await;
-        let permit = permit
+        self.get_for(None).await
+    }
+
+    /// One for a handler, which may keep it for long.
+    pub(crate) async fn get_for_handler(self: &Arc<Self>) -> Result<Pooled<E>> {
+        let permit = self.permit(&self.handlers).await?;
+        self.get_for(Some(permit)).await
+    }
+
+    async fn permit(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+        let permit = tokio::time::timeout(PATIENCE, permits.clone().acquire_owned()).await;
+        permit
             .map_err(|_| {
                 let message = format!("all {} connections were in use for {PATIENCE:?}", self.connections);
                 Error::new(ErrorKind::Unavailable, message)
             })?
-            .map_err(|_| Error::new(ErrorKind::Closed, "the store was closed"))?;
+            .map_err(|_| Error::new(ErrorKind::Closed, "the store was closed"))
+    }
+
+    async fn get_for(self: &Arc<Self>, handler: Option<OwnedSemaphorePermit>) -> Result<Pooled<E>> {
+        let permit = self.permit(&self.permits).await?;
         let kept = self.idle().links.pop();
         let link = match kept {
             Some((_, link)) => link,
             None => self.connect().await?,
         };
-        Ok(Pooled { link: Some(link), pool: self.clone(), _permit: permit })
+        Ok(Pooled { link: Some(link), pool: self.clone(), _permits: (permit, handler) })
     }
 
     async fn connect(&self) -> Result<E::Link> {
@@ -86,6 +103,7 @@ impl<E: Engine> Pool<E> {
     /// Closes what is idle, and lets nobody in any more.
     pub(crate) fn close(&self) {
         self.permits.close();
+        self.handlers.close();
         self.close_idle();
     }
 
@@ -121,7 +139,7 @@ async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
 pub(crate) struct Pooled<E: Engine> {
     link: Option<E::Link>,
     pool: Arc<Pool<E>>,
-    _permit: OwnedSemaphorePermit,
+    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
 impl<E: Engine> Pooled<E> {
