@@ -25,6 +25,7 @@ cases! { outage:
     server a_handler_that_breaks_every_connection_is_given_up [];
     server a_deadlock_that_a_handler_overlooks_leaves_no_half [];
     server a_server_that_is_away_spends_no_attempt [];
+    server a_lease_that_ran_out_in_an_outage_is_no_crash [];
     server a_server_that_never_answers_is_given_up [];
     server slow_handlers_leave_connections_to_their_worker ["OBX-082", "IBX-104"];
 }
@@ -231,5 +232,27 @@ async fn slow_handlers_leave_connections_to_their_worker<B: OnServer>(stage: &St
     eventually("all are done", || async move { Ok(side.verbs().stats().await?.done == 16) }).await?;
     worker.stop().await?;
     assert_eq!(stage.effects().await?.len(), 16);
+    Ok(())
+}
+
+/// Nobody could renew it. Otherwise a few restarts of the database would make a message dead.
+async fn a_lease_that_ran_out_in_an_outage_is_no_crash<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    let (proxy, store) = stage.behind_proxy().await?;
+    let outbox = Outbox::new(store);
+    let side = stage.side(Queue::Outbox);
+    side.add("a").await?;
+    for (is_away, crashes) in [(true, 0), (false, 1), (true, 1)] {
+        side.claim_one().await?;
+        if is_away {
+            proxy.cut_all();
+            outbox.queue().stats().await?;
+        }
+        stage.clock.advance(LEASE);
+        assert_eq!(outbox.queue().reap(10).await?.freed, 1);
+        stage.clock.advance(Duration::from_secs(60));
+        let lease = side.claim_one().await?;
+        assert_eq!(lease.crashes(), crashes, "away: {is_away}");
+        side.release(lease).await?;
+    }
     Ok(())
 }

@@ -20,13 +20,14 @@ pub(crate) struct PgLink {
     conn: PgConnection,
     patience: Patience,
     in_doubt: bool,
+    outage_at: Option<Timestamp>,
 }
 
 impl PgLink {
     pub(crate) async fn connect(target: &PgConnectOptions) -> Result<Self> {
         let mut conn = PgConnection::connect_with(target).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, patience: Patience::new(), in_doubt: false };
+        let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
         link.roll_back().await?;
         Ok(link)
     }
@@ -94,6 +95,10 @@ impl Link for PgLink {
     fn set_in_doubt(&mut self, in_doubt: bool) {
         self.in_doubt = in_doubt;
     }
+
+    fn set_outage(&mut self, at: Option<Timestamp>) {
+        self.outage_at = at;
+    }
 }
 
 impl Session for PgLink {
@@ -113,6 +118,10 @@ impl Session for PgLink {
 
     fn in_doubt(&self) -> bool {
         self.in_doubt
+    }
+
+    fn outage_at(&self) -> Option<Timestamp> {
+        self.outage_at
     }
 }
 

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
+use crate::server::transact::Outage;
 use crate::server::{Engine, Link, Pool, Signal, transact};
 use crate::sql::dialect::Fence;
 use crate::sql::{Statement, TableNames, Value};
@@ -48,6 +49,7 @@ pub(crate) struct Core<E: Engine> {
     pub(crate) pool: Arc<Pool<E>>,
     pub(crate) ack_outside: bool,
     pub(super) gatherer: Gatherer,
+    pub(super) outage: Outage,
     wakes: [Wake; 2],
     signal: E::Signal,
 }
@@ -98,7 +100,17 @@ impl<E: Engine> ServerStore<E> {
         let signal = E::Signal::new(&target, &settings, wakes.clone());
         let Settings { name, ack_outside, .. } = settings;
         let gatherer = Gatherer::default();
-        Ok(Self(Arc::new(Core { name, verbs, clock, pool, ack_outside, gatherer, wakes, signal })))
+        Ok(Self(Arc::new(Core {
+            name,
+            verbs,
+            clock,
+            pool,
+            ack_outside,
+            gatherer,
+            outage: Outage::default(),
+            wakes,
+            signal,
+        })))
     }
 
     /// The schema as SQL text, for people with migrations of their own.

@@ -1,7 +1,7 @@
 //! Our own transactions: begun, committed, and tried again with the same ids when the database asks for it or does not
 //! say what became of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::background::to_its_end;
@@ -33,6 +33,28 @@ enum Failed {
     InDoubt(Error, Timestamp),
 }
 
+impl Failed {
+    fn error(&self) -> &Error {
+        match self {
+            Self::Stale(error) | Self::RolledBack(error) | Self::InDoubt(error, _) => error,
+        }
+    }
+}
+
+/// When the database was last out of reach.
+#[derive(Debug, Default)]
+pub(crate) struct Outage(Mutex<Option<Timestamp>>);
+
+impl Outage {
+    fn at(&self) -> Option<Timestamp> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, now: Timestamp) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+}
+
 impl<E: Engine> Core<E> {
     /// Runs a verb in a transaction of its own.
     pub(crate) async fn transact<A, T>(self: &Arc<Self>, args: A, verb: Verb<E, A, T>) -> Result<T>
@@ -49,7 +71,11 @@ impl<E: Engine> Core<E> {
         let (mut doubt, mut stale, mut conflicts) = (None, 0, 0);
         let mut pause = PAUSE_MIN;
         loop {
-            let (error, again) = match self.once(args, verb, doubt).await {
+            let tried = self.once(args, verb, doubt).await;
+            if tried.as_ref().is_err_and(|failed| failed.error().kind() == ErrorKind::Unavailable) {
+                self.outage.note(self.clock.now());
+            }
+            let (error, again) = match tried {
                 Ok(answer) => return Ok(answer),
                 Err(Failed::Stale(error)) => {
                     // After a restart of the server every idle connection is stale.
@@ -88,6 +114,7 @@ impl<E: Engine> Core<E> {
     ) -> Result<T, Failed> {
         let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
         link.set_in_doubt(doubt.is_some());
+        link.set_outage(self.outage.at());
         let said = link.begin().await.map_err(Failed::Stale)?;
         let now = doubt.unwrap_or_else(|| self.hear(said));
         match verb(&self.verbs, &mut link, args, now).await {
