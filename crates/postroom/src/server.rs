@@ -75,6 +75,9 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
 
     /// Says whether the same work was tried before and nobody knows if it was committed.
     fn set_in_doubt(&mut self, in_doubt: bool);
+
+    /// Says when the database was last out of reach.
+    fn set_outage(&mut self, at: Option<Timestamp>);
 }
 
 /// How other processes are told that rows came in, and how they tell us.
