@@ -67,6 +67,8 @@ async fn everything_can_be_said_of_a_message<B: Terminal>(stage: &Stage<B>) -> V
     assert_eq!((message.correlation_id.as_deref(), message.max_attempts), (Some("order-7"), Some(3)));
     let due = Timestamp::from_micros(4_102_444_800_000_000);
     assert_eq!((message.due_at, found[0].visible_at()), (Some(due), Some(due)));
+    let age = (Clock::Database.now().as_micros() - message.created_at.as_micros()).abs();
+    assert!(age < 60_000_000, "it was made {}", message.created_at);
     assert!(message.expires_at > Some(due), "it expires at {:?}", message.expires_at);
     assert!(!outbox.find(GUIDES_ID).await?.is_empty(), "it cannot be found by its message's id");
     assert!(outbox.queue().claim(OwnerToken::new(), LEASE, 5).await?.claimed.is_empty(), "it is not due yet");
