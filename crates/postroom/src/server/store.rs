@@ -38,8 +38,8 @@ pub(crate) struct Settings {
     pub(crate) dead_letter_topic: Option<String>,
     pub(crate) connections: usize,
     pub(crate) idle: Duration,
-    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection and
-    /// run it on another.
+    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection
+    /// and run it on another.
     pub(crate) statements_alone: bool,
     pub(crate) patience: Duration,
     /// Whether workers in other processes are told of new rows, and listen for such news.
