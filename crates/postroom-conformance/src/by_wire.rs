@@ -64,7 +64,7 @@ impl ByWire for Postgres {
     }
 
     async fn open_by(place: &Place, url: &str, sabotage: Option<Sabotage>) -> postroom::Result<PostgresStore> {
-        place.postgres_options_at(url)?.sabotage(sabotage).open().await
+        place.postgres_options_at(url)?.sabotage(sabotage).in_transactions().open().await
     }
 
     async fn open_impatient(place: &Place, url: &str, patience: Duration) -> postroom::Result<PostgresStore> {
@@ -96,7 +96,7 @@ impl ByWire for MySql {
     }
 
     async fn open_by(place: &Place, url: &str, sabotage: Option<Sabotage>) -> postroom::Result<MySqlStore> {
-        place.mysql_options_at(url)?.sabotage(sabotage).open().await
+        place.mysql_options_at(url)?.sabotage(sabotage).in_transactions().open().await
     }
 
     async fn open_impatient(place: &Place, url: &str, patience: Duration) -> postroom::Result<MySqlStore> {

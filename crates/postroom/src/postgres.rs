@@ -5,19 +5,11 @@ mod signal;
 
 pub use options::PostgresOptions;
 
-use std::convert::Infallible;
-use std::time::Duration;
-
 use crate::driver::sqlx_postgres_09::{PgLink, PgTarget};
 use crate::error::Result;
-use crate::handler::{Backend, State};
-use crate::message::NewMessage;
-use crate::queue::{Claimed, Lease, Queue};
-use crate::server::{Engine, HandlerTx, Purpose, ServerStore};
+use crate::server::{Engine, HandlerTx, Purpose, ServerStore, handlers_on_server};
 use crate::sql::dialect::Dialect;
 use crate::sql::postgres::POSTGRES;
-use crate::store::Stored;
-use crate::worker::Run;
 
 /// PostgreSQL, as handlers see it.
 #[derive(Debug)]
@@ -42,49 +34,4 @@ impl Engine for Postgres {
     }
 }
 
-impl Backend for Postgres {
-    type Store = PostgresStore;
-    type Tx = PostgresTx;
-    type Conn<'t> = &'t mut sqlx::PgConnection;
-    type Blocking = Infallible;
-
-    async fn begin(store: &PostgresStore, _: Duration) -> Result<PostgresTx> {
-        HandlerTx::begin(store).await.map(PostgresTx)
-    }
-
-    fn conn(tx: &mut PostgresTx) -> &mut sqlx::PgConnection {
-        tx.0.link.connection()
-    }
-
-    async fn enqueue(tx: &mut PostgresTx, message: NewMessage) -> Result<Stored> {
-        tx.0.enqueue(message).await
-    }
-
-    async fn commit(
-        _: &PostgresStore,
-        tx: PostgresTx,
-        queue: Queue,
-        lease: &Lease,
-        response: Option<String>,
-    ) -> Result<()> {
-        tx.0.commit(queue, lease, response).await
-    }
-
-    fn overran(_: &PostgresTx) -> bool {
-        false
-    }
-
-    async fn roll_back(tx: PostgresTx) -> bool {
-        tx.0.roll_back().await
-    }
-
-    async fn scope<F: Future + Send>(_: &PostgresStore, handler: F) -> F::Output {
-        handler.await
-    }
-
-    async fn run_blocking(_: &PostgresStore, _: Queue, work: Vec<(Claimed, Infallible)>, _: &State, _: &Run) {
-        if let Some((_, never)) = work.into_iter().next() {
-            match never {}
-        }
-    }
-}
+handlers_on_server!(Postgres, PostgresStore, PostgresTx, sqlx::PgConnection);

@@ -1,6 +1,7 @@
 //! A store on a database server, whatever the server and its driver: connections, transactions that are tried again,
 //! group commit, wake-ups. What differs between servers is an [`Engine`].
 
+mod backend;
 mod examine;
 mod gather;
 mod handling;
@@ -10,6 +11,7 @@ mod pulse;
 mod store;
 mod transact;
 
+pub(crate) use backend::handlers_on_server;
 pub(crate) use examine::examine;
 pub(crate) use handling::HandlerTx;
 pub(crate) use options::{check_scheme, shared_options};
@@ -75,6 +77,9 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
 
     /// Says whether the same work was tried before and nobody knows if it was committed.
     fn set_in_doubt(&mut self, in_doubt: bool);
+
+    /// Says when the database was last out of reach.
+    fn set_outage(&mut self, at: Option<Timestamp>);
 }
 
 /// How other processes are told that rows came in, and how they tell us.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A value to bind. Even a null has a type: some databases refuse one of the wrong type.
@@ -171,5 +172,10 @@ pub(crate) trait Session {
     /// Whether the same work was tried before, and nobody knows if it was committed: what is found done may be ours.
     fn in_doubt(&self) -> bool {
         false
+    }
+
+    /// When the database was last out of reach, as far as we know: nobody could renew a lease then.
+    fn outage_at(&self) -> Option<Timestamp> {
+        None
     }
 }

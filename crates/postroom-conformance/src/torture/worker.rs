@@ -54,15 +54,18 @@ fn options(gate: &Arc<Gate>, claimed: Stop) -> Result<WorkerOptions> {
         }
         Point::LeaseLost => say(&Word::Refused),
     }));
-    // A database that is busy for a moment must not cost a message its attempts: only crashes are under test.
-    let retry = RetryPolicy::exponential(Duration::from_millis(100), Duration::from_secs(1), Duration::ZERO, 1000)?;
+    // A database that is away must not cost a handled message its attempts, and it has no more of them than by default.
+    // The courier's own failures are not under test.
+    let retry = |attempts| {
+        RetryPolicy::exponential(Duration::from_millis(100), Duration::from_secs(1), Duration::ZERO, attempts)
+    };
     Ok(WorkerOptions::default()
         .batch(BATCH)
         .lease(LEASE)
         .poll(Duration::from_millis(20))
         .poll_max(Duration::from_millis(100))
-        .retry(retry.clone())
-        .retry_services(retry)
+        .retry(retry(10)?)
+        .retry_services(retry(1000)?)
         .grace(Duration::from_secs(2))
         .maintenance(Duration::from_secs(1))
         .probe(probe))

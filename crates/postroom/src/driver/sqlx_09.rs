@@ -1,26 +1,28 @@
 //! What is the same for every database behind sqlx 0.9.
 
-use std::future::Future;
-use std::time::Duration;
-
 use sqlx::{Connection, SqlStr};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind};
 
 /// How long one of our connections waits for an answer. A server that died without a word, or one behind a broken
 /// network, never gives one; the connection is of no use after that.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 #[derive(Debug)]
 pub(super) struct Patience {
-    pub(super) limit: Duration,
+    pub(super) limit: std::time::Duration,
     is_over: bool,
 }
 
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 impl Patience {
     pub(super) fn new() -> Self {
-        Self { limit: Duration::MAX, is_over: false }
+        Self { limit: std::time::Duration::MAX, is_over: false }
     }
 
-    pub(super) async fn wait<T>(&mut self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(super) async fn wait<T>(
+        &mut self,
+        answer: impl Future<Output = crate::error::Result<T>>,
+    ) -> crate::error::Result<T> {
         let answered = if self.is_over { None } else { tokio::time::timeout(self.limit, answer).await.ok() };
         answered.unwrap_or_else(|| {
             self.is_over = true;

@@ -25,13 +25,14 @@ pub(crate) struct MySqlLink {
     conn: MySqlConnection,
     patience: Patience,
     in_doubt: bool,
+    outage_at: Option<Timestamp>,
 }
 
 impl MySqlLink {
     pub(crate) async fn connect(target: &Unprinted<MySqlConnectOptions>) -> Result<Self> {
         let mut conn = MySqlConnection::connect_with(&target.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, patience: Patience::new(), in_doubt: false };
+        let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
         link.roll_back().await?;
         Ok(link)
     }
@@ -117,6 +118,10 @@ impl Link for MySqlLink {
     fn set_in_doubt(&mut self, in_doubt: bool) {
         self.in_doubt = in_doubt;
     }
+
+    fn set_outage(&mut self, at: Option<Timestamp>) {
+        self.outage_at = at;
+    }
 }
 
 /// `8.0.36`, `10.11.6-MariaDB-0+deb12u1`, and behind some proxies `5.5.5-10.11.6-MariaDB`.
@@ -145,6 +150,10 @@ impl Session for MySqlLink {
 
     fn in_doubt(&self) -> bool {
         self.in_doubt
+    }
+
+    fn outage_at(&self) -> Option<Timestamp> {
+        self.outage_at
     }
 }
 

@@ -29,13 +29,15 @@ pub(crate) struct PgLink {
     patience: Patience,
     in_doubt: bool,
     is_pooled: bool,
+    outage_at: Option<Timestamp>,
 }
 
 impl PgLink {
     pub(crate) async fn connect(target: &PgTarget, purpose: Purpose) -> Result<Self> {
         let mut conn = PgConnection::connect_with(&target.options.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, patience: Patience::new(), in_doubt: false, is_pooled: target.is_pooled };
+        let mut link =
+            Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None, is_pooled: target.is_pooled };
         link.roll_back().await?;
         if purpose == Purpose::Verbs && !target.is_pooled {
             link.say(FOR_VERBS).await?;
@@ -118,6 +120,10 @@ impl Link for PgLink {
     fn set_in_doubt(&mut self, in_doubt: bool) {
         self.in_doubt = in_doubt;
     }
+
+    fn set_outage(&mut self, at: Option<Timestamp>) {
+        self.outage_at = at;
+    }
 }
 
 impl Session for PgLink {
@@ -140,6 +146,10 @@ impl Session for PgLink {
 
     fn in_doubt(&self) -> bool {
         self.in_doubt
+    }
+
+    fn outage_at(&self) -> Option<Timestamp> {
+        self.outage_at
     }
 }
 

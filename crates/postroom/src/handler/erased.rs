@@ -123,7 +123,8 @@ pub(crate) enum Entry<B: Backend> {
 /// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
 ///
 /// async fn reserve(ctx: &mut Ctx<Sqlite>, placed: OrderPlaced) -> Result<(), HandlerError> {
-///     ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO reserved VALUES (?1)", [placed.order.to_string()])).await?;
+///     let order = placed.order.to_string();
+///     ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO reserved VALUES (?1)", [order])).await?;
 ///     Ok(())
 /// }
 ///

@@ -114,4 +114,12 @@ mod tests {
         assert_eq!(error.fate, Fate::Retry { after: None });
         assert_eq!(error.message, "connection refused");
     }
+
+    #[test]
+    fn the_databases_fault_is_found_among_the_causes() {
+        let of = |kind| HandlerError::from(Error::callback(Error::new(kind, "it said"))).fate;
+        assert_eq!(of(ErrorKind::NotCommitted), Fate::Conflict);
+        assert_eq!(of(ErrorKind::Unavailable), Fate::Outage);
+        assert_eq!(of(ErrorKind::Constraint), Fate::Retry { after: None });
+    }
 }

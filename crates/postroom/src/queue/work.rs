@@ -124,6 +124,16 @@ impl Work {
         }
     }
 
+    /// The lease ran out while the database was away, and nobody could renew it: that is no crash.
+    pub(crate) fn lease_over_in_outage(&mut self, now: Timestamp) {
+        if self.owner.is_none() {
+            return self.lease_over(now);
+        }
+        let ended = self.locked_until.unwrap_or(now);
+        self.last_error = Some(OUTAGE_ERROR.to_owned());
+        self.back_in_line(Some(ended.plus(crash_delay(1))), now);
+    }
+
     pub(crate) fn expire(&mut self, now: Timestamp) {
         self.finish(State::Expired, now);
     }
@@ -166,6 +176,8 @@ impl Work {
 
 /// What a row says when its worker vanished.
 pub(crate) const CRASH_ERROR: &str = "the worker vanished: its lease ran out";
+
+const OUTAGE_ERROR: &str = "the database was away: the lease ran out";
 
 /// What an inbox row holds, as far as a second arrival can change it.
 #[derive(Clone, PartialEq, Debug)]

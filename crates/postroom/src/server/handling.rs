@@ -62,6 +62,7 @@ impl<E: Engine> HandlerTx<E> {
         let ack = core.verbs.ack(queue, &lease, response.as_deref(), core.clock.now());
         if core.ack_outside {
             self.link.commit().await?;
+            self.link.give_back();
             return core
                 .transact(ack, |_: &Verbs, link: &mut E::Link, ack, _| {
                     Box::pin(async move { link.execute(ack).await.map(|_| ()) })

@@ -115,6 +115,14 @@ macro_rules! shared_options {
             self
         }
 
+        /// Runs every verb between BEGIN and COMMIT, also what one statement could do: for a test that watches commits.
+        #[cfg(feature = "testing")]
+        #[must_use]
+        pub fn in_transactions(mut self) -> Self {
+            self.settings.statements_alone = false;
+            self
+        }
+
         /// Removes a guard, for a test that shows what happens without it.
         #[cfg(feature = "testing")]
         #[must_use]

@@ -11,8 +11,8 @@ use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::{Engine, Link, Purpose, Settings};
 
-/// One connection is kept for as long as it was asked for, those beyond it only for this long: many idle stores must not
-/// use up a server's connections.
+/// One connection is kept for as long as it was asked for, those beyond it only for this long: many idle stores must
+/// not use up a server's connections.
 const SURPLUS_KEPT: Duration = Duration::from_secs(10);
 /// So long a caller waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
+use crate::server::transact::Outage;
 use crate::server::{Engine, Link, Pool, Purpose, Signal, pulse, transact};
 use crate::sql::dialect::Fence;
 use crate::sql::{Statement, TableNames};
@@ -37,8 +38,8 @@ pub(crate) struct Settings {
     pub(crate) dead_letter_topic: Option<String>,
     pub(crate) connections: usize,
     pub(crate) idle: Duration,
-    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection and
-    /// run it on another.
+    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection
+    /// and run it on another.
     pub(crate) statements_alone: bool,
     pub(crate) patience: Duration,
     /// Whether workers in other processes are told of new rows, and listen for such news.
@@ -61,6 +62,7 @@ pub(crate) struct Core<E: Engine> {
     pub(super) statements_alone: bool,
     pub(crate) ack_outside: bool,
     pub(super) gatherer: Gatherer,
+    pub(super) outage: Outage,
     wakes: [Wake; 2],
     signal: E::Signal,
     is_awaited: AtomicBool,
@@ -124,6 +126,7 @@ impl<E: Engine> ServerStore<E> {
             statements_alone: settings.statements_alone,
             ack_outside: settings.ack_outside,
             gatherer: Gatherer::default(),
+            outage: Outage::default(),
             wakes,
             signal,
             is_awaited: AtomicBool::new(false),

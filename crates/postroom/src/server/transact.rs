@@ -1,7 +1,7 @@
 //! Our own transactions: begun, committed, and tried again with the same ids when the database asks for it or does not
 //! say what became of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::background::to_its_end;
@@ -31,6 +31,28 @@ enum Failed {
     RolledBack(Error),
     /// The commit had no answer.
     InDoubt(Error, Timestamp),
+}
+
+impl Failed {
+    fn error(&self) -> &Error {
+        match self {
+            Self::Stale(error) | Self::RolledBack(error) | Self::InDoubt(error, _) => error,
+        }
+    }
+}
+
+/// When the database was last out of reach.
+#[derive(Debug, Default)]
+pub(crate) struct Outage(Mutex<Option<Timestamp>>);
+
+impl Outage {
+    fn at(&self) -> Option<Timestamp> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, now: Timestamp) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
 }
 
 impl<E: Engine> Core<E> {
@@ -74,6 +96,9 @@ impl<E: Engine> Core<E> {
                 Some(alone) => self.once_alone(args, alone, verb).await,
                 None => self.once(args, verb, doubt).await,
             };
+            if tried.as_ref().is_err_and(|failed| failed.error().kind() == ErrorKind::Unavailable) {
+                self.outage.note(self.clock.now());
+            }
             let (error, again) = match tried {
                 Ok(answer) => return Ok(answer),
                 Err(Failed::Stale(error)) => {
@@ -144,6 +169,7 @@ impl<E: Engine> Core<E> {
         doubt: Option<Timestamp>,
     ) -> Result<T, Failed> {
         link.set_in_doubt(doubt.is_some());
+        link.set_outage(self.outage.at());
         let said = link.begin().await.map_err(Failed::Stale)?;
         let now = doubt.unwrap_or_else(|| self.hear(said));
         match verb(&self.verbs, &mut link, args, now).await {

@@ -22,7 +22,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only on these databases. Servers are started for the run, with every commit waiting for the disk.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Database::Sqlite, Database::Postgres, Database::Mariadb])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Database::ALL)]
     backend: Vec<Database>,
     /// Only these cases, by their letters: `--only a,c`.
     #[arg(long, value_delimiter = ',')]
@@ -51,6 +51,10 @@ enum Database {
     Sqlite,
     Postgres,
     Mariadb,
+}
+
+impl Database {
+    const ALL: [Self; 3] = [Self::Sqlite, Self::Postgres, Self::Mariadb];
 }
 
 /// How large the cases are.

@@ -178,7 +178,7 @@ impl Verbs {
         Ok(changed)
     }
 
-    /// Stores messages by one statement, outside any other transaction; none when that cannot be, and nothing is stored.
+    /// Stores messages by one statement, outside any other transaction; none when that cannot be: nothing is stored.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
     pub(crate) async fn enqueue_alone(
         &self,

@@ -1,8 +1,8 @@
 //! From where a claim looks along the line.
 //!
-//! A server keeps what was claimed in its index until no transaction can see it any more; with an old snapshot held open
-//! somewhere, each claim would step over everything that ever passed. So a claim begins where the last one found
-//! something. That is a hint and no cursor: commits become visible out of order, so the whole line is looked at whenever
+//! A server keeps what was claimed in its index until no transaction can see it any more; with an old snapshot held
+//! open somewhere, each claim would step over everything that ever passed. So a claim begins where the last one found
+//! something. That is a hint and no cursor: commits become visible out of order, so the whole line is looked at when
 //! nothing is found, and what lies below is looked for once a second at least.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -24,7 +24,11 @@ impl Verbs {
         let mut reaped = Reaped::default();
         for mut record in self.load(session, queue, &over).await? {
             let (lease, was) = (record.lease(), record.state());
-            record.work.lease_over(now);
+            if session.outage_at().is_some_and(|outage| record.work.last_attempt_at <= Some(outage)) {
+                record.work.lease_over_in_outage(now);
+            } else {
+                record.work.lease_over(now);
+            }
             if let Some(lease) = lease {
                 let error = record.work.last_error.clone();
                 self.note_failure(session, queue, &record, &lease, error.as_deref(), now).await?;

@@ -1,0 +1,60 @@
+//! What handlers see of a database server, the same for all of them.
+
+/// Says how handlers run on a server: its store, what they are lent, and that they never run where the connection is.
+macro_rules! handlers_on_server {
+    ($backend:ident, $store:ident, $tx:ident, $conn:ty) => {
+        impl $crate::Backend for $backend {
+            type Store = $store;
+            type Tx = $tx;
+            type Conn<'t> = &'t mut $conn;
+            type Blocking = std::convert::Infallible;
+
+            async fn begin(store: &$store, _: std::time::Duration) -> $crate::Result<$tx> {
+                $crate::server::HandlerTx::begin(store).await.map($tx)
+            }
+
+            fn conn(tx: &mut $tx) -> &mut $conn {
+                tx.0.link.connection()
+            }
+
+            async fn enqueue(tx: &mut $tx, message: $crate::NewMessage) -> $crate::Result<$crate::Stored> {
+                tx.0.enqueue(message).await
+            }
+
+            async fn commit(
+                _: &$store,
+                tx: $tx,
+                queue: $crate::Queue,
+                lease: &$crate::Lease,
+                response: Option<String>,
+            ) -> $crate::Result<()> {
+                tx.0.commit(queue, lease, response).await
+            }
+
+            fn overran(_: &$tx) -> bool {
+                false
+            }
+
+            async fn roll_back(tx: $tx) -> bool {
+                tx.0.roll_back().await
+            }
+
+            async fn scope<F: Future + Send>(_: &$store, handler: F) -> F::Output {
+                handler.await
+            }
+
+            async fn run_blocking(
+                _: &$store,
+                _: $crate::Queue,
+                work: Vec<($crate::Claimed, std::convert::Infallible)>,
+                _: &$crate::HandlerState,
+                _: &$crate::worker::Run,
+            ) {
+                if let Some((_, never)) = work.into_iter().next() {
+                    match never {}
+                }
+            }
+        }
+    };
+}
+pub(crate) use handlers_on_server;
