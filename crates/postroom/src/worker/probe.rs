@@ -7,6 +7,7 @@ use crate::worker::WorkerOptions;
 
 /// A named point of the worker's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "exported for tests only"))]
 pub enum Point {
     /// Messages are claimed, durably; nothing has been done with them.
     AfterClaim,
