@@ -103,21 +103,35 @@ impl Clock {
 /// A database server's clock: what it last said, carried on by this machine's monotonic clock. This machine's own time
 /// of day may be wrong or jump; nothing is judged by it.
 #[derive(Clone, Debug)]
-pub struct ServerClock(Arc<Mutex<(Instant, Timestamp)>>);
+pub struct ServerClock(Arc<Mutex<Heard>>);
+
+#[derive(Debug)]
+struct Heard {
+    at: Instant,
+    said: Timestamp,
+}
+
+/// A server's clock that goes back by more than this was set.
+const SET_BACK: Duration = Duration::from_millis(100);
 
 impl ServerClock {
     pub(crate) fn new(said: Timestamp) -> Self {
-        Self(Arc::new(Mutex::new((monotonic(), said))))
+        Self(Arc::new(Mutex::new(Heard { at: monotonic(), said })))
     }
 
-    /// Takes what the server just said.
-    pub(crate) fn hear(&self, said: Timestamp) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (monotonic(), said);
+    /// Takes what the server just said; returns a time that no other answer has. When a commit had no answer, what it
+    /// did is recognised by its time.
+    pub(crate) fn hear(&self, said: Timestamp) -> Timestamp {
+        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_late = said <= heard.said && heard.said.since(said) < SET_BACK;
+        let said = if is_late { heard.said.plus(Duration::from_micros(1)) } else { said };
+        *heard = Heard { at: monotonic(), said };
+        said
     }
 
     fn now(&self) -> Timestamp {
-        let (heard, said) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        said.plus(heard.elapsed())
+        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.said.plus(heard.at.elapsed())
     }
 }
 

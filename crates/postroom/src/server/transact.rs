@@ -193,10 +193,7 @@ impl<E: Engine> Core<E> {
     /// The time this transaction is judged by.
     pub(super) fn hear(&self, said: Timestamp) -> Timestamp {
         match &self.clock {
-            Clock::Server(clock) => {
-                clock.hear(said);
-                said
-            }
+            Clock::Server(clock) => clock.hear(said),
             Clock::Database => said,
             Clock::Manual(clock) => clock.now(),
         }

@@ -196,7 +196,9 @@ impl Verbs {
     ) -> Result<Vec<Claimed>> {
         let until = Some(now.plus(request.lease));
         let leased = self.list(session, queue, &Filter::all().state(State::Leased).limit(usize::MAX)).await?;
-        let ours = leased.into_iter().filter(|row| row.owner() == Some(request.owner) && row.locked_until() == until);
+        let ours = leased.into_iter().filter(|row| {
+            row.owner() == Some(request.owner) && row.locked_until() == until && row.work.last_attempt_at == Some(now)
+        });
         Ok(ours.filter_map(|row| Some(Claimed { lease: row.lease()?, message: row.message })).collect())
     }
 
