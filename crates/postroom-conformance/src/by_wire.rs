@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postroom::testing::Sabotage;
-use postroom::{Ctx, HandlerResult, MySql, MySqlStore, Postgres, PostgresStore, Tx};
+use postroom::{Clock, Ctx, HandlerResult, MySql, MySqlStore, Postgres, PostgresStore, Tx};
 use postroom_testbed::Proxy;
 use sqlx::{MySqlConnection, PgConnection};
 
@@ -32,6 +32,9 @@ pub trait ByWire: Testable {
         url: &str,
         sabotage: Option<Sabotage>,
     ) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
+
+    /// Opens the case's store by another way, with the server's own clock.
+    fn open_in_real_time(place: &Place, url: &str) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
 
     /// Opens the case's store by another way, and waits no longer than this for an answer.
     fn open_impatient(
@@ -67,6 +70,10 @@ impl ByWire for Postgres {
         place.postgres_options_at(url)?.sabotage(sabotage).in_transactions().open().await
     }
 
+    async fn open_in_real_time(place: &Place, url: &str) -> postroom::Result<PostgresStore> {
+        place.postgres_options_at(url)?.clock(Clock::Database).in_transactions().open().await
+    }
+
     async fn open_impatient(place: &Place, url: &str, patience: Duration) -> postroom::Result<PostgresStore> {
         place.postgres_options_at(url)?.answer_within(patience).open().await
     }
@@ -97,6 +104,10 @@ impl ByWire for MySql {
 
     async fn open_by(place: &Place, url: &str, sabotage: Option<Sabotage>) -> postroom::Result<MySqlStore> {
         place.mysql_options_at(url)?.sabotage(sabotage).in_transactions().open().await
+    }
+
+    async fn open_in_real_time(place: &Place, url: &str) -> postroom::Result<MySqlStore> {
+        place.mysql_options_at(url)?.clock(Clock::Database).in_transactions().open().await
     }
 
     async fn open_impatient(place: &Place, url: &str, patience: Duration) -> postroom::Result<MySqlStore> {

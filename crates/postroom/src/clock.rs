@@ -109,6 +109,8 @@ pub struct ServerClock(Arc<Mutex<Heard>>);
 struct Heard {
     at: Instant,
     said: Timestamp,
+    /// The last time that was given to a transaction.
+    given: Timestamp,
 }
 
 /// A server's clock that goes back by more than this was set.
@@ -116,22 +118,38 @@ const SET_BACK: Duration = Duration::from_millis(100);
 
 impl ServerClock {
     pub(crate) fn new(said: Timestamp) -> Self {
-        Self(Arc::new(Mutex::new(Heard { at: monotonic(), said })))
+        Self(Arc::new(Mutex::new(Heard { at: monotonic(), said, given: said })))
     }
 
-    /// Takes what the server just said; returns a time that no other answer has. When a commit had no answer, what it
-    /// did is recognised by its time.
+    /// Takes what the server just said; returns a time for a transaction that no other has. When a commit had no
+    /// answer, what it did is recognised by its time.
     pub(crate) fn hear(&self, said: Timestamp) -> Timestamp {
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_late = said <= heard.said && heard.said.since(said) < SET_BACK;
-        let said = if is_late { heard.said.plus(Duration::from_micros(1)) } else { said };
-        *heard = Heard { at: monotonic(), said };
-        said
+        (heard.at, heard.said) = (monotonic(), said);
+        heard.give(said)
+    }
+
+    /// A time for a transaction that no other has, without a new word from the server.
+    pub(crate) fn tick(&self) -> Timestamp {
+        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = heard.now();
+        heard.give(now)
     }
 
     fn now(&self) -> Timestamp {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.said.plus(heard.at.elapsed())
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).now()
+    }
+}
+
+impl Heard {
+    fn now(&self) -> Timestamp {
+        self.said.plus(self.at.elapsed())
+    }
+
+    fn give(&mut self, now: Timestamp) -> Timestamp {
+        let is_taken = now <= self.given && self.given.since(now) < SET_BACK;
+        self.given = if is_taken { self.given.plus(Duration::from_micros(1)) } else { now };
+        self.given
     }
 }
 

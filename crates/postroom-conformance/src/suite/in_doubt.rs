@@ -1,11 +1,11 @@
 //! A COMMIT without an answer: it was carried out or not, and who asked for it is told the truth.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postroom::{
-    Arrival, Ctx, HandlerResult, Handlers, Inbox, Message, NewMessage, Outbox, OwnerToken, Queue, Settle, State, Worker,
+    Arrival, Ctx, HandlerResult, Handlers, Inbox, Message, NewMessage, Outbox, OwnerToken, Queue, Settle, State,
+    Worker, WorkerOptions,
 };
 use postroom_testbed::Proxy;
 
@@ -13,6 +13,7 @@ use crate::by_wire::{ByWire, Effects};
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, LEASE, Stage, eventually};
 use crate::script::Running;
+use crate::servers;
 
 cases! { in_doubt:
     server an_enqueue_is_reported_as_stored ["OBX-003"];
@@ -126,44 +127,55 @@ struct Cutter {
     proxy: Proxy,
     cut: fn(&Proxy),
     effects: Effects,
-    calls: AtomicU32,
+    /// The messages it was called with.
+    calls: Mutex<Vec<String>>,
 }
 
 /// Leaves its effect; the first time, the commit that follows is cut.
-async fn be_cut<B: ByWire>(ctx: &mut Ctx<B>, _: Arc<Message>) -> HandlerResult<Option<String>> {
+async fn be_cut<B: ByWire>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let cutter = ctx.state::<Arc<Cutter>>()?.clone();
     cutter.effects.note(ctx).await?;
-    if cutter.calls.fetch_add(1, Ordering::SeqCst) == 0 {
+    let mut calls = cutter.calls.lock().unwrap_or_else(PoisonError::into_inner);
+    if !calls.contains(&message.id()) {
         (cutter.cut)(&cutter.proxy);
     }
+    calls.push(message.id());
     Ok(None)
 }
 
-/// Runs a handler whose commit is cut; returns how often it was called.
-async fn calls<B: ByWire>(stage: &Stage<B>, cut: fn(&Proxy)) -> anyhow::Result<u32> {
-    let effects = stage.create_effects().await?;
-    let (proxy, store) = stage.behind_proxy().await?;
-    let cutter = Arc::new(Cutter { proxy, cut, effects, calls: AtomicU32::new(0) });
+const HANDLED: usize = 10;
+
+/// Runs handlers whose commits are cut; returns how often they were called.
+async fn calls<B: ByWire>(stage: &Stage<B>, cut: fn(&Proxy)) -> anyhow::Result<usize> {
+    let (effects, proxy) = (stage.create_effects().await?, Proxy::start(&servers::url(B::VARIABLE))?);
+    let store = B::open_in_real_time(&stage.place, proxy.url()).await?;
+    let cutter = Arc::new(Cutter { proxy, cut, effects, calls: Mutex::default() });
     let handlers = Handlers::new().state(cutter.clone()).on_topic("a", be_cut::<B>);
+    let options = WorkerOptions::default().poll(Duration::from_millis(20)).poll_max(Duration::from_millis(20));
+    let worker = Running::start(Worker::<B>::inbox(store, handlers).options(options));
     let side = stage.side(Queue::Inbox);
-    let row = side.add("a").await?;
-    let worker = Running::start(Worker::<B>::inbox(store, handlers));
-    let done = || async move { Ok(side.state(row).await? == State::Done) };
-    eventually("it is done", done).await?;
+    for _ in 0..HANDLED {
+        let row = side.add("a").await?;
+        let done = || async move { Ok(side.state(row).await? == State::Done) };
+        eventually("it is done", done).await?;
+        assert_eq!(side.record(row).await?.attempts(), 0);
+    }
     worker.stop().await?;
-    assert!(cutter.proxy.cuts() > 0, "nothing was cut");
-    assert_eq!(side.record(row).await?.attempts(), 0);
-    assert_eq!(stage.effects().await?.len(), 1);
-    Ok(cutter.calls.load(Ordering::SeqCst))
+    assert!(cutter.proxy.cuts() >= HANDLED as u64, "too few were cut");
+    let mut effects = stage.effects().await?;
+    effects.dedup();
+    assert_eq!((effects.len(), stage.effects().await?.len()), (HANDLED, HANDLED));
+    let calls = cutter.calls.lock().unwrap_or_else(PoisonError::into_inner).len();
+    Ok(calls)
 }
 
-// A claim may be under way beside the handler, and the first cut may be its: there is a second one for the handler.
 async fn a_handler_that_was_committed_is_not_run_again<B: ByWire>(stage: &Stage<B>) -> Verdict {
-    assert_eq!(calls(stage, |proxy| proxy.cut_next_commits(2)).await?, 1);
+    assert_eq!(calls(stage, |proxy| proxy.cut_next_commits(1)).await?, HANDLED);
     Ok(())
 }
 
+/// Now and then a claim that is under way beside the handler is cut in its place; not each time.
 async fn a_handler_that_was_not_committed_is_run_again<B: ByWire>(stage: &Stage<B>) -> Verdict {
-    assert_eq!(calls(stage, |proxy| proxy.lose_next_commits(2)).await?, 2);
+    assert!(calls(stage, |proxy| proxy.lose_next_commits(1)).await? > HANDLED);
     Ok(())
 }

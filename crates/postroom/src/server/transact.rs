@@ -139,7 +139,10 @@ impl<E: Engine> Core<E> {
     ) -> Result<T, Failed> {
         let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
         link.set_in_doubt(false);
-        let now = self.clock.now();
+        let now = match &self.clock {
+            Clock::Server(clock) => clock.tick(),
+            other => other.now(),
+        };
         match alone(&self.verbs, &mut link, args, now).await {
             Ok(Some(answer)) => {
                 link.give_back();
