@@ -43,7 +43,7 @@ impl Enqueued {
 
 impl Drop for Enqueued {
     fn drop(&mut self) {
-        self.wake.ring();
+        self.wake.ring_everywhere();
     }
 }
 

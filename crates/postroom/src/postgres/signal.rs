@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::background::in_background;
@@ -57,6 +58,10 @@ impl Signal<Postgres> for Notify {
 
     fn tell(&self, queue: Queue, pool: &Arc<Pool<Postgres>>) {
         let Some(channel) = &self.channel else { return };
+        // Whoever rings may be past the end of the runtime: then the others poll.
+        if Handle::try_current().is_err() {
+            return;
+        }
         self.pending[usize::from(queue == Queue::Inbox)].store(true, Ordering::SeqCst);
         if !self.is_sending.swap(true, Ordering::SeqCst) {
             let voice = Voice {

@@ -131,11 +131,17 @@ impl<E: Engine> ServerStore<E> {
             signal,
             is_awaited: AtomicBool::new(false),
         });
-        for wake in &core.wakes {
-            let core = Arc::downgrade(&core);
+        for queue in [Queue::Outbox, Queue::Inbox] {
+            let (waiting, telling) = (Arc::downgrade(&core), Arc::downgrade(&core));
+            let wake = &core.wakes[index(queue)];
             wake.when_armed(move || {
-                if let Some(core) = core.upgrade() {
+                if let Some(core) = waiting.upgrade() {
                     core.is_awaited_by_somebody();
+                }
+            });
+            wake.tell_others_by(move || {
+                if let Some(core) = telling.upgrade() {
+                    core.signal.tell(queue, &core.pool);
                 }
             });
         }
@@ -182,8 +188,7 @@ impl<E: Engine> ServerStore<E> {
 impl<E: Engine> Core<E> {
     /// Rows came in: tells the workers of this process and of others.
     pub(crate) fn rang(&self, queue: Queue) {
-        self.wakes[index(queue)].ring();
-        self.signal.tell(queue, &self.pool);
+        self.wakes[index(queue)].ring_everywhere();
     }
 }
 

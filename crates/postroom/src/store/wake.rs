@@ -14,6 +14,7 @@ struct Inner {
     rings: watch::Sender<u64>,
     listening: AtomicUsize,
     when_armed: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    tell_others: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl fmt::Debug for Inner {
@@ -28,12 +29,27 @@ impl Wake {
             rings: watch::Sender::new(0),
             listening: AtomicUsize::new(0),
             when_armed: OnceLock::new(),
+            tell_others: OnceLock::new(),
         }))
     }
 
     /// Wakes every listener.
     pub fn ring(&self) {
         self.0.rings.send_modify(|rings| *rings = rings.wrapping_add(1));
+    }
+
+    /// Wakes every listener, and those of other processes where there is a way to tell them.
+    pub fn ring_everywhere(&self) {
+        self.ring();
+        if let Some(tell) = self.0.tell_others.get() {
+            tell();
+        }
+    }
+
+    /// Calls `tell` when other processes are to be woken.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) fn tell_others_by(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.0.tell_others.set(Box::new(tell));
     }
 
     /// Listens from now on: a ring after this call is heard, even when it comes before the wait.
