@@ -48,7 +48,7 @@ impl PostgresOptions {
     }
 
     /// For a pooler that gives each transaction another connection (PgBouncer's transaction mode): statements are not
-    /// kept prepared, and nobody listens for wake-ups, so workers in other processes find new rows by polling.
+    /// kept prepared, and nobody listens for wake-ups, so workers in other processes look twice a second.
     #[must_use]
     pub fn behind_pooler(mut self) -> Self {
         // Without a number of digits to ask for: PgBouncer refuses settings at the start that it does not know.

@@ -84,8 +84,8 @@ impl<E: Engine> Core<E> {
 }
 
 async fn send_groups<E: Engine>(core: Arc<Core<E>>) {
-    while let Some(mut callers) = core.gatherer.next() {
-        let messages = callers.iter_mut().flat_map(|caller| caller.messages.clone()).collect();
+    while let Some(callers) = core.gatherer.next() {
+        let messages = callers.iter().flat_map(|caller| caller.messages.clone()).collect();
         match core.store(messages).await {
             Ok(stored) => {
                 let mut stored = stored.into_iter();
@@ -94,11 +94,8 @@ async fn send_groups<E: Engine>(core: Arc<Core<E>>) {
                     let _ = caller.reply.send(Ok(own));
                 }
             }
-            Err(error) if callers.len() == 1 => {
-                callers.into_iter().for_each(|caller| drop(caller.reply.send(Err(copy(&error)))));
-            }
-            // One of them is at fault, or none: each for itself.
-            Err(error) if !error.is_transient() => {
+            // One of several is at fault, or none: each for itself.
+            Err(error) if callers.len() > 1 && !error.is_transient() => {
                 for caller in callers {
                     let _ = caller.reply.send(core.store(caller.messages).await);
                 }
