@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use address::Address;
-use orders::Orders;
+use orders::{Cut, Orders};
 
 /// Stands in front of a server's Unix socket, with a socket of its own, and passes on what it gets until it is told to
 /// do otherwise. What it is told holds for all its connections: a client that shall be spared gets a proxy of its own.
@@ -59,6 +59,18 @@ impl Proxy {
     /// Cuts the connections of the next `count` COMMITs before they get to the server: they are never carried out.
     pub fn lose_next_commits(&self, count: u64) {
         self.orders.send_modify(|orders| orders.commits_to_lose = count);
+    }
+
+    /// Cuts the connection of the COMMIT that ends the transaction in which these words are said from now on: it is
+    /// carried out, but its answer never arrives.
+    pub fn cut_commit_of(&self, words: &str) {
+        self.orders.send_modify(|orders| orders.marked = Some((words.into(), Cut::Answer)));
+    }
+
+    /// Cuts the connection of the COMMIT that ends the transaction in which these words are said from now on before it
+    /// gets to the server: it is never carried out.
+    pub fn lose_commit_of(&self, words: &str) {
+        self.orders.send_modify(|orders| orders.marked = Some((words.into(), Cut::Request)));
     }
 
     /// How many connections were cut at a COMMIT.

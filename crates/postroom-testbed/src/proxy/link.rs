@@ -51,6 +51,7 @@ async fn requests(
     orders: &watch::Sender<Orders>,
 ) -> io::Result<Option<(Vec<u8>, Cut)>> {
     let mut watch = Watch::new(engine);
+    let mut marked = None;
     let mut chunk = vec![0; CHUNK];
     loop {
         let length = client.read(&mut chunk).await?;
@@ -58,8 +59,9 @@ async fn requests(
             return Ok(None);
         }
         orders::hold(orders, |orders| !orders.stalled).await;
+        marked = marked.or_else(|| orders::take_mark(orders, &chunk[..length]));
         if watch.sees_commit(&chunk[..length])
-            && let Some(cut) = orders::take_cut(orders)
+            && let Some(cut) = marked.or_else(|| orders::take_cut(orders))
         {
             chunk.truncate(length);
             return Ok(Some((chunk, cut)));

@@ -7,6 +7,8 @@ pub(super) struct Orders {
     pub(super) commits_to_cut: u64,
     /// Those are cut before they get to the server.
     pub(super) commits_to_lose: u64,
+    /// What becomes of the COMMIT of the transaction in which this is said.
+    pub(super) marked: Option<(Vec<u8>, Cut)>,
     pub(super) cuts: u64,
     /// Connections of an earlier generation are closed.
     pub(super) generation: u64,
@@ -26,6 +28,17 @@ pub(super) enum Cut {
     Answer,
     /// It never gets to the server.
     Request,
+}
+
+/// Whether these bytes say what marks a transaction whose COMMIT is to be cut.
+pub(super) fn take_mark(orders: &watch::Sender<Orders>, bytes: &[u8]) -> Option<Cut> {
+    let mut cut = None;
+    orders.send_if_modified(|orders| {
+        let said = |(mark, _): &mut (Vec<u8>, Cut)| bytes.windows(mark.len()).any(|window| window == mark);
+        cut = orders.marked.take_if(said).map(|(_, cut)| cut);
+        cut.is_some()
+    });
+    cut
 }
 
 /// Whether the COMMIT that was just seen is one to cut.

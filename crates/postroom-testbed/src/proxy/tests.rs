@@ -112,6 +112,21 @@ async fn a_lost_commit_never_arrives() {
 }
 
 #[tokio::test]
+async fn only_the_commit_of_the_words_is_lost() {
+    let stage = Stage::open();
+    let (mut speaker, mut other) = (stage.connect().await, stage.connect().await);
+    say(&mut speaker, HELLO).await;
+    say(&mut other, HELLO).await;
+    stage.proxy.lose_commit_of("BEGIN");
+    say(&mut speaker, BEGIN).await;
+    assert_eq!(say(&mut other, COMMIT).await, COMMIT);
+    speaker.write_all(COMMIT).await.unwrap();
+    assert!(is_closed(&mut speaker).await);
+    say(&mut other, BEGIN).await;
+    assert_eq!(say(&mut other, COMMIT).await, COMMIT, "once is enough");
+}
+
+#[tokio::test]
 async fn a_stalled_connection_stays_open_and_goes_on_later() {
     let mut stage = Stage::open();
     let mut client = stage.connect().await;
