@@ -72,6 +72,10 @@ mod sql;
 mod sqlite;
 mod store;
 
+// How it travels.
+mod neighbour;
+mod wire;
+
 // Who works on it.
 mod dispatcher;
 mod handler;
@@ -129,6 +133,7 @@ pub use tenancy::{
 };
 pub use transport::{Delivery, Transport};
 pub use worker::{Worker, WorkerOptions};
+pub use wire::Secret;
 pub use workqueue::WorkQueue;
 
 /// For tests of this library and of programs that use it.

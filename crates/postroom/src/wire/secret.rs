@@ -1,0 +1,179 @@
+//! Secrets that two services share, and the keys made of them. Nothing here can be printed.
+
+use std::fmt;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+
+/// A shorter secret could be guessed.
+const SECRET_MIN: usize = 32;
+/// Stands before a secret that is written as URL-safe base64, so that scanners find one that leaked.
+const SCANNABLE: &str = "rfsec_";
+
+/// A secret that two services share: at least 32 bytes. Never printed, and wiped from memory when it is dropped.
+///
+/// As text it is `rfsec_` and URL-safe base64, `base64:` and base64, or any other text of at least 32 bytes, taken as it
+/// is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+impl Secret {
+    /// A secret of these bytes.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self> {
+        let bytes = Zeroizing::new(bytes.into());
+        if bytes.len() < SECRET_MIN {
+            let length = bytes.len();
+            return Err(Error::invalid(format!("a secret of {length} bytes; at least {SECRET_MIN} are needed")));
+        }
+        Ok(Self(bytes))
+    }
+
+    /// A secret in its written form.
+    pub fn parse(text: &str) -> Result<Self> {
+        let decoded = match (text.strip_prefix(SCANNABLE), text.strip_prefix("base64:")) {
+            (Some(coded), _) => URL_SAFE_NO_PAD.decode(coded.trim_end_matches('=')),
+            (_, Some(coded)) => STANDARD.decode(coded),
+            _ => return Self::new(text),
+        };
+        // Not the decoder's own words: they quote what it read.
+        Self::new(decoded.map_err(|_| Error::invalid("a secret is not the base64 it says it is"))?)
+    }
+
+    /// A secret from this environment variable.
+    pub fn from_env(variable: &str) -> Result<Self> {
+        let text = std::env::var(variable).map(Zeroizing::new);
+        let text = text.map_err(|_| Error::invalid(format!("no secret: the variable {variable} is not set")))?;
+        Self::parse(text.trim()).map_err(|error| Error::invalid(format!("the variable {variable}: {error}")))
+    }
+
+    /// A secret from this file, which nobody but its owner may be able to read.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let trouble = |error: &dyn fmt::Display| Error::invalid(format!("the secret in {}: {error}", path.display()));
+        check_private(path).map_err(|error| trouble(&error))?;
+        let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| trouble(&error))?;
+        Self::parse(text.trim()).map_err(|error| trouble(&error))
+    }
+
+    /// A new secret, as text for a file or a variable.
+    pub fn generate() -> String {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(SECRET_MIN + 16));
+        while bytes.len() < SECRET_MIN {
+            // Version 4: 122 random bits of the operating system's in each.
+            bytes.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
+            bytes.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
+        }
+        format!("{SCANNABLE}{}", URL_SAFE_NO_PAD.encode(&*bytes))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// HMAC-SHA256 with this secret as its key.
+    pub(crate) fn mac(&self) -> Hmac<Sha256> {
+        mac(&self.0)
+    }
+
+    /// A key for one purpose: what is signed for another can never pass for it.
+    pub(crate) fn subkey(&self, purpose: &str) -> Subkey {
+        Subkey(Zeroizing::new(self.mac().chain_update(purpose).finalize().into_bytes().into()))
+    }
+}
+
+/// A key made of a secret for one purpose.
+#[derive(Clone)]
+pub(crate) struct Subkey(Zeroizing<[u8; 32]>);
+
+impl Subkey {
+    pub(crate) fn mac(&self) -> Hmac<Sha256> {
+        mac(&*self.0)
+    }
+}
+
+fn mac(key: &[u8]) -> Hmac<Sha256> {
+    // HMAC takes keys of every length; an empty one cannot get here.
+    Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
+}
+
+#[cfg(unix)]
+fn check_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let mode = mode & 0o777;
+        return Err(std::io::Error::other(format!("others may read it (mode {mode:o}); make it 600")));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_private(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl fmt::Debug for Subkey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Subkey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_secret_is_refused_in_every_form() {
+        for text in ["", "short", "rfsec_c2hvcnQ", "base64:c2hvcnQ=", "base64:???"] {
+            assert!(Secret::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_form_gives_the_same_bytes() {
+        let plain = Secret::parse("an example secret, long enough to be one").unwrap();
+        let coded = STANDARD.encode(plain.bytes());
+        assert_eq!(Secret::parse(&format!("base64:{coded}")).unwrap(), plain);
+        let scannable = URL_SAFE_NO_PAD.encode(plain.bytes());
+        assert_eq!(Secret::parse(&format!("rfsec_{scannable}")).unwrap(), plain);
+    }
+
+    #[test]
+    fn a_secret_is_never_printed() {
+        let secret = Secret::parse("an example secret, long enough to be one").unwrap();
+        assert_eq!(format!("{secret:?} {:?}", secret.subkey("a")), "Secret(…) Subkey(…)");
+    }
+
+    #[test]
+    fn new_secrets_can_be_read_and_differ() {
+        let (one, two) = (Secret::generate(), Secret::generate());
+        assert_ne!(Secret::parse(&one).unwrap(), Secret::parse(&two).unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        std::fs::write(&path, format!("{}\n", Secret::generate())).unwrap();
+        for (mode, fine) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(Secret::from_file(&path).is_ok(), fine, "{mode:o}");
+        }
+        let missing = Secret::from_file(dir.path().join("none")).unwrap_err();
+        assert!(missing.to_string().contains("none"), "{missing}");
+    }
+}
