@@ -6,8 +6,8 @@ mod failure;
 mod memory;
 mod runner;
 
-pub use context::{Backend, Ctx, State};
-pub(crate) use erased::{Entry, decode, encode};
+pub use context::{Backend, Ctx, Received, State};
+pub(crate) use erased::{Entry, Erased, decode, encode};
 pub use erased::{Handle, HandlerFn, Handlers};
 pub(crate) use failure::Fate;
 pub use failure::{HandlerError, HandlerResult};

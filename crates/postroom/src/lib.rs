@@ -74,6 +74,7 @@ mod store;
 
 // How it travels.
 mod neighbour;
+mod receiver;
 mod wire;
 
 // Who works on it.
@@ -98,7 +99,7 @@ pub mod telemetry;
 pub use clock::{Clock, ManualClock, ServerClock, Timestamp};
 pub use error::{Error, ErrorKind, Result};
 pub use handler::{
-    Backend, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, State as HandlerState,
+    Backend, Ctx, Received, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, State as HandlerState,
 };
 pub use inbox::Inbox;
 pub use message::{
@@ -114,6 +115,7 @@ pub use queue::{
     BATCH_MAX, CRASHES_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease, Queue, Reaped, Settle, Settled, State,
     Verb,
 };
+pub use receiver::{Receiver, ReceiverOptions, Source};
 pub use retry::RetryPolicy;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub use server::ServerStore;
@@ -124,7 +126,7 @@ pub use sqlite::{
     restore_check,
 };
 pub use store::{
-    Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats, Record,
+    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats, Record,
     Sighting, Store, Stored, Wake, WakeListener,
 };
 pub use tenancy::{
@@ -133,7 +135,7 @@ pub use tenancy::{
 };
 pub use transport::{Delivery, Transport};
 pub use worker::{Worker, WorkerOptions};
-pub use wire::Secret;
+pub use wire::{Answer, Key, Keys, Secret};
 pub use workqueue::WorkQueue;
 
 /// For tests of this library and of programs that use it.

@@ -9,6 +9,7 @@ mod handling;
 mod job;
 mod options;
 mod readers;
+mod receive;
 mod session;
 mod store;
 mod watch;

@@ -4,11 +4,13 @@
 #[cfg(any(feature = "testing", test))]
 pub(crate) mod sabotage;
 
+pub(crate) mod admission;
 pub(crate) mod memory;
 pub(crate) mod record;
 pub(crate) mod sql;
 pub(crate) mod wake;
 
+pub use admission::Admission;
 pub use memory::MemoryStore;
 pub use record::{Failure, Filter, QueueStats, Record};
 pub use wake::{Wake, WakeListener};
@@ -76,6 +78,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Puts an arrived message in line.
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>>;
+
+    /// Refuses a message that arrived for good: who sends it again is told the same.
+    fn refuse(&self, incoming: Incoming, why: String) -> BoxFuture<'_, Result<Admission>>;
 
     /// Moves an inbox row by hand; false when there is none or it is done.
     fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>>;

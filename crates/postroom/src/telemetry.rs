@@ -13,8 +13,10 @@ use metrics::{Histogram, counter, gauge, histogram};
 use tracing::{Span, debug, debug_span, error, info, info_span, warn};
 
 use crate::error::Error;
+use crate::handler::HandlerError;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
 use crate::queue::{Claims, Lease, Queue, Reaped, Settled};
+use crate::receiver::Reply;
 use crate::store::{Arrival, Sighting, Stored};
 use crate::telemetry::label::store_label;
 use crate::tenancy::Refreshed;
@@ -39,6 +41,8 @@ pub mod metric {
     pub const INBOX_PROCESS_MS: &str = "rf_inbox_process_duration_ms";
     /// Rows that wait or are worked on in the inbox.
     pub const INBOX_SIZE: &str = "rf_inbox_size";
+    /// Requests that could not be verified, by reason.
+    pub const INBOX_DISTRUSTED: &str = "rf_inbox_distrusted_count";
     /// Commits without an answer: whether they were done had to be looked up.
     pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
 }
@@ -251,6 +255,56 @@ pub(crate) fn handled(
         Outcome::Lost => warn!(store, %queue, topic, message_id = message.id(), "the lease was lost; rolled back"),
         Outcome::Release => debug!(store, %queue, topic, message_id = message.id(), "broken off"),
     }
+}
+
+/// Why a request could not be verified: for the log and the metric alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Distrust {
+    UnknownSource,
+    Signature,
+    Version,
+    Destination,
+    Time,
+    Body,
+}
+
+impl Distrust {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownSource => "unknown source",
+            Self::Signature => "signature",
+            Self::Version => "version",
+            Self::Destination => "destination",
+            Self::Time => "time",
+            Self::Body => "body",
+        }
+    }
+}
+
+pub(crate) fn distrusted(store: &str, message_id: &str, source: &str, why: Distrust) {
+    let reason = why.as_str();
+    warn!(store, message_id, source, reason, "inbox: HMAC verification failed");
+    counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
+}
+
+pub(crate) fn received(store: &str, key: &InboxKey, reply: &Reply) {
+    let (source, message_id, status) = (key.source(), key.message_id(), reply.status);
+    if reply.body.duplicate {
+        duplicate(store, key);
+    } else if reply.is_success() {
+        info!(store, source, message_id, "inbox: message processed");
+    } else {
+        info!(store, source, message_id, status, error = reply.body.error, "inbox: message not taken");
+    }
+}
+
+pub(crate) fn receive_failed(store: &str, key: &InboxKey, topic: &str, failure: &HandlerError) {
+    let (source, message_id) = (key.source(), key.message_id());
+    error!(store, source, message_id, topic, error = failure.message, "the handler failed");
+}
+
+pub(crate) fn receive_broken(store: &str, key: &InboxKey, error: &Error) {
+    warn!(store, source = key.source(), message_id = key.message_id(), %error, "the message could not be stored");
 }
 
 pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {

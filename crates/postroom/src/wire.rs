@@ -1,5 +1,14 @@
 //! What travels between services: envelopes, and the signatures on them. No I/O.
 
+pub(crate) mod envelope;
+pub(crate) mod grammar;
+pub(crate) mod headers;
+pub(crate) mod key;
 mod secret;
+pub(crate) mod signature;
+#[cfg(test)]
+mod tests;
 
+pub use envelope::{Answer, Envelope};
+pub use key::{Key, Keys};
 pub use secret::Secret;

@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
-use crate::message::{Message, NewMessage, Payload};
+use crate::message::{Incoming, Message, NewMessage, Payload, WorkItemId};
+use crate::handler::HandlerError;
 use crate::queue::{Claimed, Lease, Queue};
-use crate::store::{Store, Stored};
+use crate::store::{Admission, Store, Stored};
 use crate::worker::Run;
 
 /// A database, as handlers see it: what its transaction is and what they are lent of it.
@@ -36,6 +37,25 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// Puts a message into the outbox, in the handler's transaction.
     fn enqueue(tx: &mut Self::Tx, message: NewMessage) -> impl Future<Output = Result<Stored>> + Send;
+
+    /// Puts the row of a message that arrived into the transaction and holds it there, or says what is known of it.
+    fn arrive(
+        tx: &mut Self::Tx,
+        incoming: &Incoming,
+        hold: Duration,
+    ) -> impl Future<Output = Result<Admission>> + Send;
+
+    /// Keeps the answer to a message with that message in the outbox; false when it is unknown or has one.
+    fn answer(tx: &mut Self::Tx, id: WorkItemId, response: &str) -> impl Future<Output = Result<bool>> + Send;
+
+    #[doc(hidden)]
+    /// Receives a message with a blocking handler: its row, the handler's effects and the answer are one transaction.
+    fn receive_blocking(
+        store: &Self::Store,
+        incoming: &Incoming,
+        handler: Self::Blocking,
+        state: &State,
+    ) -> impl Future<Output = Result<Received>> + Send;
 
     /// Acknowledges and commits: an error means that nothing of it is stored.
     fn commit(
@@ -64,6 +84,18 @@ pub trait Backend: Sized + Send + Sync + 'static {
         state: &State,
         run: &Run,
     ) -> impl Future<Output = ()> + Send;
+}
+
+/// What became of a message that a blocking handler was to receive.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Received {
+    /// It was handled, and everything is stored.
+    Handled(Option<String>),
+    /// The handler failed; nothing is stored.
+    Failed(HandlerError),
+    /// It was not for the handler.
+    Not(Admission),
 }
 
 /// Values shared by all handlers of a worker, by their type.

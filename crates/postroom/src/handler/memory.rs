@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::handler::{Backend, State};
-use crate::message::NewMessage;
+use crate::handler::{Backend, Received, State};
+use crate::message::{Incoming, NewMessage, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
-use crate::store::{MemoryStore, Store, Stored};
+use crate::store::memory::Arrived;
+use crate::store::{Admission, MemoryStore, Store, Stored};
 use crate::telemetry;
 use crate::worker::Run;
 
@@ -20,6 +21,9 @@ pub enum Memory {}
 pub struct MemoryTx {
     store: MemoryStore,
     enqueued: Vec<NewMessage>,
+    answers: Vec<(WorkItemId, String)>,
+    /// Dropped without a commit, this is undone.
+    arrived: Option<Arrived>,
 }
 
 impl Backend for Memory {
@@ -29,7 +33,7 @@ impl Backend for Memory {
     type Blocking = Infallible;
 
     async fn begin(store: &MemoryStore, _: Duration) -> Result<MemoryTx> {
-        Ok(MemoryTx { store: store.clone(), enqueued: Vec::new() })
+        Ok(MemoryTx { store: store.clone(), enqueued: Vec::new(), answers: Vec::new(), arrived: None })
     }
 
     fn conn(tx: &mut MemoryTx) -> &mut MemoryTx {
@@ -45,14 +49,30 @@ impl Backend for Memory {
         Ok(stored)
     }
 
+    async fn arrive(tx: &mut MemoryTx, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        let (admission, arrived) = tx.store.arrive(incoming, hold);
+        tx.arrived = arrived;
+        Ok(admission)
+    }
+
+    async fn answer(tx: &mut MemoryTx, id: WorkItemId, response: &str) -> Result<bool> {
+        tx.answers.push((id, response.to_owned()));
+        Ok(tx.store.knows(id))
+    }
+
+    async fn receive_blocking(_: &MemoryStore, _: &Incoming, handler: Infallible, _: &State) -> Result<Received> {
+        match handler {}
+    }
+
     async fn commit(
         store: &MemoryStore,
-        tx: MemoryTx,
+        mut tx: MemoryTx,
         queue: Queue,
         lease: &Lease,
         response: Option<String>,
     ) -> Result<()> {
-        if store.commit(queue, lease, response, &tx.enqueued)? {
+        if store.commit(queue, lease, response, &tx.enqueued, &tx.answers)? {
+            tx.arrived.take().into_iter().for_each(Arrived::keep);
             return Ok(());
         }
         Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::message::{Headers, InboxKey, Kind, MessageId, Payload, WorkItemId, check};
+use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, Payload, WorkItemId, check};
 
 /// How long a message to another service lives when it does not say so itself.
 const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
@@ -192,6 +192,24 @@ impl Incoming {
     pub fn due_at(mut self, time: Timestamp) -> Self {
         self.due_at = Some(time);
         self
+    }
+
+    /// The message as a row that was stored now holds it.
+    pub(crate) fn to_message(&self, now: Timestamp) -> Message {
+        Message {
+            origin: Origin::Inbox { key: self.key.clone(), hash: self.hash.clone(), last_seen_at: now },
+            kind: self.kind,
+            topic: self.topic.clone(),
+            payload: self.payload.clone(),
+            headers: self.headers.clone(),
+            correlation_id: self.correlation_id.clone(),
+            created_at: now,
+            due_at: self.due_at,
+            expires_at: None,
+            attempts: 0,
+            max_attempts: self.max_attempts,
+            last_error: None,
+        }
     }
 
     /// What the inbox knows it by.

@@ -21,6 +21,27 @@ macro_rules! handlers_on_server {
                 tx.0.enqueue(message).await
             }
 
+            async fn arrive(
+                tx: &mut $tx,
+                incoming: &$crate::Incoming,
+                hold: std::time::Duration,
+            ) -> $crate::Result<$crate::Admission> {
+                tx.0.arrive(incoming, hold).await
+            }
+
+            async fn answer(tx: &mut $tx, id: $crate::WorkItemId, response: &str) -> $crate::Result<bool> {
+                tx.0.answer(id, response).await
+            }
+
+            async fn receive_blocking(
+                _: &$store,
+                _: &$crate::Incoming,
+                handler: std::convert::Infallible,
+                _: &$crate::HandlerState,
+            ) -> $crate::Result<$crate::Received> {
+                match handler {}
+            }
+
             async fn commit(
                 _: &$store,
                 tx: $tx,

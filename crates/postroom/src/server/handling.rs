@@ -1,15 +1,16 @@
 //! A handler's transaction: the user's writes, the messages it enqueues and the ack commit together, or not at all.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::background::to_its_end;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::NewMessage;
+use crate::message::{Incoming, NewMessage, WorkItemId};
 use crate::queue::{Lease, Queue, State};
 use crate::server::{Core, Engine, Link, Pooled, ServerStore};
 use crate::sql::{Expects, Session, Statement};
 use crate::store::sql::Verbs;
-use crate::store::{Filter, Stored};
+use crate::store::{Admission, Filter, Stored};
 use crate::telemetry;
 
 /// A transaction on a connection of its own. Dropped without an end, the connection is closed.
@@ -48,6 +49,16 @@ impl<E: Engine> HandlerTx<E> {
         let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
         telemetry::Enqueued::of(std::slice::from_ref(&message)).tell(&self.core.name, &[stored]);
         Ok(stored)
+    }
+
+    pub(crate) async fn arrive(&mut self, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        let now = self.core.clock.now();
+        self.core.verbs.arrive(&mut *self.link, incoming, hold, now).await
+    }
+
+    pub(crate) async fn answer(&mut self, id: WorkItemId, response: &str) -> Result<bool> {
+        let now = self.core.clock.now();
+        self.core.verbs.answer(&mut *self.link, id, response, now).await
     }
 
     /// Acknowledges and commits. An error means that nothing of it is stored, or that nobody can say: then the lease

@@ -17,7 +17,7 @@ use crate::sql::dialect::Fence;
 use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 
 /// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
@@ -334,6 +334,10 @@ impl<E: Engine> Store for ServerStore<E> {
         self.ringing(Queue::Inbox, (incoming, mode), |verbs, link, (incoming, mode), now| {
             Box::pin(verbs.put(link, incoming, *mode, now))
         })
+    }
+
+    fn refuse(&self, incoming: Incoming, why: String) -> BoxFuture<'_, Result<Admission>> {
+        self.verb((incoming, why), |verbs, link, (incoming, why), now| Box::pin(verbs.refuse(link, incoming, why, now)))
     }
 
     fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {

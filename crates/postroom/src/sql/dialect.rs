@@ -36,6 +36,12 @@ pub(crate) struct Dialect {
     pub(crate) inbox_accept: &'static str,
     /// What follows `inbox_accept` when the row was there, where one statement cannot say it all.
     pub(crate) inbox_accept_seen: &'static str,
+    /// A row that arrives in a receiver's transaction and is held there: whether no twin is in one, and its number.
+    pub(crate) inbox_arrive: &'static str,
+    /// What comes before it, where an insert would wait for a twin.
+    pub(crate) inbox_arrive_look: &'static str,
+    /// What tells the number, where an insert does not.
+    pub(crate) inbox_arrive_seq: &'static str,
     pub(crate) inbox_see: &'static str,
     pub(crate) inbox_touch: &'static str,
     pub(crate) inbox_content: &'static str,
@@ -122,6 +128,9 @@ pub(crate) struct Statements {
     pub(crate) inbox_insert: Text,
     pub(crate) inbox_accept: Text,
     pub(crate) inbox_accept_seen: Option<Text>,
+    pub(crate) inbox_arrive: Text,
+    pub(crate) inbox_arrive_look: Option<Text>,
+    pub(crate) inbox_arrive_seq: Option<Text>,
     pub(crate) inbox_see: Text,
     pub(crate) inbox_touch: Text,
     pub(crate) inbox_content: Text,
@@ -154,7 +163,10 @@ impl Statements {
             outbox_insert_batch: outbox.one(dialect.outbox_insert_batch),
             inbox_insert: inbox.one(dialect.inbox_insert),
             inbox_accept: inbox.one(dialect.inbox_accept),
-            inbox_accept_seen: (dialect.inbox_accept_seen != UNUSED).then(|| inbox.one(dialect.inbox_accept_seen)),
+            inbox_accept_seen: inbox.used(dialect.inbox_accept_seen),
+            inbox_arrive: inbox.one(dialect.inbox_arrive),
+            inbox_arrive_look: inbox.used(dialect.inbox_arrive_look),
+            inbox_arrive_seq: inbox.used(dialect.inbox_arrive_seq),
             inbox_see: inbox.one(dialect.inbox_see),
             inbox_touch: inbox.one(dialect.inbox_touch),
             inbox_content: inbox.one(dialect.inbox_content),
@@ -200,6 +212,10 @@ struct Renderer<'a> {
 }
 
 impl Renderer<'_> {
+    fn used(&self, text: &str) -> Option<Text> {
+        (text != UNUSED).then(|| self.one(text))
+    }
+
     fn one(&self, text: &str) -> Text {
         let text = text
             .replace("{record}", self.dialect.record)

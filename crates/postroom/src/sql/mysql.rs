@@ -70,6 +70,12 @@ pub(crate) const MYSQL: Dialect = Dialect {
          SET kind = ?3, topic = ?4, payload = ?5, hash = ?6, headers = ?7, correlation_id = ?8, state = 0,
              visible_at = ?9, due_at = ?10, max_attempts = ?11, last_seen_at = ?12
          WHERE source = ?1 AND message_id = ?2 AND state = 5",
+    inbox_arrive: "INSERT INTO {t}
+             (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+              max_attempts, created_at, last_seen_at, last_attempt_at, locked_until, owner, claim_no)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?12, ?12, ?9, ?13, 1)",
+    inbox_arrive_look: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE NOWAIT",
+    inbox_arrive_seq: "SELECT CAST(last_insert_id() AS SIGNED)",
     inbox_see: "INSERT INTO {t} (source, message_id, hash, payload, created_at, last_seen_at)
          VALUES (?1, ?2, ?3, '', ?4, ?4)",
     inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",
@@ -109,12 +115,12 @@ const QUEUE: Texts = Texts {
              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting",
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
-             response = ?5
+             response = coalesce(?5, response)
          WHERE seq = ?1 AND {fence}",
     ack_batch: "UPDATE {t} AS t
          JOIN ({each|SELECT ? AS n, ? AS o, ? AS c, ? AS r| UNION ALL }) AS a ON t.seq = a.n
          SET t.state = 2, t.owner = NULL, t.locked_until = NULL, t.visible_at = NULL, t.processed_at = ?1,
-             t.processed_by = a.o, t.response = a.r
+             t.processed_by = a.o, t.response = coalesce(a.r, t.response)
          WHERE {fence_each}",
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}",
     extend_batch: UNUSED,
@@ -134,7 +140,7 @@ const QUEUE: Texts = Texts {
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
     save: "UPDATE {t}
-         SET response = CASE WHEN ?3 = 0 THEN NULL ELSE response END, state = ?3, visible_at = ?4, due_at = ?5,
+         SET response = ?16, state = ?3, visible_at = ?4, due_at = ?5,
              next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,
              processed_at = ?13, processed_by = ?14, expires_at = ?15, claim_no = ?9
          WHERE seq = ?1 AND claim_no = ?2",

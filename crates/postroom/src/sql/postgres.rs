@@ -121,6 +121,24 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          WHERE {t}.state = 5"
     ),
     inbox_accept_seen: UNUSED,
+    // A twin's transaction holds the lock: nobody waits for it.
+    inbox_arrive: concat!(
+        "WITH twin AS MATERIALIZED (
+             SELECT pg_try_advisory_xact_lock(hashtextextended($1::text || '/' || $2::text, 7305521903)) AS free
+         ), arrived AS (
+             INSERT INTO {t}
+                 (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+                  max_attempts, created_at, last_seen_at, last_attempt_at, locked_until, owner, claim_no)
+             SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::bytea, $7::text, $8::text, 1, $9::bigint,
+                    $10::bigint, $11::bigint, $12::bigint, $12::bigint, $12::bigint, $9::bigint, $13::uuid, 1
+             FROM twin WHERE free AND ",
+        durable!(),
+        " IS NOT NULL
+             ON CONFLICT (source, message_id) DO NOTHING RETURNING seq
+         ) SELECT free::int, (SELECT seq FROM arrived) FROM twin"
+    ),
+    inbox_arrive_look: UNUSED,
+    inbox_arrive_seq: UNUSED,
     inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES ($1, $2, $3, $4, $4)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_touch: "UPDATE {t} SET last_seen_at = $2, hash = coalesce(hash, $3) WHERE seq = $1",
@@ -170,7 +188,7 @@ const QUEUE: Texts = Texts {
     ack: concat!(
         "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = $4::bigint,
-             processed_by = $2::uuid, response = $5::text
+             processed_by = $2::uuid, response = coalesce($5::text, response)
          WHERE seq = $1::bigint AND {fence} AND ",
         durable!(),
         " IS NOT NULL"
@@ -178,7 +196,7 @@ const QUEUE: Texts = Texts {
     ack_batch: concat!(
         "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = $5,
-             processed_by = a.o, response = a.r
+             processed_by = a.o, response = coalesce(a.r, response)
          FROM (SELECT ",
         durable!(),
         " OFFSET 0) AS once, unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[]) AS a (n, o, c, r)
@@ -206,7 +224,7 @@ const QUEUE: Texts = Texts {
     save: "UPDATE {t}
          SET state = $3, visible_at = $4, due_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8,
              claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,
-             processed_by = $14, expires_at = $15, response = CASE WHEN $3 = 0 THEN NULL ELSE response END
+             processed_by = $14, expires_at = $15, response = $16
          WHERE seq = $1 AND claim_no = $2",
     purge_failures: "DELETE FROM {t}_failures WHERE seq = ANY (ARRAY(
              SELECT seq FROM {t} WHERE state = 2 AND processed_at < $1

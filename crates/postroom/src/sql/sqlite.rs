@@ -47,6 +47,13 @@ pub(crate) const SQLITE: Dialect = Dialect {
              last_seen_at = excluded.last_seen_at
          WHERE {t}.state = 5",
     inbox_accept_seen: UNUSED,
+    inbox_arrive: "INSERT INTO {t}
+             (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+              max_attempts, created_at, last_seen_at, last_attempt_at, locked_until, owner, claim_no)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?12, ?12, ?9, ?13, 1)
+         ON CONFLICT (source, message_id) DO NOTHING RETURNING 1, seq",
+    inbox_arrive_look: UNUSED,
+    inbox_arrive_seq: UNUSED,
     inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",
@@ -84,7 +91,7 @@ const QUEUE: Texts = Texts {
                               UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
-             response = ?5
+             response = coalesce(?5, response)
          WHERE seq = ?1 AND {fence}",
     ack_batch: UNUSED,
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}",
@@ -106,7 +113,7 @@ const QUEUE: Texts = Texts {
     save: "UPDATE {t}
          SET state = ?3, visible_at = ?4, due_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, claim_no = ?9,
              owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,
-             expires_at = ?15, response = CASE WHEN ?3 = 0 THEN NULL ELSE response END
+             expires_at = ?15, response = ?16
          WHERE seq = ?1 AND claim_no = ?2",
     purge_failures: "DELETE FROM {t}_failures
          WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",

@@ -8,11 +8,12 @@ use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handler::{HandlerError, HandlerResult, State};
+use crate::handler::State;
 use crate::message::Message;
 use crate::queue::{Claimed, Lease, Queue};
 use crate::sql::Statement;
 use crate::sqlite::guard::{Guard, Savepoints, TransactionLost};
+use crate::sqlite::handling::call;
 use crate::sqlite::job::{Job, Ran};
 use crate::sqlite::store::Core;
 use crate::sqlite::{BlockingCtx, BlockingHandler, SqliteStore, SqliteTx};
@@ -205,11 +206,6 @@ impl ChunkJob {
         telemetry::handled(&self.core.name, self.queue, message, &outcome, &self.meters, started.elapsed());
         Ok((outcome, enqueued))
     }
-}
-
-fn call(handler: &BlockingHandler, ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler.0(ctx)))
-        .unwrap_or_else(|panic| Err(HandlerError::panicked(panic.as_ref())))
 }
 
 impl Job for ChunkJob {

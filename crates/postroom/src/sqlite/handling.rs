@@ -7,13 +7,13 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::handler::{Backend, HandlerResult, Handlers, State};
-use crate::message::{Message, NewMessage, Payload};
+use crate::handler::{Backend, HandlerError, HandlerResult, Handlers, Received, State};
+use crate::message::{Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::sqlite::chunk::run_all;
 use crate::sqlite::store::Core;
 use crate::sqlite::{SqliteStore, SqliteTx};
-use crate::store::{Store, Stored};
+use crate::store::{Admission, Store, Stored};
 use crate::worker::Run;
 
 /// SQLite, as handlers see it.
@@ -81,6 +81,12 @@ impl std::fmt::Debug for BlockingHandler {
     }
 }
 
+/// Calls a handler; one that panics has failed.
+pub(super) fn call(handler: &BlockingHandler, ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler.0(ctx)))
+        .unwrap_or_else(|panic| Err(HandlerError::panicked(panic.as_ref())))
+}
+
 impl Handlers<Sqlite> {
     /// A function that runs on the writer thread, for the topic of its payload. It must not wait for anything.
     ///
@@ -137,6 +143,23 @@ impl Backend for Sqlite {
 
     async fn enqueue(tx: &mut SqliteTx, message: NewMessage) -> Result<Stored> {
         tx.enqueue(message).await
+    }
+
+    async fn arrive(tx: &mut SqliteTx, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        tx.arrive(incoming.clone(), hold).await
+    }
+
+    async fn answer(tx: &mut SqliteTx, id: WorkItemId, response: &str) -> Result<bool> {
+        tx.answer(id, response.to_owned()).await
+    }
+
+    async fn receive_blocking(
+        store: &SqliteStore,
+        incoming: &Incoming,
+        handler: BlockingHandler,
+        state: &State,
+    ) -> Result<Received> {
+        crate::sqlite::receive::receive(store, incoming, handler, state).await
     }
 
     async fn commit(

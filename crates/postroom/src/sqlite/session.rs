@@ -8,13 +8,13 @@ use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::NewMessage;
+use crate::message::{Incoming, NewMessage, WorkItemId};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::sqlite::job::{Job, Ran, VerbJob, lost};
 use crate::sqlite::store::Core;
-use crate::store::Stored;
+use crate::store::{Admission, Stored};
 
 /// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
 pub struct SqliteTx {
@@ -60,6 +60,16 @@ impl SqliteTx {
         self.enqueued = true;
         let core = self.core.clone();
         self.step(move |conn| core.enqueue_on(conn, &message)).await
+    }
+
+    pub(crate) async fn arrive(&mut self, incoming: Incoming, hold: Duration) -> Result<Admission> {
+        let core = self.core.clone();
+        self.step(move |conn| core.arrive_on(conn, &incoming, hold)).await
+    }
+
+    pub(crate) async fn answer(&mut self, id: WorkItemId, response: String) -> Result<bool> {
+        let core = self.core.clone();
+        self.step(move |conn| core.answer_on(conn, id, &response)).await
     }
 
     async fn step<T, F>(&mut self, code: F) -> Result<T>

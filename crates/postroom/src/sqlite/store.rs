@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::clock::{Clock, Timestamp};
 use crate::driver::rusqlite_039::SqliteConn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage};
+use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::sql::sqlite::SQLITE;
 use crate::sql::{BlockingTx, Statement};
@@ -20,7 +20,7 @@ use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
+    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
     Stored, Wake,
 };
 use crate::telemetry;
@@ -201,6 +201,14 @@ impl Core {
         Ok(stored)
     }
 
+    pub(crate) fn arrive_on(&self, conn: &Connection, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        now(self.verbs.arrive(&mut SqliteConn(conn), incoming, hold, self.clock.now()))
+    }
+
+    pub(crate) fn answer_on(&self, conn: &Connection, id: WorkItemId, response: &str) -> Result<bool> {
+        now(self.verbs.answer(&mut SqliteConn(conn), id, response, self.clock.now()))
+    }
+
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
         incoming.check()?;
         now(self.verbs.put(&mut SqliteConn(conn), incoming, PutMode::FirstWins, self.clock.now()))
@@ -323,6 +331,10 @@ impl Store for SqliteStore {
 
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {
         self.ringing(Queue::Inbox, move |verbs, conn, time| now(verbs.put(conn, &incoming, mode, time)))
+    }
+
+    fn refuse(&self, incoming: Incoming, why: String) -> BoxFuture<'_, Result<Admission>> {
+        self.verb(move |verbs, conn, time| now(verbs.refuse(conn, &incoming, &why, time)))
     }
 
     fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {

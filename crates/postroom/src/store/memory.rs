@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
+use crate::message::{InboxKey, Incoming, NewMessage, Origin, OwnerToken, WorkItemId};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Work};
 use crate::sql::Statement;
 use crate::store::{
-    Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 use table::Table;
 
@@ -140,6 +140,7 @@ impl MemoryStore {
         lease: &Lease,
         response: Option<String>,
         enqueued: &[NewMessage],
+        answers: &[(WorkItemId, String)],
     ) -> Result<bool> {
         let now = self.0.clock.now();
         let mut tables = self.tables();
@@ -148,10 +149,57 @@ impl MemoryStore {
             for message in enqueued {
                 tables.outbox.insert_new(message, now);
             }
+            for (id, response) in answers {
+                tables.outbox.answer(*id, response);
+            }
         }
         drop(tables);
         self.0.outbox_wake.ring();
         Ok(settled)
+    }
+
+    /// Holds the row of a message that arrived, until what is returned beside it is kept or dropped.
+    pub(crate) fn arrive(&self, incoming: &Incoming, hold: Duration) -> (Admission, Option<Arrived>) {
+        let (owner, now) = (OwnerToken::new(), self.0.clock.now());
+        let mut tables = self.tables();
+        let before = tables.inbox.by_key(&incoming.key).cloned();
+        if before.is_none() {
+            tables.inbox.insert_incoming(incoming, State::Ready, now);
+        }
+        let Some(record) = tables.inbox.by_key(&incoming.key) else { return (Admission::Busy, None) };
+        let admission = record.admit(incoming, owner, now.plus(hold), now);
+        let arrived = Arrived { store: self.clone(), seq: record.seq, before, kept: false };
+        drop(tables);
+        let held = matches!(admission, Admission::Held { .. });
+        // Nothing changed, nothing to undo.
+        (admission, Some(arrived).filter(|_| held))
+    }
+}
+
+/// A row that arrived in a handler's transaction. Dropped, it is as it was before.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    store: MemoryStore,
+    seq: i64,
+    before: Option<Record>,
+    kept: bool,
+}
+
+impl Arrived {
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Arrived {
+    fn drop(&mut self) {
+        if !self.kept {
+            let rows = &mut self.store.tables().inbox.rows;
+            match self.before.take() {
+                Some(before) => rows.insert(self.seq, before),
+                None => rows.remove(&self.seq),
+            };
+        }
     }
 }
 
@@ -249,6 +297,23 @@ impl Store for MemoryStore {
             };
             record.touch(now, None);
             Ok(record.put(&incoming, mode))
+        })
+    }
+
+    fn refuse(&self, incoming: Incoming, why: String) -> BoxFuture<'_, Result<Admission>> {
+        let (admission, arrived) = self.arrive(&incoming, Duration::from_secs(60));
+        self.run(move |tables, now| {
+            let Some(arrived) = arrived else { return Ok(admission) };
+            if let (Some(record), Admission::Held { lease, .. }) = (tables.inbox.by_key(&incoming.key), &admission) {
+                let was = record.state();
+                record.refuse(&why, now);
+                record.refresh();
+                let death = (record.clone(), was);
+                tables.inbox.note_failure(lease, death.0.work.attempts, Some(why.clone()), now);
+                tables.inbox.deaths.push(death);
+            }
+            arrived.keep();
+            Ok(Admission::Refused { why })
         })
     }
 

@@ -113,6 +113,20 @@ impl fmt::Debug for Record {
 
 // What an operator's verbs do to a row, the same in every store.
 impl Record {
+    /// The message with the counts of its row in it.
+    pub(crate) fn message_now(&mut self) -> Result<Message, String> {
+        self.refresh();
+        self.message.clone()
+    }
+
+    pub(crate) fn refresh(&mut self) {
+        if let Ok(message) = &mut self.message {
+            message.attempts = self.work.attempts;
+            message.last_error.clone_from(&self.work.last_error);
+            message.expires_at = self.work.expires_at;
+        }
+    }
+
     /// The lease it is held under.
     pub(crate) fn lease(&self) -> Option<Lease> {
         let (owner, until) = (self.work.owner?, self.work.locked_until?);
@@ -167,7 +181,7 @@ impl Record {
         Arrival::Replaced
     }
 
-    fn take(&mut self, incoming: &Incoming) {
+    pub(crate) fn take(&mut self, incoming: &Incoming) {
         self.work.due_at = incoming.due_at;
         self.work.max_attempts = incoming.max_attempts;
         if let Ok(message) = &mut self.message {

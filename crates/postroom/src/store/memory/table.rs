@@ -54,28 +54,21 @@ impl Table {
 
     pub(super) fn insert_incoming(&mut self, incoming: &Incoming, state: State, now: Timestamp) {
         let work = Work::new(state, now).with(incoming.due_at, None, incoming.max_attempts);
-        let origin = Origin::Inbox { key: incoming.key.clone(), hash: incoming.hash.clone(), last_seen_at: now };
-        let message = Message {
-            origin,
-            kind: incoming.kind,
-            topic: incoming.topic.clone(),
-            payload: incoming.payload.clone(),
-            headers: incoming.headers.clone(),
-            correlation_id: incoming.correlation_id.clone(),
-            created_at: now,
-            due_at: incoming.due_at,
-            expires_at: None,
-            attempts: 0,
-            max_attempts: incoming.max_attempts,
-            last_error: None,
-        };
-        self.insert(work, message);
+        self.insert(work, incoming.to_message(now));
     }
 
     pub(super) fn knows(&self, wanted: WorkItemId) -> bool {
         self.rows.values().any(
             |record| matches!(&record.message, Ok(Message { origin: Origin::Outbox { id, .. }, .. }) if *id == wanted),
         )
+    }
+
+    /// Keeps an answer with its message, unless that has one.
+    pub(super) fn answer(&mut self, id: WorkItemId, response: &str) {
+        let seq = self.by_id(id.as_uuid()).first().map(|record| record.seq);
+        if let Some(record) = seq.and_then(|seq| self.rows.get_mut(&seq)) {
+            record.response.get_or_insert_with(|| response.to_owned());
+        }
     }
 
     pub(super) fn by_key(&mut self, wanted: &InboxKey) -> Option<&mut Record> {
@@ -131,7 +124,7 @@ impl Table {
         match settle.verb.clone() {
             Verb::Ack { response } => {
                 record.work.ack(now);
-                record.response = response;
+                record.response = response.or(record.response.take());
             }
             Verb::Release => record.work.release(now),
             Verb::Fail { error } => record.work.fail(error, now),
@@ -219,27 +212,11 @@ impl Table {
         stats
     }
 
-    fn note_failure(&mut self, lease: &Lease, attempt: u32, error: Option<String>, now: Timestamp) {
+    pub(super) fn note_failure(&mut self, lease: &Lease, attempt: u32, error: Option<String>, now: Timestamp) {
         let kept = self.failures.entry(lease.seq).or_default();
         kept.push(Failure { at: now, attempt, worker: Some(lease.owner), error });
         if kept.len() > FAILURES_KEPT {
             kept.remove(0);
-        }
-    }
-}
-
-impl Record {
-    /// The message with the counts of its row in it.
-    fn message_now(&mut self) -> Result<Message, String> {
-        self.refresh();
-        self.message.clone()
-    }
-
-    pub(super) fn refresh(&mut self) {
-        if let Ok(message) = &mut self.message {
-            message.attempts = self.work.attempts;
-            message.last_error.clone_from(&self.work.last_error);
-            message.expires_at = self.work.expires_at;
         }
     }
 }

@@ -20,7 +20,7 @@ impl Verbs {
         accept
     }
 
-    fn arrival(incoming: &Incoming, now: Timestamp) -> Vec<Value> {
+    pub(super) fn arrival(incoming: &Incoming, now: Timestamp) -> Vec<Value> {
         vec![
             text(Some(incoming.key.source())),
             text(Some(incoming.key.message_id())),
@@ -103,12 +103,6 @@ impl Verbs {
         Ok(true)
     }
 
-    /// The row, held until the transaction ends.
-    async fn by_key(&self, session: &mut impl Session, key: &InboxKey) -> Result<Option<Record>> {
-        let select = self.statements.inbox.load_key.with(key_values(key));
-        Ok(self.load(session, Queue::Inbox, &select).await?.pop())
-    }
-
     async fn touch(
         &self,
         session: &mut impl Session,
@@ -121,7 +115,7 @@ impl Verbs {
         Ok(())
     }
 
-    fn content(&self, seq: i64, incoming: &Incoming, now: Timestamp) -> Statement {
+    pub(super) fn content(&self, seq: i64, incoming: &Incoming, now: Timestamp) -> Statement {
         let values = vec![
             int(seq),
             text(Some(incoming.kind.as_str())),
@@ -142,6 +136,6 @@ pub(super) fn key_values(key: &InboxKey) -> Vec<Value> {
 }
 
 /// The row was there when it was inserted and is gone: somebody purged it in between. Tried again, it is new.
-fn vanished() -> Error {
+pub(super) fn vanished() -> Error {
     Error::new(ErrorKind::NotCommitted, "the message's row was purged in the same moment")
 }

@@ -223,6 +223,7 @@ pub(super) fn save(sql: &Text, record: &Record, claim_no: i64) -> Statement {
         time(work.processed_at),
         uuid(work.processed_by.map(OwnerToken::as_uuid)),
         time(work.expires_at),
+        text(record.response.as_deref()),
     ];
     sql.with(values)
 }

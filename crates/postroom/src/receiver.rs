@@ -1,0 +1,174 @@
+//! The receiving end: verifies what comes in, knows what came before, runs the handler, answers. It never listens
+//! itself; transports bring requests and take replies away.
+
+mod apply;
+mod authenticate;
+mod options;
+mod reply;
+mod source;
+mod twins;
+
+pub(crate) use authenticate::Authenticated;
+pub use options::ReceiverOptions;
+pub(crate) use reply::{Body, Reply};
+pub use source::Source;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::handler::{Backend, Handlers};
+use crate::message::{InboxKey, Incoming, Kind};
+use crate::store::Store;
+use crate::wire::envelope::{Envelope, IN_REPLY_TO, RESERVED};
+use crate::wire::key::Key;
+use crate::wire::signature::digest_pieces;
+use crate::wire::{Secret, grammar};
+use source::Known;
+use twins::Twins;
+
+/// Marks a message whose answer goes back to its source by the outbox. Nobody outside can set it.
+pub(crate) const ANSWER_TO: &str = "rf-answer-to";
+
+/// Receives messages of other services for one store.
+///
+/// What arrives is verified, known by source and id, and handled in one transaction with its record and its answer: who
+/// sends it again gets the stored answer. Cheap to clone.
+///
+/// ```
+/// use postroom::{Handlers, Key, Receiver, Secret, Source, Sqlite, SqliteStore};
+///
+/// fn receiver(store: SqliteStore, handlers: Handlers<Sqlite>) -> postroom::Result<Receiver<Sqlite>> {
+///     let key = Key::new("2026-11", Secret::from_env("ORDERS_SECRET")?)?;
+///     Receiver::new("inventory", store, handlers, [Source::new("orders", key)])
+/// }
+/// ```
+pub struct Receiver<B: Backend>(Arc<Inner<B>>);
+
+struct Inner<B: Backend> {
+    service: String,
+    store: B::Store,
+    handlers: Handlers<B>,
+    sources: HashMap<String, Known>,
+    options: ReceiverOptions,
+    twins: Twins,
+    in_flight: Arc<Semaphore>,
+    /// Keeps a request of an unknown source as busy as one of a known source.
+    decoy: Key,
+}
+
+impl<B: Backend> Receiver<B> {
+    /// A receiver for `service` that handles messages of these sources at once.
+    pub fn new(
+        service: impl Into<String>,
+        store: B::Store,
+        handlers: Handlers<B>,
+        sources: impl IntoIterator<Item = Source>,
+    ) -> Result<Self> {
+        Self::with(service, store, handlers, sources, ReceiverOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn with(
+        service: impl Into<String>,
+        store: B::Store,
+        handlers: Handlers<B>,
+        sources: impl IntoIterator<Item = Source>,
+        options: ReceiverOptions,
+    ) -> Result<Self> {
+        let service = service.into();
+        grammar::service("a service's name", &service)?;
+        let mut known = HashMap::new();
+        for source in sources {
+            let (name, source) = source.checked()?;
+            if known.contains_key(&name) {
+                return Err(Error::invalid(format!("the source {name} is given twice")));
+            }
+            known.insert(name, source);
+        }
+        Ok(Self(Arc::new(Inner {
+            service,
+            store,
+            handlers: handlers.checked()?,
+            sources: known,
+            twins: Twins::default(),
+            in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
+            options: options.checked()?,
+            decoy: Key::new("decoy", Secret::parse(&Secret::generate())?)?,
+        })))
+    }
+
+    pub(crate) fn options(&self) -> &ReceiverOptions {
+        &self.0.options
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.store.clock().now()
+    }
+
+    /// Takes an envelope whose source is known for sure.
+    pub(crate) async fn take(&self, from: &Authenticated, envelope: Envelope) -> Reply {
+        match incoming(&from.source, envelope) {
+            Ok(incoming) => self.receive(from, incoming).await,
+            Err(error) => Reply::malformed(&error),
+        }
+    }
+
+    /// Takes a message whose source is known for sure. It is finished whether the caller waits for it or not: a sender
+    /// that gives up too early finds the answer when it asks again.
+    pub(crate) async fn receive(&self, from: &Authenticated, incoming: Incoming) -> Reply {
+        if from.is_too_old(self.window(&from.source), self.now()) {
+            return Reply::too_old();
+        }
+        let Ok(permit) = self.0.in_flight.clone().try_acquire_owned() else { return Reply::overloaded() };
+        let (inner, key) = (self.0.clone(), incoming.key().clone());
+        let Some(alone) = inner.twins.enter(incoming.key()) else { return Reply::busy() };
+        let handled = tokio::spawn(async move {
+            let _held = (permit, alone);
+            inner.apply(incoming).await
+        });
+        let reply = handled.await.unwrap_or_else(|_| Reply::failed("the receiver is shutting down"));
+        crate::telemetry::received(self.0.store.name(), &key, &reply);
+        reply
+    }
+
+    /// For how long messages of this source are known again.
+    pub(crate) fn window(&self, source: &str) -> std::time::Duration {
+        let of_source = self.0.sources.get(source).and_then(|source| source.window);
+        of_source.unwrap_or(self.0.options.window)
+    }
+}
+
+/// An envelope as a message that arrived. Headers of the wire itself stay outside.
+fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
+    let (kind, payload) = (envelope.kind()?, envelope.payload_text()?);
+    let key = InboxKey::new(source, envelope.message_id)?;
+    let hash = content_hash(&envelope.endpoint, &payload);
+    let mut incoming = Incoming::new(key, envelope.endpoint, payload).kind(kind).hash(hash);
+    incoming.correlation_id = envelope.correlation_id.filter(|id| !id.is_empty());
+    incoming.headers = envelope.headers;
+    incoming.headers.retain(|name, _| !name.starts_with(RESERVED) || kind == Kind::Response && name == IN_REPLY_TO);
+    incoming.check()?;
+    Ok(incoming)
+}
+
+/// What tells the same id with other content.
+pub(crate) fn content_hash(topic: &str, payload: &str) -> [u8; 32] {
+    digest_pieces([topic.as_bytes(), payload.as_bytes()])
+}
+
+impl<B: Backend> Clone for Receiver<B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<B: Backend> fmt::Debug for Receiver<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("service", &self.0.service).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,193 @@
+//! The transaction: the message's row, the handler's effects and the answer are stored together, or none of them.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::{ANSWER_TO, Inner, Reply};
+use crate::clock::monotonic;
+use crate::error::{Error, ErrorKind, Result};
+use crate::handler::{Backend, Ctx, Entry, Erased, Fate, HandlerError, HandlerResult, Received};
+use crate::message::{Incoming, Kind, Message, MessageId, WorkItemId};
+use crate::queue::{Lease, Queue};
+use crate::store::{Admission, Arrival, PutMode, Store};
+use crate::telemetry;
+use crate::wire::envelope::IN_REPLY_TO;
+
+/// A message the database rolled back is tried so often before its sender hears of it.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(5);
+/// For so long an async handler may keep everybody else from writing on an embedded database.
+const HOLD_MAX: Duration = Duration::from_secs(5);
+
+impl<B: Backend> Inner<B> {
+    pub(super) async fn apply(&self, incoming: Incoming) -> Reply {
+        let result = match (incoming.kind, self.options.queued) {
+            (Kind::Response, _) => self.take_answer(&incoming).await,
+            (_, true) => return self.queue(incoming).await,
+            _ => {
+                let Some(handler) = self.handlers.find(&incoming.topic) else {
+                    return Reply::no_handler(&incoming.topic);
+                };
+                self.handle(&incoming, handler).await
+            }
+        };
+        match result {
+            Ok(Received::Handled(response)) => Reply::handled(response),
+            Ok(Received::Not(admission)) => reply(admission),
+            Ok(Received::Failed(failure)) => self.failed(incoming, failure).await,
+            Err(error) => self.database_failed(&incoming, &error),
+        }
+    }
+
+    /// A refusal for good is kept, and said to everybody who asks again; any other failure leaves nothing behind.
+    async fn failed(&self, incoming: Incoming, failure: HandlerError) -> Reply {
+        telemetry::receive_failed(self.store.name(), incoming.key(), &incoming.topic, &failure);
+        match failure.fate {
+            Fate::Terminal => match self.store.refuse(incoming.clone(), failure.message).await {
+                Ok(admission) => reply(admission),
+                Err(error) => self.database_failed(&incoming, &error),
+            },
+            Fate::Retry { after } => Reply { retry_after: after, ..Reply::failed("the handler failed") },
+            Fate::Conflict | Fate::Outage => {
+                Reply::of_database(&Error::new(ErrorKind::Unavailable, "the database is out of reach"))
+            }
+        }
+    }
+
+    fn database_failed(&self, incoming: &Incoming, error: &Error) -> Reply {
+        telemetry::receive_broken(self.store.name(), incoming.key(), error);
+        Reply::of_database(error)
+    }
+
+    /// Puts it in line for the worker.
+    async fn queue(&self, mut incoming: Incoming) -> Reply {
+        if self.options.answers_back {
+            let source = incoming.key().source().to_owned();
+            incoming = incoming.header(ANSWER_TO, source);
+        }
+        match self.store.put(incoming.clone(), PutMode::FirstWins).await {
+            Ok(Arrival::Known { differs: true, .. }) => Reply::differs(),
+            Ok(arrival) => Reply::queued(arrival.is_duplicate()),
+            Err(error) => self.database_failed(&incoming, &error),
+        }
+    }
+
+    async fn handle(&self, incoming: &Incoming, handler: Entry<B>) -> Result<Received> {
+        let mut pause = PAUSE;
+        for _ in 1..TRIES {
+            match self.attempt(incoming, &handler).await {
+                Err(error) if error.kind() == ErrorKind::NotCommitted => {
+                    let jitter = pause.mul_f64(fastrand::f64());
+                    tokio::time::sleep_until((monotonic() + jitter).into()).await;
+                    pause *= 4;
+                }
+                other => return other,
+            }
+        }
+        self.attempt(incoming, &handler).await
+    }
+
+    async fn attempt(&self, incoming: &Incoming, handler: &Entry<B>) -> Result<Received> {
+        match handler {
+            Entry::Async(handler) => self.in_transaction(incoming, handler.as_ref()).await,
+            Entry::Blocking(handler) => {
+                B::receive_blocking(&self.store, incoming, handler.clone(), &self.handlers.state).await
+            }
+        }
+    }
+
+    /// Runs an async handler in the transaction that holds the message's row.
+    async fn in_transaction(&self, incoming: &Incoming, handler: &dyn Erased<B>) -> Result<Received> {
+        let (tx, lease, message) = match self.begin(incoming).await? {
+            Ok(held) => held,
+            Err(admission) => return Ok(Received::Not(admission)),
+        };
+        let mut ctx = Ctx {
+            store: self.store.clone(),
+            hold_max: HOLD_MAX,
+            tx: Some(tx),
+            message: Arc::new(message),
+            state: self.handlers.state.clone(),
+            cancelled: CancellationToken::new(),
+        };
+        let handled = self.call(&mut ctx, handler).await;
+        let Some(tx) = ctx.tx else { return Err(Error::new(ErrorKind::NotCommitted, "the transaction is gone")) };
+        match handled {
+            Ok(response) => {
+                B::commit(&self.store, tx, Queue::Inbox, &lease, response.clone()).await?;
+                Ok(Received::Handled(response))
+            }
+            Err(failure) => {
+                B::roll_back(tx).await;
+                match failure.fate {
+                    Fate::Conflict => Err(Error::new(ErrorKind::NotCommitted, failure.message)),
+                    _ => Ok(Received::Failed(failure)),
+                }
+            }
+        }
+    }
+
+    async fn call(&self, ctx: &mut Ctx<B>, handler: &dyn Erased<B>) -> HandlerResult<Option<String>> {
+        let limit = self.options.handler_timeout;
+        let handling = AssertUnwindSafe(B::scope(&self.store, async { handler.run(ctx).await })).catch_unwind();
+        match tokio::time::timeout(limit, handling).await {
+            Ok(Ok(handled)) => handled,
+            Ok(Err(panic)) => Err(HandlerError::panicked(panic.as_ref())),
+            Err(_) => Err(HandlerError::retry(format_args!("the handler took longer than {limit:?}"))),
+        }
+    }
+
+    /// Begins a transaction and puts the message's row into it; or says why not, and leaves nothing open.
+    async fn begin(&self, incoming: &Incoming) -> Result<std::result::Result<(B::Tx, Lease, Message), Admission>> {
+        let mut tx = B::begin(&self.store, HOLD_MAX).await?;
+        match B::arrive(&mut tx, incoming, self.options.handler_timeout * 2).await {
+            Ok(Admission::Held { lease, message }) => Ok(Ok((tx, lease, *message))),
+            Ok(admission) => {
+                B::roll_back(tx).await;
+                Ok(Err(admission))
+            }
+            Err(error) => {
+                B::roll_back(tx).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps an answer with the message it answers. The sender of that message may be waiting for it.
+    async fn take_answer(&self, incoming: &Incoming) -> Result<Received> {
+        let (mut tx, lease, message) = match self.begin(incoming).await? {
+            Ok(held) => held,
+            Err(admission) => return Ok(Received::Not(admission)),
+        };
+        if let Some(request) = answered(&message) {
+            let kept = B::answer(&mut tx, request, &message.payload).await;
+            if let Err(error) = kept {
+                B::roll_back(tx).await;
+                return Err(error);
+            }
+        }
+        B::commit(&self.store, tx, Queue::Inbox, &lease, None).await?;
+        Ok(Received::Handled(None))
+    }
+}
+
+/// The outbox row that a Response answers: what it was sent for, to the service that answers.
+fn answered(response: &Message) -> Option<WorkItemId> {
+    let request = response.headers.get(IN_REPLY_TO).or(response.correlation_id.as_ref())?;
+    let request: MessageId = request.parse().ok()?;
+    Some(WorkItemId::of(request, response.source()))
+}
+
+fn reply(admission: Admission) -> Reply {
+    match admission {
+        Admission::Known { response } => Reply::duplicate(response),
+        Admission::Refused { why } => Reply::refused(&why),
+        Admission::Differs => Reply::differs(),
+        Admission::Busy => Reply::busy(),
+        Admission::Held { .. } | Admission::Dead => Reply::dead(),
+    }
+}

@@ -1,0 +1,72 @@
+//! The services a receiver listens to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::wire::Keys;
+use crate::wire::grammar;
+
+/// A service whose messages are taken, and how it signs them.
+///
+/// Requests must be signed by v2. A foreign peer may be allowed the weaker v1 of the document; once it has used v2, v1 is
+/// refused.
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    keys: Keys,
+    v1: bool,
+    window: Option<Duration>,
+}
+
+impl Source {
+    /// A service with the keys it shares with us. Keep a clone of the keys to change them later.
+    pub fn new(name: impl Into<String>, keys: impl Into<Keys>) -> Self {
+        Self { name: name.into(), keys: keys.into(), v1: false, window: None }
+    }
+
+    /// Takes v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver: who
+    /// captured a message can replay it once the inbox no longer knows it.
+    #[must_use]
+    pub fn allow_v1(mut self) -> Self {
+        self.v1 = true;
+        self
+    }
+
+    /// For how long messages of this source are known again, instead of the receiver's own window.
+    #[must_use]
+    pub fn window(mut self, window: Duration) -> Self {
+        self.window = Some(window);
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<(String, Known)> {
+        grammar::service("a source's name", &self.name)?;
+        if self.keys.is_empty() {
+            return Err(Error::invalid(format!("the source {} has no key", self.name)));
+        }
+        let known = Known { keys: self.keys, v1: self.v1, uses_v2: Arc::default(), window: self.window };
+        Ok((self.name, known))
+    }
+}
+
+/// A source, and what is known of it by now.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) keys: Keys,
+    v1: bool,
+    uses_v2: Arc<AtomicBool>,
+    pub(super) window: Option<Duration>,
+}
+
+impl Known {
+    /// From here on v1 would be a step back.
+    pub(super) fn has_used_v2(&self) {
+        self.uses_v2.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn may_use_v1(&self) -> bool {
+        self.v1 && !self.uses_v2.load(Ordering::Relaxed)
+    }
+}

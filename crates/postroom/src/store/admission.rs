@@ -1,0 +1,90 @@
+//! Whether a message that arrives at a receiver may be handled now: decided once, for every store.
+
+use std::fmt;
+
+use crate::clock::Timestamp;
+use crate::message::{Incoming, Message, OwnerToken};
+use crate::queue::{Lease, State};
+use crate::store::Record;
+
+/// What becomes of a message that arrived in a receiver's own transaction.
+///
+/// Part of the contract between receivers and the backends of this crate; its shape may change in any release.
+#[non_exhaustive]
+pub enum Admission {
+    /// Its row is held in this transaction: handle it, acknowledge it, commit.
+    Held {
+        /// The right to settle it.
+        lease: Lease,
+        /// What it says.
+        message: Box<Message>,
+    },
+    /// It was handled before.
+    Known {
+        /// What was answered then.
+        response: Option<String>,
+    },
+    /// It was refused for good before.
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// The same id came with other content before.
+    Differs,
+    /// It is being handled at this moment.
+    Busy,
+    /// It was given up here; an operator may revive it.
+    Dead,
+}
+
+// Answers are the user's data: never printed.
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Held { .. } => "Held",
+            Self::Known { .. } => "Known",
+            Self::Refused { .. } => "Refused",
+            Self::Differs => "Differs",
+            Self::Busy => "Busy",
+            Self::Dead => "Dead",
+        })
+    }
+}
+
+impl Record {
+    /// What the arrival of a known message at a receiver means. One that only waits is taken over.
+    pub(crate) fn admit(
+        &mut self,
+        incoming: &Incoming,
+        owner: OwnerToken,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Admission {
+        let stored = self.message.as_ref().ok().and_then(Message::hash);
+        if stored.zip(incoming.hash.as_deref()).is_some_and(|(stored, arrived)| stored != arrived) {
+            return Admission::Differs;
+        }
+        match self.work.state {
+            State::Done => return Admission::Known { response: self.response.clone() },
+            // Only a receiver's refusal leaves an answer on a dead row.
+            State::Dead => {
+                return self.response.clone().map_or(Admission::Dead, |why| Admission::Refused { why });
+            }
+            State::Leased | State::Processing => return Admission::Busy,
+            State::Seen => self.take(incoming),
+            State::Ready | State::Expired => {}
+        }
+        self.work.claim(owner, until, now);
+        match (self.lease(), self.message_now()) {
+            (Some(lease), Ok(message)) => Admission::Held { lease, message: Box::new(message) },
+            // A row that cannot be read waits for an operator.
+            _ => Admission::Dead,
+        }
+    }
+
+    /// Refuses it for good, and keeps what is said about it for those who ask again.
+    pub(crate) fn refuse(&mut self, why: &str, now: Timestamp) {
+        self.work.fail(Some(why.to_owned()), now);
+        self.response = Some(why.to_owned());
+    }
+}

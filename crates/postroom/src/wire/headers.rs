@@ -1,0 +1,99 @@
+//! The signed head of a request, and the receipt of an answer, as transport headers: the same for HTTP and gRPC.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::wire::grammar;
+use crate::wire::signature::{Head, Signature, hex, parse_hex};
+
+pub(crate) const VERSION: &str = "rf-version";
+pub(crate) const SOURCE: &str = "rf-source";
+pub(crate) const DESTINATION: &str = "rf-destination";
+pub(crate) const MESSAGE_ID: &str = "rf-message-id";
+pub(crate) const ENQUEUED_AT: &str = "rf-enqueued-at";
+pub(crate) const DUE_AT: &str = "rf-due-at";
+pub(crate) const ATTEMPT: &str = "rf-attempt";
+pub(crate) const TIMESTAMP: &str = "rf-timestamp";
+pub(crate) const DIGEST: &str = "rf-content-sha256";
+pub(crate) const SIGNATURE: &str = "rf-signature";
+pub(crate) const RECEIPT: &str = "rf-ack";
+/// For how many seconds the receiver knows a message again.
+pub(crate) const RETENTION: &str = "rf-inbox-retention";
+
+/// Writes what is signed, and the signatures.
+pub(crate) fn write(head: &Head, signatures: &str, headers: &mut HeaderMap) -> Result<()> {
+    let times = [(ENQUEUED_AT, Some(head.enqueued_at)), (DUE_AT, head.due_at), (TIMESTAMP, Some(head.timestamp))];
+    for (name, time) in times {
+        if let Some(time) = time {
+            set(headers, name, &time.as_micros().to_string())?;
+        }
+    }
+    set(headers, VERSION, "2")?;
+    set(headers, SOURCE, &head.source)?;
+    set(headers, DESTINATION, &head.destination)?;
+    set(headers, MESSAGE_ID, &head.message_id)?;
+    set(headers, ATTEMPT, &head.attempt.to_string())?;
+    set(headers, DIGEST, &hex(&head.digest))?;
+    set(headers, SIGNATURE, signatures)
+}
+
+pub(crate) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<()> {
+    let value = HeaderValue::from_str(value)
+        .map_err(|_| Error::invalid(format!("the header {name} cannot hold what it has to")))?;
+    headers.insert(HeaderName::from_static(name), value);
+    Ok(())
+}
+
+/// Whether a request claims a v2 signature at all.
+pub(crate) fn is_v2(headers: &HeaderMap) -> bool {
+    headers.contains_key(SIGNATURE)
+}
+
+/// Reads what a request says is signed; every name by its grammar, each header once.
+pub(crate) fn read(headers: &HeaderMap, method: &str, path: &str) -> Result<(Head, Vec<Signature>)> {
+    let head = Head {
+        source: text(headers, SOURCE)?.to_owned(),
+        destination: text(headers, DESTINATION)?.to_owned(),
+        method: method.to_owned(),
+        path: path.to_owned(),
+        message_id: text(headers, MESSAGE_ID)?.to_owned(),
+        enqueued_at: time(headers, ENQUEUED_AT)?,
+        due_at: if headers.contains_key(DUE_AT) { Some(time(headers, DUE_AT)?) } else { None },
+        attempt: number(headers, ATTEMPT)?,
+        timestamp: time(headers, TIMESTAMP)?,
+        content_type: text(headers, "content-type")?.to_owned(),
+        digest: parse_hex(text(headers, DIGEST)?).ok_or_else(|| malformed(DIGEST))?,
+    };
+    if text(headers, VERSION)? != "2" {
+        return Err(malformed(VERSION));
+    }
+    grammar::service(SOURCE, &head.source)?;
+    grammar::service(DESTINATION, &head.destination)?;
+    grammar::message_id(&head.message_id)?;
+    Ok((head, Signature::parse_list(text(headers, SIGNATURE)?)))
+}
+
+/// The only value of a header.
+fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next().map(HeaderValue::to_str), values.next()) {
+        (Some(Ok(text)), None) => Ok(text),
+        _ => Err(malformed(name)),
+    }
+}
+
+/// A number in the one way it is written: a sign, blanks or zeros in front would be another text with the same meaning.
+fn number<T: std::str::FromStr + ToString>(headers: &HeaderMap, name: &'static str) -> Result<T> {
+    let text = text(headers, name)?;
+    let number = text.parse::<T>().ok().filter(|number| number.to_string() == text);
+    number.ok_or_else(|| malformed(name))
+}
+
+fn time(headers: &HeaderMap, name: &'static str) -> Result<Timestamp> {
+    number(headers, name).map(Timestamp::from_micros)
+}
+
+fn malformed(name: &str) -> Error {
+    Error::invalid(format!("the header {name} is missing, or not as it must be"))
+}

@@ -1,0 +1,204 @@
+//! Signatures. v2 is over everything that matters, length before each piece, in transport headers; v1 is what the
+//! document specifies, inside the envelope.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+
+use crate::clock::Timestamp;
+use crate::message::hash_bytes;
+use crate::wire::envelope::Envelope;
+use crate::wire::key::Key;
+
+/// So many signatures of one request are looked at.
+const SIGNATURES_MAX: usize = 8;
+
+/// What a v2 signature of a request is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) source: String,
+    pub(crate) destination: String,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) message_id: String,
+    pub(crate) enqueued_at: Timestamp,
+    pub(crate) due_at: Option<Timestamp>,
+    pub(crate) attempt: u32,
+    /// When it was signed.
+    pub(crate) timestamp: Timestamp,
+    pub(crate) content_type: String,
+    pub(crate) digest: [u8; 32],
+}
+
+impl Head {
+    fn mac(&self, key: &Key) -> Hmac<Sha256> {
+        let due_at = self.due_at.map(|due| due.as_micros().to_string()).unwrap_or_default();
+        pieces(
+            key.request.mac(),
+            &[
+                b"rf-sig-v2",
+                b"req",
+                key.id().as_bytes(),
+                self.source.as_bytes(),
+                self.destination.as_bytes(),
+                self.method.as_bytes(),
+                self.path.as_bytes(),
+                self.message_id.as_bytes(),
+                self.enqueued_at.as_micros().to_string().as_bytes(),
+                due_at.as_bytes(),
+                self.attempt.to_string().as_bytes(),
+                self.timestamp.as_micros().to_string().as_bytes(),
+                self.content_type.as_bytes(),
+                &self.digest,
+            ],
+        )
+    }
+
+    /// One signature with each key, as they stand in the header.
+    pub(crate) fn sign(&self, keys: &[Key]) -> String {
+        let signatures = keys.iter().map(|key| Signature::made(key, self.mac(key)).to_string());
+        signatures.collect::<Vec<_>>().join(",")
+    }
+
+    /// Whether one of the signatures is by one of the keys. Takes as long for an unknown key as for a wrong signature.
+    pub(crate) fn is_signed(&self, signatures: &[Signature], keys: &[Key], decoy: &Key) -> bool {
+        let mut verified = false;
+        for signature in signatures {
+            let key = keys.iter().find(|key| key.id() == signature.key_id);
+            let holds = self.mac(key.unwrap_or(decoy)).verify_slice(&signature.mac).is_ok();
+            verified |= holds && key.is_some();
+        }
+        verified
+    }
+}
+
+/// What a receipt is over: which request it answers, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Receipt {
+    /// Who answers.
+    pub(crate) destination: String,
+    pub(crate) message_id: String,
+    /// When the request was signed.
+    pub(crate) timestamp: Timestamp,
+    pub(crate) status: u16,
+    pub(crate) digest: [u8; 32],
+}
+
+impl Receipt {
+    fn mac(&self, key: &Key) -> Hmac<Sha256> {
+        pieces(
+            key.receipt.mac(),
+            &[
+                b"rf-ack-v2",
+                b"ack",
+                key.id().as_bytes(),
+                self.destination.as_bytes(),
+                self.message_id.as_bytes(),
+                self.timestamp.as_micros().to_string().as_bytes(),
+                self.status.to_string().as_bytes(),
+                &self.digest,
+            ],
+        )
+    }
+
+    pub(crate) fn sign(&self, keys: &[Key]) -> String {
+        let signatures = keys.iter().map(|key| Signature::made(key, self.mac(key)).to_string());
+        signatures.collect::<Vec<_>>().join(",")
+    }
+
+    pub(crate) fn is_signed(&self, signatures: &[Signature], keys: &[Key]) -> bool {
+        signatures.iter().any(|signature| {
+            let key = keys.iter().find(|key| key.id() == signature.key_id);
+            key.is_some_and(|key| self.mac(key).verify_slice(&signature.mac).is_ok())
+        })
+    }
+}
+
+/// One signature: `v2;kid=K;BASE64URL`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Signature {
+    key_id: String,
+    mac: [u8; 32],
+}
+
+impl Signature {
+    fn made(key: &Key, mac: Hmac<Sha256>) -> Self {
+        Self { key_id: key.id().to_owned(), mac: mac.finalize().into_bytes().into() }
+    }
+
+    /// The signatures of a header; those that are not v2 are passed over.
+    pub(crate) fn parse_list(header: &str) -> Vec<Self> {
+        header.split(',').take(SIGNATURES_MAX).filter_map(|text| Self::parse(text.trim())).collect()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (key_id, coded) = text.strip_prefix("v2;kid=")?.split_once(';')?;
+        let mac = URL_SAFE_NO_PAD.decode(coded).ok()?.try_into().ok()?;
+        Some(Self { key_id: key_id.to_owned(), mac })
+    }
+}
+
+impl std::fmt::Display for Signature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "v2;kid={};{}", self.key_id, URL_SAFE_NO_PAD.encode(self.mac))
+    }
+}
+
+/// The number of pieces, then each with its length before it: no two lists of pieces read the same.
+fn pieces(mut mac: Hmac<Sha256>, pieces: &[&[u8]]) -> Hmac<Sha256> {
+    encode_pieces(pieces, |bytes| mac.update(bytes));
+    mac
+}
+
+/// The digest of a list of pieces.
+pub(crate) fn digest_pieces<'a>(list: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    encode_pieces(&list.into_iter().collect::<Vec<_>>(), |bytes| digest.update(bytes));
+    digest.finalize().into()
+}
+
+fn encode_pieces(pieces: &[&[u8]], mut write: impl FnMut(&[u8])) {
+    write(&(pieces.len() as u64).to_le_bytes());
+    for piece in pieces {
+        write(&(piece.len() as u64).to_le_bytes());
+        write(piece);
+    }
+}
+
+/// The v1 signature of an envelope, with one key.
+pub(crate) fn sign_v1(envelope: &Envelope, key: &Key) -> String {
+    STANDARD.encode(mac_v1(envelope, key).finalize().into_bytes())
+}
+
+/// Whether the envelope's v1 signature is by one of the keys.
+pub(crate) fn is_signed_v1(envelope: &Envelope, signature: &str, keys: &[Key], decoy: &Key) -> bool {
+    let signature = STANDARD.decode(signature).unwrap_or_default();
+    let _ = mac_v1(envelope, decoy).verify_slice(&signature);
+    keys.iter().fold(false, |verified, key| verified | mac_v1(envelope, key).verify_slice(&signature).is_ok())
+}
+
+fn mac_v1(envelope: &Envelope, key: &Key) -> Hmac<Sha256> {
+    key.secret()
+        .mac()
+        .chain_update(&envelope.message_id)
+        .chain_update(&envelope.source_service_id)
+        .chain_update(&envelope.endpoint)
+        .chain_update(hex(&hash_bytes(envelope.payload.get())))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// 64 digits in lower case.
+pub(crate) fn parse_hex(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes: Option<Vec<u8>> = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+    if rest.is_empty() { bytes?.try_into().ok() } else { None }
+}
