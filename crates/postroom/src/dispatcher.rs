@@ -13,7 +13,7 @@ use crate::message::Message;
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{BoxFuture, Store};
 use crate::telemetry;
-use crate::transport::{Delivery, Transport};
+use crate::transport::{Delivery, Pass, Transport};
 use crate::worker::{Outcome, Process, Run};
 
 pub(crate) struct Dispatcher {
@@ -37,10 +37,26 @@ impl Dispatcher {
 
     async fn send(&self, lease: Lease, message: &Message, run: &Run) {
         let lost = run.lost(&lease);
+        let waiting = async {
+            // First its destination's, then ours: messages to a slow destination take no place from the others.
+            let pass = match &self.transport {
+                Some(transport) => transport.admit(message).await?,
+                None => Pass::default(),
+            };
+            Ok((pass, self.slots.acquire().await))
+        };
         let permit = tokio::select! {
             biased;
             () = run.over(&lost) => return run.report(lease, Outcome::Release),
-            permit = self.slots.acquire() => permit,
+            permit = waiting => permit,
+        };
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err(delivery) => {
+                let outcome = outcome(delivery, message);
+                telemetry::postponed(&self.store, Queue::Outbox, message, &outcome);
+                return run.report(lease, outcome);
+            }
         };
         telemetry::handling(&self.store, Queue::Outbox, message);
         let span = telemetry::handle_span(&self.store, Queue::Outbox, message);

@@ -133,7 +133,9 @@ pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
     Selection, StoreKey, StoreProvider, Stores,
 };
-pub use transport::{Delivery, Transport};
+pub use transport::{Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, Transport};
+#[cfg(feature = "http")]
+pub use transport::{HttpService, ListenOptions, Listener, TlsIdentity};
 pub use worker::{Worker, WorkerOptions};
 pub use wire::{Answer, Key, Keys, Secret};
 pub use workqueue::WorkQueue;

@@ -102,6 +102,10 @@ impl<B: Backend> Receiver<B> {
         })))
     }
 
+    pub(crate) fn service_name(&self) -> &str {
+        &self.0.service
+    }
+
     pub(crate) fn options(&self) -> &ReceiverOptions {
         &self.0.options
     }

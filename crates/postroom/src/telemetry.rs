@@ -307,6 +307,23 @@ pub(crate) fn receive_broken(store: &str, key: &InboxKey, error: &Error) {
     warn!(store, source = key.source(), message_id = key.message_id(), %error, "the message could not be stored");
 }
 
+/// A message whose turn has not come: its destination has enough to do, or is left alone.
+pub(crate) fn postponed(store: &str, queue: Queue, message: &Message, outcome: &Outcome) {
+    if let Outcome::Postpone { why, .. } | Outcome::Unroutable { why, .. } = outcome {
+        let destination = message.destination();
+        debug!(store, %queue, message_id = message.id(), destination, reason = why, "postponed");
+    }
+}
+
+pub(crate) fn left_alone(destination: &str) {
+    warn!(destination, "the destination failed several times in a row; it is left alone for a while");
+}
+
+pub(crate) fn window_too_short(destination: &str, window: Duration, horizon: Option<Duration>) {
+    let (window, horizon) = (window.as_secs(), horizon.map(|horizon| horizon.as_secs()));
+    warn!(destination, window, horizon, "the destination forgets messages before ours expire: one may be applied twice");
+}
+
 pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {
     warn!(store, %queue, topic = message.topic, message_id = message.id(), "no handler for this topic; put back");
 }

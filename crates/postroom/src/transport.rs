@@ -1,5 +1,27 @@
 //! How a message leaves for another service: the contract every wire keeps.
 
+mod address;
+mod breaker;
+mod courier;
+#[cfg(feature = "grpc")]
+mod grpc;
+#[cfg(feature = "http")]
+mod http;
+mod in_process;
+mod judge;
+mod parcel;
+mod services;
+mod wires;
+
+pub use address::Address;
+pub use courier::{Courier, Destination};
+#[cfg(feature = "http")]
+pub use http::{HttpService, Listener, ListenOptions, TlsIdentity};
+pub use in_process::Neighbours;
+pub use judge::Peer;
+pub use services::{Service, Services};
+
+use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,8 +30,31 @@ use crate::store::BoxFuture;
 
 /// Takes messages to other services. No transaction is open while it does.
 pub trait Transport: Send + Sync + 'static {
+    /// Waits until a message may be sent to its destination, before it takes up one of the worker's places; or says
+    /// why it may not for a while. What it gives is held while the message is on its way.
+    fn admit<'a>(&'a self, _message: &'a Message) -> BoxFuture<'a, Result<Pass, Delivery>> {
+        Box::pin(async { Ok(Pass::default()) })
+    }
+
     /// Sends one message and says what became of it.
     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery>;
+}
+
+/// Held while a message is on its way.
+#[derive(Default)]
+pub struct Pass(Option<Box<dyn Any + Send + Sync>>);
+
+impl Pass {
+    /// Holds this until the message has arrived.
+    pub fn holding(held: impl Any + Send + Sync) -> Self {
+        Self(Some(Box::new(held)))
+    }
+}
+
+impl fmt::Debug for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pass").field(&self.0.is_some()).finish()
+    }
 }
 
 /// What became of a message that was sent.

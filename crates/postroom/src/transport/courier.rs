@@ -1,0 +1,268 @@
+//! Takes messages to the services it knows: each over its own transport, with its own limits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::clock::{Clock, monotonic};
+use crate::error::Result;
+use crate::message::Message;
+use crate::store::BoxFuture;
+use crate::telemetry;
+use crate::transport::breaker::{Breaker, Permission};
+use crate::transport::in_process::Neighbours;
+use crate::transport::judge::{Answered, is_broken, judge};
+use crate::transport::parcel::Parcel;
+use crate::transport::services::{Service, Services};
+use crate::transport::wires::{self, Wire, WireError};
+use crate::transport::{Delivery, Pass, Transport};
+
+/// For so long a message waits in hand for its destination; then it goes back and others get their turn.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Takes messages to other services. Cheap to clone.
+///
+/// ```no_run
+/// # async fn f(store: postroom::SqliteStore, services: postroom::Services) -> postroom::Result<()> {
+/// use postroom::{Courier, Handlers, Worker};
+///
+/// let courier = Courier::new(services)?;
+/// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };
+/// Worker::outbox(store, Handlers::new()).transport(courier).run(shutdown).await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Courier(Arc<Inner>);
+
+struct Inner {
+    map: RwLock<Arc<Map>>,
+    neighbours: Neighbours,
+    clock: Clock,
+}
+
+/// The services at one moment. A message that is on its way keeps the one it left with.
+struct Map {
+    source: String,
+    routes: BTreeMap<String, Arc<Route>>,
+    others: Option<Service>,
+    found: Mutex<BTreeMap<String, Arc<Route>>>,
+}
+
+/// One destination.
+pub(crate) struct Route {
+    service: Service,
+    wire: Arc<dyn Wire>,
+    slots: Arc<Semaphore>,
+    breaker: Breaker,
+    /// For how long the destination knows a message again, as it last said.
+    window: Mutex<Option<Duration>>,
+}
+
+impl Courier {
+    /// A courier to these services. Refused if one of them has no key, or would be spoken to in the open.
+    pub fn new(services: Services) -> Result<Self> {
+        Self::with_neighbours(services, Neighbours::default())
+    }
+
+    /// The same, with receivers in this process as well.
+    pub fn with_neighbours(services: Services, neighbours: Neighbours) -> Result<Self> {
+        let map = Map::new(services, &neighbours, None)?;
+        Ok(Self(Arc::new(Inner { map: RwLock::new(Arc::new(map)), neighbours, clock: Clock::Database })))
+    }
+
+    /// From now on these services. Destinations that did not change keep their connections and limits.
+    pub fn replace(&self, services: Services) -> Result<()> {
+        let map = Map::new(services, &self.0.neighbours, Some(&self.map()))?;
+        *self.0.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+        Ok(())
+    }
+
+    fn map(&self) -> Arc<Map> {
+        self.0.map.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where each destination stands.
+    pub fn destinations(&self) -> Vec<Destination> {
+        let map = self.map();
+        let found = map.found.lock().unwrap_or_else(PoisonError::into_inner);
+        map.routes.values().chain(found.values()).map(|route| route.state()).collect()
+    }
+
+    async fn deliver(&self, message: &Message) -> Delivery {
+        let map = self.map();
+        let Some(destination) = message.destination() else { return Delivery::NoRoute };
+        let Some(route) = map.route(destination, &self.0.neighbours) else { return Delivery::NoRoute };
+        let now = self.0.clock.now();
+        let keys = route.service.keys.active(now);
+        if route.wire.is_signed() && route.service.peer.needs_key() && keys.is_empty() {
+            return Delivery::Failed { why: format!("no key for {destination} may be used at the moment") };
+        }
+        let parcel = Parcel { message, source: &map.source, destination, keys, now };
+        route.send(&parcel).await
+    }
+}
+
+impl Map {
+    fn new(services: Services, neighbours: &Neighbours, before: Option<&Self>) -> Result<Self> {
+        let (source, services, others) = services.checked()?;
+        let mut routes = BTreeMap::new();
+        for (name, service) in services {
+            let kept = before.and_then(|before| before.routes.get(&name)).filter(|route| route.is_for(&service));
+            let route = match kept {
+                Some(route) => route.clone(),
+                None => Arc::new(Route::new(service, neighbours)?),
+            };
+            routes.insert(name, route);
+        }
+        Ok(Self { source, routes, others, found: Mutex::default() })
+    }
+
+    fn route(&self, destination: &str, neighbours: &Neighbours) -> Option<Arc<Route>> {
+        if let Some(route) = self.routes.get(destination) {
+            return Some(route.clone());
+        }
+        let others = self.others.as_ref()?;
+        crate::wire::grammar::service("a destination", destination).ok()?;
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(route) = found.get(destination) {
+            return Some(route.clone());
+        }
+        let service = Service { name: destination.to_owned(), ..others.clone() };
+        let route = Arc::new(Route::new(service, neighbours).ok()?);
+        found.insert(destination.to_owned(), route.clone());
+        Some(route)
+    }
+}
+
+impl Route {
+    fn new(service: Service, neighbours: &Neighbours) -> Result<Self> {
+        Ok(Self {
+            wire: wires::open(&service, neighbours)?,
+            slots: Arc::new(Semaphore::new(service.concurrency.min(Semaphore::MAX_PERMITS))),
+            breaker: Breaker::new(service.breaker),
+            window: Mutex::default(),
+            service,
+        })
+    }
+
+    /// Whether nothing but keys changed: those are shared.
+    fn is_for(&self, service: &Service) -> bool {
+        format!("{:?}", self.service) == format!("{service:?}")
+    }
+
+    fn state(&self) -> Destination {
+        Destination {
+            name: self.service.name.clone(),
+            left_alone: self.breaker.is_open(),
+            on_the_way: self.service.concurrency.saturating_sub(self.slots.available_permits()),
+            window: *self.window.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Waits for the destination's turn; not for long.
+    async fn admit(&self) -> std::result::Result<OwnedSemaphorePermit, Delivery> {
+        let waiting = self.slots.clone().acquire_owned();
+        let Ok(Ok(permit)) = tokio::time::timeout(PATIENCE, waiting).await else {
+            let why = format!("{} messages are on their way there already", self.service.concurrency);
+            return Err(Delivery::Busy { retry_after: PATIENCE.mul_f64(1.0 + fastrand::f64()), why });
+        };
+        match self.breaker.ask(monotonic()) {
+            Permission::Go => Ok(permit),
+            Permission::Wait(pause) => {
+                let why = "the destination failed several times in a row and is left alone".to_owned();
+                // Not all of those that wait at the same moment.
+                let retry_after = pause.mul_f64(1.0 + fastrand::f64() / 2.0).max(Duration::from_millis(10));
+                Err(Delivery::Busy { retry_after, why })
+            }
+        }
+    }
+
+    async fn send(&self, parcel: &Parcel<'_>) -> Delivery {
+        let mut probe = Probe(Some(&self.breaker));
+        let sent = tokio::time::timeout(self.service.timeout, self.wire.exchange(parcel)).await;
+        probe.0 = None;
+        match sent {
+            Ok(Ok(answered)) => {
+                self.heard(&answered, parcel);
+                judge(self.service.peer, &answered)
+            }
+            // The message's own fault.
+            Ok(Err(WireError::Unsendable(why))) => Delivery::Refused { why },
+            Ok(Err(WireError::NoOne)) => Delivery::NoRoute,
+            Ok(Err(WireError::Broken(why))) => self.broke(why),
+            Err(_) => self.broke(format!("no answer within {:?}", self.service.timeout)),
+        }
+    }
+
+    fn heard(&self, answered: &Answered, parcel: &Parcel<'_>) {
+        if is_broken(answered) {
+            self.broke(String::new());
+        } else {
+            self.breaker.answered();
+        }
+        let Some(window) = answered.window.filter(|_| answered.has_receipt) else { return };
+        let known = self.window.lock().unwrap_or_else(PoisonError::into_inner).replace(window);
+        let horizon = parcel.message.expires_at.map(|end| end.since(parcel.message.created_at));
+        if known != Some(window) && horizon.is_none_or(|horizon| horizon > window) {
+            telemetry::window_too_short(parcel.destination, window, horizon);
+        }
+    }
+
+    fn broke(&self, why: String) -> Delivery {
+        if self.breaker.failed(monotonic()) {
+            telemetry::left_alone(&self.service.name);
+        }
+        Delivery::Failed { why }
+    }
+}
+
+/// Broken off before there was an answer, it lets another message try.
+struct Probe<'b>(Option<&'b Breaker>);
+
+impl Drop for Probe<'_> {
+    fn drop(&mut self) {
+        if let Some(breaker) = self.0 {
+            breaker.broken_off();
+        }
+    }
+}
+
+impl Transport for Courier {
+    fn admit<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, std::result::Result<Pass, Delivery>> {
+        Box::pin(async move {
+            let route = message.destination().and_then(|name| self.map().route(name, &self.0.neighbours));
+            match route {
+                Some(route) => route.admit().await.map(Pass::holding),
+                None => Err(Delivery::NoRoute),
+            }
+        })
+    }
+
+    fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
+        Box::pin(self.deliver(message))
+    }
+}
+
+/// Where a destination stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Destination {
+    /// The service.
+    pub name: String,
+    /// It failed several times in a row, and is given time.
+    pub left_alone: bool,
+    /// How many messages are on their way to it.
+    pub on_the_way: usize,
+    /// For how long it knows a message again, as it last said. A message that lives longer could be applied twice.
+    pub window: Option<Duration>,
+}
+
+impl fmt::Debug for Courier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let map = self.map();
+        f.debug_struct("Courier").field("source", &map.source).field("services", &map.routes.keys()).finish()
+    }
+}

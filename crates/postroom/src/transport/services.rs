@@ -1,0 +1,219 @@
+//! The services a sender knows: where they are, and how they are spoken to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::neighbour::WebhookSecret;
+use crate::transport::address::{Address, Host, Place};
+use crate::transport::breaker::BreakerPolicy;
+use crate::transport::judge::Peer;
+use crate::wire::{Keys, grammar};
+
+/// Stands for the service's name in an address for many services.
+const NAME: &str = "{service}";
+
+/// A service that messages go to.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Key, Secret, Service};
+///
+/// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+/// let inventory = Service::new("inventory", "https://inventory.example.com:7000")
+///     .keys(key)
+///     .concurrency(8)
+///     .timeout(Duration::from_secs(10));
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub(crate) name: String,
+    address: String,
+    pub(crate) peer: Peer,
+    pub(crate) keys: Keys,
+    pub(crate) webhook_secrets: Vec<WebhookSecret>,
+    pub(crate) concurrency: usize,
+    pub(crate) timeout: Duration,
+    pub(crate) breaker: BreakerPolicy,
+    pub(crate) insecure: bool,
+    pub(crate) http2: bool,
+    pub(crate) root_certificates: Vec<u8>,
+}
+
+impl Service {
+    /// A service at an [`Address`].
+    pub fn new(name: impl Into<String>, address: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            address: address.into(),
+            peer: Peer::default(),
+            keys: Keys::default(),
+            webhook_secrets: Vec::new(),
+            concurrency: 32,
+            timeout: Duration::from_secs(30),
+            breaker: BreakerPolicy::default(),
+            insecure: false,
+            http2: false,
+            root_certificates: Vec::new(),
+        }
+    }
+
+    /// The keys we share with it. Keep a clone of them to change them later.
+    #[must_use]
+    pub fn keys(mut self, keys: impl Into<Keys>) -> Self {
+        self.keys = keys.into();
+        self
+    }
+
+    /// What kind of peer it is; a Postroom service unless told otherwise.
+    #[must_use]
+    pub fn peer(mut self, peer: Peer) -> Self {
+        self.peer = peer;
+        self
+    }
+
+    /// Signs what goes to a webhook or CloudEvents peer by Standard Webhooks; several secrets while they are changed.
+    #[must_use]
+    pub fn webhook_secret(mut self, secret: WebhookSecret) -> Self {
+        self.webhook_secrets.push(secret);
+        self
+    }
+
+    /// At most so many messages are on their way to it at once; 32 unless told otherwise.
+    #[must_use]
+    pub fn concurrency(mut self, messages: usize) -> Self {
+        self.concurrency = messages;
+        self
+    }
+
+    /// So long it may take to answer; 30 s unless told otherwise.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// After so many failures in a row it is left alone for `pause`, then twice as long, up to `pause_max`. Unless told
+    /// otherwise: 5, 2 s, 60 s. Messages that wait for it spend no attempt.
+    #[must_use]
+    pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) -> Self {
+        self.breaker = BreakerPolicy { failures: failures.max(1), pause, pause_max: pause_max.max(pause) };
+        self
+    }
+
+    /// Speaks to it in the open, even beyond this machine.
+    #[must_use]
+    pub fn allow_unencrypted(mut self) -> Self {
+        self.insecure = true;
+        self
+    }
+
+    /// Speaks HTTP/2 to it without asking first. Over TLS the better of the two is agreed on anyway.
+    #[must_use]
+    pub fn http2(mut self) -> Self {
+        self.http2 = true;
+        self
+    }
+
+    /// Trusts these certificates (PEM) instead of the system's.
+    #[must_use]
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.root_certificates = pem.into();
+        self
+    }
+
+    pub(crate) fn address(&self) -> Result<Address> {
+        self.address.replace(NAME, &self.name).parse()
+    }
+
+    /// Refuses what would fail later, or in the open.
+    fn check(&self) -> Result<()> {
+        let name = &self.name;
+        grammar::service("a service's name", name)?;
+        let address = self.address().map_err(|error| Error::invalid(format!("the service {name}: {error}")))?;
+        let needs_key = self.peer.needs_key() && address.0 != Place::InProcess;
+        if needs_key && self.keys.is_empty() {
+            return Err(Error::invalid(format!(
+                "the service {name} has no key: give it one with Service::keys, from a file or from the environment"
+            )));
+        }
+        if self.concurrency == 0 || self.timeout.is_zero() {
+            return Err(Error::invalid(format!("the service {name}: concurrency and timeout must be more than zero")));
+        }
+        match &address.0 {
+            Place::Http { host, .. } | Place::Grpc { host } => self.check_privacy(host),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_privacy(&self, host: &Host) -> Result<()> {
+        if host.tls || host.is_loopback() || self.insecure {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "messages to the service {} would travel unencrypted; use https:// or grpcs://, or allow it with \
+             Service::allow_unencrypted",
+            self.name
+        )))
+    }
+}
+
+/// The services a sender knows.
+///
+/// ```
+/// use postroom::{Key, Secret, Service, Services};
+///
+/// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+/// let services = Services::new("orders")
+///     .service(Service::new("inventory", "http://127.0.0.1:7002").keys(key.clone()))
+///     .service(Service::new("audit", "unix:///run/audit/postroom.sock").keys(key));
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Services {
+    pub(crate) source: String,
+    services: Vec<Service>,
+    pub(crate) others: Option<Service>,
+}
+
+impl Services {
+    /// What `source`, this service, knows of others: nothing yet.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self { source: source.into(), services: Vec::new(), others: None }
+    }
+
+    /// This one.
+    #[must_use]
+    pub fn service(mut self, service: Service) -> Self {
+        self.services.push(service);
+        self
+    }
+
+    /// How every other service is spoken to: by default over this transport, at this address, in which `{service}`
+    /// stands for its name; the service's own name is not used.
+    #[must_use]
+    pub fn others(mut self, service: Service) -> Self {
+        self.others = Some(service);
+        self
+    }
+
+    /// All services by name, if nothing is wrong with any of them.
+    pub(crate) fn checked(self) -> Result<(String, BTreeMap<String, Service>, Option<Service>)> {
+        grammar::service("a service's name", &self.source)?;
+        let mut known = BTreeMap::new();
+        for service in self.services {
+            service.check()?;
+            if let Some(twice) = known.insert(service.name.clone(), service) {
+                return Err(Error::invalid(format!("the service {} is given twice", twice.name)));
+            }
+        }
+        if let Some(others) = &self.others {
+            if !others.address.contains(NAME) {
+                return Err(Error::invalid(format!("the address of other services must contain {NAME}")));
+            }
+            Service { name: "other".into(), ..others.clone() }.check()?;
+        }
+        Ok((self.source, known, self.others))
+    }
+}

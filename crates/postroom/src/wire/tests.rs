@@ -1,0 +1,1 @@
+//! The signatures: published vectors, an independent implementation, and what must not pass.
