@@ -132,8 +132,8 @@ pub use tenancy::{
     Selection, StoreKey, StoreProvider, Stores,
 };
 pub use transport::{Delivery, Transport};
-pub use worker::{Worker, WorkerOptions};
 pub use wire::Secret;
+pub use worker::{Worker, WorkerOptions};
 pub use workqueue::WorkQueue;
 
 /// For tests of this library and of programs that use it.

@@ -1,5 +1,5 @@
 //! What travels between services: envelopes, and the signatures on them. No I/O.
 
-mod secret;
+pub(crate) mod secret;
 
 pub use secret::Secret;
