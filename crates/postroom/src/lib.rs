@@ -73,6 +73,7 @@ mod sqlite;
 mod store;
 
 // How it travels.
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the sender and the receiver over HTTP will use it"))]
 mod neighbour;
 mod wire;
 
@@ -107,6 +108,7 @@ pub use message::{
 };
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub use mysql::{MySql, MySqlOptions, MySqlStore, MySqlTx};
+pub use neighbour::{WebhookScheme, WebhookSecret, WebhookSigner};
 pub use outbox::{Enqueued, Outbox};
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use postgres::{Postgres, PostgresOptions, PostgresStore, PostgresTx};

@@ -57,7 +57,7 @@ impl Secret {
 
     /// A new secret, as text for a file or a variable.
     pub fn generate() -> String {
-        format!("{SCANNABLE}{}", URL_SAFE_NO_PAD.encode(&*random()))
+        format!("{SCANNABLE}{}", URL_SAFE_NO_PAD.encode(random().as_slice()))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
