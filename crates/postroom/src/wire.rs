@@ -4,7 +4,7 @@ pub(crate) mod envelope;
 pub(crate) mod grammar;
 pub(crate) mod headers;
 pub(crate) mod key;
-mod secret;
+pub(crate) mod secret;
 pub(crate) mod signature;
 #[cfg(test)]
 mod tests;

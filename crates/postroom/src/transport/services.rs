@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::neighbour::WebhookSecret;
+use crate::neighbour::WebhookSigner;
 use crate::transport::address::{Address, Host, Place};
 use crate::transport::breaker::BreakerPolicy;
 use crate::transport::judge::Peer;
@@ -32,7 +32,7 @@ pub struct Service {
     address: String,
     pub(crate) peer: Peer,
     pub(crate) keys: Keys,
-    pub(crate) webhook_secrets: Vec<WebhookSecret>,
+    pub(crate) signer: Option<WebhookSigner>,
     pub(crate) concurrency: usize,
     pub(crate) timeout: Duration,
     pub(crate) breaker: BreakerPolicy,
@@ -49,7 +49,7 @@ impl Service {
             address: address.into(),
             peer: Peer::default(),
             keys: Keys::default(),
-            webhook_secrets: Vec::new(),
+            signer: None,
             concurrency: 32,
             timeout: Duration::from_secs(30),
             breaker: BreakerPolicy::default(),
@@ -73,10 +73,10 @@ impl Service {
         self
     }
 
-    /// Signs what goes to a webhook or CloudEvents peer by Standard Webhooks; several secrets while they are changed.
+    /// Signs what goes to a webhook or CloudEvents peer by Standard Webhooks.
     #[must_use]
-    pub fn webhook_secret(mut self, secret: WebhookSecret) -> Self {
-        self.webhook_secrets.push(secret);
+    pub fn signer(mut self, signer: WebhookSigner) -> Self {
+        self.signer = Some(signer);
         self
     }
 

@@ -47,29 +47,17 @@ impl Secret {
 
     /// A secret from this environment variable.
     pub fn from_env(variable: &str) -> Result<Self> {
-        let text = std::env::var(variable).map(Zeroizing::new);
-        let text = text.map_err(|_| Error::invalid(format!("no secret: the variable {variable} is not set")))?;
-        Self::parse(text.trim()).map_err(|error| Error::invalid(format!("the variable {variable}: {error}")))
+        read_env(variable, Self::parse)
     }
 
     /// A secret from this file, which nobody but its owner may be able to read.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let trouble = |error: &dyn fmt::Display| Error::invalid(format!("the secret in {}: {error}", path.display()));
-        check_private(path).map_err(|error| trouble(&error))?;
-        let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| trouble(&error))?;
-        Self::parse(text.trim()).map_err(|error| trouble(&error))
+        read_file(path.as_ref(), Self::parse)
     }
 
     /// A new secret, as text for a file or a variable.
     pub fn generate() -> String {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(SECRET_MIN + 16));
-        while bytes.len() < SECRET_MIN {
-            // Version 4: 122 random bits of the operating system's in each.
-            bytes.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
-            bytes.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
-        }
-        format!("{SCANNABLE}{}", URL_SAFE_NO_PAD.encode(&*bytes))
+        format!("{SCANNABLE}{}", URL_SAFE_NO_PAD.encode(random().as_slice()))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -97,9 +85,35 @@ impl Subkey {
     }
 }
 
-fn mac(key: &[u8]) -> Hmac<Sha256> {
+/// HMAC-SHA256 with this key.
+pub(crate) fn mac(key: &[u8]) -> Hmac<Sha256> {
     // HMAC takes keys of every length; an empty one cannot get here.
     Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
+}
+
+/// What a new secret is made of.
+pub(crate) fn random() -> Zeroizing<[u8; SECRET_MIN]> {
+    let mut bytes = Zeroizing::new([0; SECRET_MIN]);
+    for part in bytes.chunks_exact_mut(16) {
+        // Version 4: 122 random bits of the operating system's in each.
+        part.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    }
+    bytes
+}
+
+/// A secret of any kind from this environment variable.
+pub(crate) fn read_env<T>(variable: &str, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+    let text = std::env::var(variable).map(Zeroizing::new);
+    let text = text.map_err(|_| Error::invalid(format!("no secret: the variable {variable} is not set")))?;
+    parse(text.trim()).map_err(|error| Error::invalid(format!("the variable {variable}: {error}")))
+}
+
+/// A secret of any kind from this file, which nobody but its owner may be able to read.
+pub(crate) fn read_file<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+    let trouble = |error: &dyn fmt::Display| Error::invalid(format!("the secret in {}: {error}", path.display()));
+    check_private(path).map_err(|error| trouble(&error))?;
+    let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| trouble(&error))?;
+    parse(text.trim()).map_err(|error| trouble(&error))
 }
 
 #[cfg(unix)]
