@@ -1,0 +1,107 @@
+//! HTTP/1.1 and HTTP/2, both ends: over TCP, TLS, Unix sockets and pipes. One wire, different listeners.
+
+mod client;
+mod connect;
+mod egress;
+mod first_byte;
+mod listen;
+#[cfg(feature = "pipe")]
+mod pipe;
+mod serve;
+mod service;
+mod tls;
+#[cfg(unix)]
+mod unix;
+
+pub(crate) use client::HttpWire;
+pub use egress::Egress;
+pub use listen::{ListenOptions, Listener};
+pub use service::HttpService;
+pub use tls::TlsIdentity;
+
+use std::pin::Pin;
+
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub(crate) const JSON: &str = "application/json";
+
+trait Io: AsyncRead + AsyncWrite + Send {}
+impl<T: AsyncRead + AsyncWrite + Send> Io for T {}
+
+/// A connection, whatever it runs over.
+pub(crate) struct Stream {
+    io: Pin<Box<dyn Io>>,
+    /// TLS agreed on HTTP/2.
+    http2: bool,
+}
+
+impl Stream {
+    fn new(io: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
+        Self { io: Box::pin(io), http2: false }
+    }
+
+    fn for_hyper(self) -> TokioIo<Self> {
+        TokioIo::new(self)
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("http2", &self.http2).finish_non_exhaustive()
+    }
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        let connected = Connected::new();
+        if self.http2 { connected.negotiated_h2() } else { connected }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        buf: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        self.io.as_mut().poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        buf: &[u8],
+    ) -> std::task::Poll<std::io::Result<usize>> {
+        self.io.as_mut().poll_write(cx, buf)
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        self.io.as_mut().poll_flush(cx)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        self.io.as_mut().poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        bufs: &[std::io::IoSlice<'_>],
+    ) -> std::task::Poll<std::io::Result<usize>> {
+        self.io.as_mut().poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}

@@ -1,0 +1,91 @@
+//! TLS by rustls, with one provider that is named.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::error::{Error, Result};
+
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// A certificate with its private key, in PEM: who a listener says it is.
+#[derive(Clone)]
+pub struct TlsIdentity(pub(super) Arc<ServerConfig>);
+
+impl TlsIdentity {
+    /// From the texts of both.
+    pub fn new(certificates: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Self> {
+        let certificates = certificates_of(certificates.as_ref())?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_ref())
+            .map_err(|error| Error::invalid(format!("the private key is no PEM: {error}")))?;
+        let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let config = config.map_err(refused)?.with_no_client_auth().with_single_cert(certificates, key);
+        let mut config = config.map_err(refused)?;
+        config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// From the files of both.
+    pub fn from_files(certificates: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self> {
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|error| Error::invalid(format!("{}: {error}", path.display())).caused_by(error))
+        };
+        Self::new(read(certificates.as_ref())?, read(key.as_ref())?)
+    }
+}
+
+impl fmt::Debug for TlsIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsIdentity(…)")
+    }
+}
+
+/// How a client speaks TLS: it trusts these certificates, or the system's when there are none.
+pub(super) fn client(roots: &[u8], http2_only: bool) -> Result<Arc<ClientConfig>> {
+    let mut trusted = RootCertStore::empty();
+    if roots.is_empty() {
+        let system = rustls_native_certs::load_native_certs();
+        trusted.add_parsable_certificates(system.certs);
+        if trusted.is_empty() {
+            return Err(Error::invalid(
+                "this system has no root certificates; install them, or give them with Service::root_certificates",
+            ));
+        }
+    } else {
+        for certificate in certificates_of(roots)? {
+            trusted.add(certificate).map_err(refused)?;
+        }
+    }
+    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let mut config = config.map_err(refused)?.with_root_certificates(trusted).with_no_client_auth();
+    config.alpn_protocols = if http2_only { vec![HTTP2.to_vec()] } else { vec![HTTP2.to_vec(), HTTP1.to_vec()] };
+    Ok(Arc::new(config))
+}
+
+pub(super) fn agreed_on_http2(agreed: Option<&[u8]>) -> bool {
+    agreed == Some(HTTP2)
+}
+
+fn certificates_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let certificates: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let certificates =
+        certificates.map_err(|error| Error::invalid(format!("the certificates are no PEM: {error}")))?;
+    if certificates.is_empty() {
+        return Err(Error::invalid("there is no certificate in the PEM"));
+    }
+    Ok(certificates)
+}
+
+fn refused(error: rustls::Error) -> Error {
+    Error::invalid(format!("TLS: {error}")).caused_by(error)
+}
