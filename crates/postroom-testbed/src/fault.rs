@@ -144,3 +144,6 @@ async fn accept(listener: Listener, orders: Arc<watch::Sender<Orders>>) {
         while links.try_join_next().is_some() {}
     }
 }
+
+#[cfg(test)]
+mod tests;
