@@ -3,9 +3,14 @@
 //! A [`Server`] lives in a folder of its own under the system's temporary folder, is reached through a Unix socket, and
 //! is gone when it is dropped or when its process ends, however that ends. With the `proxy` feature a proxy can stand
 //! before it and break its connections.
+//!
+//! With the `fault` feature, a `FaultProxy` stands between two services and loses, doubles, delays or breaks the
+//! requests of one to the other.
 
 mod account;
 mod engine;
+#[cfg(feature = "fault")]
+mod fault;
 mod folder;
 mod handshake;
 mod install;
@@ -20,6 +25,8 @@ mod server;
 mod tls;
 
 pub use engine::{Engine, Mode};
+#[cfg(feature = "fault")]
+pub use fault::{Counts, Fault, FaultProxy, Target};
 pub use pooler::Pooler;
 #[cfg(feature = "proxy")]
 pub use proxy::Proxy;

@@ -136,7 +136,7 @@ pub use tenancy::{
 };
 pub use transport::{Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, Transport};
 #[cfg(feature = "http")]
-pub use transport::{HttpService, ListenOptions, Listener, TlsIdentity};
+pub use transport::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};
 pub use worker::{Worker, WorkerOptions};
 pub use wire::{Answer, Key, Keys, Secret};
 pub use workqueue::WorkQueue;

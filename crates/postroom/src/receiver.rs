@@ -106,6 +106,10 @@ impl<B: Backend> Receiver<B> {
         &self.0.service
     }
 
+    pub(crate) fn has_v1_sources(&self) -> bool {
+        self.0.sources.values().any(Known::may_use_v1)
+    }
+
     pub(crate) fn options(&self) -> &ReceiverOptions {
         &self.0.options
     }

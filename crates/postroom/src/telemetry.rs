@@ -315,6 +315,10 @@ pub(crate) fn postponed(store: &str, queue: Queue, message: &Message, outcome: &
     }
 }
 
+pub(crate) fn accept_failed(service: &str, error: &std::io::Error) {
+    warn!(service, %error, "a connection could not be taken");
+}
+
 pub(crate) fn left_alone(destination: &str) {
     warn!(destination, "the destination failed several times in a row; it is left alone for a while");
 }

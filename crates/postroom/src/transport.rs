@@ -4,7 +4,7 @@ mod address;
 mod breaker;
 mod courier;
 #[cfg(feature = "grpc")]
-mod grpc;
+pub(crate) mod grpc;
 #[cfg(feature = "http")]
 mod http;
 mod in_process;
@@ -16,7 +16,7 @@ mod wires;
 pub use address::Address;
 pub use courier::{Courier, Destination};
 #[cfg(feature = "http")]
-pub use http::{HttpService, Listener, ListenOptions, TlsIdentity};
+pub use http::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};
 pub use in_process::Neighbours;
 pub use judge::Peer;
 pub use services::{Service, Services};

@@ -17,6 +17,7 @@ pub struct ReceiverOptions {
     pub(crate) body_max: usize,
     pub(crate) in_flight: usize,
     pub(crate) handler_timeout: Duration,
+    pub(crate) body_timeout: Duration,
 }
 
 impl Default for ReceiverOptions {
@@ -28,6 +29,7 @@ impl Default for ReceiverOptions {
             body_max: 4 * 1024 * 1024,
             in_flight: 512,
             handler_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -74,6 +76,13 @@ impl ReceiverOptions {
     #[must_use]
     pub fn handler_timeout(mut self, timeout: Duration) -> Self {
         self.handler_timeout = timeout;
+        self
+    }
+
+    /// A request whose body takes longer to come is given up; 30 s unless told otherwise.
+    #[must_use]
+    pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.body_timeout = timeout;
         self
     }
 

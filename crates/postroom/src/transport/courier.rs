@@ -130,7 +130,7 @@ impl Map {
         if let Some(route) = found.get(destination) {
             return Some(route.clone());
         }
-        let service = Service { name: destination.to_owned(), ..others.clone() };
+        let service = others.clone().named(destination);
         let route = Arc::new(Route::new(service, neighbours).ok()?);
         found.insert(destination.to_owned(), route.clone());
         Some(route)

@@ -4,6 +4,7 @@ mod client;
 mod connect;
 mod egress;
 mod first_byte;
+mod foreign;
 mod listen;
 #[cfg(feature = "pipe")]
 mod pipe;

@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 use crate::neighbour::WebhookSigner;
 use crate::transport::address::{Address, Host, Place};
 use crate::transport::breaker::BreakerPolicy;
+#[cfg(feature = "http")]
+use crate::transport::http::Egress;
 use crate::transport::judge::Peer;
 use crate::wire::{Keys, grammar};
 
@@ -39,6 +41,8 @@ pub struct Service {
     pub(crate) insecure: bool,
     pub(crate) http2: bool,
     pub(crate) root_certificates: Vec<u8>,
+    #[cfg(feature = "http")]
+    pub(crate) egress: Egress,
 }
 
 impl Service {
@@ -56,6 +60,8 @@ impl Service {
             insecure: false,
             http2: false,
             root_certificates: Vec::new(),
+            #[cfg(feature = "http")]
+            egress: Egress::default(),
         }
     }
 
@@ -120,6 +126,20 @@ impl Service {
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificates = pem.into();
+        self
+    }
+
+    /// Which addresses it may have, for a service that comes from data; anywhere unless told otherwise.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn egress(mut self, egress: Egress) -> Self {
+        self.egress = egress;
+        self
+    }
+
+    /// The same for the service of this name.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
         self
     }
 
@@ -212,7 +232,7 @@ impl Services {
             if !others.address.contains(NAME) {
                 return Err(Error::invalid(format!("the address of other services must contain {NAME}")));
             }
-            Service { name: "other".into(), ..others.clone() }.check()?;
+            others.clone().named("other").check()?;
         }
         Ok((self.source, known, self.others))
     }

@@ -28,7 +28,7 @@ pub(crate) const IN_REPLY_TO: &str = "rf-in-reply-to";
 /// the headers.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Envelope {
+pub(crate) struct Envelope {
     pub(crate) message_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) correlation_id: Option<String>,

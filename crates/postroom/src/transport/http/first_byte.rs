@@ -24,12 +24,12 @@ impl<T> FirstByte<T> {
 impl<T: AsyncRead + Unpin> AsyncRead for FirstByte<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
-        match (&read, &mut self.patience) {
-            (Poll::Ready(_), _) => self.patience = None,
-            (Poll::Pending, Some(patience)) if patience.as_mut().poll(cx).is_ready() => {
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing was said in time")));
-            }
-            _ => {}
+        if read.is_ready() {
+            self.patience = None;
+        }
+        let is_over = self.patience.as_mut().is_some_and(|patience| patience.as_mut().poll(cx).is_ready());
+        if is_over {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing was said in time")));
         }
         read
     }

@@ -1,0 +1,85 @@
+//! One client's connection through the proxy.
+
+use std::io;
+
+use tokio::{
+    io::{copy_buf, sink},
+    sync::watch,
+};
+
+use super::{
+    backend::Backend,
+    head::{self, Opening},
+    kind::Fault,
+    opaque,
+    orders::{self, Orders},
+    side::{self, Side},
+};
+
+pub(super) struct Link<'a> {
+    pub(super) client: Side,
+    pub(super) backend: Backend,
+    pub(super) orders: &'a watch::Sender<Orders>,
+}
+
+/// What becomes of a client's connection after a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Then {
+    KeepOpen,
+    Close,
+    Reset,
+    /// It stays open, and nothing more is said.
+    Hold,
+    /// From now on it speaks another protocol.
+    Switch,
+}
+
+/// Serves one request after the other until either side closes or a fault ends it.
+pub(super) async fn run(client: Side, orders: &watch::Sender<Orders>) -> io::Result<()> {
+    let mut link = Link { client, backend: Backend::default(), orders };
+    loop {
+        let opening = tokio::select! {
+            opening = head::read(&mut link.client.reads, head::request) => opening?,
+            () = link.backend.breaks() => return Ok(()),
+        };
+        let (head, request) = match opening {
+            Opening::Head(head, request) => (head, request),
+            Opening::Foreign(bytes) => return opaque::run(link.client, &bytes, orders).await,
+            Opening::End => return Ok(()),
+        };
+        let fault = orders::choose(orders);
+        match link.serve(fault, head, request).await? {
+            Then::KeepOpen => orders::count(orders, fault),
+            then => return link.end(then, fault).await,
+        }
+    }
+}
+
+impl Link<'_> {
+    /// A fault is counted when it is over, so that whoever waits for it finds everything done.
+    async fn end(self, then: Then, fault: Fault) -> io::Result<()> {
+        match then {
+            Then::KeepOpen | Then::Close => drop(self.client),
+            Then::Reset => self.client.reset()?,
+            Then::Hold => return hold(self.client, fault, self.orders).await,
+            Then::Switch => {
+                orders::count(self.orders, fault);
+                let server = self.backend.into_side().ok_or(io::ErrorKind::NotConnected)?;
+                return side::both_ways(self.client, server).await;
+            }
+        }
+        orders::count(self.orders, fault);
+        Ok(())
+    }
+}
+
+/// Holds a connection open until the client gives up or the proxy lets go. Counted at once: it may never be over.
+pub(super) async fn hold(mut client: Side, fault: Fault, orders: &watch::Sender<Orders>) -> io::Result<()> {
+    let born = orders.borrow().generation;
+    orders::count(orders, fault);
+    let mut unheard = sink();
+    tokio::select! {
+        gone = copy_buf(&mut client.reads, &mut unheard) => gone.map(drop),
+        () = orders::hold(orders, |orders| orders.generation != born) => Ok(()),
+    }
+}

@@ -1,0 +1,168 @@
+//! Where a receiver listens, standing on its own.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Stream, TlsIdentity, tls};
+use crate::error::{Error, ErrorKind, Result};
+use crate::transport::address::{Address, Host, Place};
+
+/// How a listener treats those who connect.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListenOptions {
+    pub(super) tls: Option<TlsIdentity>,
+    pub(super) insecure: bool,
+    pub(super) connections: usize,
+    pub(super) patience: Duration,
+    pub(super) uids: Vec<u32>,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self {
+            tls: None,
+            insecure: false,
+            connections: 1024,
+            patience: Duration::from_secs(10),
+            uids: Vec::new(),
+        }
+    }
+}
+
+impl ListenOptions {
+    /// Who the listener says it is, for `https://` and `grpcs://`.
+    #[must_use]
+    pub fn tls(mut self, identity: TlsIdentity) -> Self {
+        self.tls = Some(identity);
+        self
+    }
+
+    /// Listens in the open, even beyond this machine.
+    #[must_use]
+    pub fn allow_unencrypted(mut self) -> Self {
+        self.insecure = true;
+        self
+    }
+
+    /// At most so many connections at once, others wait; 1024 unless told otherwise.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(1);
+        self
+    }
+
+    /// So long a client may take for its handshake, and for the head of a request; 10 s unless told otherwise.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The users that may connect to a Unix socket; only our own unless told otherwise.
+    #[must_use]
+    pub fn users(mut self, uids: impl Into<Vec<u32>>) -> Self {
+        self.uids = uids.into();
+        self
+    }
+}
+
+/// A place where a receiver listens.
+pub struct Listener {
+    pub(super) at: At,
+    pub(super) options: ListenOptions,
+}
+
+pub(super) enum At {
+    Tcp(TcpListener, Option<TlsAcceptor>),
+    #[cfg(unix)]
+    Unix(super::unix::Socket),
+    #[cfg(feature = "pipe")]
+    Pipe(super::pipe::Pipe),
+}
+
+impl Listener {
+    /// Listens at an [`Address`]: `http://127.0.0.1:7002`, `https://0.0.0.0:7002`, `grpc://…`, `unix:///…` or
+    /// `pipe://…`. HTTP and gRPC are understood at each of them; port 0 is any that is free.
+    pub async fn bind(address: &str, options: ListenOptions) -> Result<Self> {
+        let address: Address = address.parse()?;
+        let at = match &address.0 {
+            Place::Http { host, .. } | Place::Grpc { host } => tcp(host, &options).await?,
+            #[cfg(unix)]
+            Place::Unix { socket } => At::Unix(super::unix::Socket::bind(socket, &options.uids)?),
+            #[cfg(feature = "pipe")]
+            Place::Pipe { name } => At::Pipe(super::pipe::Pipe::bind(name)?),
+            _ => return Err(Error::invalid(format!("nothing can listen at {address} in this build"))),
+        };
+        Ok(Self { at, options })
+    }
+
+    /// The address and port, where it has one.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        match &self.at {
+            At::Tcp(listener, _) => listener.local_addr().ok(),
+            #[allow(unreachable_patterns, reason = "only TCP is left without the others")]
+            _ => None,
+        }
+    }
+
+    /// Waits for a connection. Its handshake is still to come.
+    pub(super) async fn accept(&self) -> io::Result<Stream> {
+        match &self.at {
+            At::Tcp(listener, _) => {
+                let (tcp, _) = listener.accept().await?;
+                tcp.set_nodelay(true)?;
+                Ok(Stream::new(tcp))
+            }
+            #[cfg(unix)]
+            At::Unix(socket) => socket.accept().await,
+            #[cfg(feature = "pipe")]
+            At::Pipe(pipe) => pipe.accept().await,
+        }
+    }
+
+    pub(super) fn tls(&self) -> Option<TlsAcceptor> {
+        match &self.at {
+            At::Tcp(_, tls) => tls.clone(),
+            #[allow(unreachable_patterns, reason = "only TCP is left without the others")]
+            _ => None,
+        }
+    }
+}
+
+async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
+    let tls = match (&options.tls, host.tls) {
+        (Some(identity), true) => Some(TlsAcceptor::from(identity.0.clone())),
+        (None, true) => return Err(Error::invalid("to listen by TLS a certificate is needed: ListenOptions::tls")),
+        (_, false) if host.is_loopback() || options.insecure => None,
+        (_, false) => {
+            return Err(Error::invalid(
+                "this would listen unencrypted beyond this machine; use https://, or allow it with \
+                 ListenOptions::allow_unencrypted",
+            ));
+        }
+    };
+    let listener = TcpListener::bind((host.name.as_str(), host.port)).await.map_err(|error| {
+        let place = host.authority();
+        Error::new(ErrorKind::Unavailable, format!("{place} cannot be listened at: {error}")).caused_by(error)
+    })?;
+    Ok(At::Tcp(listener, tls))
+}
+
+/// The handshake, on a connection that was just accepted.
+pub(super) async fn secure(stream: Stream, acceptor: TlsAcceptor) -> io::Result<Stream> {
+    let tls = acceptor.accept(stream).await?;
+    let http2 = tls::agreed_on_http2(tls.get_ref().1.alpn_protocol());
+    Ok(Stream { http2, ..Stream::new(tls) })
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("tcp", &self.tcp_address()).finish_non_exhaustive()
+    }
+}
