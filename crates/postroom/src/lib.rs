@@ -99,7 +99,8 @@ pub mod telemetry;
 pub use clock::{Clock, ManualClock, ServerClock, Timestamp};
 pub use error::{Error, ErrorKind, Result};
 pub use handler::{
-    Backend, Ctx, Received, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, State as HandlerState,
+    Backend, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, Received,
+    State as HandlerState,
 };
 pub use inbox::Inbox;
 pub use message::{
@@ -127,8 +128,8 @@ pub use sqlite::{
     restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats, Record,
-    Sighting, Store, Stored, Wake, WakeListener,
+    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats,
+    Record, Sighting, Store, Stored, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
@@ -137,8 +138,8 @@ pub use tenancy::{
 pub use transport::{Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, Transport};
 #[cfg(feature = "http")]
 pub use transport::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};
-pub use worker::{Worker, WorkerOptions};
 pub use wire::{Answer, Key, Keys, Secret};
+pub use worker::{Worker, WorkerOptions};
 pub use workqueue::WorkQueue;
 
 /// For tests of this library and of programs that use it.

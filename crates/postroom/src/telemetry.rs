@@ -325,7 +325,10 @@ pub(crate) fn left_alone(destination: &str) {
 
 pub(crate) fn window_too_short(destination: &str, window: Duration, horizon: Option<Duration>) {
     let (window, horizon) = (window.as_secs(), horizon.map(|horizon| horizon.as_secs()));
-    warn!(destination, window, horizon, "the destination forgets messages before ours expire: one may be applied twice");
+    warn!(
+        destination,
+        window, horizon, "the destination forgets messages before ours expire: one may be applied twice"
+    );
 }
 
 pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {

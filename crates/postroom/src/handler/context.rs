@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
-use crate::message::{Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::handler::HandlerError;
+use crate::message::{Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, Store, Stored};
 use crate::worker::Run;
@@ -39,11 +39,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     fn enqueue(tx: &mut Self::Tx, message: NewMessage) -> impl Future<Output = Result<Stored>> + Send;
 
     /// Puts the row of a message that arrived into the transaction and holds it there, or says what is known of it.
-    fn arrive(
-        tx: &mut Self::Tx,
-        incoming: &Incoming,
-        hold: Duration,
-    ) -> impl Future<Output = Result<Admission>> + Send;
+    fn arrive(tx: &mut Self::Tx, incoming: &Incoming, hold: Duration)
+    -> impl Future<Output = Result<Admission>> + Send;
 
     /// Keeps the answer to a message with that message in the outbox; false when it is unknown or has one.
     fn answer(tx: &mut Self::Tx, id: WorkItemId, response: &str) -> impl Future<Output = Result<bool>> + Send;

@@ -17,7 +17,8 @@ use crate::sql::dialect::Fence;
 use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
+    Stored, Wake,
 };
 
 /// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be

@@ -11,7 +11,8 @@ use crate::message::{InboxKey, Incoming, NewMessage, Origin, OwnerToken, WorkIte
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Work};
 use crate::sql::Statement;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
+    Stored, Wake,
 };
 use table::Table;
 

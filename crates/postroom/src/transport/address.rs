@@ -151,8 +151,18 @@ mod tests {
     fn anything_else_is_refused() {
         let long = format!("unix:///{}", "x".repeat(200));
         for text in [
-            "", "inventory", "ftp://a", "http://", "http:///a", "http://u:p@a", "unix://tmp/a", "pipe://", "pipe://a/b",
-            "pipe://..", "http://a:99999", &long,
+            "",
+            "inventory",
+            "ftp://a",
+            "http://",
+            "http:///a",
+            "http://u:p@a",
+            "unix://tmp/a",
+            "pipe://",
+            "pipe://a/b",
+            "pipe://..",
+            "http://a:99999",
+            &long,
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
@@ -166,7 +176,9 @@ mod tests {
             Place::Http { host, .. } => host.is_loopback(),
             _ => false,
         };
-        assert!(is_loopback("http://localhost:1") && is_loopback("http://127.9.9.9:1") && is_loopback("http://[::1]:1"));
+        assert!(
+            is_loopback("http://localhost:1") && is_loopback("http://127.9.9.9:1") && is_loopback("http://[::1]:1")
+        );
         assert!(!is_loopback("http://10.0.0.1:1") && !is_loopback("http://localhost.example.com:1"));
     }
 }

@@ -91,8 +91,7 @@ fn incoming(source: &str, message: &Message) -> Result<Incoming, WireError> {
     let unsendable = |error: crate::Error| WireError::Unsendable(error.to_string());
     let key = InboxKey::new(source, message.id()).map_err(unsendable)?;
     let hash = content_hash(&message.topic, &message.payload);
-    let mut incoming =
-        Incoming::new(key, &message.topic, &message.payload).kind(wire_kind(message.kind)).hash(hash);
+    let mut incoming = Incoming::new(key, &message.topic, &message.payload).kind(wire_kind(message.kind)).hash(hash);
     incoming.correlation_id.clone_from(&message.correlation_id);
     incoming.headers.clone_from(&message.headers);
     incoming.headers.retain(|name, _| !name.starts_with(RESERVED) || name == IN_REPLY_TO);

@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn who_asks_for_time_gets_it_within_bounds() {
         let asked = |seconds| Answered { retry_after: Some(Duration::from_secs(seconds)), ..answered(503, true) };
-        for (seconds, waits) in [(0, Duration::from_millis(10)), (7, Duration::from_secs(7)), (99_999, RETRY_AFTER_MAX)] {
+        for (seconds, waits) in [(0, Duration::from_millis(10)), (7, Duration::from_secs(7)), (99_999, RETRY_AFTER_MAX)]
+        {
             assert!(
                 matches!(judge(Peer::V2, &asked(seconds)), Delivery::Busy { retry_after, .. } if retry_after == waits)
             );

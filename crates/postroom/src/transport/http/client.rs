@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::connect::Connector;
 use super::JSON;
+use super::connect::Connector;
 use crate::error::{Error, Result};
 use crate::message::hash_bytes;
 use crate::neighbour::WebhookSigner;
@@ -42,9 +42,9 @@ impl HttpWire {
             // There is no host on the other end of a socket.
             _ => ("http", "localhost".to_owned(), RECEIVE_PATH),
         };
-        let uri: Uri = format!("{scheme}://{authority}{path}").parse().map_err(|error| {
-            Error::invalid(format!("the address of {} makes no URI: {error}", service.name))
-        })?;
+        let uri: Uri = format!("{scheme}://{authority}{path}")
+            .parse()
+            .map_err(|error| Error::invalid(format!("the address of {} makes no URI: {error}", service.name)))?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
@@ -111,8 +111,8 @@ impl Wire for HttpWire {
 
 pub(super) fn typed(content_type: &str) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    let value = HeaderValue::from_str(content_type)
-        .map_err(|_| Error::invalid("the content type cannot stand in a header"))?;
+    let value =
+        HeaderValue::from_str(content_type).map_err(|_| Error::invalid("the content type cannot stand in a header"))?;
     headers.insert(CONTENT_TYPE, value);
     Ok(headers)
 }
@@ -141,4 +141,3 @@ impl std::fmt::Debug for HttpWire {
         f.debug_struct("HttpWire").field("uri", &self.uri).finish_non_exhaustive()
     }
 }
-

@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::client::typed;
 use super::JSON;
+use super::client::typed;
 use crate::error::Result;
 use crate::message::Headers;
 use crate::neighbour::WebhookSigner;
@@ -12,11 +12,7 @@ use crate::transport::parcel::Parcel;
 use crate::wire::envelope::CONTENT_TYPE;
 
 /// The head and body of a message to a foreign peer, signed where there is a secret.
-pub(super) fn write(
-    peer: Peer,
-    parcel: &Parcel<'_>,
-    signer: Option<&WebhookSigner>,
-) -> Result<(HeaderMap, Vec<u8>)> {
+pub(super) fn write(peer: Peer, parcel: &Parcel<'_>, signer: Option<&WebhookSigner>) -> Result<(HeaderMap, Vec<u8>)> {
     let (mut head, body) = match peer {
         Peer::CloudEventsBinary | Peer::CloudEventsStructured => cloud_event(peer, parcel)?,
         _ => plain(parcel)?,
@@ -45,8 +41,17 @@ fn plain(parcel: &Parcel<'_>) -> Result<(HeaderMap, Vec<u8>)> {
 /// A message's own headers, as far as HTTP can carry them; those that steer HTTP itself stay behind.
 fn named(headers: &Headers) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     const STEERING: &[&str] = &[
-        "host", "content-length", "content-type", "connection", "transfer-encoding", "te", "upgrade", "trailer",
-        "keep-alive", "proxy-connection", "expect",
+        "host",
+        "content-length",
+        "content-type",
+        "connection",
+        "transfer-encoding",
+        "te",
+        "upgrade",
+        "trailer",
+        "keep-alive",
+        "proxy-connection",
+        "expect",
     ];
     headers.iter().filter_map(|(name, value)| {
         let name: HeaderName = name.parse().ok()?;

@@ -25,13 +25,7 @@ pub struct ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self {
-            tls: None,
-            insecure: false,
-            connections: 1024,
-            patience: Duration::from_secs(10),
-            uids: Vec::new(),
-        }
+        Self { tls: None, insecure: false, connections: 1024, patience: Duration::from_secs(10), uids: Vec::new() }
     }
 }
 
