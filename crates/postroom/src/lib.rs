@@ -109,7 +109,7 @@ pub use message::{
 };
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub use mysql::{MySql, MySqlOptions, MySqlStore, MySqlTx};
-pub use neighbour::{WebhookScheme, WebhookSecret, WebhookSigner};
+pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 pub use outbox::{Enqueued, Outbox};
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use postgres::{Postgres, PostgresOptions, PostgresStore, PostgresTx};

@@ -1,5 +1,6 @@
 //! Peers that do not speak our own wire: CloudEvents and the signatures of well-known webhooks. No I/O.
 
+mod cloud_events;
 mod github;
 mod hex;
 mod json;
@@ -11,6 +12,8 @@ mod stripe;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cloud_events::CloudEvent;
+pub use cloud_events::CloudEventsMode;
 pub(crate) use refused::{RefusalReason, Refused};
 pub use scheme::WebhookScheme;
 pub(crate) use scheme::{Verified, WebhookMessage};

@@ -19,8 +19,8 @@ pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Id, topic and payload. The body's `action` is no part of the topic: an action that GitHub adds to an event would be a
-/// topic without a handler.
+/// Id, topic and payload. The body's `action` is no part of the topic: an action that GitHub adds to an event would be
+/// a topic without a handler.
 pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(String, String, String)> {
     let sent_as = headers.get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     if sent_as.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM.as_bytes())) {

@@ -40,7 +40,8 @@ enum Provider {
 
 impl WebhookScheme {
     /// [Standard Webhooks](https://www.standardwebhooks.com), with secrets like `whsec_…`. The message's id is
-    /// `webhook-id`, its topic the body's `type`; both are signed. What was signed more than five minutes ago is refused.
+    /// `webhook-id`, its topic the body's `type`; both are signed. What was signed more than five minutes ago is
+    /// refused.
     pub fn standard_webhooks(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
         Ok(Self { provider: Provider::StandardWebhooks, keys: Keys::decoded(secrets)? })
     }
@@ -155,5 +156,18 @@ impl fmt::Debug for WebhookMessage {
             .field("enqueued_at", &self.enqueued_at)
             .field("payload_bytes", &self.payload.len())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_digits_alone() {
+        assert_eq!(seconds("1614265330"), Some(Timestamp::from_micros(1_614_265_330_000_000)));
+        for bad in ["", "+5", "-5", " 5", "5.0", "0x5", "\u{665}", "9223372036854775807", "99999999999999999999"] {
+            assert_eq!(seconds(bad), None, "{bad}");
+        }
     }
 }

@@ -223,6 +223,17 @@ fn garbage_is_refused_and_nothing_panics() {
     }
 }
 
+#[test]
+fn a_signed_cloud_event_is_both() {
+    let body = br#"{"specversion":"1.0","id":"7","source":"/shop","type":"order.paid","data":{"amount":"100"}}"#;
+    let mut headers = sign_standard(SECRETS[0], NOW, body);
+    headers.insert("content-type", "application/cloudevents+json".parse().unwrap());
+    let verified = PROVIDERS[0].knows(&SECRETS).verify(&headers, body, NOW).unwrap();
+    let (message, event) = (verified.message().unwrap(), CloudEvent::read(&headers, body).unwrap());
+    assert_eq!((message.topic, message.id.as_str()), (event.topic, "msg_1"));
+    assert_eq!((event.id.as_str(), event.payload.as_str()), ("7", r#"{"amount":"100"}"#));
+}
+
 /// What Python makes of the same key and text, in hexadecimal; none where there is no Python.
 fn python_hmac(key: &[u8], text: &[u8]) -> Option<String> {
     let program = "import base64,hashlib,hmac,sys\n\

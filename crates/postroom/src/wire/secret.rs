@@ -18,8 +18,8 @@ const SCANNABLE: &str = "rfsec_";
 
 /// A secret that two services share: at least 32 bytes. Never printed, and wiped from memory when it is dropped.
 ///
-/// As text it is `rfsec_` and URL-safe base64, `base64:` and base64, or any other text of at least 32 bytes, taken as it
-/// is.
+/// As text it is `rfsec_` and URL-safe base64, `base64:` and base64, or any other text of at least 32 bytes, taken as
+/// it is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
