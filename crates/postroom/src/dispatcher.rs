@@ -72,7 +72,7 @@ impl Dispatcher {
         };
         drop(permit);
         let outcome = delivery.map_or(Outcome::Release, |delivery| outcome(delivery, message));
-        telemetry::handled(&self.store, Queue::Outbox, message, &outcome, &run.meters, started.elapsed());
+        telemetry::sent(&self.store, message, &outcome, run, started.elapsed());
         run.report(lease, outcome);
     }
 }

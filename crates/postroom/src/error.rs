@@ -36,6 +36,8 @@ pub enum ErrorKind {
     Callback,
     /// The store was closed.
     Closed,
+    /// The message was refused, given up or expired: there will be no answer.
+    NotDelivered,
     /// Any other error of the database.
     Database,
 }

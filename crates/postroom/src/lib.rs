@@ -57,6 +57,7 @@ mod retry;
 // The two doors, and the verbs they share.
 mod inbox;
 mod outbox;
+mod request;
 mod workqueue;
 
 // Where it is kept.
@@ -88,7 +89,6 @@ mod worker;
 mod tenancy;
 
 // Everywhere.
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 mod background;
 mod clock;
 #[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
@@ -117,7 +117,8 @@ pub use queue::{
     BATCH_MAX, CRASHES_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease, Queue, Reaped, Settle, Settled, State,
     Verb,
 };
-pub use receiver::{Receiver, ReceiverOptions, Source};
+pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
+pub use request::Request;
 pub use retry::RetryPolicy;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub use server::ServerStore;

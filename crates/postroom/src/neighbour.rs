@@ -16,7 +16,6 @@ pub(crate) use cloud_events::CloudEvent;
 pub use cloud_events::CloudEventsMode;
 pub(crate) use refused::{RefusalReason, Refused};
 pub use scheme::WebhookScheme;
-pub(crate) use scheme::{Verified, WebhookMessage};
 pub use secret::WebhookSecret;
 pub use standard_webhooks::WebhookSigner;
 

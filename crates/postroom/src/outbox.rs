@@ -6,8 +6,9 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::error::{Error, Result};
-use crate::message::{NewMessage, Payload, WorkItemId};
+use crate::message::{MessageId, NewMessage, Payload, WorkItemId};
 use crate::queue::Queue;
+use crate::request::Request;
 use crate::sql::{BlockingTx, Done, Statement, Tx};
 use crate::store::{Filter, Identity, Record, Store, Stored, Wake};
 use crate::telemetry;
@@ -116,6 +117,30 @@ impl Outbox {
     /// The rows of a message, one for each destination: by message id or work item id.
     pub async fn find(&self, id: uuid::Uuid) -> Result<Vec<Record>> {
         self.store.find(Identity::Outbox(id)).await
+    }
+
+    /// Sends a typed payload to a service, in a transaction of its own, and gives what waits for the answer.
+    ///
+    /// ```
+    /// # use postroom::{Kind, Outbox, Payload};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Reserve { order: u64 }
+    /// # impl Payload for Reserve { const TOPIC: &'static str = "reserve"; const KIND: Kind = Kind::Command; }
+    /// # #[derive(serde::Deserialize)] struct Reserved { shelf: String }
+    /// # async fn f(outbox: Outbox) -> postroom::Result<()> {
+    /// let request = outbox.request("inventory", &Reserve { order: 7 }).await?;
+    /// let reserved: Reserved = request.answer().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn request<P: Payload + Sync>(&self, destination: &str, payload: &P) -> Result<Request> {
+        let message = NewMessage::of(payload)?.to(destination);
+        let id = message.message_id();
+        self.enqueue(message).await?;
+        Ok(self.requested(id, destination))
+    }
+
+    /// What waits for the answer to a message that was sent before, perhaps by a program that has ended since.
+    pub fn requested(&self, id: MessageId, destination: &str) -> Request {
+        Request::new(self.clone(), id, destination)
     }
 
     /// Puts done messages back in line, because their receiver was restored from a backup.

@@ -3,14 +3,17 @@
 
 mod apply;
 mod authenticate;
+mod hooks;
 mod options;
 mod reply;
 mod source;
 mod twins;
 
 pub(crate) use authenticate::Authenticated;
+pub(crate) use hooks::HOOKS_PATH;
+pub use hooks::Hook;
 pub use options::ReceiverOptions;
-pub(crate) use reply::{Body, Reply};
+pub(crate) use reply::Reply;
 pub use source::Source;
 
 use std::collections::HashMap;
@@ -19,10 +22,11 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use crate::background::in_background;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Handlers};
-use crate::message::{InboxKey, Incoming, Kind};
+use crate::message::{InboxKey, Incoming, Kind, Message, NewMessage};
 use crate::store::Store;
 use crate::wire::envelope::{Envelope, IN_REPLY_TO, RESERVED};
 use crate::wire::key::Key;
@@ -54,6 +58,7 @@ struct Inner<B: Backend> {
     store: B::Store,
     handlers: Handlers<B>,
     sources: HashMap<String, Known>,
+    hooks: HashMap<String, Hook>,
     options: ReceiverOptions,
     twins: Twins,
     in_flight: Arc<Semaphore>,
@@ -78,7 +83,7 @@ impl<B: Backend> Receiver<B> {
         store: B::Store,
         handlers: Handlers<B>,
         sources: impl IntoIterator<Item = Source>,
-        options: ReceiverOptions,
+        mut options: ReceiverOptions,
     ) -> Result<Self> {
         let service = service.into();
         grammar::service("a service's name", &service)?;
@@ -95,6 +100,7 @@ impl<B: Backend> Receiver<B> {
             store,
             handlers: handlers.checked()?,
             sources: known,
+            hooks: hooks_by_name(std::mem::take(&mut options.hooks))?,
             twins: Twins::default(),
             in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
             options: options.checked()?,
@@ -135,7 +141,7 @@ impl<B: Backend> Receiver<B> {
         let Ok(permit) = self.0.in_flight.clone().try_acquire_owned() else { return Reply::overloaded() };
         let (inner, key) = (self.0.clone(), incoming.key().clone());
         let Some(alone) = inner.twins.enter(incoming.key()) else { return Reply::busy() };
-        let handled = tokio::spawn(async move {
+        let handled = in_background(async move {
             let _held = (permit, alone);
             inner.apply(incoming).await
         });
@@ -144,11 +150,40 @@ impl<B: Backend> Receiver<B> {
         reply
     }
 
+    /// Waits until nothing is being handled.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only listeners end"))]
+    pub(crate) async fn idle(&self) {
+        let all = u32::try_from(self.0.options.in_flight).unwrap_or(u32::MAX);
+        let _ = self.0.in_flight.acquire_many(all).await;
+    }
+
     /// For how long messages of this source are known again.
     pub(crate) fn window(&self, source: &str) -> std::time::Duration {
         let of_source = self.0.sources.get(source).and_then(|source| source.window);
         of_source.unwrap_or(self.0.options.window)
     }
+}
+
+fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Hook>> {
+    let mut known = HashMap::new();
+    for hook in hooks {
+        let (name, hook) = hook.checked()?;
+        if known.insert(name.clone(), hook).is_some() {
+            return Err(Error::invalid(format!("the hook {name} is given twice")));
+        }
+    }
+    Ok(known)
+}
+
+/// The answer to a message that was queued, for the service that waits for it. A signal without one needs none.
+pub(crate) fn answer_to(message: &Message, response: Option<&str>) -> Option<NewMessage> {
+    let source = message.headers.get(ANSWER_TO)?;
+    if message.kind == Kind::Signal && response.is_none() {
+        return None;
+    }
+    let correlation_id = message.correlation_id.clone().unwrap_or_else(|| message.id());
+    let answer = NewMessage::new(&message.topic, response.unwrap_or("null")).kind(Kind::Response);
+    Some(answer.to(source).correlation_id(correlation_id).header(IN_REPLY_TO, message.id()))
 }
 
 /// An envelope as a message that arrived. Headers of the wire itself stay outside.

@@ -20,7 +20,7 @@ use crate::receiver::Reply;
 use crate::store::{Arrival, Sighting, Stored};
 use crate::telemetry::label::store_label;
 use crate::tenancy::Refreshed;
-use crate::worker::Outcome;
+use crate::worker::{Outcome, Run};
 use crate::workqueue::WorkQueue;
 
 /// The metrics, by the names of the SQLite document.
@@ -287,6 +287,11 @@ pub(crate) fn distrusted(store: &str, message_id: &str, source: &str, why: Distr
     counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
 }
 
+pub(crate) fn hook_distrusted(store: &str, hook: &str, reason: &'static str) {
+    warn!(store, hook, reason, "inbox: webhook verification failed");
+    counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
+}
+
 pub(crate) fn received(store: &str, key: &InboxKey, reply: &Reply) {
     let (source, message_id, status) = (key.source(), key.message_id(), reply.status);
     if reply.body.duplicate {
@@ -305,6 +310,39 @@ pub(crate) fn receive_failed(store: &str, key: &InboxKey, topic: &str, failure: 
 
 pub(crate) fn receive_broken(store: &str, key: &InboxKey, error: &Error) {
     warn!(store, source = key.source(), message_id = key.message_id(), %error, "the message could not be stored");
+}
+
+/// What became of a message to another service.
+pub(crate) fn sent(store: &str, message: &Message, outcome: &Outcome, run: &Run, took: Duration) {
+    let why = match outcome {
+        Outcome::Done { .. } => {
+            let ms = took.as_secs_f64() * 1000.0;
+            run.meters.took_ms.record(ms);
+            if let Some(retries) = &run.meters.retries {
+                retries.record(f64::from(message.attempts));
+            }
+            info!(store, message_id = message.id(), destination = message.destination(), ms, "outbox: message sent");
+            return;
+        }
+        Outcome::Retry { why, .. } | Outcome::Dead { why } => why,
+        _ => return handled(store, Queue::Outbox, message, outcome, &run.meters, took),
+    };
+    let max_retries = message.max_attempts.unwrap_or(run.sends_max).saturating_sub(1);
+    let (retry, message_id, destination) = (message.attempts + 1, message.id(), message.destination());
+    run.meters.took_ms.record(took.as_secs_f64() * 1000.0);
+    if retry > max_retries || matches!(outcome, Outcome::Dead { .. }) {
+        error!(
+            store,
+            message_id,
+            destination,
+            retries = message.attempts,
+            max_retries,
+            error = why,
+            "outbox: message permanently failed"
+        );
+    } else {
+        warn!(store, message_id, destination, retry, max_retries, error = why, "outbox: send failed");
+    }
 }
 
 /// A message whose turn has not come: its destination has enough to do, or is left alone.

@@ -17,6 +17,7 @@ use crate::handler::erased::{Entry, Erased};
 use crate::handler::{Backend, Ctx, Fate, HandlerError, Handlers};
 use crate::message::Message;
 use crate::queue::{Claimed, Lease, Queue};
+use crate::receiver::answer_to;
 use crate::store::{BoxFuture, Store};
 use crate::telemetry;
 use crate::worker::{Outcome, Process, Run};
@@ -110,6 +111,9 @@ impl<B: Backend> Runner<B> {
             Some(Ok(Err(error))) => error,
             Some(Err(panic)) => HandlerError::panicked(panic.as_ref()),
             Some(Ok(Ok(response))) => {
+                if let Some(answer) = answer_to(&message, response.as_deref()) {
+                    ctx.enqueue(answer).await?;
+                }
                 // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
                 let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
                 return match B::commit(&self.store, tx, self.queue, lease, response).await {

@@ -26,8 +26,8 @@ pub(crate) struct Authenticated {
 }
 
 impl Authenticated {
-    /// In process the caller is who it says it is.
-    pub(crate) fn in_process(source: &str) -> Self {
+    /// Known in another way than by our own signatures: in process, or by a provider's.
+    pub(crate) fn by_other_means(source: &str) -> Self {
         Self { source: source.to_owned(), head: None, keys: Vec::new() }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Hook;
 use crate::error::{Error, Result};
 
 /// Signatures may be so much older or newer than our clock.
@@ -18,6 +19,7 @@ pub struct ReceiverOptions {
     pub(crate) in_flight: usize,
     pub(crate) handler_timeout: Duration,
     pub(crate) body_timeout: Duration,
+    pub(crate) hooks: Vec<Hook>,
 }
 
 impl Default for ReceiverOptions {
@@ -30,6 +32,7 @@ impl Default for ReceiverOptions {
             in_flight: 512,
             handler_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
+            hooks: Vec::new(),
         }
     }
 }
@@ -68,7 +71,7 @@ impl ReceiverOptions {
     /// So many messages are handled at once, the others are told to come back; 512 unless told otherwise.
     #[must_use]
     pub fn in_flight(mut self, messages: usize) -> Self {
-        self.in_flight = messages;
+        self.in_flight = messages.min(u32::MAX as usize);
         self
     }
 
@@ -83,6 +86,13 @@ impl ReceiverOptions {
     #[must_use]
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
         self.body_timeout = timeout;
+        self
+    }
+
+    /// Takes webhooks, at `/_rf/hooks/` and the hook's name.
+    #[must_use]
+    pub fn hook(mut self, hook: Hook) -> Self {
+        self.hooks.push(hook);
         self
     }
 

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handler::State;
 use crate::message::Message;
 use crate::queue::{Claimed, Lease, Queue};
+use crate::receiver::answer_to;
 use crate::sql::Statement;
 use crate::sqlite::guard::{Guard, Savepoints, TransactionLost};
 use crate::sqlite::handling::call;
@@ -183,7 +184,12 @@ impl ChunkJob {
         let mut ctx = BlockingCtx { conn, core: &self.core, message, state: &self.state, enqueued: false };
         let mut failure = None;
         let handle = || match call(handler, &mut ctx) {
-            Ok(response) => Ok(response),
+            Ok(response) => {
+                if let Some(answer) = answer_to(message, response.as_deref()) {
+                    ctx.enqueue(&answer)?;
+                }
+                Ok(response)
+            }
             Err(error) => {
                 failure = Some(error);
                 Err(Error::new(ErrorKind::Callback, "the handler failed"))

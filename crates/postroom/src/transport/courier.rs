@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 ///
 /// let courier = Courier::new(services)?;
 /// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };
-/// Worker::outbox(store, Handlers::new()).transport(courier).run(shutdown).await
+/// Worker::<postroom::Sqlite>::outbox(store, Handlers::new()).transport(courier).run(shutdown).await
 /// # }
 /// ```
 #[derive(Clone)]

@@ -58,7 +58,7 @@ trait Neighbour: Send + Sync {
 
 impl<B: Backend> Neighbour for Receiver<B> {
     fn receive<'a>(&'a self, from: &'a str, incoming: Incoming) -> BoxFuture<'a, Reply> {
-        Box::pin(async move { Receiver::receive(self, &Authenticated::in_process(from), incoming).await })
+        Box::pin(async move { Receiver::receive(self, &Authenticated::by_other_means(from), incoming).await })
     }
 }
 

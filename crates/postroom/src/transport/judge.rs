@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::neighbour::CloudEventsMode;
 use crate::transport::Delivery;
 use crate::wire::Answer;
 
@@ -16,10 +17,8 @@ pub enum Peer {
     V1,
     /// Any web server: the payload is posted as it is; signed by Standard Webhooks where there is a key.
     Webhook,
-    /// CloudEvents with its attributes as headers.
-    CloudEventsBinary,
-    /// CloudEvents as one JSON document.
-    CloudEventsStructured,
+    /// CloudEvents over HTTP; signed by Standard Webhooks where there is a key.
+    CloudEvents(CloudEventsMode),
 }
 
 impl Peer {
@@ -49,13 +48,13 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) fn judge(peer: Peer, answered: &Answered) -> Delivery {
     let Answered { status, has_receipt, answer, .. } = answered;
     let is_trusted = peer != Peer::V2 || *has_receipt;
-    let accepted = || Delivery::Accepted { response: answer.as_ref().and_then(Answer::payload) };
+    // Handled without an answer is an answer as well; 202 says that one may come later.
+    let none = || (*status != 202).then(|| "null".to_owned());
+    let accepted = || Delivery::Accepted { response: answer.as_ref().and_then(Answer::payload).or_else(none) };
     match (peer, status) {
         (Peer::V2, 200..300) if *has_receipt && is_acknowledged(answer.as_ref()) => accepted(),
         (Peer::V1, 200..300) if is_acknowledged(answer.as_ref()) => accepted(),
-        (Peer::Webhook | Peer::CloudEventsBinary | Peer::CloudEventsStructured, 200..300) => {
-            Delivery::Accepted { response: None }
-        }
+        (Peer::Webhook | Peer::CloudEvents(_), 200..300) => Delivery::Accepted { response: None },
         (_, 400 | 410 | 422) if is_trusted => Delivery::Refused { why: said(answered) },
         (_, 409 | 429) if is_trusted => busy(answered),
         // It asks for time by itself: its attempt is not spent.
@@ -139,7 +138,7 @@ mod tests {
         }
         let silent = Answered { status: 200, ..Answered::default() };
         assert_eq!(name(Peer::V1, &silent), "Failed", "a 200 that acknowledges nothing");
-        assert_eq!(name(Peer::CloudEventsBinary, &silent), "Accepted");
+        assert_eq!(name(Peer::CloudEvents(CloudEventsMode::Binary), &silent), "Accepted");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Run {
     pub(crate) stop: CancellationToken,
     pub(crate) lease: Duration,
     pub(crate) meters: Arc<Meters>,
+    /// So often a message is sent to another service at most, if it does not say so itself.
+    pub(crate) sends_max: u32,
 }
 
 impl Run {

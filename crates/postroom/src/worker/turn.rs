@@ -267,6 +267,7 @@ impl Loop {
             stop: self.stop.clone(),
             lease: self.options.lease,
             meters: self.meters.clone(),
+            sends_max: self.options.retry_services.attempts_max(),
         };
         for claimed in &batch {
             let max_attempts = claimed.message.as_ref().ok().and_then(|message| message.max_attempts);

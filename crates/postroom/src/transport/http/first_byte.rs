@@ -9,6 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use crate::clock::monotonic;
+
 /// Fails to read when the first byte does not come in time.
 pub(super) struct FirstByte<T> {
     io: T,
@@ -17,7 +19,7 @@ pub(super) struct FirstByte<T> {
 
 impl<T> FirstByte<T> {
     pub(super) fn within(io: T, patience: Duration) -> Self {
-        Self { io, patience: Some(Box::pin(tokio::time::sleep(patience))) }
+        Self { io, patience: Some(Box::pin(tokio::time::sleep_until((monotonic() + patience).into()))) }
     }
 }
 

@@ -6,7 +6,7 @@ use super::JSON;
 use super::client::typed;
 use crate::error::Result;
 use crate::message::Headers;
-use crate::neighbour::WebhookSigner;
+use crate::neighbour::{CloudEvent, WebhookSigner};
 use crate::transport::judge::Peer;
 use crate::transport::parcel::Parcel;
 use crate::wire::envelope::CONTENT_TYPE;
@@ -14,7 +14,10 @@ use crate::wire::envelope::CONTENT_TYPE;
 /// The head and body of a message to a foreign peer, signed where there is a secret.
 pub(super) fn write(peer: Peer, parcel: &Parcel<'_>, signer: Option<&WebhookSigner>) -> Result<(HeaderMap, Vec<u8>)> {
     let (mut head, body) = match peer {
-        Peer::CloudEventsBinary | Peer::CloudEventsStructured => cloud_event(peer, parcel)?,
+        Peer::CloudEvents(mode) => {
+            let (head, body) = CloudEvent::of(parcel.message, parcel.source).write(mode)?;
+            (head, body.to_vec())
+        }
         _ => plain(parcel)?,
     };
     if let Some(signer) = signer {
@@ -58,9 +61,4 @@ fn named(headers: &Headers) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         let value = HeaderValue::from_str(value).ok()?;
         (!STEERING.contains(&name.as_str())).then_some((name, value))
     })
-}
-
-fn cloud_event(peer: Peer, parcel: &Parcel<'_>) -> Result<(HeaderMap, Vec<u8>)> {
-    let _ = peer;
-    plain(parcel)
 }

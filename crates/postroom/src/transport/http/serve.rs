@@ -16,14 +16,16 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 use super::first_byte::FirstByte;
 use super::listen::{self, ListenOptions, Listener};
 use super::{HttpService, Stream};
+use crate::clock::monotonic;
 use crate::handler::Backend;
-use crate::receiver::Receiver;
+use crate::receiver::{HOOKS_PATH, Receiver};
 use crate::telemetry;
 use crate::transport::address::RECEIVE_PATH;
 
@@ -50,7 +52,7 @@ impl<B: Backend> Receiver<B> {
     /// ```
     pub async fn serve(&self, listener: Listener, shutdown: impl Future<Output = ()>) {
         let connections = Arc::new(Semaphore::new(listener.options.connections.min(Semaphore::MAX_PERMITS)));
-        let ending = GracefulShutdown::new();
+        let (ending, mut conversations) = (GracefulShutdown::new(), JoinSet::new());
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             let next = async {
@@ -65,18 +67,24 @@ impl<B: Backend> Receiver<B> {
                 Ok(stream) => stream,
                 Err(error) => {
                     telemetry::accept_failed(self.service_name(), &error);
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
                     continue;
                 }
             };
             let (watcher, tls, options) = (ending.watcher(), listener.tls(), listener.options.clone());
             let routes = Routes::new(self);
-            tokio::spawn(async move {
+            conversations.spawn(async move {
                 let _permit = permit;
                 converse(stream, tls, &options, routes, watcher).await;
             });
+            while conversations.try_join_next().is_some() {}
         }
-        let _ = tokio::time::timeout(GRACE, ending.shutdown()).await;
+        let ending = async {
+            ending.shutdown().await;
+            // Those whose senders gave up are finished all the same.
+            self.idle().await;
+        };
+        let _ = tokio::time::timeout(GRACE, ending).await;
     }
 }
 
@@ -140,7 +148,7 @@ impl<B: Backend> Routes<B> {
             return response.map(|body| body.map_err(Into::into).boxed_unsync());
         }
         match request.uri().path() {
-            RECEIVE_PATH => {
+            path if path == RECEIVE_PATH || path.starts_with(HOOKS_PATH) => {
                 let Ok(response) = self.receive.call(request).await;
                 response.map(whole)
             }

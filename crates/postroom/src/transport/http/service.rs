@@ -49,6 +49,8 @@ impl<B: Backend> HttpService<B> {
         }
     }
 
+    /// What is to be answered; with the source, where a receipt is due.
+    ///
     /// In this order: limits, grammar, signature, body. Nothing of the store is touched before the source is sure.
     async fn receive<T>(&self, request: Request<T>) -> Result<(Authenticated, Reply), Reply>
     where
@@ -63,6 +65,10 @@ impl<B: Backend> HttpService<B> {
         let limit = self.0.options().body_max;
         if declared_length(&head.headers).is_some_and(|length| length > limit) {
             return Err(Reply::too_large(limit));
+        }
+        if let Some(hook) = self.0.hook(head.uri.path()) {
+            let body = self.read(body).await?;
+            return Err(self.0.take_hook(hook, &head.headers, &body).await);
         }
         if !headers::is_v2(&head.headers) {
             return self.receive_v1(body).await;

@@ -1,0 +1,102 @@
+//! Webhooks and events of services that do not speak our own wire: verified in their own way, then received like
+//! everything else.
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::{Authenticated, Receiver, Reply, content_hash};
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::handler::Backend;
+use crate::message::{InboxKey, Incoming, Kind};
+use crate::neighbour::{CloudEvent, WebhookScheme};
+use crate::store::Store;
+use crate::telemetry::{self, Distrust};
+use crate::wire::grammar;
+
+/// Where webhooks come in, followed by their name.
+pub(crate) const HOOKS_PATH: &str = "/_rf/hooks/";
+
+/// A place where webhooks of one service come in: `/_rf/hooks/NAME`.
+///
+/// What arrives there is known by the name and the provider's own id. CloudEvents are recognised and known by their own
+/// source, which must not be the name of a [`Source`](crate::Source).
+#[derive(Clone, Debug)]
+pub struct Hook {
+    name: String,
+    scheme: Option<WebhookScheme>,
+}
+
+impl Hook {
+    /// Webhooks that are signed.
+    pub fn new(name: impl Into<String>, scheme: WebhookScheme) -> Self {
+        Self { name: name.into(), scheme: Some(scheme) }
+    }
+
+    /// CloudEvents that nobody signs: only where nobody else can get to the listener.
+    pub fn unsigned_cloud_events(name: impl Into<String>) -> Self {
+        Self { name: name.into(), scheme: None }
+    }
+
+    pub(super) fn checked(self) -> Result<(String, Self)> {
+        grammar::service("a hook's name", &self.name)?;
+        Ok((self.name.clone(), self))
+    }
+}
+
+/// What a provider sent, told from its own form.
+struct Told {
+    source: String,
+    incoming: Incoming,
+    since: Option<Timestamp>,
+}
+
+impl<B: Backend> Receiver<B> {
+    pub(crate) fn hook(&self, path: &str) -> Option<&Hook> {
+        self.0.hooks.get(path.strip_prefix(HOOKS_PATH)?)
+    }
+
+    /// Takes what came to a hook. The whole body is needed to verify it.
+    pub(crate) async fn take_hook(&self, hook: &Hook, headers: &HeaderMap, body: &Bytes) -> Reply {
+        let told = match self.verify_hook(hook, headers, body) {
+            Ok(told) => told,
+            Err(reply) => return reply,
+        };
+        if told.since.is_some_and(|since| since < self.now().minus(self.0.options.window)) {
+            return Reply::too_old();
+        }
+        self.receive(&Authenticated::by_other_means(&told.source), told.incoming).await
+    }
+
+    fn verify_hook(&self, hook: &Hook, headers: &HeaderMap, body: &[u8]) -> Result<Told, Reply> {
+        let malformed = |error: Error| Reply::malformed(&error);
+        if let Some(scheme) = &hook.scheme {
+            let verified = scheme.verify(headers, body, self.now()).map_err(|refused| {
+                let reason = refused.reason().as_str();
+                telemetry::hook_distrusted(self.0.store.name(), &hook.name, reason);
+                Reply::unauthorized()
+            })?;
+            if !CloudEvent::is_one(headers) {
+                let message = verified.message().map_err(malformed)?;
+                let incoming = incoming(&hook.name, message.id, message.topic, message.payload).map_err(malformed)?;
+                return Ok(Told { source: hook.name.clone(), incoming, since: message.enqueued_at });
+            }
+        }
+        let event = CloudEvent::read(headers, body).map_err(malformed)?;
+        if self.0.sources.contains_key(&event.source) {
+            telemetry::distrusted(self.0.store.name(), &event.id, &event.source, Distrust::UnknownSource);
+            return Err(Reply::unauthorized());
+        }
+        let mut arrived = incoming(&event.source, event.id, event.topic, event.payload).map_err(malformed)?;
+        arrived.headers = event.headers;
+        arrived.check().map_err(malformed)?;
+        Ok(Told { source: event.source, incoming: arrived, since: event.time })
+    }
+}
+
+fn incoming(source: &str, id: String, topic: String, payload: String) -> Result<Incoming> {
+    let hash = content_hash(&topic, &payload);
+    let incoming = Incoming::new(InboxKey::new(source, id)?, topic, payload).kind(Kind::Signal).hash(hash);
+    incoming.check()?;
+    Ok(incoming)
+}

@@ -1,0 +1,73 @@
+//! Waiting for the answer to a message: it is kept with the message, so that it can be waited for after a restart too.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use crate::clock::monotonic;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{MessageId, WorkItemId};
+use crate::outbox::Outbox;
+use crate::queue::State;
+use crate::store::Record;
+
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// A message whose answer is waited for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    outbox: Outbox,
+    id: MessageId,
+    work_item: WorkItemId,
+}
+
+impl Request {
+    pub(crate) fn new(outbox: Outbox, id: MessageId, destination: &str) -> Self {
+        Self { outbox, id, work_item: WorkItemId::of(id, Some(destination)) }
+    }
+
+    /// The message's id. With it and the destination the answer can be waited for by another program.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// The answer, when it has come: as soon as the destination handled the message. There is none, and this is an
+    /// error, when the message was refused, given up or has expired.
+    pub async fn answer<R: DeserializeOwned>(&self) -> Result<R> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let found = self.outbox.find(self.work_item.as_uuid()).await?.pop();
+            let record = found
+                .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no message {} is in the outbox", self.id)))?;
+            if let Some(answer) = answer_of(&record)? {
+                return decode(&answer);
+            }
+            tokio::time::sleep_until((monotonic() + pause).into()).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// The answer, if it is there; none while it may still come.
+fn answer_of(record: &Record) -> Result<Option<String>> {
+    let never = |what: &str| {
+        let why = record.last_error().map(|error| format!(": {error}")).unwrap_or_default();
+        Error::new(ErrorKind::NotDelivered, format!("{what}{why}"))
+    };
+    match record.state() {
+        State::Dead => Err(never("the message was given up")),
+        State::Expired => Err(never("the message was not delivered in time")),
+        _ => Ok(record.response().map(str::to_owned)),
+    }
+}
+
+fn decode<R: DeserializeOwned>(answer: &str) -> Result<R> {
+    serde_json::from_str(answer).map_err(|error| {
+        // Not serde's own words: they quote the answer.
+        let what = if error.classify() == Category::Data { "does not fit its type" } else { "is not JSON" };
+        let (line, column) = (error.line(), error.column());
+        Error::new(ErrorKind::Corrupt, format!("the answer {what}, at line {line}, column {column}"))
+    })
+}
