@@ -136,7 +136,9 @@ pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
     Selection, StoreKey, StoreProvider, Stores,
 };
-pub use transport::{Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, Transport};
+pub use transport::{
+    Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, ServicesConfig, Transport,
+};
 #[cfg(feature = "http")]
 pub use transport::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};
 pub use wire::{Answer, Key, Keys, Secret};

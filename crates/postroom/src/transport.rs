@@ -2,6 +2,7 @@
 
 mod address;
 mod breaker;
+mod config;
 mod courier;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
@@ -14,6 +15,7 @@ mod services;
 mod wires;
 
 pub use address::Address;
+pub use config::ServicesConfig;
 pub use courier::{Courier, Destination};
 #[cfg(feature = "http")]
 pub use http::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};

@@ -83,8 +83,8 @@ impl Provider {
 fn what_is_signed_is_taken_and_read() {
     for provider in PROVIDERS {
         let (scheme, headers) = (provider.knows(&SECRETS[..1]), (provider.sign)(SECRETS[0], NOW, BODY));
-        let verified: Verified<'_> = scheme.verify(&headers, BODY, NOW).unwrap();
-        let message: WebhookMessage = verified.message().unwrap();
+        let verified = scheme.verify(&headers, BODY, NOW).unwrap();
+        let message = verified.message().unwrap();
         assert!(["evt_1", "msg_1"].contains(&message.id.as_str()), "{}", scheme.name());
         assert_eq!((message.topic.as_str(), message.payload.as_bytes()), ("order.paid", BODY));
         assert_eq!(message.enqueued_at, provider.is_timed.then_some(NOW));

@@ -44,7 +44,8 @@ impl Host {
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
         let authority = authority.ok_or_else(|| malformed(text))?;
         let name = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if name.is_empty() {
+        let has_port = authority.as_str().len() > authority.host().len();
+        if name.is_empty() || has_port && authority.port_u16().is_none() {
             return Err(malformed(text));
         }
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });

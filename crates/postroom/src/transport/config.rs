@@ -1,0 +1,223 @@
+//! The service map as configuration: whatever serde reads, TOML for one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::neighbour::{CloudEventsMode, WebhookSecret, WebhookSigner};
+use crate::transport::judge::Peer;
+use crate::transport::services::{Service, Services};
+use crate::wire::{Key, Keys, Secret};
+
+/// The service map, as it stands in a configuration file. Secrets stand elsewhere: in files, or in the environment.
+///
+/// ```
+/// use postroom::{Services, ServicesConfig};
+///
+/// # let file = r#"{
+/// #     "service": "orders",
+/// #     "default": { "address": "https://{service}.internal:7000", "keys": [{ "id": "a", "env": "SHARED" }] },
+/// #     "services": { "email": { "address": "pipe://rf-email", "keys": [{ "id": "a", "file": "/run/email.key" }] } }
+/// # }"#;
+/// // service = "orders"
+/// // default = { address = "https://{service}.internal:7000", keys = [{ id = "a", env = "SHARED" }] }
+/// // [services.email]
+/// // address = "pipe://rf-email"
+/// // keys = [{ id = "a", file = "/run/email.key" }]
+/// let config: ServicesConfig = serde_json::from_str(file).unwrap();
+/// let problem = Services::from_config(config).unwrap_err();
+/// assert!(problem.to_string().contains("SHARED"));
+/// ```
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServicesConfig {
+    /// This service.
+    service: String,
+    /// How services are spoken to that are not listed.
+    #[serde(default)]
+    default: Option<ServiceConfig>,
+    #[serde(default)]
+    services: BTreeMap<String, ServiceConfig>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServiceConfig {
+    address: String,
+    #[serde(default)]
+    peer: PeerName,
+    #[serde(default)]
+    keys: Vec<KeyPlace>,
+    #[serde(default)]
+    webhook_secrets: Vec<SecretPlace>,
+    concurrency: Option<usize>,
+    timeout_seconds: Option<f64>,
+    #[serde(default)]
+    allow_unencrypted: bool,
+    #[serde(default)]
+    http2: bool,
+    root_certificates: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum PeerName {
+    #[default]
+    V2,
+    V1,
+    Webhook,
+    CloudEventsBinary,
+    CloudEventsStructured,
+}
+
+impl From<PeerName> for Peer {
+    fn from(name: PeerName) -> Self {
+        match name {
+            PeerName::V2 => Self::V2,
+            PeerName::V1 => Self::V1,
+            PeerName::Webhook => Self::Webhook,
+            PeerName::CloudEventsBinary => Self::CloudEvents(CloudEventsMode::Binary),
+            PeerName::CloudEventsStructured => Self::CloudEvents(CloudEventsMode::Structured),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyPlace {
+    id: String,
+    env: Option<String>,
+    file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SecretPlace {
+    env: Option<String>,
+    file: Option<PathBuf>,
+}
+
+impl Services {
+    /// The service map of a configuration file. Secrets are read now.
+    pub fn from_config(config: ServicesConfig) -> Result<Self> {
+        let mut services = Self::new(config.service);
+        for (name, service) in config.services {
+            let of = format!("the service {name}");
+            services = services.service(service.open(&name).map_err(|error| named(&of, &error))?);
+        }
+        if let Some(default) = config.default {
+            services = services.others(default.open("default").map_err(|error| named("the default service", &error))?);
+        }
+        Ok(services)
+    }
+}
+
+fn named(of: &str, error: &Error) -> Error {
+    Error::invalid(format!("{of}: {error}"))
+}
+
+impl ServiceConfig {
+    fn open(self, name: &str) -> Result<Service> {
+        let mut service = Service::new(name, self.address).peer(self.peer.into());
+        service.keys = Keys::new(self.keys.iter().map(KeyPlace::read).collect::<Result<Vec<_>>>()?)?;
+        if !self.webhook_secrets.is_empty() {
+            let secrets = self.webhook_secrets.iter().map(SecretPlace::read).collect::<Result<Vec<_>>>()?;
+            service = service.signer(WebhookSigner::new(secrets)?);
+        }
+        if let Some(concurrency) = self.concurrency {
+            service = service.concurrency(concurrency);
+        }
+        if let Some(seconds) = self.timeout_seconds {
+            let timeout = Duration::try_from_secs_f64(seconds)
+                .map_err(|_| Error::invalid(format!("timeout_seconds = {seconds} is no length of time")))?;
+            service = service.timeout(timeout);
+        }
+        if let Some(path) = self.root_certificates {
+            let pem = std::fs::read(&path)
+                .map_err(|error| Error::invalid(format!("root_certificates, {}: {error}", path.display())))?;
+            service = service.root_certificates(pem);
+        }
+        if self.allow_unencrypted {
+            service = service.allow_unencrypted();
+        }
+        Ok(if self.http2 { service.http2() } else { service })
+    }
+}
+
+impl KeyPlace {
+    fn read(&self) -> Result<Key> {
+        let secret = match (&self.env, &self.file) {
+            (Some(variable), None) => Secret::from_env(variable)?,
+            (None, Some(path)) => Secret::from_file(path)?,
+            _ => return Err(Error::invalid(format!("the key {} needs either env or file", self.id))),
+        };
+        Key::new(&self.id, secret)
+    }
+}
+
+impl SecretPlace {
+    fn read(&self) -> Result<WebhookSecret> {
+        match (&self.env, &self.file) {
+            (Some(variable), None) => WebhookSecret::from_env(variable),
+            (None, Some(path)) => WebhookSecret::from_file(path),
+            _ => Err(Error::invalid("a webhook secret needs either env or file")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn services(config: &str) -> Result<Services> {
+        Services::from_config(serde_json::from_str(config).unwrap())
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_service_it_is_wrong_with() {
+        for (config, said) in [
+            (r#"{"service":"a","services":{"b":{"address":"http://127.0.0.1:1"}}}"#, "the service b has no key"),
+            (r#"{"service":"a","services":{"b":{"address":"nowhere","peer":"webhook"}}}"#, "is no address"),
+            (
+                r#"{"service":"a","services":{"b":{"address":"pipe://b","keys":[{"id":"k"}]}}}"#,
+                "needs either env or file",
+            ),
+            (r#"{"service":"A","services":{}}"#, "a service's name must be"),
+            (
+                r#"{"service":"a","default":{"address":"http://127.0.0.1:1","peer":"webhook"}}"#,
+                "must contain {service}",
+            ),
+            (r#"{"service":"a","services":{"b":{"address":"http://10.0.0.1:1","peer":"webhook"}}}"#, "unencrypted"),
+            (
+                r#"{"service":"a","services":{"b":{"address":"pipe://b","timeout_seconds":-1,"peer":"webhook"}}}"#,
+                "no length of time",
+            ),
+        ] {
+            let problem = services(config).and_then(|services| services.checked().map(|_| ())).unwrap_err();
+            assert!(problem.to_string().contains(said), "{config}: {problem}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused() {
+        for config in [
+            r#"{"service":"a","service_map":{}}"#,
+            r#"{"service":"a","services":{"b":{"adress":"pipe://b"}}}"#,
+            r#"{"service":"a","services":{"b":{"address":"pipe://b","peer":"v3"}}}"#,
+        ] {
+            assert!(serde_json::from_str::<ServicesConfig>(config).is_err(), "{config}");
+        }
+    }
+
+    #[test]
+    fn services_that_are_not_listed_have_the_default() {
+        let config = r#"{"service":"a","default":{"address":"https://{service}.internal:7","peer":"webhook"}}"#;
+        let (_, known, others) = services(config).unwrap().checked().unwrap();
+        assert!(known.is_empty());
+        let address = others.unwrap().named("billing").address().unwrap().to_string();
+        assert_eq!(address, "https://billing.internal:7/_rf/receive");
+    }
+}
