@@ -10,10 +10,11 @@
 mod book;
 mod check;
 mod child;
+mod counts;
 mod crew;
+mod fire;
 mod gate;
 mod ground;
-mod in_doubt;
 mod nemesis;
 mod pace;
 mod pause;
@@ -21,6 +22,7 @@ mod place;
 mod producer;
 mod report;
 mod rows;
+mod services;
 mod site;
 mod tally;
 mod wire;
@@ -37,6 +39,7 @@ use postroom::testing::Sabotage;
 
 use check::Findings;
 use crew::Crew;
+use fire::Fire;
 use ground::{Base, Ground, on_ground};
 use nemesis::Nemesis;
 use place::Place;
@@ -62,6 +65,8 @@ pub struct Options {
     pub messages: u64,
     /// How many workers to pause beyond their lease.
     pub pauses: u32,
+    /// Two services and a faulty wire between them, instead of workers that see both databases.
+    pub services: bool,
     /// How often to kill the server.
     pub server_kills: u32,
     /// How often to end all its connections, again and again for a while.
@@ -85,6 +90,10 @@ pub enum Role {
     Producer,
     /// Sends and handles messages.
     Worker,
+    /// Sends messages over the wire.
+    Sender,
+    /// Receives them.
+    Receiver,
 }
 
 impl Role {
@@ -92,6 +101,8 @@ impl Role {
         match self {
             Self::Producer => "producer",
             Self::Worker => "worker",
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
         }
     }
 }
@@ -113,6 +124,8 @@ pub struct ChildOptions {
     pub messages: u64,
     /// The guard to take away.
     pub sabotage: Option<Sabotage>,
+    /// Where the sender finds the receiver.
+    pub peer: Option<String>,
 }
 
 /// Plays a child's part until the parent ends it.
@@ -131,17 +144,21 @@ fn run_on<G: Ground>(options: &Options) -> Result<Report> {
     let site = options.database.engine().map(Site::open).transpose()?;
     let server = site.as_ref().map(Site::url);
     let Options { database, seed, messages, sabotage, .. } = *options;
-    let place = Place { dir, database, server, seed, messages, sabotage };
+    let fire = options.services.then(|| Fire::open(&dir, seed)).transpose()?;
+    let peer = fire.as_ref().map(Fire::url);
+    let place = Place { dir, database, server, seed, messages, sabotage, peer };
     ensure!(!place.path(Base::Orders).exists(), "{} holds an earlier run; name another folder", place.dir.display());
     let rows = Rows::open::<G>(&place)?;
     let proxied = site.as_ref().map(Site::proxied_url);
     let crew = Crew::start(options.executable.clone(), place.clone(), proxied)?;
     let mut nemesis = Nemesis::new(options, crew, rows, site);
     nemesis.rage()?;
+    fire.iter().for_each(Fire::put_out);
     let backlog_left = drain(&mut nemesis, options.messages)?;
     nemesis.crew.dismiss()?;
     let findings = check::check(&place, &mut nemesis.rows)?;
     let mut report = report(options, &nemesis, &findings, backlog_left, started);
+    report.faults_by_kind = fire.as_ref().map(Fire::counts).unwrap_or_default();
     let is_surprise = !report.failures().is_empty() && options.sabotage.is_none();
     report.kept = (options.dir.is_some() || options.keep || is_surprise).then(|| place.dir.clone());
     if let (Some(thrown_away), Some(_)) = (thrown_away, &report.kept) {
@@ -200,6 +217,7 @@ fn report(options: &Options, nemesis: &Nemesis, found: &Findings, backlog_left: 
         kills_by_point: nemesis.kills_by_point.clone(),
         pauses_by_kind: nemesis.pauses_by_kind.clone(),
         blows_by_kind: nemesis.blows_by_kind.clone(),
+        faults_by_kind: std::collections::BTreeMap::new(),
         terminations: nemesis.site.as_ref().map_or(0, |site| site.terminations),
         commits_cut: nemesis.site.as_ref().map_or(0, Site::cuts),
         commits_in_doubt: tally.in_doubt,

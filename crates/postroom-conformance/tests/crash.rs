@@ -24,6 +24,11 @@ fn main() {
             holds(report.doubled > 0, &report)
         }),
     ];
+    let services =
+        [(Database::Sqlite, 24, 4_000), (Database::Postgres, 12, 1_500)].map(|(database, kills, messages)| {
+            let name = format!("nothing_is_lost_or_doubled_between_two_services_on_{}", database.name());
+            trial(&name, database, move || passes(&Options { services: true, ..options(database, kills, 0, messages) }))
+        });
     let servers = [Database::Postgres, Database::Mariadb].map(|database| {
         let name = format!("nothing_is_lost_or_doubled_when_{}_is_killed", database.name());
         trial(&name, database, move || {
@@ -31,7 +36,7 @@ fn main() {
             passes(&blows)
         })
     });
-    libtest_mimic::run(&Arguments::from_args(), sqlite.into_iter().chain(servers).collect()).exit();
+    libtest_mimic::run(&Arguments::from_args(), sqlite.into_iter().chain(services).chain(servers).collect()).exit();
 }
 
 fn trial(name: &str, database: Database, test: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
@@ -51,6 +56,7 @@ fn options(database: Database, kills: u32, pauses: u32, messages: u64) -> Option
         kills,
         messages,
         pauses,
+        services: false,
         server_kills: 0,
         storms: 0,
         cuts: 0,

@@ -25,6 +25,9 @@ struct Cli {
     /// How many workers to pause beyond their lease; two for every five kills unless told otherwise
     #[arg(long)]
     pauses: Option<u32>,
+    /// Two services with a faulty wire between them
+    #[arg(long)]
+    services: bool,
     /// How often to kill the server; one for every five kills unless told otherwise
     #[arg(long)]
     server_kills: Option<u32>,
@@ -55,6 +58,9 @@ struct Cli {
     /// How a child reaches the server
     #[arg(long, hide = true)]
     server: Option<String>,
+    /// Where a sender finds the receiver
+    #[arg(long, hide = true)]
+    peer: Option<String>,
 }
 
 fn main() -> Result<ExitCode> {
@@ -66,7 +72,16 @@ fn main() -> Result<ExitCode> {
     let seed = cli.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     if let (Some(role), Some(dir)) = (cli.role, cli.dir.clone()) {
         let (database, messages, sabotage) = (cli.backend, cli.messages, cli.sabotage);
-        torture::child(ChildOptions { role, database, server: cli.server, dir, seed, messages, sabotage })?;
+        torture::child(ChildOptions {
+            role,
+            database,
+            server: cli.server,
+            dir,
+            seed,
+            messages,
+            sabotage,
+            peer: cli.peer,
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = torture::run(&Options {
@@ -74,7 +89,9 @@ fn main() -> Result<ExitCode> {
         database: cli.backend,
         kills: cli.kills,
         messages: cli.messages,
-        pauses: cli.pauses.unwrap_or(cli.kills * 2 / 5),
+        // A pause is about two workers that take over from each other.
+        pauses: if cli.services { 0 } else { cli.pauses.unwrap_or(cli.kills * 2 / 5) },
+        services: cli.services,
         server_kills: cli.server_kills.unwrap_or(cli.kills / 5),
         storms: cli.storms.unwrap_or(cli.kills / 5),
         cuts: cli.cuts.unwrap_or(cli.kills / 5),

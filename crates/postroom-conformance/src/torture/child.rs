@@ -11,16 +11,16 @@ use super::gate::Gate;
 use super::ground::{Ground, on_ground};
 use super::place::Place;
 use super::wire::{Order, Word, say};
-use super::{ChildOptions, Role, in_doubt, producer, worker};
+use super::{ChildOptions, Role, counts, producer, services, worker};
 
 /// Enough threads that one can be stopped at each place.
 const THREADS: usize = 4;
 
 pub(crate) fn run(options: ChildOptions) -> Result<()> {
     die_with_parent()?;
-    let ChildOptions { role, database, server, dir, seed, messages, sabotage } = options;
-    let place = Place { dir, database, server, seed, messages, sabotage };
-    in_doubt::report();
+    let ChildOptions { role, database, server, dir, seed, messages, sabotage, peer } = options;
+    let place = Place { dir, database, server, seed, messages, sabotage, peer };
+    counts::report();
     let gate = Arc::new(Gate::default());
     let (grant, granted) = watch::channel(Some(0));
     let listening = gate.clone();
@@ -39,6 +39,8 @@ fn play<G: Ground>(
     match role {
         Role::Producer => runtime.block_on(producer::run::<G>(place, gate, granted)),
         Role::Worker => runtime.block_on(worker::run::<G>(place, gate, granted)),
+        Role::Sender => runtime.block_on(services::send::<G>(place, gate, granted)),
+        Role::Receiver => runtime.block_on(services::receive::<G>(place, gate, granted)),
     }
 }
 

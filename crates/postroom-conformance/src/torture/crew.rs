@@ -22,6 +22,8 @@ pub(crate) const WORKERS: [usize; 2] = [1, 2];
 /// Those who reach a server through the proxy.
 const PROXIED: [usize; 2] = [PRODUCER, WORKERS[0]];
 const ROLES: [Role; 3] = [Role::Producer, Role::Worker, Role::Worker];
+/// With a wire between them.
+const ROLES_OF_SERVICES: [Role; 3] = [Role::Producer, Role::Sender, Role::Receiver];
 
 /// How long a child may take to start, and to end when it is asked to.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -87,12 +89,15 @@ impl Crew {
 
     fn spawn(&mut self, who: usize, life: u32) -> Result<Member> {
         let mut command = Command::new(&self.executable);
-        command.args(["--role", ROLES[who].name(), "--seed", &self.place.seed.to_string()]);
+        command.args(["--role", self.role(who).name(), "--seed", &self.place.seed.to_string()]);
         command.args(["--messages", &self.place.messages.to_string()]).arg("--dir").arg(&self.place.dir);
         command.args(["--backend", self.place.database.name()]);
         let server = if PROXIED.contains(&who) { &self.proxied } else { &self.place.server };
         if let Some(server) = server {
             command.args(["--server", server]);
+        }
+        if let Some(peer) = &self.place.peer {
+            command.args(["--peer", peer]);
         }
         if let Some(sabotage) = self.place.sabotage {
             command.args(["--sabotage", super::sabotage_name(sabotage)]);
@@ -107,6 +112,21 @@ impl Crew {
         let sender = self.sender.clone();
         self.readers.push(std::thread::spawn(move || listen(words, who, life, &sender)));
         Ok(Member { child, orders, life })
+    }
+
+    fn role(&self, who: usize) -> Role {
+        if self.place.peer.is_some() { ROLES_OF_SERVICES[who] } else { ROLES[who] }
+    }
+
+    /// Who can be stopped at this place; none when several can.
+    pub(crate) fn only_at(&self, stop: Stop) -> Option<usize> {
+        let [sender, receiver] = WORKERS;
+        match stop {
+            Stop::Enqueued => Some(PRODUCER),
+            _ if self.place.peer.is_none() => None,
+            Stop::Handling | Stop::Visible => Some(receiver),
+            _ => Some(sender),
+        }
     }
 
     /// Tells a child. One that just died does not hear it.
@@ -124,9 +144,10 @@ impl Crew {
 
     /// Kills a child and starts another in its place.
     pub(crate) fn kill(&mut self, who: usize) -> Result<()> {
+        let role = self.role(who).name();
         let member = &mut self.members[who];
         if let Some(status) = member.child.try_wait()? {
-            self.tally.deaths.push(format!("{} {who} died on its own: {status}", ROLES[who].name()));
+            self.tally.deaths.push(format!("{role} {who} died on its own: {status}"));
         }
         member.child.kill()?;
         member.child.wait()?;
@@ -134,7 +155,7 @@ impl Crew {
         self.tally.hit(now());
         self.members[who] = self.spawn(who, life)?;
         let ready = self.wait_for(START_MAX, |event| event.who == who && event.word == Word::Ready);
-        ready.with_context(|| format!("{} {who} did not start again", ROLES[who].name()))?;
+        ready.with_context(|| format!("{role} {who} did not start again"))?;
         self.grant(0);
         Ok(())
     }
@@ -145,7 +166,7 @@ impl Crew {
         kill_process(pid, Signal::STOP)?;
         match waitpid(Some(pid), WaitOptions::UNTRACED)? {
             Some((_, status)) if status.stopped() => Ok(()),
-            other => Err(anyhow!("{} {who} did not stop: {other:?}", ROLES[who].name())),
+            other => Err(anyhow!("{} {who} did not stop: {other:?}", self.role(who).name())),
         }
     }
 
@@ -184,7 +205,7 @@ impl Crew {
     pub(crate) fn dismiss(&mut self) -> Result<()> {
         self.members.iter_mut().for_each(|member| drop(member.orders.take()));
         let until = now() + END_MAX;
-        for (who, role) in ROLES.iter().enumerate() {
+        for who in 0..ROLES.len() {
             let status = loop {
                 match self.members[who].child.try_wait()? {
                     Some(status) => break status,
@@ -193,7 +214,7 @@ impl Crew {
                 }
             };
             if !status.success() {
-                self.tally.deaths.push(format!("{} {who} did not end in peace: {status}", role.name()));
+                self.tally.deaths.push(format!("{} {who} did not end in peace: {status}", self.role(who).name()));
             }
         }
         self.readers.drain(..).for_each(|reader| drop(reader.join()));

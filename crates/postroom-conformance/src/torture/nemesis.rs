@@ -47,7 +47,8 @@ pub(crate) struct Nemesis {
 
 impl Nemesis {
     pub(crate) fn new(options: &Options, crew: Crew, rows: Rows, site: Option<Site>) -> Self {
-        let mut stops = Stop::ALL.into_iter().cycle();
+        let reached = |stop: &Stop| !options.services || !matches!(stop, Stop::ClaimedInbox | Stop::Committed);
+        let mut stops = Stop::ALL.into_iter().filter(reached).cycle();
         let kills = (0..options.kills).map(|kill| if kill % 2 == 0 { stops.next() } else { None }).collect();
         let pauses = Pause::ALL.into_iter().cycle().take(usize::try_from(options.pauses).unwrap_or(usize::MAX));
         let mut random = fastrand::Rng::with_seed(options.seed);
@@ -113,7 +114,7 @@ impl Nemesis {
         let Some(stop) = self.kills.pop_front() else { return Ok(false) };
         let point = match stop {
             Some(stop) => {
-                let who = if stop == Stop::Enqueued { PRODUCER } else { self.worker(spared) };
+                let who = self.crew.only_at(stop).unwrap_or_else(|| self.worker(spared));
                 let reached = self.reach(who, stop).is_some();
                 self.crew.kill(who)?;
                 if reached { stop.name() } else { "missed" }

@@ -1,6 +1,6 @@
 //! Where a run takes place: two databases, the producer's book, and what is written into them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use postroom::testing::Sabotage;
@@ -37,12 +37,19 @@ pub(crate) struct Place {
     pub(crate) seed: u64,
     pub(crate) messages: u64,
     pub(crate) sabotage: Option<Sabotage>,
+    /// Where the sender finds the receiver, when they are services of their own.
+    pub(crate) peer: Option<String>,
 }
 
 impl Place {
     /// The file of a database, where databases are files.
     pub(crate) fn path(&self, base: Base) -> PathBuf {
         self.dir.join(base.name()).with_extension("db")
+    }
+
+    /// Where the receiver listens.
+    pub(crate) fn socket_path(dir: &Path) -> PathBuf {
+        dir.join("wire").join("ledger.sock")
     }
 
     pub(crate) fn book_path(&self) -> PathBuf {

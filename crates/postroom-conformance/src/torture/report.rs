@@ -56,6 +56,8 @@ pub struct Report {
     pub pauses_by_kind: BTreeMap<&'static str, u32>,
     /// What was done to the server.
     pub blows_by_kind: BTreeMap<&'static str, u32>,
+    /// What the wire between two services did.
+    pub faults_by_kind: BTreeMap<&'static str, u64>,
     /// Connections that were ended from the server's side.
     pub terminations: u64,
     /// Connections that were cut between a COMMIT and its answer.
@@ -87,10 +89,11 @@ impl Report {
         ];
         let broken = broken.into_iter().filter(|(count, _)| *count > 0);
         let mut failures: Vec<String> = broken.map(|(count, what)| format!("{count} {what}")).collect();
-        let mut bites = vec![
-            (self.suppressed_duplicates, "no duplicate was suppressed: the run did not bite"),
-            (self.stale_acks_refused, "no stale ack was refused: the run did not bite"),
-        ];
+        let mut bites = vec![(self.suppressed_duplicates, "no duplicate was suppressed: the run did not bite")];
+        // A killed worker never sends a stale ack; a paused one does.
+        if self.pauses > 0 {
+            bites.push((self.stale_acks_refused, "no stale ack was refused: the run did not bite"));
+        }
         if self.commits_cut > 0 {
             bites.push((self.commits_in_doubt, "no commit was in doubt: the run did not bite"));
         }
@@ -133,6 +136,9 @@ impl fmt::Display for Report {
                 "  server: {blows}; connections ended {ended}, commits cut {cut}, commits in doubt {in_doubt}"
             )?;
         }
+        if !self.faults_by_kind.is_empty() {
+            writeln!(f, "  wire: {}", listed(&self.faults_by_kind))?;
+        }
         self.troubles.iter().try_for_each(|trouble| writeln!(f, "  trouble: {trouble}"))?;
         if let Some(dir) = &self.kept {
             writeln!(f, "  kept in {}", dir.display())?;
@@ -144,7 +150,7 @@ impl fmt::Display for Report {
     }
 }
 
-fn listed(counts: &BTreeMap<&'static str, u32>) -> String {
+fn listed(counts: &BTreeMap<&'static str, impl fmt::Display>) -> String {
     let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     counts.join(", ")
 }

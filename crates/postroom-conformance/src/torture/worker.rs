@@ -24,8 +24,7 @@ const BATCH: usize = 20;
 /// Works until `end` says that the grants are over.
 pub(crate) async fn run<G: Ground>(place: &Place, gate: &Arc<Gate>, end: watch::Receiver<Option<u64>>) -> Result<()> {
     let (orders, ledger) = (G::open(place, Base::Orders, false).await?, G::open(place, Base::Ledger, false).await?);
-    let eye = Arc::new(tokio::sync::Mutex::new(G::connect(place, Base::Ledger).await?));
-    let stops = Stops::<G> { gate: gate.clone(), eye, runtime: Handle::current() };
+    let stops = Stops::<G>::open(place, gate).await?;
     let courier = Courier { inbox: Inbox::new(ledger.clone()), gate: gate.clone() };
     let sending =
         Worker::<G>::outbox(orders, Handlers::new()).transport(courier).options(options(gate, Stop::ClaimedOutbox)?);
@@ -40,11 +39,11 @@ pub(crate) async fn run<G: Ground>(place: &Place, gate: &Arc<Gate>, end: watch::
     Ok(())
 }
 
-async fn over(mut end: watch::Receiver<Option<u64>>) {
+pub(crate) async fn over(mut end: watch::Receiver<Option<u64>>) {
     let _ = end.wait_for(Option::is_none).await;
 }
 
-fn options(gate: &Arc<Gate>, claimed: Stop) -> Result<WorkerOptions> {
+pub(crate) fn options(gate: &Arc<Gate>, claimed: Stop) -> Result<WorkerOptions> {
     let gate = gate.clone();
     let probe = Probe(Arc::new(move |point| match point {
         Point::AfterClaim => gate.pass(claimed, ""),
@@ -82,10 +81,7 @@ impl Courier {
         let id = message.id();
         self.gate.pass(Stop::Sending, &id);
         let key = InboxKey::new(SOURCE, &id)?;
-        let arrival = self.inbox.accept(Incoming::new(key, &message.topic, &message.payload)).await?;
-        if arrival.is_duplicate() {
-            say(&Word::Duplicate);
-        }
+        self.inbox.accept(Incoming::new(key, &message.topic, &message.payload)).await?;
         // It blocks instead of waiting: when it goes on, the ack follows, however stale it is by then.
         self.gate.pass(Stop::Sent, &id);
         Ok(())
@@ -131,6 +127,11 @@ impl<G: Ground> Clone for Stops<G> {
 }
 
 impl<G: Ground> Stops<G> {
+    pub(crate) async fn open(place: &Place, gate: &Arc<Gate>) -> Result<Self> {
+        let eye = Arc::new(tokio::sync::Mutex::new(G::connect(place, Base::Ledger).await?));
+        Ok(Self { gate: gate.clone(), eye, runtime: Handle::current() })
+    }
+
     /// The effect of this message is written, and not committed.
     pub(crate) fn pass(&self, message: &str) {
         self.gate.pass(Stop::Handling, message);

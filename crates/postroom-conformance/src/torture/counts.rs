@@ -1,9 +1,9 @@
-//! Tells the parent of each commit of the library that had no answer: the library counts them.
+//! Tells the parent what the library counts: each commit that had no answer, each duplicate that was recognised.
 
 use std::sync::Arc;
 
 use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use postroom::telemetry::metric::COMMITS_IN_DOUBT;
+use postroom::telemetry::metric::{COMMITS_IN_DOUBT, INBOX_DUPLICATES};
 
 use super::wire::{Word, say};
 
@@ -15,9 +15,12 @@ pub(crate) fn report() {
 
 struct Reporter;
 
-impl CounterFn for Reporter {
+/// Says a word for each time it is counted.
+struct Saying(Word);
+
+impl CounterFn for Saying {
     fn increment(&self, times: u64) {
-        (0..times).for_each(|_| say(&Word::InDoubt));
+        (0..times).for_each(|_| say(&self.0));
     }
 
     fn absolute(&self, _: u64) {}
@@ -31,7 +34,11 @@ impl Recorder for Reporter {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        if key.name() == COMMITS_IN_DOUBT { Counter::from_arc(Arc::new(Self)) } else { Counter::noop() }
+        match key.name() {
+            COMMITS_IN_DOUBT => Counter::from_arc(Arc::new(Saying(Word::InDoubt))),
+            INBOX_DUPLICATES => Counter::from_arc(Arc::new(Saying(Word::Duplicate))),
+            _ => Counter::noop(),
+        }
     }
 
     fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
