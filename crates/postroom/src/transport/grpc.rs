@@ -8,6 +8,8 @@ mod generated;
 mod message;
 mod service;
 mod status;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use client::GrpcWire;
 pub use service::GrpcService;
