@@ -136,6 +136,8 @@ pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
     Selection, StoreKey, StoreProvider, Stores,
 };
+#[cfg(feature = "grpc")]
+pub use transport::GrpcService;
 pub use transport::{
     Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, ServicesConfig, Transport,
 };
