@@ -161,6 +161,9 @@ mod guides {
     mod getting_started {}
     #[doc = include_str!("../../../guides/handlers.md")]
     mod handlers {}
+    #[cfg(feature = "http")]
+    #[doc = include_str!("../../../guides/services.md")]
+    mod services {}
     #[doc = include_str!("../../../guides/multi-tenant.md")]
     mod multi_tenant {}
     #[doc = include_str!("../../../guides/testing.md")]

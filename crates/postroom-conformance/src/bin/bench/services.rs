@@ -1,5 +1,5 @@
-//! Case w: from service to service. One sender, one receiver in a process of its own, both on SQLite at FULL; the handler
-//! writes one row, exactly once.
+//! Case w: from service to service. One sender, one receiver in a process of its own, both on SQLite at FULL; the
+//! handler writes one row, exactly once.
 //!
 //! The limit is what is left when the same HTTP exchange without a database and the raw work of both databases have to
 //! share the time: 1 / (1/i + 1/ii). Case p is the same without a wire, measured against the raw work alone.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Listening, SECRET, courier, key, message, plain_receiver, receiver};
 use crate::clock::Clock;
 use crate::message::{Message, Origin};
+use crate::neighbour::CloudEventsMode;
 use crate::receiver::{ReceiverOptions, Source};
 use crate::transport::grpc::GrpcWire;
 use crate::transport::judge::Answered;
@@ -171,7 +172,7 @@ async fn http_is_understood_at_the_same_port() {
 
 #[test]
 fn other_kinds_of_peers_have_no_grpc() {
-    for peer in [Peer::Webhook, Peer::CloudEventsBinary, Peer::CloudEventsStructured] {
+    for peer in [Peer::Webhook, Peer::CloudEvents(CloudEventsMode::Binary)] {
         let service = Service::new("inventory", "grpc://127.0.0.1:1").keys(key(SECRET)).peer(peer);
         let error = Courier::new(Services::new("orders").service(service)).unwrap_err();
         assert!(error.to_string().contains("gRPC"), "{error}");
