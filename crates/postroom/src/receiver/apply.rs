@@ -15,7 +15,7 @@ use crate::message::{Incoming, Kind, Message, MessageId, WorkItemId};
 use crate::queue::{Lease, Queue};
 use crate::store::{Admission, Arrival, PutMode, Store};
 use crate::telemetry;
-use crate::wire::envelope::IN_REPLY_TO;
+use crate::wire::envelope::{self, IN_REPLY_TO};
 
 /// A message the database rolled back is tried so often before its sender hears of it.
 const TRIES: u32 = 3;
@@ -164,7 +164,11 @@ impl<B: Backend> Inner<B> {
             Err(admission) => return Ok(Received::Not(admission)),
         };
         if let Some(request) = answered(&message) {
-            let kept = B::answer(&mut tx, request, &message.payload).await;
+            // As JSON, like an answer that comes at once.
+            let kept = match envelope::Reply::of(&message.payload) {
+                Ok(answer) => B::answer(&mut tx, request, answer.text()).await,
+                Err(error) => Err(error),
+            };
             if let Err(error) = kept {
                 B::roll_back(tx).await;
                 return Err(error);
