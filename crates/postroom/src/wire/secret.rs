@@ -60,10 +60,6 @@ impl Secret {
         format!("{SCANNABLE}{}", URL_SAFE_NO_PAD.encode(random().as_slice()))
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
     /// HMAC-SHA256 with this secret as its key.
     pub(crate) fn mac(&self) -> Hmac<Sha256> {
         mac(&self.0)
@@ -158,9 +154,9 @@ mod tests {
     #[test]
     fn every_form_gives_the_same_bytes() {
         let plain = Secret::parse("an example secret, long enough to be one").unwrap();
-        let coded = STANDARD.encode(plain.bytes());
+        let coded = STANDARD.encode(&*plain.0);
         assert_eq!(Secret::parse(&format!("base64:{coded}")).unwrap(), plain);
-        let scannable = URL_SAFE_NO_PAD.encode(plain.bytes());
+        let scannable = URL_SAFE_NO_PAD.encode(&*plain.0);
         assert_eq!(Secret::parse(&format!("rfsec_{scannable}")).unwrap(), plain);
     }
 
