@@ -84,13 +84,13 @@ async fn an_answer_of_nothing_reaches_the_request<B: Receives>(stage: &Stage<B>)
 }
 
 async fn an_answer_is_found_by_another_program_after_a_restart<B: Receives>(stage: &Stage<B>) -> Verdict {
-    let script = Script::new(|_| async { Ok(Some("7".into())) });
-    let pair = Pair::in_process(stage, &script, ReceiverOptions::default().queued()).await?;
-    let id = pair.orders.outbox.request("inventory", &Reserve { order: 7 }).await?.id();
-    let again = Outbox::new(B::open_again(&pair.orders.store, &pair.orders.place).await?);
-    let answer: u32 = soon("the answer comes", again.requested(id, "inventory").answer()).await??;
-    assert_eq!(answer, 7);
-    pair.end().await
+    let answering = Answering::new(stage).await?;
+    let again = Outbox::new(B::open_again(&stage.store, &stage.place).await?);
+    let request = again.requested(answering.id, "inventory");
+    let letter = answering.letter("7");
+    let (answer, said) = tokio::join!(soon("the answer comes", request.answer::<u32>()), answering.desk.send(&letter));
+    assert_eq!((answer??, said?.status), (7, 200));
+    Ok(())
 }
 
 /// `inventory` answers a message that `orders` has in its outbox.
