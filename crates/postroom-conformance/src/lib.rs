@@ -14,8 +14,14 @@ pub mod meters;
 #[cfg(feature = "suite")]
 pub mod on_server;
 #[cfg(feature = "suite")]
+pub mod pair;
+#[cfg(feature = "suite")]
+pub mod peer;
+#[cfg(feature = "suite")]
 pub mod script;
 pub mod servers;
+#[cfg(feature = "suite")]
+pub mod services;
 #[cfg(feature = "suite")]
 pub mod side;
 #[cfg(feature = "suite")]

@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use postroom::{BoxFuture, Ctx, Fleet, HandlerResult, Handlers, Message, Queue, Store, Worker, WorkerOptions};
+use postroom::{
+    BlockingCtx, BoxFuture, Ctx, Fleet, HandlerResult, Handlers, Message, Queue, Store, Worker, WorkerOptions,
+};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -85,6 +87,14 @@ pub async fn play<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> Answe
     let token = ctx.cancelled();
     let cancelled = Box::pin(async move { token.cancelled().await });
     (script.play)(Call { message, attempt: ctx.attempt(), cancelled }).await
+}
+
+/// The same on the writer's own thread.
+pub fn play_blocking(ctx: &mut BlockingCtx<'_>) -> Answer {
+    let (script, message) = (ctx.state::<Script>()?.clone(), Arc::new(ctx.message().clone()));
+    script.note(&message);
+    let call = Call { message, attempt: ctx.attempt(), cancelled: Box::pin(std::future::pending()) };
+    tokio::runtime::Builder::new_current_thread().build()?.block_on((script.play)(call))
 }
 
 /// A worker at work.

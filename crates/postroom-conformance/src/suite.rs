@@ -2,6 +2,7 @@
 
 mod abandon;
 mod ack;
+mod admission;
 mod any_language;
 mod arrive;
 mod backup;
@@ -39,7 +40,9 @@ mod plans;
 mod pooler;
 mod processes;
 mod purge;
+mod queued;
 mod reap;
+mod receive;
 mod release;
 mod renew;
 mod retry;
@@ -51,6 +54,7 @@ mod schema;
 mod shutdown;
 mod standby;
 mod throughput;
+mod twins;
 mod values;
 mod wake;
 mod work;
@@ -117,6 +121,10 @@ pub fn cases() -> Vec<Case> {
         processes::CASES,
         plans::CASES,
         cancel::CASES,
+        receive::CASES,
+        admission::CASES,
+        twins::CASES,
+        queued::CASES,
     ];
     [areas.concat(), own_tx::PROMISES.concat()].concat()
 }

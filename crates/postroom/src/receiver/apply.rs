@@ -15,7 +15,7 @@ use crate::message::{Incoming, Kind, Message, MessageId, WorkItemId};
 use crate::queue::{Lease, Queue};
 use crate::store::{Admission, Arrival, PutMode, Store};
 use crate::telemetry;
-use crate::wire::envelope::IN_REPLY_TO;
+use crate::wire::envelope::{self, IN_REPLY_TO};
 
 /// A message the database rolled back is tried so often before its sender hears of it.
 const TRIES: u32 = 3;
@@ -26,13 +26,13 @@ const HOLD_MAX: Duration = Duration::from_secs(5);
 impl<B: Backend> Inner<B> {
     pub(super) async fn apply(&self, incoming: Incoming) -> Reply {
         let result = match (incoming.kind, self.options.queued) {
-            (Kind::Response, _) => self.take_answer(&incoming).await,
+            (Kind::Response, _) => persist(|| self.take_answer(&incoming)).await,
             (_, true) => return self.queue(incoming).await,
             _ => {
                 let Some(handler) = self.handlers.find(&incoming.topic) else {
                     return Reply::no_handler(&incoming.topic);
                 };
-                self.handle(&incoming, handler).await
+                persist(|| self.attempt(&incoming, &handler)).await
             }
         };
         match result {
@@ -74,21 +74,6 @@ impl<B: Backend> Inner<B> {
             Ok(arrival) => Reply::queued(arrival.is_duplicate()),
             Err(error) => self.database_failed(&incoming, &error),
         }
-    }
-
-    async fn handle(&self, incoming: &Incoming, handler: Entry<B>) -> Result<Received> {
-        let mut pause = PAUSE;
-        for _ in 1..TRIES {
-            match self.attempt(incoming, &handler).await {
-                Err(error) if error.kind() == ErrorKind::NotCommitted => {
-                    let jitter = pause.mul_f64(fastrand::f64());
-                    tokio::time::sleep_until((monotonic() + jitter).into()).await;
-                    pause *= 4;
-                }
-                other => return other,
-            }
-        }
-        self.attempt(incoming, &handler).await
     }
 
     async fn attempt(&self, incoming: &Incoming, handler: &Entry<B>) -> Result<Received> {
@@ -164,7 +149,11 @@ impl<B: Backend> Inner<B> {
             Err(admission) => return Ok(Received::Not(admission)),
         };
         if let Some(request) = answered(&message) {
-            let kept = B::answer(&mut tx, request, &message.payload).await;
+            // As JSON, like an answer that comes at once.
+            let kept = match envelope::Reply::of(&message.payload) {
+                Ok(answer) => B::answer(&mut tx, request, answer.text()).await,
+                Err(error) => Err(error),
+            };
             if let Err(error) = kept {
                 B::roll_back(tx).await;
                 return Err(error);
@@ -173,6 +162,22 @@ impl<B: Backend> Inner<B> {
         B::commit(&self.store, tx, Queue::Inbox, &lease, None).await?;
         Ok(Received::Handled(None))
     }
+}
+
+/// Tries again what the database rolled back.
+async fn persist<F: Future<Output = Result<Received>>>(attempt: impl Fn() -> F) -> Result<Received> {
+    let mut pause = PAUSE;
+    for _ in 1..TRIES {
+        match attempt().await {
+            Err(error) if error.kind() == ErrorKind::NotCommitted => {
+                let jitter = pause.mul_f64(fastrand::f64());
+                tokio::time::sleep_until((monotonic() + jitter).into()).await;
+                pause *= 4;
+            }
+            other => return other,
+        }
+    }
+    attempt().await
 }
 
 /// The outbox row that a Response answers: what it was sent for, to the service that answers.

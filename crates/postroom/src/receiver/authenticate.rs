@@ -104,6 +104,16 @@ impl<B: Backend> Receiver<B> {
         Reply::unauthorized()
     }
 
+    /// Whether the body is the one that was signed: nothing of it is read before.
+    pub(crate) fn matches_digest(&self, from: &Authenticated, digest: [u8; 32]) -> Result<(), Reply> {
+        match &from.head {
+            Some(head) if head.digest != digest => {
+                Err(self.distrust(&head.message_id, &from.source, Some(Distrust::Body)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether what was signed in the head is what came in the body.
     pub(crate) fn matches(
         &self,

@@ -16,7 +16,7 @@ use crate::transport::breaker::{Breaker, Permission};
 use crate::transport::in_process::Neighbours;
 use crate::transport::judge::{Answered, is_broken, judge};
 use crate::transport::parcel::Parcel;
-use crate::transport::services::{Service, Services};
+use crate::transport::services::{Checked, Service, Services};
 use crate::transport::wires::{self, Wire, WireError};
 use crate::transport::{Delivery, Pass, Transport};
 
@@ -40,7 +40,6 @@ pub struct Courier(Arc<Inner>);
 struct Inner {
     map: RwLock<Arc<Map>>,
     neighbours: Neighbours,
-    clock: Clock,
 }
 
 /// The services at one moment. A message that is on its way keeps the one it left with.
@@ -48,6 +47,7 @@ struct Map {
     source: String,
     routes: BTreeMap<String, Arc<Route>>,
     others: Option<Service>,
+    clock: Clock,
     found: Mutex<BTreeMap<String, Arc<Route>>>,
 }
 
@@ -70,7 +70,7 @@ impl Courier {
     /// The same, with receivers in this process as well.
     pub fn with_neighbours(services: Services, neighbours: Neighbours) -> Result<Self> {
         let map = Map::new(services, &neighbours, None)?;
-        Ok(Self(Arc::new(Inner { map: RwLock::new(Arc::new(map)), neighbours, clock: Clock::Database })))
+        Ok(Self(Arc::new(Inner { map: RwLock::new(Arc::new(map)), neighbours })))
     }
 
     /// From now on these services. Destinations that did not change keep their connections and limits.
@@ -95,7 +95,7 @@ impl Courier {
         let map = self.map();
         let Some(destination) = message.destination() else { return Delivery::NoRoute };
         let Some(route) = map.route(destination, &self.0.neighbours) else { return Delivery::NoRoute };
-        let now = self.0.clock.now();
+        let now = map.clock.now();
         let keys = route.service.keys.active(now);
         if route.wire.is_signed() && route.service.peer.needs_key() && keys.is_empty() {
             return Delivery::Failed { why: format!("no key for {destination} may be used at the moment") };
@@ -107,7 +107,7 @@ impl Courier {
 
 impl Map {
     fn new(services: Services, neighbours: &Neighbours, before: Option<&Self>) -> Result<Self> {
-        let (source, services, others) = services.checked()?;
+        let Checked { source, services, others, clock } = services.checked()?;
         let mut routes = BTreeMap::new();
         for (name, service) in services {
             let kept = before.and_then(|before| before.routes.get(&name)).filter(|route| route.is_for(&service));
@@ -117,7 +117,7 @@ impl Map {
             };
             routes.insert(name, route);
         }
-        Ok(Self { source, routes, others, found: Mutex::default() })
+        Ok(Self { source, routes, others, clock, found: Mutex::default() })
     }
 
     fn route(&self, destination: &str, neighbours: &Neighbours) -> Option<Arc<Route>> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::neighbour::WebhookSigner;
 use crate::transport::address::{Address, Host, Place};
@@ -195,12 +196,21 @@ pub struct Services {
     pub(crate) source: String,
     services: Vec<Service>,
     pub(crate) others: Option<Service>,
+    clock: Clock,
+}
+
+/// Services with which nothing is wrong.
+pub(crate) struct Checked {
+    pub(crate) source: String,
+    pub(crate) services: BTreeMap<String, Service>,
+    pub(crate) others: Option<Service>,
+    pub(crate) clock: Clock,
 }
 
 impl Services {
     /// What `source`, this service, knows of others: nothing yet.
     pub fn new(source: impl Into<String>) -> Self {
-        Self { source: source.into(), services: Vec::new(), others: None }
+        Self { source: source.into(), services: Vec::new(), others: None, clock: Clock::Database }
     }
 
     /// This one.
@@ -218,8 +228,15 @@ impl Services {
         self
     }
 
+    /// Signs by this clock; by the machine's own unless told otherwise.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// All services by name, if nothing is wrong with any of them.
-    pub(crate) fn checked(self) -> Result<(String, BTreeMap<String, Service>, Option<Service>)> {
+    pub(crate) fn checked(self) -> Result<Checked> {
         grammar::service("a service's name", &self.source)?;
         let mut known = BTreeMap::new();
         for service in self.services {
@@ -234,6 +251,6 @@ impl Services {
             }
             others.clone().named("other").check()?;
         }
-        Ok((self.source, known, self.others))
+        Ok(Checked { source: self.source, services: known, others: self.others, clock: self.clock })
     }
 }

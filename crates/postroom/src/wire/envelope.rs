@@ -160,8 +160,7 @@ pub struct Answer {
 impl Answer {
     /// What the handler answered, as it wrote it.
     pub fn payload(&self) -> Option<String> {
-        let Reply(raw) = self.payload.as_ref()?;
-        Some(raw.get().to_owned())
+        Some(self.payload.as_ref()?.text().to_owned())
     }
 }
 
@@ -183,6 +182,10 @@ impl Reply {
     /// What is no JSON becomes a string.
     pub(crate) fn of(text: &str) -> Result<Self> {
         to_json(text, &mut Headers::new()).map(Self)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        self.0.get()
     }
 }
 

@@ -75,9 +75,16 @@ impl<B: Backend> HttpService<B> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let from = self.0.authenticate(&head.headers, head.method.as_str(), path)?;
         let body = self.read(body).await?;
-        let envelope = Envelope::parse(&body).map_err(|error| Reply::malformed(&error))?;
-        self.0.matches(&from, &envelope.message_id, &envelope.source_service_id, hash_bytes(&body))?;
-        let reply = self.0.take(&from, envelope).await;
+        let digest = hash_bytes(&body);
+        self.0.matches_digest(&from, digest)?;
+        // From here on it is the source's own word, and so is the answer to it ours.
+        let reply = match Envelope::parse(&body) {
+            Ok(envelope) => {
+                self.0.matches(&from, &envelope.message_id, &envelope.source_service_id, digest)?;
+                self.0.take(&from, envelope).await
+            }
+            Err(error) => Reply::malformed(&error),
+        };
         Ok((from, reply))
     }
 

@@ -1,0 +1,78 @@
+//! Two services: `orders` sends to `inventory`, which handles and answers.
+
+use postroom::{
+    Clock, Courier, Handlers, Kind, Neighbours, Payload, Queue, Receiver, ReceiverOptions, Service, Services, Source,
+    Worker,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::harness::{Stage, Testable};
+use crate::peer;
+use crate::script::{Running, Script};
+use crate::services::{TOPIC, asynchronous};
+
+/// What `orders` asks `inventory` for.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Reserve {
+    /// For which order.
+    pub order: u64,
+}
+
+impl Payload for Reserve {
+    const TOPIC: &'static str = TOPIC;
+    const KIND: Kind = Kind::Command;
+}
+
+/// Both services, each with a store and workers of its own.
+#[derive(Debug)]
+pub struct Pair<B: Testable> {
+    /// The store of `orders`.
+    pub orders: Stage<B>,
+    /// The store of `inventory`.
+    pub inventory: Stage<B>,
+    workers: Vec<Running>,
+}
+
+impl<B: Testable> Pair<B> {
+    /// Both in this process; `inventory` plays a script.
+    pub async fn in_process(stage: &Stage<B>, script: &Script, options: ReceiverOptions) -> anyhow::Result<Self> {
+        let (orders, inventory) = (stage.another("orders").await?, stage.another("inventory").await?);
+        let neighbours = Neighbours::default();
+        neighbours.add(receiver(&inventory, "inventory", "orders", asynchronous::<B>(script), options)?);
+        neighbours.add(receiver(&orders, "orders", "inventory", Handlers::new(), ReceiverOptions::default())?);
+        let courier = |source: &str, destination: &str| {
+            let clock = Clock::Manual(stage.clock.clone());
+            let services = Services::new(source).service(Service::new(destination, "in-process")).clock(clock);
+            Courier::with_neighbours(services, neighbours.clone())
+        };
+        let send = |stage: &Stage<B>, courier| Worker::outbox(stage.store.clone(), Handlers::new()).transport(courier);
+        let workers = vec![
+            Running::start::<B>(send(&orders, courier("orders", "inventory")?)),
+            Running::start::<B>(send(&inventory, courier("inventory", "orders")?)),
+            Running::start(inventory.worker(Queue::Inbox, asynchronous::<B>(script))),
+        ];
+        Ok(Self { orders, inventory, workers })
+    }
+
+    /// Stops everything and leaves nothing behind.
+    pub async fn end(self) -> anyhow::Result<()> {
+        for worker in self.workers {
+            worker.stop().await?;
+        }
+        self.orders.close().await;
+        self.inventory.close().await;
+        Ok(())
+    }
+}
+
+/// A receiver of `service` on this store, for one source with the usual key.
+pub fn receiver<B: Testable>(
+    stage: &Stage<B>,
+    service: &str,
+    source: &str,
+    handlers: Handlers<B>,
+    options: ReceiverOptions,
+) -> anyhow::Result<Receiver<B>> {
+    let source = Source::new(source, peer::key()?);
+    Ok(Receiver::with(service, stage.store.clone(), handlers, [source], options)?)
+}
