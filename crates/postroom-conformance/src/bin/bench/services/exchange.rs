@@ -61,7 +61,7 @@ pub(super) async fn serve() -> Result<()> {
             let _ = request.into_body().collect().await;
             let response =
                 Response::builder().header("content-type", "application/json").header("rf-ack", "x".repeat(60));
-            Ok::<_, Infallible>(response.body(Full::from(Bytes::from_static(ANSWER.as_bytes()))).unwrap_or_default())
+            Ok::<_, Infallible>(response.body(Full::new(Bytes::from_static(ANSWER.as_bytes()))).unwrap_or_default())
         });
         crate::spawn(async move {
             let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
