@@ -163,14 +163,15 @@ impl Route {
     }
 
     /// Waits for the destination's turn; not for long.
-    async fn admit(&self) -> std::result::Result<OwnedSemaphorePermit, Delivery> {
+    async fn admit(self: Arc<Self>) -> std::result::Result<Turn, Delivery> {
         let waiting = self.slots.clone().acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(PATIENCE, waiting).await else {
             let why = format!("{} messages are on their way there already", self.service.concurrency);
             return Err(Delivery::Busy { retry_after: PATIENCE.mul_f64(1.0 + fastrand::f64()), why });
         };
         match self.breaker.ask(monotonic()) {
-            Permission::Go => Ok(permit),
+            Permission::Go => Ok(Turn { trying: None, _permit: permit }),
+            Permission::Try => Ok(Turn { trying: Some(self.clone()), _permit: permit }),
             Permission::Wait(pause) => {
                 let why = "the destination failed several times in a row and is left alone".to_owned();
                 // Not all of those that wait at the same moment.
@@ -181,10 +182,7 @@ impl Route {
     }
 
     async fn send(&self, parcel: &Parcel<'_>) -> Delivery {
-        let mut probe = Probe(Some(&self.breaker));
-        let sent = tokio::time::timeout(self.service.timeout, self.wire.exchange(parcel)).await;
-        probe.0 = None;
-        match sent {
+        match tokio::time::timeout(self.service.timeout, self.wire.exchange(parcel)).await {
             Ok(Ok(answered)) => {
                 self.heard(&answered, parcel);
                 judge(self.service.peer, &answered)
@@ -219,13 +217,17 @@ impl Route {
     }
 }
 
-/// Broken off before there was an answer, it lets another message try.
-struct Probe<'b>(Option<&'b Breaker>);
+/// A message's turn, from when it may be sent until it is settled.
+struct Turn {
+    /// It is the one that tries whether the destination is back.
+    trying: Option<Arc<Route>>,
+    _permit: OwnedSemaphorePermit,
+}
 
-impl Drop for Probe<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(breaker) = self.0 {
-            breaker.broken_off();
+        if let Some(route) = &self.trying {
+            route.breaker.broken_off();
         }
     }
 }
