@@ -57,6 +57,7 @@ mod throughput;
 mod twins;
 mod values;
 mod wake;
+mod wires;
 mod work;
 
 pub use model::{SEED_VARIABLE, seed};
@@ -126,5 +127,5 @@ pub fn cases() -> Vec<Case> {
         twins::CASES,
         queued::CASES,
     ];
-    [areas.concat(), own_tx::PROMISES.concat()].concat()
+    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
