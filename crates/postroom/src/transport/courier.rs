@@ -56,7 +56,7 @@ pub(crate) struct Route {
     service: Service,
     wire: Arc<dyn Wire>,
     slots: Arc<Semaphore>,
-    breaker: Breaker,
+    breaker: Arc<Breaker>,
     /// For how long the destination knows a message again, as it last said.
     window: Mutex<Option<Duration>>,
 }
@@ -112,7 +112,7 @@ impl Map {
         for (name, service) in services {
             let kept = before.and_then(|before| before.routes.get(&name)).filter(|route| route.is_for(&service));
             let route = match kept {
-                Some(route) => route.clone(),
+                Some(route) => Arc::new(route.with_keys_of(service)),
                 None => Arc::new(Route::new(service, neighbours)?),
             };
             routes.insert(name, route);
@@ -142,15 +142,23 @@ impl Route {
         Ok(Self {
             wire: wires::open(&service, neighbours)?,
             slots: Arc::new(Semaphore::new(service.concurrency.min(Semaphore::MAX_PERMITS))),
-            breaker: Breaker::new(service.breaker),
+            breaker: Arc::new(Breaker::new(service.breaker)),
             window: Mutex::default(),
             service,
         })
     }
 
-    /// Whether nothing but keys changed: those are shared.
+    /// Whether nothing changed, as far as that can be seen: keys and secrets cannot.
     fn is_for(&self, service: &Service) -> bool {
-        format!("{:?}", self.service) == format!("{service:?}")
+        let has_no_signer = self.service.signer.is_none() && service.signer.is_none();
+        has_no_signer && format!("{:?}", self.service) == format!("{service:?}")
+    }
+
+    /// The same with the keys of this service, whatever they were before.
+    fn with_keys_of(&self, service: Service) -> Self {
+        let window = Mutex::new(*self.window.lock().unwrap_or_else(PoisonError::into_inner));
+        let (wire, slots, breaker) = (self.wire.clone(), self.slots.clone(), self.breaker.clone());
+        Self { service, wire, slots, breaker, window }
     }
 
     fn state(&self) -> Destination {
