@@ -42,6 +42,7 @@ mod processes;
 mod purge;
 mod queued;
 mod reap;
+mod receipts;
 mod receive;
 mod release;
 mod renew;
@@ -54,6 +55,7 @@ mod schema;
 mod shutdown;
 mod standby;
 mod throughput;
+mod trust;
 mod twins;
 mod values;
 mod wake;
@@ -126,6 +128,8 @@ pub fn cases() -> Vec<Case> {
         admission::CASES,
         twins::CASES,
         queued::CASES,
+        trust::CASES,
+        receipts::CASES,
     ];
     [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
