@@ -10,6 +10,8 @@ pub mod case;
 #[cfg(feature = "suite")]
 pub mod harness;
 #[cfg(feature = "suite")]
+pub mod lines;
+#[cfg(feature = "suite")]
 pub mod meters;
 #[cfg(feature = "suite")]
 pub mod on_server;

@@ -42,6 +42,7 @@ mod processes;
 mod purge;
 mod queued;
 mod reap;
+mod receipts;
 mod receive;
 mod release;
 mod renew;
@@ -54,9 +55,11 @@ mod schema;
 mod shutdown;
 mod standby;
 mod throughput;
+mod trust;
 mod twins;
 mod values;
 mod wake;
+mod wires;
 mod work;
 
 pub use model::{SEED_VARIABLE, seed};
@@ -125,6 +128,8 @@ pub fn cases() -> Vec<Case> {
         admission::CASES,
         twins::CASES,
         queued::CASES,
+        trust::CASES,
+        receipts::CASES,
     ];
-    [areas.concat(), own_tx::PROMISES.concat()].concat()
+    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }

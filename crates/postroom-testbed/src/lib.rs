@@ -31,3 +31,4 @@ pub use pooler::Pooler;
 #[cfg(feature = "proxy")]
 pub use proxy::Proxy;
 pub use server::{Options, Server};
+pub use tls::Certificate;

@@ -40,6 +40,8 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Permission {
     Go,
+    /// To see whether the destination is back; no other may until it was answered, failed or broke off.
+    Try,
     /// The destination is left alone for so long.
     Wait(Duration),
 }
@@ -57,7 +59,7 @@ impl Breaker {
             Some(_) if state.probing => Permission::Wait(self.policy.pause),
             Some(_) => {
                 state.probing = true;
-                Permission::Go
+                Permission::Try
             }
         }
     }
@@ -83,7 +85,7 @@ impl Breaker {
         !is_open
     }
 
-    /// The message that was sent to see was broken off here: another may try.
+    /// The message that was to try has ended, perhaps without being sent: another may.
     pub(crate) fn broken_off(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).probing = false;
     }
@@ -111,7 +113,7 @@ mod tests {
         let now = monotonic();
         let breaker = open(now);
         assert_eq!(breaker.ask(now + SECOND), Permission::Wait(SECOND));
-        assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Go);
+        assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Try);
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Wait(2 * SECOND), "one is on its way");
         breaker.answered();
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Go);
@@ -124,7 +126,7 @@ mod tests {
         for pause in [2, 4, 5, 5] {
             assert_eq!(breaker.ask(now), Permission::Wait(pause * SECOND));
             now += pause * SECOND;
-            assert_eq!(breaker.ask(now), Permission::Go);
+            assert_eq!(breaker.ask(now), Permission::Try);
             assert!(!breaker.failed(now), "it was open before");
         }
     }
@@ -144,8 +146,8 @@ mod tests {
         let now = monotonic();
         let breaker = open(now);
         assert!(!breaker.failed(now + SECOND));
-        assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Go);
+        assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Try);
         breaker.broken_off();
-        assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Go, "another may try");
+        assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Try, "another may try");
     }
 }

@@ -215,9 +215,9 @@ mod tests {
     #[test]
     fn services_that_are_not_listed_have_the_default() {
         let config = r#"{"service":"a","default":{"address":"https://{service}.internal:7","peer":"webhook"}}"#;
-        let (_, known, others) = services(config).unwrap().checked().unwrap();
-        assert!(known.is_empty());
-        let address = others.unwrap().named("billing").address().unwrap().to_string();
+        let checked = services(config).unwrap().checked().unwrap();
+        assert!(checked.services.is_empty());
+        let address = checked.others.unwrap().named("billing").address().unwrap().to_string();
         assert_eq!(address, "https://billing.internal:7/_rf/receive");
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Route {
     service: Service,
     wire: Arc<dyn Wire>,
     slots: Arc<Semaphore>,
-    breaker: Breaker,
+    breaker: Arc<Breaker>,
     /// For how long the destination knows a message again, as it last said.
     window: Mutex<Option<Duration>>,
 }
@@ -112,7 +112,7 @@ impl Map {
         for (name, service) in services {
             let kept = before.and_then(|before| before.routes.get(&name)).filter(|route| route.is_for(&service));
             let route = match kept {
-                Some(route) => route.clone(),
+                Some(route) => Arc::new(route.with_keys_of(service)),
                 None => Arc::new(Route::new(service, neighbours)?),
             };
             routes.insert(name, route);
@@ -142,15 +142,23 @@ impl Route {
         Ok(Self {
             wire: wires::open(&service, neighbours)?,
             slots: Arc::new(Semaphore::new(service.concurrency.min(Semaphore::MAX_PERMITS))),
-            breaker: Breaker::new(service.breaker),
+            breaker: Arc::new(Breaker::new(service.breaker)),
             window: Mutex::default(),
             service,
         })
     }
 
-    /// Whether nothing but keys changed: those are shared.
+    /// Whether nothing changed, as far as that can be seen: keys and secrets cannot.
     fn is_for(&self, service: &Service) -> bool {
-        format!("{:?}", self.service) == format!("{service:?}")
+        let has_no_signer = self.service.signer.is_none() && service.signer.is_none();
+        has_no_signer && format!("{:?}", self.service) == format!("{service:?}")
+    }
+
+    /// The same with the keys of this service, whatever they were before.
+    fn with_keys_of(&self, service: Service) -> Self {
+        let window = Mutex::new(*self.window.lock().unwrap_or_else(PoisonError::into_inner));
+        let (wire, slots, breaker) = (self.wire.clone(), self.slots.clone(), self.breaker.clone());
+        Self { service, wire, slots, breaker, window }
     }
 
     fn state(&self) -> Destination {
@@ -163,14 +171,15 @@ impl Route {
     }
 
     /// Waits for the destination's turn; not for long.
-    async fn admit(&self) -> std::result::Result<OwnedSemaphorePermit, Delivery> {
+    async fn admit(self: Arc<Self>) -> std::result::Result<Turn, Delivery> {
         let waiting = self.slots.clone().acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(PATIENCE, waiting).await else {
             let why = format!("{} messages are on their way there already", self.service.concurrency);
             return Err(Delivery::Busy { retry_after: PATIENCE.mul_f64(1.0 + fastrand::f64()), why });
         };
         match self.breaker.ask(monotonic()) {
-            Permission::Go => Ok(permit),
+            Permission::Go => Ok(Turn { trying: None, _permit: permit }),
+            Permission::Try => Ok(Turn { trying: Some(self.clone()), _permit: permit }),
             Permission::Wait(pause) => {
                 let why = "the destination failed several times in a row and is left alone".to_owned();
                 // Not all of those that wait at the same moment.
@@ -181,10 +190,7 @@ impl Route {
     }
 
     async fn send(&self, parcel: &Parcel<'_>) -> Delivery {
-        let mut probe = Probe(Some(&self.breaker));
-        let sent = tokio::time::timeout(self.service.timeout, self.wire.exchange(parcel)).await;
-        probe.0 = None;
-        match sent {
+        match tokio::time::timeout(self.service.timeout, self.wire.exchange(parcel)).await {
             Ok(Ok(answered)) => {
                 self.heard(&answered, parcel);
                 judge(self.service.peer, &answered)
@@ -219,13 +225,17 @@ impl Route {
     }
 }
 
-/// Broken off before there was an answer, it lets another message try.
-struct Probe<'b>(Option<&'b Breaker>);
+/// A message's turn, from when it may be sent until it is settled.
+struct Turn {
+    /// It is the one that tries whether the destination is back.
+    trying: Option<Arc<Route>>,
+    _permit: OwnedSemaphorePermit,
+}
 
-impl Drop for Probe<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(breaker) = self.0 {
-            breaker.broken_off();
+        if let Some(route) = &self.trying {
+            route.breaker.broken_off();
         }
     }
 }

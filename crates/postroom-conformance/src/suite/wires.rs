@@ -1,0 +1,318 @@
+//! What every transport between two services promises.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use postroom::{
+    Delivery, HandlerError, Key, Kind, NewMessage, Queue, ReceiverOptions, Secret, Sqlite, State, Transport,
+};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::case::{Case, Verdict, cases};
+use crate::harness::{Stage, eventually, readable, soon};
+use crate::lines::{Http, Http2, Https, InProcess, Line, Pipe, Unix, Wired};
+use crate::pair::Reserve;
+use crate::script::Script;
+use crate::services::TOPIC;
+
+/// Each promise over each transport, one case each: `wires::the_answer_comes_back_over_unix`.
+macro_rules! over {
+    ($($promise:ident over $wires:ident;)*) => {
+        /// The cases, promise by promise.
+        pub(super) const PROMISES: &[&[Case]] = &[$(over!(@$wires $promise)),*];
+    };
+    (@all $promise:ident) => {
+        over!(@cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, in_process InProcess)
+    };
+    // Nothing is signed or serialized in process.
+    (@signed $promise:ident) => {
+        over!(@cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe)
+    };
+    (@cases $promise:ident: $($name:ident $line:ident),*) => {
+        &[$(Case {
+            name: concat!("wires::", stringify!($promise), "_over_", stringify!($name)),
+            proves: &[],
+            on: &[("sqlite", cases!(@staged Sqlite, $promise::<$line>))],
+        }),*]
+    };
+}
+
+over! {
+    a_message_arrives_whole over all;
+    the_answer_comes_back over all;
+    an_answer_nobody_waited_for_is_the_same_when_it_is_asked_for_again over all;
+    a_receiver_that_is_away_costs_an_attempt_and_gets_it_when_it_is_back over all;
+    a_receiver_with_too_much_to_do_costs_no_attempt over all;
+    no_more_than_allowed_are_on_their_way_at_once over all;
+    a_destination_that_fails_is_left_alone_and_costs_no_attempt over all;
+    one_that_was_to_try_again_and_did_not_leaves_its_turn_to_another over all;
+    a_receiver_that_shuts_down_answers_what_has_come_in over all;
+    what_has_expired_is_never_sent over all;
+    what_is_too_large_is_not_handled_and_is_counted over signed;
+    what_is_signed_with_another_key_is_never_handled over signed;
+    of_several_keys_one_that_both_know_is_enough over signed;
+}
+
+const PAYLOADS: &[&str] = &[
+    r#"{"order" :  7,	"lines":[ 1 ,2 ],"n":1e400,"m":-0.0,"big":123456789012345678901234567890}"#,
+    r#""ünïcode ☃ 𝄞 \u0000 \ud83d\ude00""#,
+    "null",
+    "12",
+    "no JSON at all: {\"",
+    "",
+    " ",
+    "\"\u{7f}\u{2028}\"",
+];
+
+async fn a_message_arrives_whole<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let (_, worker) = wired.send(|service| service)?;
+    for (n, payload) in PAYLOADS.iter().enumerate() {
+        let kind = [Kind::Command, Kind::Signal, Kind::PushCall][n % 3];
+        let message = NewMessage::new(TOPIC, *payload).kind(kind).correlation_id("order 7 ü");
+        let message = message.header("tenant", "ac/me ü").header("Trace", "00-1").to("inventory");
+        let id = message.message_id().to_string();
+        stage.outbox.enqueue(message).await?;
+        wired.until("it is sent", |stats| stats.done == n as u64 + 1).await?;
+        let got = script.calls().pop().expect("it is handled");
+        assert_eq!((got.payload.as_str(), got.topic.as_str(), got.kind), (*payload, TOPIC, kind));
+        assert_eq!((got.id(), got.source(), got.correlation_id.as_deref()), (id, Some("orders"), Some("order 7 ü")));
+        let header = |name: &str| got.headers.get(name).map(String::as_str);
+        assert_eq!((header("tenant"), header("Trace")), (Some("ac/me ü"), Some("00-1")));
+        assert!(got.headers.keys().all(|name| !name.starts_with("rf-")), "{:?}", got.headers.keys());
+    }
+    wired.end(worker).await
+}
+
+async fn the_answer_comes_back<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let mut wired = Wired::<L>::new(stage).await?;
+    let script = Script::new(|call| async move { Ok(Some(call.message.payload.clone())) });
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let (_, worker) = wired.send(|service| service)?;
+    let request = stage.outbox.request("inventory", &Reserve { order: 7 }).await?;
+    assert_eq!(soon("the answer comes", request.answer::<Reserve>()).await??, Reserve { order: 7 });
+    wired.end(worker).await
+}
+
+/// A handler that says when it begins, and ends when it may.
+fn gated() -> (Script, mpsc::UnboundedReceiver<()>, Arc<Semaphore>) {
+    let (begin, begun) = mpsc::unbounded_channel();
+    let gate = Arc::new(Semaphore::new(0));
+    let open = gate.clone();
+    let script = Script::new(move |_| {
+        let (begin, gate) = (begin.clone(), gate.clone());
+        async move {
+            begin.send(())?;
+            gate.acquire().await?.forget();
+            Ok(Some("7".into()))
+        }
+    });
+    (script, begun, open)
+}
+
+async fn an_answer_nobody_waited_for_is_the_same_when_it_is_asked_for_again<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let mut wired = Wired::<L>::new(stage).await?;
+    let (script, mut begun, gate) = gated();
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let (_, worker) = wired.send(|service| service.timeout(Duration::from_millis(100)))?;
+    let request = stage.outbox.request("inventory", &Reserve { order: 7 }).await?;
+    soon("it is being handled", begun.recv()).await?;
+    let side = stage.side(Queue::Outbox);
+    eventually("the sender gives up", || async move { Ok(side.record(1).await?.attempts() == 1) }).await?;
+    stage.skip_pause(Queue::Outbox).await?;
+    let told = || async move { Ok(side.record(1).await?.last_error().is_some_and(|error| error.contains("409"))) };
+    eventually("it is told that the first is being handled", told).await?;
+    assert_eq!(side.record(1).await?.attempts(), 1, "to be told so costs no attempt");
+    gate.add_permits(1);
+    wired.until("it gets the stored answer", |stats| stats.done == 1).await?;
+    assert_eq!((request.answer::<u32>().await?, script.count()), (7, 1));
+    assert_eq!(wired.inventory.effects_of_messages().await?.len(), 1);
+    wired.end(worker).await
+}
+
+async fn a_receiver_that_is_away_costs_an_attempt_and_gets_it_when_it_is_back<L: Line>(
+    stage: &Stage<Sqlite>,
+) -> Verdict {
+    let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
+    let (_, worker) = wired.send(|service| service)?;
+    for n in 0..2 {
+        stage.outbox.enqueue(NewMessage::new(TOPIC, "{}").to("inventory")).await?;
+        let side = stage.side(Queue::Outbox);
+        let failed = || async move { Ok(side.record(n + 1).await?.attempts() == 1) };
+        eventually("the attempt is counted", failed).await?;
+        wired.receive(&script, ReceiverOptions::default()).await?;
+        wired.until("it is sent", |stats| stats.done == u64::try_from(n).unwrap_or(0) + 1).await?;
+        wired.office.close().await?;
+    }
+    assert_eq!(script.count(), 2);
+    wired.end(worker).await
+}
+
+async fn a_receiver_with_too_much_to_do_costs_no_attempt<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let mut wired = Wired::<L>::new(stage).await?;
+    let (script, mut begun, gate) = gated();
+    wired.receive(&script, ReceiverOptions::default().in_flight(1)).await?;
+    let (_, worker) = wired.send(|service| service)?;
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
+    soon("the first is being handled", begun.recv()).await?;
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "2").to("inventory")).await?;
+    let side = stage.side(Queue::Outbox);
+    let told = || async move { Ok(side.record(2).await?.last_error().is_some_and(|error| error.contains("503"))) };
+    eventually("the second is told to come back", told).await?;
+    let record = side.record(2).await?;
+    assert_eq!((record.state(), record.attempts()), (State::Ready, 0));
+    assert_eq!(record.next_attempt_at(), Some(stage.now().plus(Duration::from_secs(1))));
+    gate.add_permits(2);
+    wired.until("both are sent", |stats| stats.done == 2).await?;
+    assert_eq!(script.count(), 2);
+    wired.end(worker).await
+}
+
+async fn no_more_than_allowed_are_on_their_way_at_once<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let mut wired = Wired::<L>::new(stage).await?;
+    let (script, mut begun, gate) = gated();
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    // With one writer only one handler is in a transaction; the others wait for it on their way.
+    let (courier, worker) = wired.send(|service| service.concurrency(2))?;
+    stage.outbox.enqueue_many((0..6).map(|_| NewMessage::new(TOPIC, "{}").to("inventory")).collect()).await?;
+    let most = AtomicUsize::new(0);
+    for _ in 0..6 {
+        let next = async {
+            loop {
+                stage.skip_pause(Queue::Outbox).await?;
+                most.fetch_max(courier.destinations()[0].on_the_way, Ordering::SeqCst);
+                if begun.try_recv().is_ok() {
+                    return anyhow::Ok(());
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        soon("the next is being handled", next).await??;
+        gate.add_permits(1);
+    }
+    wired.until("all are sent", |stats| stats.done == 6).await?;
+    assert_eq!((most.into_inner(), script.count()), (2, 6));
+    wired.end(worker).await
+}
+
+async fn a_destination_that_fails_is_left_alone_and_costs_no_attempt<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let mut wired = Wired::<L>::new(stage).await?;
+    let is_broken = Arc::new(AtomicBool::new(true));
+    let state = is_broken.clone();
+    let script = Script::new(move |_| {
+        let fails = state.load(Ordering::SeqCst);
+        async move { if fails { Err(HandlerError::retry("broken")) } else { Ok(None) } }
+    });
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let pause = Duration::from_millis(300);
+    let (courier, worker) = wired.send(|service| service.concurrency(1).breaker(3, pause, pause))?;
+    stage.outbox.enqueue_many((0..8).map(|_| NewMessage::new(TOPIC, "{}").to("inventory")).collect()).await?;
+    let left_alone = || async { Ok(courier.destinations()[0].left_alone) };
+    eventually("it is left alone", left_alone).await?;
+    let side = stage.side(Queue::Outbox);
+    eventually("all are back in line", || async move { Ok(side.verbs().stats().await?.leased == 0) }).await?;
+    let rows = side.verbs().list(postroom::Filter::all()).await?;
+    let spent: u32 = rows.iter().map(postroom::Record::attempts).sum();
+    assert_eq!((spent as usize, script.count()), (3, 3), "the others wait and spend nothing");
+    is_broken.store(false, Ordering::SeqCst);
+    wired.until("all are sent", |stats| stats.done == 8).await?;
+    assert!(!courier.destinations()[0].left_alone);
+    wired.end(worker).await
+}
+
+async fn one_that_was_to_try_again_and_did_not_leaves_its_turn_to_another<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let mut wired = Wired::<L>::new(stage).await?;
+    let is_first = AtomicBool::new(true);
+    let script = Script::new(move |_| {
+        let fails = is_first.swap(false, Ordering::SeqCst);
+        async move { if fails { Err(HandlerError::retry("broken")) } else { Ok(None) } }
+    });
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let pause = Duration::from_millis(50);
+    let (courier, worker) = wired.send(|service| service.breaker(1, pause, pause))?;
+    worker.stop().await?;
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
+    let record = stage.side(Queue::Outbox).record(1).await?;
+    let (message, courier) = (readable(&record)?, &courier);
+    assert!(matches!(courier.send(message).await, Delivery::Failed { .. }));
+    for _ in 0..3 {
+        // Taken, and let go: the message expired, or its worker was told to stop.
+        eventually("one may try", || async move { Ok(courier.admit(message).await.is_ok()) }).await?;
+    }
+    eventually("one does", || async move {
+        let Ok(_pass) = courier.admit(message).await else { return Ok(false) };
+        Ok(matches!(courier.send(message).await, Delivery::Accepted { .. }))
+    })
+    .await?;
+    assert!(!courier.destinations()[0].left_alone);
+    wired.office.close().await
+}
+
+async fn a_receiver_that_shuts_down_answers_what_has_come_in<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let mut wired = Wired::<L>::new(stage).await?;
+    let (script, mut begun, gate) = gated();
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let (_, worker) = wired.send(|service| service)?;
+    let request = stage.outbox.request("inventory", &Reserve { order: 7 }).await?;
+    soon("it is being handled", begun.recv()).await?;
+    wired.office.shut_down();
+    gate.add_permits(1);
+    assert_eq!(soon("the answer comes", request.answer::<u32>()).await??, 7);
+    soon("the receiver ends", wired.office.close()).await??;
+    assert_eq!(stage.side(Queue::Outbox).record(1).await?.attempts(), 0);
+    wired.end(worker).await
+}
+
+async fn what_has_expired_is_never_sent<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let ttl = Duration::from_secs(5);
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory").expires_after(ttl)).await?;
+    stage.clock.advance(2 * ttl);
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "2").to("inventory").expires_after(ttl)).await?;
+    let (_, worker) = wired.send(|service| service)?;
+    wired.until("one is sent, one expires", |stats| (stats.done, stats.expired) == (1, 1)).await?;
+    let sent: Vec<_> = script.calls().iter().map(|message| message.payload.clone()).collect();
+    assert_eq!(sent, ["2"]);
+    wired.end(worker).await
+}
+
+async fn what_is_too_large_is_not_handled_and_is_counted<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
+    wired.receive(&script, ReceiverOptions::default().body_max(10_000)).await?;
+    let (_, worker) = wired.send(|service| service)?;
+    let large = format!("\"{}\"", "x".repeat(1_000_000));
+    stage.outbox.enqueue(NewMessage::new(TOPIC, large).to("inventory")).await?;
+    let side = stage.side(Queue::Outbox);
+    eventually("the attempt is counted", || async move { Ok(side.record(1).await?.attempts() == 1) }).await?;
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
+    wired.until("the other is sent, this one given up", |stats| (stats.done, stats.dead) == (1, 1)).await?;
+    assert_eq!(script.count(), 1);
+    wired.end(worker).await
+}
+
+async fn what_is_signed_with_another_key_is_never_handled<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let other = Key::new(crate::peer::KEY_ID, Secret::parse(&Secret::generate())?)?;
+    let (_, worker) = wired.send(|service| service.keys(other).breaker(100, Duration::ZERO, Duration::ZERO))?;
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
+    wired.until("it is given up", |stats| stats.dead == 1).await?;
+    let record = stage.side(Queue::Outbox).record(1).await?;
+    assert!(record.last_error().is_some_and(|error| error.contains("401")), "{:?}", record.last_error());
+    assert_eq!((script.count(), wired.inventory.side(Queue::Inbox).rows().await?), (0, 0));
+    wired.end(worker).await
+}
+
+async fn of_several_keys_one_that_both_know_is_enough<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let new = Key::new("next", Secret::parse(&Secret::generate())?)?;
+    let keys = postroom::Keys::new([new, crate::peer::key()?])?;
+    let (_, worker) = wired.send(|service| service.keys(keys))?;
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
+    wired.until("it is sent", |stats| stats.done == 1).await?;
+    wired.end(worker).await
+}
