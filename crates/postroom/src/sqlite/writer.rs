@@ -20,6 +20,8 @@ use crate::sqlite::{Durability, connect};
 /// A group closes at so many jobs, or after so long.
 const GROUP_JOBS_MAX: usize = 512;
 const GROUP_TIME_MAX: Duration = Duration::from_millis(5);
+/// Those who were answered together come back together, most of the time: so long they are waited for.
+const COMPANY_WAIT: Duration = Duration::from_micros(150);
 const STACK_BYTES: usize = 1 << 20;
 /// So long a thread waits for more to do at first, and twice as long after each group that changed something: one that
 /// was only asked whether there is work, in one of hundreds of stores, is soon gone.
@@ -49,7 +51,8 @@ struct Shared {
 struct Line {
     jobs: VecDeque<Box<dyn Job>>,
     running: bool,
-    waiting: bool,
+    /// The thread sleeps until so many jobs are in line.
+    waiting_for: Option<usize>,
     /// Whoever waits for the thread to end; it does so when nothing is left to do.
     ending: Vec<oneshot::Sender<()>>,
 }
@@ -120,9 +123,11 @@ impl Writer {
     fn enter(&self, enter: impl FnOnce(&mut Line)) -> Result<()> {
         let mut line = self.0.lock();
         enter(&mut line);
-        if line.waiting {
-            line.waiting = false;
-            self.0.arrived.notify_one();
+        if let Some(wanted) = line.waiting_for {
+            if line.jobs.len() >= wanted {
+                line.waiting_for = None;
+                self.0.arrived.notify_one();
+            }
         } else if !line.running {
             line.running = true;
             drop(line);
@@ -143,7 +148,7 @@ impl Writer {
         let mut line = self.0.lock();
         if line.running {
             line.ending.push(ended);
-            line.waiting = false;
+            line.waiting_for = None;
             self.0.arrived.notify_one();
         }
     }
@@ -177,7 +182,7 @@ impl Drop for Broken<'_> {
         if std::thread::panicking() {
             let mut line = self.0.lock();
             line.running = false;
-            line.waiting = false;
+            line.waiting_for = None;
             line.jobs.clear();
             line.ending.clear();
         }
@@ -192,6 +197,7 @@ impl Shared {
     fn run(&self) {
         let mut open: Option<(Connection, Guard)> = None;
         let mut linger = LINGER_FIRST;
+        let mut company = 1;
         while let Some(first) = self.next_job(&mut open, linger.min(self.idle)) {
             let conn = match open.take() {
                 Some(conn) => Ok(conn),
@@ -200,7 +206,7 @@ impl Shared {
             match conn {
                 Ok((conn, guard)) => {
                     let changes = conn.total_changes();
-                    let health = Group { shared: self, conn: &conn, guard: &guard }.run(first);
+                    let health = Group { shared: self, conn: &conn, guard: &guard }.run(first, &mut company);
                     if conn.total_changes() != changes {
                         linger = (linger * 2).min(self.idle);
                     }
@@ -223,11 +229,11 @@ impl Shared {
     fn next_job(&self, open: &mut Option<(Connection, Guard)>, linger: Duration) -> Option<Box<dyn Job>> {
         let mut line = self.lock();
         if line.jobs.is_empty() && line.ending.is_empty() {
-            line.waiting = true;
+            line.waiting_for = Some(1);
             let idle = |line: &mut Line| line.jobs.is_empty() && line.ending.is_empty();
             let waited = self.arrived.wait_timeout_while(line, linger, idle);
             line = waited.unwrap_or_else(PoisonError::into_inner).0;
-            line.waiting = false;
+            line.waiting_for = None;
         }
         let job = line.jobs.pop_front();
         if job.is_none() {
@@ -239,6 +245,15 @@ impl Shared {
             }
         }
         job
+    }
+
+    /// Waits until so many jobs are in line, but not for long.
+    fn wait_for_company(&self, wanted: usize, patience: Duration) {
+        let mut line = self.lock();
+        line.waiting_for = Some(wanted);
+        let alone = |line: &mut Line| line.jobs.len() < wanted && line.ending.is_empty();
+        let waited = self.arrived.wait_timeout_while(line, patience, alone);
+        waited.unwrap_or_else(PoisonError::into_inner).0.waiting_for = None;
     }
 
     fn another_job(&self, may_be_session: bool) -> Option<Box<dyn Job>> {
@@ -278,12 +293,14 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    fn run(&self, first: Box<dyn Job>) -> Health {
+    /// `company` is how many jobs the last group had; now this one.
+    fn run(&self, first: Box<dyn Job>, company: &mut usize) -> Health {
         if let Err(error) = self.begin() {
             answer(first, Err(error));
             return Health::Suspect;
         }
-        let (ran, spoilt) = self.run_jobs(first);
+        let (ran, spoilt) = self.run_jobs(first, *company);
+        *company = ran.len();
         let commit = if spoilt { Err(super::job::lost()) } else { self.commit() };
         match commit {
             Ok(()) => {
@@ -297,10 +314,12 @@ impl Group<'_> {
         }
     }
 
-    fn run_jobs(&self, first: Box<dyn Job>) -> (Vec<Box<dyn Job>>, bool) {
+    fn run_jobs(&self, first: Box<dyn Job>, company: usize) -> (Vec<Box<dyn Job>>, bool) {
         let started = monotonic();
         let mut ran: Vec<Box<dyn Job>> = Vec::new();
         let mut sessions_only = true;
+        // A commit costs the same for one as for all of them. Who came alone last time waits for nobody.
+        let mut expected = company * 3 / 4;
         let mut next = Some(first);
         while let Some(mut job) = next {
             sessions_only &= job.is_session();
@@ -314,6 +333,11 @@ impl Group<'_> {
             }
             // Whoever is in the group already must not wait for somebody's async code.
             next = self.shared.another_job(sessions_only);
+            if next.is_none() && ran.len() < expected && !sessions_only {
+                self.shared.wait_for_company(expected - ran.len(), COMPANY_WAIT);
+                expected = 0;
+                next = self.shared.another_job(sessions_only);
+            }
         }
         (ran, false)
     }

@@ -11,12 +11,17 @@ use crate::wire::secret::{Secret, Subkey};
 /// A secret with the id that signatures name it by.
 #[derive(Clone)]
 pub struct Key {
+    pub(crate) material: Arc<Material>,
+    not_before: Option<Timestamp>,
+    not_after: Option<Timestamp>,
+}
+
+/// What a key is made of: shared by its clones, of which each message has some.
+pub(crate) struct Material {
     id: String,
     secret: Secret,
     pub(crate) request: Subkey,
     pub(crate) receipt: Subkey,
-    not_before: Option<Timestamp>,
-    not_after: Option<Timestamp>,
 }
 
 impl Key {
@@ -25,7 +30,8 @@ impl Key {
         let id = id.into();
         grammar::key_id(&id)?;
         let (request, receipt) = (secret.subkey("postroom v2 request"), secret.subkey("postroom v2 receipt"));
-        Ok(Self { id, secret, request, receipt, not_before: None, not_after: None })
+        let material = Arc::new(Material { id, secret, request, receipt });
+        Ok(Self { material, not_before: None, not_after: None })
     }
 
     /// A key whose secret stands in this environment variable.
@@ -54,11 +60,11 @@ impl Key {
 
     /// What signatures name it by.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.material.id
     }
 
     pub(crate) fn secret(&self) -> &Secret {
-        &self.secret
+        &self.material.secret
     }
 
     fn is_active(&self, now: Timestamp) -> bool {
@@ -68,7 +74,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Key").field("id", &self.id()).finish_non_exhaustive()
     }
 }
 
@@ -91,8 +97,8 @@ impl Keys {
     pub fn replace(&self, keys: impl IntoIterator<Item = Key>) -> Result<()> {
         let keys: Vec<Key> = keys.into_iter().collect();
         for (at, key) in keys.iter().enumerate() {
-            if keys[..at].iter().any(|other| other.id == key.id) {
-                return Err(Error::invalid(format!("two keys have the id {:?}", key.id)));
+            if keys[..at].iter().any(|other| other.id() == key.id()) {
+                return Err(Error::invalid(format!("two keys have the id {:?}", key.id())));
             }
         }
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);

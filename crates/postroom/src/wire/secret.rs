@@ -67,17 +67,17 @@ impl Secret {
 
     /// A key for one purpose: what is signed for another can never pass for it.
     pub(crate) fn subkey(&self, purpose: &str) -> Subkey {
-        Subkey(Zeroizing::new(self.mac().chain_update(purpose).finalize().into_bytes().into()))
+        let key: Zeroizing<[u8; 32]> = Zeroizing::new(self.mac().chain_update(purpose).finalize().into_bytes().into());
+        Subkey(mac(&*key))
     }
 }
 
-/// A key made of a secret for one purpose.
-#[derive(Clone)]
-pub(crate) struct Subkey(Zeroizing<[u8; 32]>);
+/// A key made of a secret for one purpose. It is kept as far as HMAC can be told without the message.
+pub(crate) struct Subkey(Hmac<Sha256>);
 
 impl Subkey {
     pub(crate) fn mac(&self) -> Hmac<Sha256> {
-        mac(&*self.0)
+        self.0.clone()
     }
 }
 

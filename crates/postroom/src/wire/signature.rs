@@ -35,7 +35,7 @@ impl Head {
     fn mac(&self, key: &Key) -> Hmac<Sha256> {
         let due_at = self.due_at.map(|due| due.as_micros().to_string()).unwrap_or_default();
         pieces(
-            key.request.mac(),
+            key.material.request.mac(),
             &[
                 b"rf-sig-v2",
                 b"req",
@@ -88,7 +88,7 @@ pub(crate) struct Receipt {
 impl Receipt {
     fn mac(&self, key: &Key) -> Hmac<Sha256> {
         pieces(
-            key.receipt.mac(),
+            key.material.receipt.mac(),
             &[
                 b"rf-ack-v2",
                 b"ack",

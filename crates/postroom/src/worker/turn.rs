@@ -28,6 +28,8 @@ use crate::workqueue::WorkQueue;
 
 /// So many reports are taken up at once.
 const REPORTS_MAX: usize = 1024;
+/// So many settles are under way before reports wait for each other.
+const SETTLES_AT_ONCE: usize = 4;
 /// So many batches may be in hand, as long as that is not too much.
 const BATCHES_IN_HAND: usize = 4;
 const IN_HAND_MAX: usize = 1000;
@@ -123,7 +125,8 @@ impl Loop {
             let in_line = self.start_claims(end_at.is_some());
             let waiting = end_at.is_none() && self.claiming.is_empty() && self.has_room() && !in_line;
             tokio::select! {
-                received = self.reports.recv_many(&mut reports, REPORTS_MAX) => {
+                // While some are being written the next gather: fewer and larger commits.
+                received = self.reports.recv_many(&mut reports, REPORTS_MAX), if self.settling.len() < SETTLES_AT_ONCE => {
                     debug_assert!(received > 0, "the loop keeps a sender");
                     self.settle(reports.drain(..));
                 }
