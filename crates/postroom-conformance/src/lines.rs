@@ -4,8 +4,7 @@ use std::marker::PhantomData;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Clock, Courier, Handlers, ListenOptions, Listener, Neighbours, Receiver, ReceiverOptions, Service,
-    Services, Sqlite, TlsIdentity, Worker,
+    Backend, Courier, ListenOptions, Listener, Neighbours, Receiver, ReceiverOptions, Service, Sqlite, TlsIdentity,
 };
 use postroom_testbed::Certificate;
 use tokio::sync::oneshot;
@@ -191,12 +190,10 @@ impl<'s, L: Line> Wired<'s, L> {
 
     /// `orders` sends, to a service as it is told.
     pub fn send(&self, tune: impl FnOnce(Service) -> Service) -> anyhow::Result<(Courier, Running)> {
-        let clock = Clock::Manual(self.orders.clock.clone());
         let service = tune(L::service(self.office.service("inventory")?));
-        let services = Services::new("orders").service(service).clock(clock);
+        let services = pair::services(self.orders, "orders", service);
         let courier = Courier::with_neighbours(services, self.office.neighbours.clone())?;
-        let worker = Worker::<Sqlite>::outbox(self.orders.store.clone(), Handlers::new()).transport(courier.clone());
-        Ok((courier, Running::start(worker)))
+        Ok((courier.clone(), pair::sender(self.orders, courier)))
     }
 
     /// Waits until the outbox of `orders` is as it should be; pauses between attempts are skipped.

@@ -23,6 +23,7 @@ mod enqueue;
 mod expire;
 mod extend;
 mod fail;
+mod failures;
 mod files;
 mod fleet;
 mod grants;
@@ -130,6 +131,7 @@ pub fn cases() -> Vec<Case> {
         queued::CASES,
         trust::CASES,
         receipts::CASES,
+        failures::CASES,
     ];
     [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
