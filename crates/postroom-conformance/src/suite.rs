@@ -35,6 +35,7 @@ mod logs;
 mod marks;
 mod metrics;
 mod model;
+mod neighbours;
 mod outage;
 mod own_tx;
 mod plans;
@@ -53,6 +54,7 @@ mod route;
 mod router;
 mod sabotage;
 mod schema;
+mod services_log;
 mod shutdown;
 mod standby;
 mod throughput;
@@ -132,6 +134,8 @@ pub fn cases() -> Vec<Case> {
         trust::CASES,
         receipts::CASES,
         failures::CASES,
+        neighbours::CASES,
+        services_log::CASES,
     ];
     [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }

@@ -1,19 +1,17 @@
 //! The table of failures in section 8 of the document, row by row, between two services on SQLite. That of a corrupt file
 //! is elsewhere, and so are those with processes that are killed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use postroom::{Filter, NewMessage, Queue, ReceiverOptions, Sqlite, State};
-use postroom_testbed::{Fault, FaultProxy};
-use tokio::sync::Notify;
+use postroom_testbed::Fault;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Stage, eventually};
 use crate::lines::{Http, Wired};
 use crate::pair;
-use crate::script::{Running, Script};
+use crate::script::{Gate, Running, Script};
 use crate::services::TOPIC;
 
 cases! { failures:
@@ -35,15 +33,6 @@ fn order() -> NewMessage {
 /// Answers 7, however often it is called.
 fn seven() -> Script {
     Script::new(|_| async { Ok(Some("7".into())) })
-}
-
-/// A proxy before the receiver, and the worker of `orders` that sends through it.
-fn through_proxy(wired: &Wired<'_, Http>, timeout: Duration) -> anyhow::Result<(FaultProxy, Running)> {
-    let target: std::net::SocketAddr = wired.office.address().trim_start_matches("http://").parse()?;
-    let proxy = FaultProxy::start(target)?;
-    let service = postroom::Service::new("inventory", proxy.url()).keys(crate::peer::key()?).timeout(timeout);
-    let courier = pair::courier(wired.orders, service)?;
-    Ok((proxy, pair::sender(wired.orders, courier)))
 }
 
 /// How a message ended that was tried so often: it was handled so many times, with one effect, and its answer is there.
@@ -83,7 +72,7 @@ async fn a_sender_that_crashes_before_it_sends_does_so_after_a_restart(stage: &S
 async fn a_network_failure_during_a_send_is_tried_again(stage: &Stage<Sqlite>) -> Verdict {
     let (mut wired, script) = (Wired::<Http>::new(stage).await?, seven());
     wired.receive(&script, ReceiverOptions::default()).await?;
-    let (proxy, worker) = through_proxy(&wired, Duration::from_secs(10))?;
+    let (proxy, worker) = wired.send_through_proxy(Duration::from_secs(10))?;
     proxy.next(Fault::DropRequest, 1);
     stage.outbox.enqueue(order()).await?;
     let side = stage.side(Queue::Outbox);
@@ -97,7 +86,7 @@ async fn a_network_failure_during_a_send_is_tried_again(stage: &Stage<Sqlite>) -
 async fn a_receiver_that_crashes_before_it_processes_does_so_on_the_next_attempt(stage: &Stage<Sqlite>) -> Verdict {
     let (mut wired, script) = (Wired::<Http>::new(stage).await?, seven());
     wired.receive(&script, ReceiverOptions::default()).await?;
-    let (proxy, worker) = through_proxy(&wired, Duration::from_millis(100))?;
+    let (proxy, worker) = wired.send_through_proxy(Duration::from_millis(100))?;
     proxy.next(Fault::HalfOpen, 1);
     stage.outbox.enqueue(order()).await?;
     let side = stage.side(Queue::Outbox);
@@ -128,7 +117,7 @@ async fn a_receiver_that_crashes_before_its_inbox_write_processes_again_for_the_
 async fn an_ack_that_is_lost_is_answered_from_the_inbox_without_processing_again(stage: &Stage<Sqlite>) -> Verdict {
     let (mut wired, script) = (Wired::<Http>::new(stage).await?, seven());
     wired.receive(&script, ReceiverOptions::default()).await?;
-    let (proxy, worker) = through_proxy(&wired, Duration::from_secs(10))?;
+    let (proxy, worker) = wired.send_through_proxy(Duration::from_secs(10))?;
     for fault in [Fault::DropResponse, Fault::Truncate, Fault::Reset] {
         proxy.next(fault, 1);
     }
@@ -139,21 +128,13 @@ async fn an_ack_that_is_lost_is_answered_from_the_inbox_without_processing_again
 
 async fn a_sender_that_timed_out_gets_the_cached_answer(stage: &Stage<Sqlite>) -> Verdict {
     let mut wired = Wired::<Http>::new(stage).await?;
-    let open = Arc::new(Notify::new());
-    let gate = open.clone();
-    let script = Script::new(move |_| {
-        let gate = gate.clone();
-        async move {
-            gate.notified().await;
-            Ok(Some("7".into()))
-        }
-    });
+    let Gate { script, open, .. } = Gate::shut();
     wired.receive(&script, ReceiverOptions::default()).await?;
     let (_, worker) = wired.send(|service| service.timeout(Duration::from_millis(100)))?;
     stage.outbox.enqueue(order()).await?;
     let side = stage.side(Queue::Outbox);
     eventually("the sender times out", || async move { Ok(side.record(1).await?.attempts() == 1) }).await?;
-    open.notify_one();
+    open.add_permits(1);
     delivered(&wired, &script, 1, 1).await?;
     wired.end(worker).await
 }

@@ -44,8 +44,7 @@ impl Faulty {
         let source = Source::new("orders", keys[1].clone());
         let handlers = asynchronous::<Sqlite>(script);
         office.open(Receiver::new("inventory", stage.store.clone(), handlers, [source])?).await?;
-        let target: std::net::SocketAddr = office.address().trim_start_matches("http://").parse()?;
-        let proxy = FaultProxy::start(target)?;
+        let proxy = office.proxy()?;
         let service = Service::new("inventory", proxy.url()).keys(keys[0].clone());
         let new = |_| NewMessage::new(TOPIC, "{}").to("inventory");
         stage.outbox.enqueue_many((0..messages).map(new).collect()).await?;
@@ -193,7 +192,7 @@ async fn no_line_shows_a_payload_a_header_or_a_secret(stage: &Stage<Sqlite>) -> 
         }
     });
     let source = Source::new("orders", key.clone());
-    let handlers = asynchronous::<Sqlite>(&script);
+    let handlers = script.handlers::<Sqlite>();
     let receiver = Receiver::with(
         "inventory",
         stage.store.clone(),
