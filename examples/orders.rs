@@ -3,7 +3,8 @@
 //! `cargo run --example orders --features http -- 7 teapot`, before or after `inventory` is started.
 
 use postroom::{
-    Courier, Handlers, Key, Kind, NewMessage, Outbox, Payload, Secret, Service, Services, Sqlite, SqliteOptions, Worker,
+    Courier, Handlers, Key, Kind, NewMessage, Outbox, Payload, Secret, Service, Services, Sqlite, SqliteOptions,
+    SqliteStore, Worker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -39,22 +40,27 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let services = Services::new("orders").service(Service::new("inventory", "http://127.0.0.1:7002").keys(key));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = Worker::<Sqlite>::outbox(store.clone(), Handlers::new()).transport(Courier::new(services)?);
-    let worker = tokio::spawn(worker.run(async { stopped.await.unwrap_or_default() }));
+    let placing = async {
+        let placed = place(store, order, item).await;
+        drop(stop);
+        placed
+    };
+    let (worked, placed) = tokio::join!(worker.run(async { stopped.await.unwrap_or_default() }), placing);
+    Ok(placed.and(worked)?)
+}
 
+async fn place(store: SqliteStore, order: i64, item: String) -> postroom::Result<()> {
     // The order and the message about it: one transaction.
     let message = NewMessage::of(&Reserve { order, item })?.to("inventory");
     let id = message.message_id();
-    store
-        .write(move |tx| {
-            tx.execute("INSERT INTO orders (id) VALUES (?1)", [order])?;
-            tx.enqueue(&message)
-        })
-        .await?;
+    let placing = store.write(move |tx| {
+        tx.execute("INSERT INTO orders (id) VALUES (?1)", [order])?;
+        tx.enqueue(&message)
+    });
+    placing.await?;
     println!("order {order} is placed; waiting for inventory");
 
     let reserved: Reserved = Outbox::new(store).requested(id, "inventory").answer().await?;
     println!("order {order} is on {}", reserved.shelf);
-    drop(stop);
-    worker.await??;
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::{
+    proto,
     run::{self, Stopwatch},
     tidy,
 };
@@ -16,6 +17,7 @@ pub(crate) fn run() -> Result<()> {
     cargo_step("format", "fmt --all --check", &[])?;
     cargo_step("clippy", "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
     step("tidy", "cargo xtask tidy", tidy::run)?;
+    step("proto", "cargo xtask proto --check", proto::check)?;
     for arguments in features::checks()? {
         cargo_step("features", &arguments, &[])?;
     }

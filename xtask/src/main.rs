@@ -1,6 +1,7 @@
 //! Postroom's own automation. `cargo xtask` lists the commands.
 
 mod ci;
+mod proto;
 mod run;
 mod servers;
 mod spec;
@@ -44,6 +45,12 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         results: Option<PathBuf>,
     },
+    /// Write the gRPC code of the library anew, from its .proto file
+    Proto {
+        /// Only say whether the code that is there is still the same
+        #[arg(long)]
+        check: bool,
+    },
     /// Run a PostgreSQL and a MariaDB to test against, and print how they are reached
     Servers {
         /// Let each commit wait for the disk
@@ -83,6 +90,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
         Command::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
         Command::Spec { json, results } => spec::run(json.as_deref(), results.as_deref()).map(|()| ExitCode::SUCCESS),
+        Command::Proto { check: true } => proto::check().map(|()| ExitCode::SUCCESS),
+        Command::Proto { check: false } => proto::write().map(|()| ExitCode::SUCCESS),
         Command::Servers { durable } => servers::run(durable).map(|()| ExitCode::SUCCESS),
         Command::Torture { args } => run::program("postroom-torture", &["--locked"], &args),
         Command::Bench { args } => {

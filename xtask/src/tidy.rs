@@ -19,7 +19,7 @@ use std::fmt;
 
 use anyhow::{Result, bail};
 
-use crate::run;
+use crate::{proto, run};
 use source::Source;
 
 type FileRule = fn(&Source) -> Vec<Violation>;
@@ -43,6 +43,9 @@ const FILE_RULES: &[FileRule] = &[
 
 /// Rules that need every file to judge one.
 const TREE_RULES: &[TreeRule] = &[orphans::orphan_files];
+
+/// Files that a program wrote: their style is that program's. That they belong to a crate is checked all the same.
+const GENERATED: &[&str] = &[proto::GENERATED];
 
 /// One place that breaks one rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +82,8 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn check(sources: &[Source]) -> Vec<Violation> {
-    let in_files = FILE_RULES.iter().flat_map(|rule| sources.iter().flat_map(rule));
+    let written: Vec<_> = sources.iter().filter(|source| !GENERATED.contains(&source.path.as_str())).collect();
+    let in_files = FILE_RULES.iter().flat_map(|rule| written.iter().flat_map(|source| rule(source)));
     let in_tree = TREE_RULES.iter().flat_map(|rule| rule(sources));
     let mut violations: Vec<_> = in_files.chain(in_tree).collect();
     violations.sort();
@@ -100,5 +104,11 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("crates/a/src/lib.rs:2: ignored-test: "), "{}", found[0]);
         assert!(found[1].starts_with("crates/a/src/lost.rs:1: orphan-file: "), "{}", found[1]);
+    }
+
+    #[test]
+    fn generated_files_have_a_style_of_their_own_and_must_be_reached() {
+        let found = check(&[Source::new(proto::GENERATED, &"a".repeat(500))]);
+        assert_eq!(found.iter().map(|violation| violation.rule).collect::<Vec<_>>(), ["orphan-file"]);
     }
 }

@@ -22,6 +22,7 @@ mod place;
 mod producer;
 mod report;
 mod rows;
+mod scenario;
 mod services;
 mod site;
 mod tally;
@@ -30,6 +31,7 @@ mod worker;
 
 pub use ground::Database;
 pub use report::Report;
+pub use scenario::Scenario;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -67,6 +69,8 @@ pub struct Options {
     pub pauses: u32,
     /// Two services and a faulty wire between them, instead of workers that see both databases.
     pub services: bool,
+    /// One row of the failure table alone.
+    pub scenario: Option<Scenario>,
     /// How often to kill the server.
     pub server_kills: u32,
     /// How often to end all its connections, again and again for a while.
@@ -144,7 +148,7 @@ fn run_on<G: Ground>(options: &Options) -> Result<Report> {
     let site = options.database.engine().map(Site::open).transpose()?;
     let server = site.as_ref().map(Site::url);
     let Options { database, seed, messages, sabotage, .. } = *options;
-    let fire = options.services.then(|| Fire::open(&dir, seed)).transpose()?;
+    let fire = options.services.then(|| Fire::open(&dir, seed, options.scenario)).transpose()?;
     let peer = fire.as_ref().map(Fire::url);
     let place = Place { dir, database, server, seed, messages, sabotage, peer };
     ensure!(!place.path(Base::Orders).exists(), "{} holds an earlier run; name another folder", place.dir.display());
@@ -153,8 +157,10 @@ fn run_on<G: Ground>(options: &Options) -> Result<Report> {
     let crew = Crew::start(options.executable.clone(), place.clone(), proxied)?;
     let mut nemesis = Nemesis::new(options, crew, rows, site);
     nemesis.rage()?;
-    fire.iter().for_each(Fire::put_out);
+    // A scenario is about the wire itself: there it burns to the end.
+    fire.iter().filter(|_| options.scenario.is_none()).for_each(Fire::put_out);
     let backlog_left = drain(&mut nemesis, options.messages)?;
+    fire.iter().for_each(Fire::put_out);
     nemesis.crew.dismiss()?;
     let findings = check::check(&place, &mut nemesis.rows)?;
     let mut report = report(options, &nemesis, &findings, backlog_left, started);
@@ -202,6 +208,7 @@ fn report(options: &Options, nemesis: &Nemesis, found: &Findings, backlog_left: 
         doubled: found.doubled,
         ghosts: found.ghosts,
         suppressed_duplicates: tally.duplicates,
+        wants_duplicates: options.scenario.is_none_or(Scenario::makes_duplicates),
         stale_acks_refused: tally.refused,
         recovery_ms_p99: millis(99),
         recovery_ms_p50: millis(50),

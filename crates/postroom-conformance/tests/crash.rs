@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use postroom::testing::Sabotage;
-use postroom_conformance::torture::{self, Database, Options, Report};
+use postroom_conformance::torture::{self, Database, Options, Report, Scenario};
 
 /// One after the other: each of them needs the machine to itself.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -29,6 +29,12 @@ fn main() {
             let name = format!("nothing_is_lost_or_doubled_between_two_services_on_{}", database.name());
             trial(&name, database, move || passes(&Options { services: true, ..options(database, kills, 0, messages) }))
         });
+    let rows = Scenario::ALL.map(|scenario| {
+        trial(scenario.promise(), Database::Sqlite, move || {
+            let options = options(Database::Sqlite, scenario.kills(), 0, 400);
+            passes(&Options { services: true, scenario: Some(scenario), ..options })
+        })
+    });
     let servers = [Database::Postgres, Database::Mariadb].map(|database| {
         let name = format!("nothing_is_lost_or_doubled_when_{}_is_killed", database.name());
         trial(&name, database, move || {
@@ -36,7 +42,11 @@ fn main() {
             passes(&blows)
         })
     });
-    libtest_mimic::run(&Arguments::from_args(), sqlite.into_iter().chain(services).chain(servers).collect()).exit();
+    libtest_mimic::run(
+        &Arguments::from_args(),
+        sqlite.into_iter().chain(services).chain(rows).chain(servers).collect(),
+    )
+    .exit();
 }
 
 fn trial(name: &str, database: Database, test: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
@@ -57,6 +67,7 @@ fn options(database: Database, kills: u32, pauses: u32, messages: u64) -> Option
         messages,
         pauses,
         services: false,
+        scenario: None,
         server_kills: 0,
         storms: 0,
         cuts: 0,

@@ -136,6 +136,8 @@ pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
     Selection, StoreKey, StoreProvider, Stores,
 };
+#[cfg(feature = "grpc")]
+pub use transport::GrpcService;
 pub use transport::{
     Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, ServicesConfig, Transport,
 };
@@ -159,6 +161,9 @@ mod guides {
     mod getting_started {}
     #[doc = include_str!("../../../guides/handlers.md")]
     mod handlers {}
+    #[cfg(feature = "http")]
+    #[doc = include_str!("../../../guides/services.md")]
+    mod services {}
     #[doc = include_str!("../../../guides/multi-tenant.md")]
     mod multi_tenant {}
     #[doc = include_str!("../../../guides/testing.md")]

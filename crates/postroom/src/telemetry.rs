@@ -4,8 +4,10 @@
 //! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]).
 
 mod label;
+mod services;
 
 pub use label::name_stores_in_metrics;
+pub(crate) use services::*;
 
 use std::time::Duration;
 
@@ -13,14 +15,12 @@ use metrics::{Histogram, counter, gauge, histogram};
 use tracing::{Span, debug, debug_span, error, info, info_span, warn};
 
 use crate::error::Error;
-use crate::handler::HandlerError;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
 use crate::queue::{Claims, Lease, Queue, Reaped, Settled};
-use crate::receiver::Reply;
 use crate::store::{Arrival, Sighting, Stored};
 use crate::telemetry::label::store_label;
 use crate::tenancy::Refreshed;
-use crate::worker::{Outcome, Run};
+use crate::worker::Outcome;
 use crate::workqueue::WorkQueue;
 
 /// The metrics, by the names of the SQLite document.
@@ -255,118 +255,6 @@ pub(crate) fn handled(
         Outcome::Lost => warn!(store, %queue, topic, message_id = message.id(), "the lease was lost; rolled back"),
         Outcome::Release => debug!(store, %queue, topic, message_id = message.id(), "broken off"),
     }
-}
-
-/// Why a request could not be verified: for the log and the metric alone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Distrust {
-    UnknownSource,
-    Signature,
-    Version,
-    Destination,
-    Time,
-    Body,
-}
-
-impl Distrust {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::UnknownSource => "unknown source",
-            Self::Signature => "signature",
-            Self::Version => "version",
-            Self::Destination => "destination",
-            Self::Time => "time",
-            Self::Body => "body",
-        }
-    }
-}
-
-pub(crate) fn distrusted(store: &str, message_id: &str, source: &str, why: Distrust) {
-    let reason = why.as_str();
-    warn!(store, message_id, source, reason, "inbox: HMAC verification failed");
-    counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
-}
-
-pub(crate) fn hook_distrusted(store: &str, hook: &str, reason: &'static str) {
-    warn!(store, hook, reason, "inbox: webhook verification failed");
-    counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
-}
-
-pub(crate) fn received(store: &str, key: &InboxKey, reply: &Reply) {
-    let (source, message_id, status) = (key.source(), key.message_id(), reply.status);
-    if reply.body.duplicate {
-        duplicate(store, key);
-    } else if reply.is_success() {
-        info!(store, source, message_id, "inbox: message processed");
-    } else {
-        info!(store, source, message_id, status, error = reply.body.error, "inbox: message not taken");
-    }
-}
-
-pub(crate) fn receive_failed(store: &str, key: &InboxKey, topic: &str, failure: &HandlerError) {
-    let (source, message_id) = (key.source(), key.message_id());
-    error!(store, source, message_id, topic, error = failure.message, "the handler failed");
-}
-
-pub(crate) fn receive_broken(store: &str, key: &InboxKey, error: &Error) {
-    warn!(store, source = key.source(), message_id = key.message_id(), %error, "the message could not be stored");
-}
-
-/// What became of a message to another service.
-pub(crate) fn sent(store: &str, message: &Message, outcome: &Outcome, run: &Run, took: Duration) {
-    let why = match outcome {
-        Outcome::Done { .. } => {
-            let ms = took.as_secs_f64() * 1000.0;
-            run.meters.took_ms.record(ms);
-            if let Some(retries) = &run.meters.retries {
-                retries.record(f64::from(message.attempts));
-            }
-            info!(store, message_id = message.id(), destination = message.destination(), ms, "outbox: message sent");
-            return;
-        }
-        Outcome::Retry { why, .. } | Outcome::Dead { why } => why,
-        _ => return handled(store, Queue::Outbox, message, outcome, &run.meters, took),
-    };
-    let max_retries = message.max_attempts.unwrap_or(run.sends_max).saturating_sub(1);
-    let (retry, message_id, destination) = (message.attempts + 1, message.id(), message.destination());
-    run.meters.took_ms.record(took.as_secs_f64() * 1000.0);
-    if retry > max_retries || matches!(outcome, Outcome::Dead { .. }) {
-        error!(
-            store,
-            message_id,
-            destination,
-            retries = message.attempts,
-            max_retries,
-            error = why,
-            "outbox: message permanently failed"
-        );
-    } else {
-        warn!(store, message_id, destination, retry, max_retries, error = why, "outbox: send failed");
-    }
-}
-
-/// A message whose turn has not come: its destination has enough to do, or is left alone.
-pub(crate) fn postponed(store: &str, queue: Queue, message: &Message, outcome: &Outcome) {
-    if let Outcome::Postpone { why, .. } | Outcome::Unroutable { why, .. } = outcome {
-        let destination = message.destination();
-        debug!(store, %queue, message_id = message.id(), destination, reason = why, "postponed");
-    }
-}
-
-pub(crate) fn accept_failed(service: &str, error: &std::io::Error) {
-    warn!(service, %error, "a connection could not be taken");
-}
-
-pub(crate) fn left_alone(destination: &str) {
-    warn!(destination, "the destination failed several times in a row; it is left alone for a while");
-}
-
-pub(crate) fn window_too_short(destination: &str, window: Duration, horizon: Option<Duration>) {
-    let (window, horizon) = (window.as_secs(), horizon.map(|horizon| horizon.as_secs()));
-    warn!(
-        destination,
-        window, horizon, "the destination forgets messages before ours expire: one may be applied twice"
-    );
 }
 
 pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {

@@ -17,6 +17,8 @@ mod wires;
 pub use address::Address;
 pub use config::ServicesConfig;
 pub use courier::{Courier, Destination};
+#[cfg(feature = "grpc")]
+pub use grpc::GrpcService;
 #[cfg(feature = "http")]
 pub use http::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};
 pub use in_process::Neighbours;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use postroom::testing::Sabotage;
-use postroom_conformance::torture::{self, ChildOptions, Database, Options, Role};
+use postroom_conformance::torture::{self, ChildOptions, Database, Options, Role, Scenario};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Kills and pauses real processes while messages go through them, and looks for lost or doubled ones
@@ -28,6 +28,9 @@ struct Cli {
     /// Two services with a faulty wire between them
     #[arg(long)]
     services: bool,
+    /// Only this failure between the two services
+    #[arg(long, value_enum, requires = "services")]
+    scenario: Option<Scenario>,
     /// How often to kill the server; one for every five kills unless told otherwise
     #[arg(long)]
     server_kills: Option<u32>,
@@ -92,6 +95,7 @@ fn main() -> Result<ExitCode> {
         // A pause is about two workers that take over from each other.
         pauses: if cli.services { 0 } else { cli.pauses.unwrap_or(cli.kills * 2 / 5) },
         services: cli.services,
+        scenario: cli.scenario,
         server_kills: cli.server_kills.unwrap_or(cli.kills / 5),
         storms: cli.storms.unwrap_or(cli.kills / 5),
         cuts: cli.cuts.unwrap_or(cli.kills / 5),

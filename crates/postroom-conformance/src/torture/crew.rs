@@ -118,13 +118,19 @@ impl Crew {
         if self.place.peer.is_some() { ROLES_OF_SERVICES[who] } else { ROLES[who] }
     }
 
+    /// The other service.
+    pub(crate) fn other(&self, who: usize) -> usize {
+        let [sender, receiver] = WORKERS;
+        if who == receiver { sender } else { receiver }
+    }
+
     /// Who can be stopped at this place; none when several can.
     pub(crate) fn only_at(&self, stop: Stop) -> Option<usize> {
         let [sender, receiver] = WORKERS;
         match stop {
-            Stop::Enqueued => Some(PRODUCER),
+            Stop::Placing | Stop::Enqueued => Some(PRODUCER),
             _ if self.place.peer.is_none() => None,
-            Stop::Handling | Stop::Visible => Some(receiver),
+            Stop::Called | Stop::Handling | Stop::Visible => Some(receiver),
             _ => Some(sender),
         }
     }

@@ -9,6 +9,7 @@ use postroom_testbed::{Fault, FaultProxy};
 use tokio::runtime::Runtime;
 
 use super::place::Place;
+use super::scenario::Scenario;
 
 /// So many of all requests get through unharmed, and so many suffer each fault.
 const MIX: [(u32, Fault); 9] = [
@@ -26,19 +27,21 @@ const MIX: [(u32, Fault); 9] = [
 /// A proxy before the receiver's socket.
 pub(crate) struct Fire {
     proxy: FaultProxy,
+    mix: &'static [(u32, Fault)],
     _runtime: Runtime,
 }
 
 impl Fire {
     /// Stands before the receiver of a run in this folder, and burns.
-    pub(crate) fn open(dir: &Path, seed: u64) -> Result<Self> {
+    pub(crate) fn open(dir: &Path, seed: u64, scenario: Option<Scenario>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let proxy = {
             let _inside = runtime.enter();
             FaultProxy::start(Place::socket_path(dir))?
         };
-        proxy.at_random(seed, MIX);
-        Ok(Self { proxy, _runtime: runtime })
+        let mix = scenario.map_or(&MIX[..], Scenario::mix);
+        proxy.at_random(seed, mix);
+        Ok(Self { proxy, mix, _runtime: runtime })
     }
 
     pub(crate) fn url(&self) -> String {
@@ -53,7 +56,7 @@ impl Fire {
 
     pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
         let counts = self.proxy.counts();
-        MIX.iter().map(|(_, fault)| (name(*fault), counts.of(*fault))).collect()
+        self.mix.iter().map(|(_, fault)| (name(*fault), counts.of(*fault))).collect()
     }
 }
 

@@ -12,6 +12,7 @@ use anyhow::Result;
 use postroom::{Backend, Ctx, HandlerResult, Handlers, Message, NewMessage};
 use postroom_testbed::Engine;
 
+use super::gate::Gate;
 use super::place::Place;
 use super::worker::{Effect, Stops};
 
@@ -135,7 +136,11 @@ pub(crate) trait Ground: Backend {
     fn desk(place: &Place, store: &Self::Store) -> Self::Desk;
 
     /// The order and the message about it, in one transaction.
-    fn place_order(desk: &mut Self::Desk, order: &Order) -> impl Future<Output = Result<Placed>> + Send;
+    fn place_order(
+        desk: &mut Self::Desk,
+        order: &Order,
+        gate: &Arc<Gate>,
+    ) -> impl Future<Output = Result<Placed>> + Send;
 
     fn handlers(stops: &Stops<Self>) -> Handlers<Self>;
 
@@ -156,6 +161,7 @@ pub(crate) trait Ground: Backend {
 
 /// The handler of every topic on a server, and of the slow one on SQLite.
 pub(crate) async fn audit<G: Ground>(ctx: &mut Ctx<G>, message: Arc<Message>) -> HandlerResult<Option<String>> {
+    ctx.state::<Stops<G>>()?.enter(&message.id());
     G::apply(ctx, Effect::of(&message)).await?;
     ctx.state::<Stops<G>>()?.pass(&message.id());
     Ok(None)

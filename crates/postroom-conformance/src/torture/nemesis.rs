@@ -10,6 +10,7 @@ use super::crew::{Crew, Event, PRODUCER, WORKERS};
 use super::pace::now;
 use super::pause::Pause;
 use super::rows::Rows;
+use super::scenario::Scenario;
 use super::site::{Blow, Site};
 use super::wire::{Order, Stop, Word};
 
@@ -35,6 +36,8 @@ pub(crate) struct Nemesis {
     kills: VecDeque<Option<Stop>>,
     pauses: VecDeque<Pause>,
     blows: VecDeque<Blow>,
+    /// Each kill strikes both services.
+    both: bool,
     /// How many shares of the orders were granted, and how many there are.
     shares: u64,
     shares_max: u64,
@@ -47,9 +50,7 @@ pub(crate) struct Nemesis {
 
 impl Nemesis {
     pub(crate) fn new(options: &Options, crew: Crew, rows: Rows, site: Option<Site>) -> Self {
-        let reached = |stop: &Stop| !options.services || !matches!(stop, Stop::ClaimedInbox | Stop::Committed);
-        let mut stops = Stop::ALL.into_iter().filter(reached).cycle();
-        let kills = (0..options.kills).map(|kill| if kill % 2 == 0 { stops.next() } else { None }).collect();
+        let kills = kills(options);
         let pauses = Pause::ALL.into_iter().cycle().take(usize::try_from(options.pauses).unwrap_or(usize::MAX));
         let mut random = fastrand::Rng::with_seed(options.seed);
         let blows = if site.is_some() { blows(options, &mut random) } else { VecDeque::new() };
@@ -62,6 +63,7 @@ impl Nemesis {
             kills,
             pauses: pauses.collect(),
             blows,
+            both: options.scenario.is_some_and(|scenario| scenario.kills_both()),
             shares: 0,
             shares_max: 2 * strikes,
             messages: options.messages,
@@ -117,6 +119,9 @@ impl Nemesis {
                 let who = self.crew.only_at(stop).unwrap_or_else(|| self.worker(spared));
                 let reached = self.reach(who, stop).is_some();
                 self.crew.kill(who)?;
+                if self.both {
+                    self.crew.kill(self.crew.other(who))?;
+                }
                 if reached { stop.name() } else { "missed" }
             }
             None => {
@@ -180,6 +185,15 @@ impl Nemesis {
         }
         share
     }
+}
+
+/// At the places of a scenario; otherwise every other one at any moment.
+fn kills(options: &Options) -> VecDeque<Option<Stop>> {
+    let is_reached = |stop: &Stop| !options.services || !matches!(stop, Stop::ClaimedInbox | Stop::Committed);
+    let only = options.scenario.map(Scenario::stops);
+    let mut stops =
+        Stop::ALL.into_iter().filter(|stop| only.map_or(is_reached(stop), |only| only.contains(stop))).cycle();
+    (0..options.kills).map(|kill| if kill % 2 == 0 || only.is_some() { stops.next() } else { None }).collect()
 }
 
 fn blows(options: &Options, random: &mut fastrand::Rng) -> VecDeque<Blow> {

@@ -1,5 +1,6 @@
 //! The producer: orders and the messages about them, each pair in one transaction.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Places orders as far as they are granted, until the grants end.
 pub(crate) async fn run<G: Ground>(
     place: &Place,
-    gate: &Gate,
+    gate: &Arc<Gate>,
     mut granted: watch::Receiver<Option<u64>>,
 ) -> Result<()> {
     let (mut book, entries) = Book::open(&place.book_path())?;
@@ -39,7 +40,8 @@ pub(crate) async fn run<G: Ground>(
             again.drain(..again.len().min(G::DESKS)).collect()
         };
         book.note_tried(&batch)?;
-        let placed = join_all(desks.iter_mut().zip(&batch).map(|(desk, order)| place_order::<G>(place, desk, *order)));
+        let placed =
+            join_all(desks.iter_mut().zip(&batch).map(|(desk, order)| place_order::<G>(place, desk, *order, gate)));
         let placed = placed.await;
         gate.pass(Stop::Enqueued, "");
         let outcomes = batch.iter().copied().zip(placed);
@@ -62,9 +64,9 @@ async fn limit(granted: &mut watch::Receiver<Option<u64>>, next: u64, messages: 
 }
 
 /// What is not known to be stored is placed again; it has the same id then.
-async fn place_order<G: Ground>(place: &Place, desk: &mut G::Desk, order: u64) -> Placed {
+async fn place_order<G: Ground>(place: &Place, desk: &mut G::Desk, order: u64, gate: &Arc<Gate>) -> Placed {
     let placed = match place.order(order) {
-        Ok(order) => G::place_order(desk, &order).await,
+        Ok(order) => G::place_order(desk, &order, gate).await,
         Err(error) => Err(error),
     };
     match placed {

@@ -26,6 +26,8 @@ pub struct Report {
     pub ghosts: u64,
     /// Messages that arrived or were enqueued again, and were recognised.
     pub suppressed_duplicates: u64,
+    /// A run without any did not bite.
+    pub wants_duplicates: bool,
     /// Settles of workers that no longer held the message, refused.
     pub stale_acks_refused: u64,
     /// From a kill or a pause's end to the next message handled by anybody, in milliseconds: 99 of 100 are faster.
@@ -89,7 +91,10 @@ impl Report {
         ];
         let broken = broken.into_iter().filter(|(count, _)| *count > 0);
         let mut failures: Vec<String> = broken.map(|(count, what)| format!("{count} {what}")).collect();
-        let mut bites = vec![(self.suppressed_duplicates, "no duplicate was suppressed: the run did not bite")];
+        let mut bites = Vec::new();
+        if self.wants_duplicates {
+            bites.push((self.suppressed_duplicates, "no duplicate was suppressed: the run did not bite"));
+        }
         // A killed worker never sends a stale ack; a paused one does.
         if self.pauses > 0 {
             bites.push((self.stale_acks_refused, "no stale ack was refused: the run did not bite"));
@@ -97,6 +102,8 @@ impl Report {
         if self.commits_cut > 0 {
             bites.push((self.commits_in_doubt, "no commit was in doubt: the run did not bite"));
         }
+        let idle = self.faults_by_kind.iter().filter(|(_, count)| **count == 0);
+        failures.extend(idle.map(|(fault, _)| format!("the wire's fault {fault} never struck: the run did not bite")));
         failures.extend(self.deaths.iter().cloned());
         failures.extend(bites.into_iter().filter(|(count, _)| *count == 0).map(|(_, what)| what.to_owned()));
         failures

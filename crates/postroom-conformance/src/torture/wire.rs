@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 /// A named place in a child's work where it can be made to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stop {
+    /// An order and its message are written; nothing is committed.
+    Placing,
     /// Orders and their messages are committed; the producer has not noted it.
     Enqueued,
     /// Outbox messages are claimed; none has been sent.
@@ -17,6 +19,8 @@ pub(crate) enum Stop {
     Sending,
     /// The other side has it; the ack is not written.
     Sent,
+    /// The handler has been called, and has done nothing.
+    Called,
     /// The handler is at its end, in its transaction; the ack is not written.
     Handling,
     /// The handler's transaction is committed; the worker knows.
@@ -27,7 +31,7 @@ pub(crate) enum Stop {
 
 impl Stop {
     /// Every place, those first that a short run must not miss.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Visible,
         Self::Sent,
         Self::Handling,
@@ -36,15 +40,19 @@ impl Stop {
         Self::ClaimedOutbox,
         Self::ClaimedInbox,
         Self::Sending,
+        Self::Placing,
+        Self::Called,
     ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Placing => "placing",
             Self::Enqueued => "enqueued",
             Self::ClaimedOutbox => "claimed-outbox",
             Self::ClaimedInbox => "claimed-inbox",
             Self::Sending => "sending",
             Self::Sent => "sent",
+            Self::Called => "called",
             Self::Handling => "handling",
             Self::Committed => "committed",
             Self::Visible => "visible",

@@ -132,6 +132,11 @@ impl<G: Ground> Stops<G> {
         Ok(Self { gate: gate.clone(), eye, runtime: Handle::current() })
     }
 
+    /// The handler was called with this message.
+    pub(crate) fn enter(&self, message: &str) {
+        self.gate.pass(Stop::Called, message);
+    }
+
     /// The effect of this message is written, and not committed.
     pub(crate) fn pass(&self, message: &str) {
         self.gate.pass(Stop::Handling, message);

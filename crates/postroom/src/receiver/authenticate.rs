@@ -115,11 +115,18 @@ impl<B: Backend> Receiver<B> {
     }
 
     /// Whether what was signed in the head is what came in the body.
-    pub(crate) fn matches(&self, from: &Authenticated, envelope: &Envelope, digest: [u8; 32]) -> Result<(), Reply> {
-        let fits = from.head.as_ref().is_none_or(|head| {
-            head.digest == digest && head.message_id == envelope.message_id && head.source == envelope.source_service_id
-        });
-        if fits { Ok(()) } else { Err(self.distrust(&envelope.message_id, &from.source, Some(Distrust::Body))) }
+    pub(crate) fn matches(
+        &self,
+        from: &Authenticated,
+        message_id: &str,
+        source: &str,
+        digest: [u8; 32],
+    ) -> Result<(), Reply> {
+        let fits = from
+            .head
+            .as_ref()
+            .is_none_or(|head| head.digest == digest && head.message_id == message_id && head.source == source);
+        if fits { Ok(()) } else { Err(self.distrust(message_id, &from.source, Some(Distrust::Body))) }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::wire::grammar;
 
 /// A service whose messages are taken, and how it signs them.
 ///
-/// Requests must be signed by v2. A foreign peer may be allowed the weaker v1 of the document; once it has used v2, v1 is
-/// refused.
+/// Requests must be signed by v2. A foreign peer may be allowed the weaker v1 of the document; once it has used v2, v1
+/// is refused.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,

@@ -42,6 +42,8 @@ pub(crate) struct Dialect {
     pub(crate) inbox_arrive_look: &'static str,
     /// What tells the number, where an insert does not.
     pub(crate) inbox_arrive_seq: &'static str,
+    /// A row that was handled in the transaction it arrives in, where nobody else can write meanwhile.
+    pub(crate) inbox_handled: &'static str,
     pub(crate) inbox_see: &'static str,
     pub(crate) inbox_touch: &'static str,
     pub(crate) inbox_content: &'static str,
@@ -131,6 +133,8 @@ pub(crate) struct Statements {
     pub(crate) inbox_arrive: Text,
     pub(crate) inbox_arrive_look: Option<Text>,
     pub(crate) inbox_arrive_seq: Option<Text>,
+    #[cfg_attr(not(feature = "rusqlite-0_39"), allow(dead_code))]
+    pub(crate) inbox_handled: Text,
     pub(crate) inbox_see: Text,
     pub(crate) inbox_touch: Text,
     pub(crate) inbox_content: Text,
@@ -167,6 +171,7 @@ impl Statements {
             inbox_arrive: inbox.one(dialect.inbox_arrive),
             inbox_arrive_look: inbox.used(dialect.inbox_arrive_look),
             inbox_arrive_seq: inbox.used(dialect.inbox_arrive_seq),
+            inbox_handled: inbox.one(dialect.inbox_handled),
             inbox_see: inbox.one(dialect.inbox_see),
             inbox_touch: inbox.one(dialect.inbox_touch),
             inbox_content: inbox.one(dialect.inbox_content),

@@ -76,6 +76,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?12, ?12, ?9, ?13, 1)",
     inbox_arrive_look: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE NOWAIT",
     inbox_arrive_seq: "SELECT CAST(last_insert_id() AS SIGNED)",
+    inbox_handled: UNUSED,
     inbox_see: "INSERT INTO {t} (source, message_id, hash, payload, created_at, last_seen_at)
          VALUES (?1, ?2, ?3, '', ?4, ?4)",
     inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",

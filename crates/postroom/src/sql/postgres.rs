@@ -139,6 +139,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     ),
     inbox_arrive_look: UNUSED,
     inbox_arrive_seq: UNUSED,
+    inbox_handled: UNUSED,
     inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES ($1, $2, $3, $4, $4)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_touch: "UPDATE {t} SET last_seen_at = $2, hash = coalesce(hash, $3) WHERE seq = $1",

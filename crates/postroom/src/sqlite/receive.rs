@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{HandlerError, Received, State};
 use crate::message::{Incoming, Message};
-use crate::queue::{Lease, Queue};
+use crate::queue::Queue;
 use crate::sql::BlockingTx;
-use crate::sqlite::guard::{Guard, TransactionLost};
+use crate::sqlite::guard::{Guard, Savepoints, TransactionLost};
 use crate::sqlite::handling::call;
 use crate::sqlite::job::{Job, Ran, lost};
 use crate::sqlite::store::Core;
@@ -46,60 +46,94 @@ struct ReceiveJob {
     reply: oneshot::Sender<Result<Received>>,
 }
 
+type Kept = std::result::Result<Result<Received>, TransactionLost>;
+
 /// How far the code in the savepoint came.
 enum Step {
-    Handled(Lease, Option<String>),
+    Handled(Option<String>),
     Not(Admission),
 }
 
 impl ReceiveJob {
-    fn step(&mut self, conn: &Connection, failure: &mut Option<HandlerError>) -> Result<Step> {
-        let (lease, message) = match self.core.arrive_on(conn, &self.incoming, HOLD)? {
-            Admission::Held { lease, message } => (lease, message),
-            other => return Ok(Step::Not(other)),
+    fn receive(&mut self, conn: &Connection, guard: &Guard) -> Kept {
+        let mut savepoints = match guard.savepoints(conn) {
+            Ok(savepoints) => savepoints,
+            Err(error) => return Ok(Err(error)),
         };
-        match self.handle(conn, &message) {
-            Ok(response) => Ok(Step::Handled(lease, response)),
-            Err(error) => {
-                *failure = Some(error);
-                Err(Error::new(ErrorKind::Callback, "the handler failed"))
-            }
+        match self.core.knows(conn, self.incoming.key()) {
+            Ok(false) => self.receive_new(conn, &mut savepoints),
+            Ok(true) => self.receive_known(conn, &mut savepoints),
+            Err(error) => Ok(Err(error)),
         }
     }
 
-    fn handle(&mut self, conn: &Connection, message: &Message) -> std::result::Result<Option<String>, HandlerError> {
+    /// Nobody else can write until the group commits: what is not there now can be written after the handler, in one
+    /// piece, and outside its savepoint. SQLite copies every page that is changed inside one.
+    fn receive_new(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept {
+        let message = self.incoming.to_message(self.core.clock.now());
+        let mut failure = None;
+        let handled = savepoints.run(|| self.handle(conn, &message, &mut failure), |_| Ok(()))?;
+        if let Ok(response) = &handled {
+            let row = self.core.verbs.handled(&self.incoming, response.as_deref(), self.core.clock.now());
+            // It would be there only if the handler itself had written it.
+            if !conn.run(&row).is_ok_and(|done| !done.duplicate) {
+                return Err(TransactionLost);
+            }
+        }
+        Ok(received(handled.map(Step::Handled), failure))
+    }
+
+    /// It may wait in line, or be finished: its row says.
+    fn receive_known(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept {
+        let (core, mut failure) = (self.core.clone(), None);
+        let step = || match core.arrive_on(conn, &self.incoming, HOLD)? {
+            Admission::Held { lease, message } => {
+                let response = self.handle(conn, &message, &mut failure)?;
+                conn.run(&core.verbs.ack(Queue::Inbox, &lease, response.as_deref(), core.clock.now()))?;
+                Ok(Step::Handled(response))
+            }
+            other => Ok(Step::Not(other)),
+        };
+        Ok(received(savepoints.run(step, |_| Ok(()))?, failure))
+    }
+
+    fn handle(
+        &mut self,
+        conn: &Connection,
+        message: &Message,
+        failure: &mut Option<HandlerError>,
+    ) -> Result<Option<String>> {
         let mut ctx = BlockingCtx { conn, core: &self.core, message, state: &self.state, enqueued: false };
-        let response = call(&self.handler, &mut ctx)?;
+        let handled = call(&self.handler, &mut ctx);
         self.enqueued = ctx.enqueued;
-        Ok(response)
+        handled.map_err(|error| {
+            *failure = Some(error);
+            Error::new(ErrorKind::Callback, "the handler failed")
+        })
+    }
+}
+
+fn received(step: Result<Step>, failure: Option<HandlerError>) -> Result<Received> {
+    match (step, failure) {
+        (Ok(Step::Handled(response)), _) => Ok(Received::Handled(response)),
+        (Ok(Step::Not(admission)), _) => Ok(Received::Not(admission)),
+        (Err(_), Some(failure)) => Ok(Received::Failed(failure)),
+        (Err(error), None) => Err(error),
     }
 }
 
 impl Job for ReceiveJob {
     fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
-        let core = self.core.clone();
-        let mut failure = None;
-        let seal = |step: &Step| match step {
-            Step::Handled(lease, response) => {
-                conn.run(&core.verbs.ack(Queue::Inbox, lease, response.as_deref(), core.clock.now())).map(|_| ())
+        match self.receive(conn, guard) {
+            Ok(received) => {
+                self.received = received;
+                Ran::Well
             }
-            Step::Not(_) => Ok(()),
-        };
-        let ran = match guard.savepoints(conn) {
-            Ok(mut savepoints) => savepoints.run(|| self.step(conn, &mut failure), seal),
-            Err(error) => Ok(Err(error)),
-        };
-        self.received = match (ran, failure) {
-            (Err(TransactionLost), _) => {
+            Err(TransactionLost) => {
                 self.received = Err(lost());
-                return Ran::Spoilt;
+                Ran::Spoilt
             }
-            (Ok(Err(_)), Some(failure)) => Ok(Received::Failed(failure)),
-            (Ok(Err(error)), None) => Err(error),
-            (Ok(Ok(Step::Handled(_, response))), _) => Ok(Received::Handled(response)),
-            (Ok(Ok(Step::Not(admission))), _) => Ok(Received::Not(admission)),
-        };
-        Ran::Well
+        }
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {

@@ -201,6 +201,13 @@ impl Core {
         Ok(stored)
     }
 
+    /// Whether the inbox knows a message already.
+    pub(crate) fn knows(&self, conn: &Connection, key: &InboxKey) -> Result<bool> {
+        let find = self.verbs.find_by_key(key);
+        let mut find_statement = conn.prepare_cached(find.sql())?;
+        Ok(find_statement.exists(rusqlite::params_from_iter(find.values()))?)
+    }
+
     pub(crate) fn arrive_on(&self, conn: &Connection, incoming: &Incoming, hold: Duration) -> Result<Admission> {
         now(self.verbs.arrive(&mut SqliteConn(conn), incoming, hold, self.clock.now()))
     }

@@ -1,5 +1,6 @@
 //! The reference model, and a store for tests: everything in memory, one lock, the transition table and nothing else.
 
+mod arrived;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +8,14 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage, Origin, OwnerToken, WorkItemId};
+use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Work};
 use crate::sql::Statement;
 use crate::store::{
     Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
     Stored, Wake,
 };
+pub(crate) use arrived::Arrived;
 use table::Table;
 
 /// A store that keeps everything in memory: for tests, and to measure other stores against.
@@ -157,50 +159,6 @@ impl MemoryStore {
         drop(tables);
         self.0.outbox_wake.ring();
         Ok(settled)
-    }
-
-    /// Holds the row of a message that arrived, until what is returned beside it is kept or dropped.
-    pub(crate) fn arrive(&self, incoming: &Incoming, hold: Duration) -> (Admission, Option<Arrived>) {
-        let (owner, now) = (OwnerToken::new(), self.0.clock.now());
-        let mut tables = self.tables();
-        let before = tables.inbox.by_key(&incoming.key).cloned();
-        if before.is_none() {
-            tables.inbox.insert_incoming(incoming, State::Ready, now);
-        }
-        let Some(record) = tables.inbox.by_key(&incoming.key) else { return (Admission::Busy, None) };
-        let admission = record.admit(incoming, owner, now.plus(hold), now);
-        let arrived = Arrived { store: self.clone(), seq: record.seq, before, kept: false };
-        drop(tables);
-        let held = matches!(admission, Admission::Held { .. });
-        // Nothing changed, nothing to undo.
-        (admission, Some(arrived).filter(|_| held))
-    }
-}
-
-/// A row that arrived in a handler's transaction. Dropped, it is as it was before.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    store: MemoryStore,
-    seq: i64,
-    before: Option<Record>,
-    kept: bool,
-}
-
-impl Arrived {
-    pub(crate) fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Arrived {
-    fn drop(&mut self) {
-        if !self.kept {
-            let rows = &mut self.store.tables().inbox.rows;
-            match self.before.take() {
-                Some(before) => rows.insert(self.seq, before),
-                None => rows.remove(&self.seq),
-            };
-        }
     }
 }
 

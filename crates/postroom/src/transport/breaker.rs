@@ -98,6 +98,7 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::monotonic;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn it_opens_after_failures_in_a_row_and_lets_one_message_try() {
-        let now = Instant::now();
+        let now = monotonic();
         let breaker = open(now);
         assert_eq!(breaker.ask(now + SECOND), Permission::Wait(SECOND));
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Try);
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn it_waits_twice_as_long_each_time_up_to_a_limit() {
-        let mut now = Instant::now();
+        let mut now = monotonic();
         let breaker = open(now);
         for pause in [2, 4, 5, 5] {
             assert_eq!(breaker.ask(now), Permission::Wait(pause * SECOND));
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_answer_between_failures_starts_the_count_again() {
-        let (now, breaker) = (Instant::now(), Breaker::new(BreakerPolicy { failures: 2, ..BreakerPolicy::default() }));
+        let (now, breaker) = (monotonic(), Breaker::new(BreakerPolicy { failures: 2, ..BreakerPolicy::default() }));
         for _ in 0..10 {
             breaker.failed(now);
             breaker.answered();
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn late_failures_of_an_open_breaker_do_not_prolong_it() {
-        let now = Instant::now();
+        let now = monotonic();
         let breaker = open(now);
         assert!(!breaker.failed(now + SECOND));
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Try);

@@ -1,1 +1,31 @@
-//! gRPC, both ends.
+//! gRPC, both ends: the same envelope and signatures, on the connections and listeners of HTTP. What travels is
+//! described in `proto/postroom/v1/receiver.proto`.
+
+mod client;
+#[rustfmt::skip]
+#[allow(unreachable_pub, reason = "written by `cargo xtask proto`, for a module that everybody sees")]
+mod generated;
+mod message;
+mod service;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use client::GrpcWire;
+pub use service::GrpcService;
+pub(crate) use service::service;
+
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+
+/// What is called, as it stands in a signature.
+const PATH: &str = "/postroom.v1.Receiver/Receive";
+/// What we send; others may say `application/grpc+proto`.
+const GRPC: &str = "application/grpc";
+
+/// Whether a request is a call by gRPC. What browsers speak, `application/grpc-web`, is something else.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let rest = content_type.and_then(|text| text.strip_prefix(GRPC));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';']))
+}

@@ -1,6 +1,6 @@
 //! HTTP/1.1 and HTTP/2, both ends: over TCP, TLS, Unix sockets and pipes. One wire, different listeners.
 
-mod client;
+pub(super) mod client;
 mod connect;
 mod egress;
 mod first_byte;
@@ -8,6 +8,7 @@ mod foreign;
 mod listen;
 #[cfg(feature = "pipe")]
 mod pipe;
+pub(super) mod receive;
 mod serve;
 mod service;
 mod tls;

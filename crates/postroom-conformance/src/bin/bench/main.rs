@@ -6,6 +6,7 @@
 mod measure;
 mod report;
 mod server;
+mod services;
 mod sqlite;
 mod tenants;
 
@@ -39,6 +40,9 @@ struct Args {
     /// Work on so many stores in this folder or server, measure what that costs, and print it.
     #[arg(long, hide = true, requires_all = ["rows", "seconds"])]
     idle: Option<String>,
+    /// Play another process's part.
+    #[arg(long, hide = true)]
+    play: Option<String>,
     #[arg(long, hide = true)]
     rows: Option<usize>,
     #[arg(long, hide = true)]
@@ -97,6 +101,11 @@ const QUICK: Sizes = Sizes {
     idle_seconds: 5.0,
 };
 
+/// A task beside the measurement.
+fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(work)
+}
+
 /// 256 bytes, as in every case.
 const PAYLOAD_BYTES: usize = 256;
 
@@ -112,6 +121,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if let (Some(place), Some(stores), Some(seconds)) = (&args.idle, args.rows, args.seconds) {
         return tenants::idle(place, stores, seconds).await;
+    }
+    if let Some(part) = &args.play {
+        return services::play(part, args.dir.as_deref()).await;
     }
     let sizes = if args.quick { QUICK } else { FULL };
     let wants = |case: &str| args.only.is_empty() || args.only.iter().any(|only| only == case);

@@ -5,7 +5,7 @@ mod drain;
 mod enqueue;
 mod latency;
 pub(crate) mod memory;
-mod raw;
+pub(crate) mod raw;
 pub(crate) mod tenants;
 
 use std::path::Path;
@@ -41,6 +41,7 @@ pub(crate) async fn run(
     if wants("m") {
         memory::run(dir.path(), sizes, report).await?;
     }
+    crate::services::run(dir.path(), sizes, wants, report).await?;
     if wants("t") {
         let mut files = tenants::Files(dir.path().to_path_buf());
         crate::tenants::run(&mut files, sizes.idle_stores, sizes, report)?;

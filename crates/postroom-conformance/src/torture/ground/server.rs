@@ -64,7 +64,11 @@ macro_rules! ground_on_server {
             Desk { url: url(place, Base::Orders).unwrap_or_default(), outbox: Outbox::new(store.clone()), conn: None }
         }
 
-        async fn place_order(desk: &mut Self::Desk, order: &Order) -> Result<Placed> {
+        async fn place_order(
+            desk: &mut Self::Desk,
+            order: &Order,
+            gate: &std::sync::Arc<$crate::torture::gate::Gate>,
+        ) -> Result<Placed> {
             let mut conn = match desk.conn.take() {
                 Some(conn) => conn,
                 None => <$conn>::connect(&desk.url).await.with_context(|| failed(order))?,
@@ -74,6 +78,7 @@ macro_rules! ground_on_server {
             if !enqueued.is_duplicate() {
                 tx.execute(AssertSqlSafe(order.insert.clone())).await.with_context(|| failed(order))?;
             }
+            gate.pass($crate::torture::wire::Stop::Placing, "");
             if tx.commit().await.is_err() {
                 return Ok(Placed::Unknown);
             }

@@ -1,6 +1,7 @@
 //! SQLite: two files, and handlers of both kinds.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -9,8 +10,10 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::{Base, Ground, Line, Order, Placed, audit};
+use crate::torture::gate::Gate;
 use crate::torture::pace;
 use crate::torture::place::{Place, TOPIC_ASYNC, TOPIC_BLOCKING};
+use crate::torture::wire::Stop;
 use crate::torture::worker::{Effect, Stops};
 
 impl Ground for Sqlite {
@@ -56,13 +59,15 @@ impl Ground for Sqlite {
         store.clone()
     }
 
-    async fn place_order(store: &mut SqliteStore, order: &Order) -> Result<Placed> {
+    async fn place_order(store: &mut SqliteStore, order: &Order, gate: &Arc<Gate>) -> Result<Placed> {
+        let gate = gate.clone();
         let Order { message, insert, .. } = order.clone();
         let stored = store.write(move |tx| {
             let stored = tx.enqueue(&message)?;
             if !stored.duplicate {
                 tx.execute(&insert, [])?;
             }
+            gate.pass(Stop::Placing, "");
             Ok(stored)
         });
         Ok(if stored.await?.duplicate { Placed::Known } else { Placed::New })
@@ -72,6 +77,7 @@ impl Ground for Sqlite {
         let own = stops.clone();
         let apply = move |ctx: &mut BlockingCtx<'_>| {
             let effect = Effect::of(ctx.message());
+            own.enter(&ctx.message().id());
             ctx.tx().execute(&effect.0, [])?;
             own.pass(&ctx.message().id());
             Ok(None)

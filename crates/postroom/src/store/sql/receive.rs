@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::rows::{int, uuid};
+use super::rows::{int, text, uuid};
 use super::{Record, Session, Verbs};
 use crate::clock::Timestamp;
 use crate::error::{ErrorKind, Result};
@@ -45,6 +45,15 @@ impl Verbs {
                 self.admit(session, record, incoming, owner, until, now).await
             }
         }
+    }
+
+    /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
+    #[cfg(feature = "rusqlite-0_39")]
+    pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
+        let mut values = Self::arrival(incoming, now);
+        values[VISIBLE_AT] = uuid(Some(OwnerToken::new().as_uuid()));
+        values.push(text(response));
+        self.statements.inbox_handled.with(values).expecting(Expects::RowOrDuplicate)
     }
 
     async fn insert_arrival(&self, session: &mut impl Session, insert: &Statement) -> Result<Inserted> {
@@ -121,6 +130,12 @@ impl Verbs {
         record.response = Some(response.to_owned());
         self.save(session, Queue::Outbox, &record, was, claim_no, now).await?;
         Ok(true)
+    }
+
+    /// Finds the row without holding it.
+    #[cfg(feature = "rusqlite-0_39")]
+    pub(crate) fn find_by_key(&self, key: &InboxKey) -> Statement {
+        self.statements.inbox.find_key.with(super::inbox::key_values(key))
     }
 
     /// The row, held until the transaction ends.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body::Body;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -24,11 +25,14 @@ use crate::transport::wires::{Wire, WireError};
 use crate::wire::{Answer, headers};
 
 /// So much of an answer is read.
-const ANSWER_MAX: usize = 4 * 1024 * 1024;
+pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Connections to one destination, made when they are needed and kept while they are used.
+pub(crate) type Connections<B> = Client<Connector, B>;
+
 pub(crate) struct HttpWire {
-    client: Client<Connector, Full<Bytes>>,
+    client: Connections<Full<Bytes>>,
     uri: Uri,
     path: String,
     peer: Peer,
@@ -45,15 +49,7 @@ impl HttpWire {
         let uri: Uri = format!("{scheme}://{authority}{path}")
             .parse()
             .map_err(|error| Error::invalid(format!("the address of {} makes no URI: {error}", service.name)))?;
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .http2_only(service.http2)
-            .http2_keep_alive_interval(service.http2.then_some(Duration::from_secs(20)))
-            // A request that may have been sent is tried again by the worker, which counts.
-            .retry_canceled_requests(true)
-            .build(Connector::new(service, &address.0)?);
+        let client = connections(service, address, service.http2)?;
         let (peer, signer) = (service.peer, service.signer.clone());
         Ok(Self { client, uri, path: path.to_owned(), peer, signer })
     }
@@ -87,13 +83,11 @@ impl HttpWire {
             WireError::Broken(if too_long { "the answer is too long".into() } else { told(error.as_ref()) })
         })?;
         let body = body.to_bytes();
-        let text = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-        let seconds = |text: Option<&str>| text?.trim().parse().ok().map(Duration::from_secs);
         Ok(Answered {
             status: head.status.as_u16(),
-            has_receipt: parcel.proves(text(headers::RECEIPT), head.status.as_u16(), &body),
-            retry_after: seconds(text(RETRY_AFTER.as_str())),
-            window: seconds(text(headers::RETENTION)),
+            has_receipt: parcel.proves(text(&head.headers, headers::RECEIPT), head.status.as_u16(), &body),
+            retry_after: seconds(&head.headers, RETRY_AFTER.as_str()),
+            window: seconds(&head.headers, headers::RETENTION),
             answer: serde_json::from_slice::<Answer>(&body).ok(),
         })
     }
@@ -107,6 +101,34 @@ impl Wire for HttpWire {
             self.answered(parcel, response).await
         })
     }
+}
+
+/// The connections to a service; with `http2` they speak it without asking first.
+pub(crate) fn connections<B>(service: &Service, address: &Address, http2: bool) -> Result<Connections<B>>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
+    let connector = Connector::new(service, &address.0)?;
+    Ok(Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .http2_only(http2)
+        .http2_keep_alive_interval(http2.then_some(Duration::from_secs(20)))
+        // A request that may have been sent is tried again by the worker, which counts.
+        .retry_canceled_requests(true)
+        .build(connector))
+}
+
+/// A header of an answer.
+pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A header of an answer that says how long.
+pub(crate) fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {
+    text(headers, name)?.trim().parse().ok().map(Duration::from_secs)
 }
 
 pub(super) fn typed(content_type: &str) -> Result<HeaderMap> {
@@ -123,7 +145,7 @@ fn authority(uri: &Uri) -> Result<HeaderValue> {
 }
 
 /// An error with its causes: the first alone says only that something went wrong.
-fn told(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -5,16 +5,15 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 
 use super::JSON;
-use crate::error::Error;
+use super::receive::{annotate, declared_length, read};
 use crate::handler::Backend;
 use crate::message::hash_bytes;
 use crate::receiver::{Authenticated, Receiver, Reply};
@@ -81,7 +80,7 @@ impl<B: Backend> HttpService<B> {
         // From here on it is the source's own word, and so is the answer to it ours.
         let reply = match Envelope::parse(&body) {
             Ok(envelope) => {
-                self.0.matches(&from, &envelope, digest)?;
+                self.0.matches(&from, &envelope.message_id, &envelope.source_service_id, digest)?;
                 self.0.take(&from, envelope).await
             }
             Err(error) => Reply::malformed(&error),
@@ -113,15 +112,7 @@ impl<B: Backend> HttpService<B> {
         T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let options = self.0.options();
-        let reading = Limited::new(Box::pin(body), options.body_max).collect();
-        match tokio::time::timeout(options.body_timeout, reading).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-                Err(Reply::too_large(options.body_max))
-            }
-            Ok(Err(_)) => Err(Reply::malformed(&Error::invalid("the request broke off"))),
-            Err(_) => Err(Reply::error(408, "the request did not come in time")),
-        }
+        read(body, options.body_max, options).await
     }
 
     fn write(&self, from: Option<&Authenticated>, reply: &Reply) -> Response<Full<Bytes>> {
@@ -133,29 +124,10 @@ impl<B: Backend> HttpService<B> {
         if reply.status == 405 {
             headers.insert(ALLOW, HeaderValue::from_static("POST"));
         }
-        if let Some(pause) = reply.retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(pause)));
-        }
-        if let Some(from) = from {
-            let window = self.0.window(&from.source).as_secs();
-            headers.insert(headers::RETENTION, HeaderValue::from(window));
-            let receipt = from.receipt(reply.status, hash_bytes(&body));
-            if let Some(Ok(receipt)) = receipt.map(|receipt| HeaderValue::from_str(&receipt)) {
-                headers.insert(headers::RECEIPT, receipt);
-            }
-        }
+        annotate(headers, &self.0, from, reply, hash_bytes(&body));
         *response.body_mut() = Full::from(body);
         response
     }
-}
-
-/// Never shorter than asked for.
-fn whole_seconds(pause: Duration) -> u64 {
-    pause.as_secs() + u64::from(pause.subsec_nanos() > 0)
-}
-
-fn declared_length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 impl<B, T> tower_service::Service<Request<T>> for HttpService<B>

@@ -1,0 +1,78 @@
+//! Case w: from service to service. One sender, one receiver in a process of its own, both on SQLite at FULL; the
+//! handler writes one row, exactly once.
+//!
+//! The limit is what is left when the same HTTP exchange without a database and the raw work of both databases have to
+//! share the time: 1 / (1/i + 1/ii). Case p is the same without a wire, measured against the raw work alone.
+
+mod databases;
+mod exchange;
+mod postroom_pair;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::{Report, Sizes};
+
+/// So many messages are on their way at once, in every part of the case.
+pub(crate) const IN_FLIGHT: usize = 64;
+
+pub(crate) async fn run(dir: &Path, sizes: Sizes, wants: &impl Fn(&str) -> bool, report: &mut Report) -> Result<()> {
+    let messages = sizes.messages / 2;
+    if !wants("w") && !wants("p") {
+        return Ok(());
+    }
+    let raw = databases::both(dir, messages)?;
+    if wants("w") {
+        let exchanged = exchange::rate(messages).await?;
+        let limit = 1.0 / (1.0 / exchanged + 1.0 / raw);
+        let sent = postroom_pair::over_http(dir, messages).await?;
+        report.rate("w: exchanges without a database, beside the limit", "msg/s", exchanged, limit);
+        report.rate("w: raw work of both databases, beside the limit", "msg/s", raw, limit);
+        report.rate("w: service to service over HTTP, exactly once", "msg/s", sent, limit);
+    }
+    if wants("p") {
+        let sent = postroom_pair::in_process(dir, messages).await?;
+        report.rate("p: service to service in process, exactly once", "msg/s", sent, raw);
+    }
+    Ok(())
+}
+
+/// Plays the other process's part.
+pub(crate) async fn play(part: &str, dir: Option<&Path>) -> Result<()> {
+    match (part, dir) {
+        ("exchange", _) => exchange::serve().await,
+        ("receiver", Some(dir)) => postroom_pair::receive(dir).await,
+        _ => anyhow::bail!("no such part: {part}"),
+    }
+}
+
+/// Another process of this program; it ends with its handle.
+pub(crate) struct Other {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Other {
+    pub(crate) fn start(part: &str, dir: Option<&Path>) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--play", part]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(dir) = dir {
+            command.arg("--dir").arg(dir);
+        }
+        let mut child = command.spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
+        let port = line.trim().parse().context("the other process did not say its port")?;
+        Ok(Self { child, port })
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,86 @@
+//! Postroom from service to service: the outbox of one, the receiver of the other.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use postroom::{
+    BlockingCtx, Courier, Handlers, Key, ListenOptions, Listener, Neighbours, NewMessage, Outbox, Receiver, Secret,
+    Service, Services, Source, Sqlite, SqliteOptions, SqliteStore, Worker, WorkerOptions,
+};
+use tokio::sync::oneshot;
+
+use super::{IN_FLIGHT, Other};
+use crate::measure;
+
+fn key() -> Result<Key> {
+    Ok(Key::new("bench", Secret::parse("known to both services of the benchmark")?)?)
+}
+
+async fn receiver(dir: &Path) -> Result<Receiver<Sqlite>> {
+    let store = SqliteOptions::new(dir.join("wire-receiver.db")).deploy_schema(true).open().await?;
+    store.write(|tx| Ok(tx.execute_batch("CREATE TABLE IF NOT EXISTS effects (message TEXT NOT NULL)")?)).await?;
+    let handlers = Handlers::new().on_topic_blocking("bench", |ctx: &mut BlockingCtx<'_>| {
+        ctx.tx().prepare_cached("INSERT INTO effects (message) VALUES (?1)")?.execute([ctx.message().id()])?;
+        Ok(Some("\"done\"".to_owned()))
+    });
+    Ok(Receiver::new("ledger", store, handlers, [Source::new("orders", key()?)])?)
+}
+
+/// The other process.
+pub(super) async fn receive(dir: &Path) -> Result<()> {
+    let receiver = receiver(dir).await?;
+    let listener = Listener::bind("http://127.0.0.1:0", ListenOptions::default()).await?;
+    println!("{}", listener.tcp_address().map_or(0, |address| address.port()));
+    receiver.serve(listener, std::future::pending()).await;
+    Ok(())
+}
+
+pub(super) async fn over_http(dir: &Path, messages: usize) -> Result<f64> {
+    let dir = tempfile::tempdir_in(dir)?;
+    let other = Other::start("receiver", Some(dir.path()))?;
+    let service = Service::new("ledger", format!("http://127.0.0.1:{}", other.port)).keys(key()?);
+    let courier = Courier::new(Services::new("orders").service(service.concurrency(IN_FLIGHT)))?;
+    drain(dir.path(), courier, messages).await
+}
+
+pub(super) async fn in_process(dir: &Path, messages: usize) -> Result<f64> {
+    let dir = tempfile::tempdir_in(dir)?;
+    let neighbours = Neighbours::default();
+    neighbours.add(receiver(dir.path()).await?);
+    let service = Service::new("ledger", "in-process").concurrency(IN_FLIGHT);
+    let courier = Courier::with_neighbours(Services::new("orders").service(service), neighbours)?;
+    drain(dir.path(), courier, messages).await
+}
+
+/// Sends what is in the outbox, and says how fast.
+async fn drain(dir: &Path, courier: Courier, messages: usize) -> Result<f64> {
+    let store = SqliteOptions::new(dir.join("wire-sender.db")).deploy_schema(true).open().await?;
+    let outbox = Outbox::new(store.clone());
+    let payload = serde_json::to_string(&crate::payload())?;
+    for _ in 0..messages / 1000 {
+        let batch = (0..1000).map(|_| NewMessage::new("bench", &payload).to("ledger"));
+        outbox.enqueue_many(batch.collect()).await?;
+    }
+    let options = WorkerOptions::default().concurrency(IN_FLIGHT).batch(IN_FLIGHT);
+    let worker = Worker::<Sqlite>::outbox(store.clone(), Handlers::new()).transport(courier).options(options);
+    let (stop, stopped) = oneshot::channel::<()>();
+    measure::rate(messages / 1000 * 1000, async {
+        let worker = crate::spawn(worker.run(async { stopped.await.unwrap_or_default() }));
+        while pending(&store).await? > 0 {
+            tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await.ok();
+        }
+        drop(stop);
+        Ok(worker.await??)
+    })
+    .await
+}
+
+async fn pending(store: &SqliteStore) -> Result<i64> {
+    Ok(store
+        .read(|conn| {
+            Ok(conn
+                .query_row("SELECT count(*) FROM outbox_messages WHERE visible_at IS NOT NULL", [], |row| row.get(0))?)
+        })
+        .await?)
+}

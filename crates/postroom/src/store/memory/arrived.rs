@@ -1,0 +1,54 @@
+//! A message that arrives in a handler's transaction: its row is there while the handler runs, and stays if it commits.
+
+use std::time::Duration;
+
+use super::MemoryStore;
+use crate::message::{Incoming, OwnerToken};
+use crate::queue::State;
+use crate::store::{Admission, Record};
+
+impl MemoryStore {
+    /// Holds the row of a message that arrived, until what is returned beside it is kept or dropped.
+    pub(crate) fn arrive(&self, incoming: &Incoming, hold: Duration) -> (Admission, Option<Arrived>) {
+        let (owner, now) = (OwnerToken::new(), self.0.clock.now());
+        let mut tables = self.tables();
+        let before = tables.inbox.by_key(&incoming.key).cloned();
+        if before.is_none() {
+            tables.inbox.insert_incoming(incoming, State::Ready, now);
+        }
+        let Some(record) = tables.inbox.by_key(&incoming.key) else { return (Admission::Busy, None) };
+        let admission = record.admit(incoming, owner, now.plus(hold), now);
+        let arrived = Arrived { store: self.clone(), seq: record.seq, before, kept: false };
+        drop(tables);
+        let held = matches!(admission, Admission::Held { .. });
+        // Nothing changed, nothing to undo.
+        (admission, Some(arrived).filter(|_| held))
+    }
+}
+
+/// A row that arrived in a handler's transaction. Dropped, it is as it was before.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    store: MemoryStore,
+    seq: i64,
+    before: Option<Record>,
+    kept: bool,
+}
+
+impl Arrived {
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Arrived {
+    fn drop(&mut self) {
+        if !self.kept {
+            let rows = &mut self.store.tables().inbox.rows;
+            match self.before.take() {
+                Some(before) => rows.insert(self.seq, before),
+                None => rows.remove(&self.seq),
+            };
+        }
+    }
+}
