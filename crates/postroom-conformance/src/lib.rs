@@ -28,6 +28,8 @@ pub mod services;
 pub mod side;
 #[cfg(feature = "suite")]
 pub mod wait;
+#[cfg(feature = "suite")]
+pub mod web;
 
 // The cases, by verb.
 #[cfg(feature = "suite")]

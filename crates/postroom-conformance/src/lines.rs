@@ -1,13 +1,14 @@
 //! The transports between two services, seen alike: where a receiver listens, and how it is spoken to.
 
 use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Clock, Courier, Handlers, ListenOptions, Listener, Neighbours, Receiver, ReceiverOptions, Service,
-    Services, Sqlite, TlsIdentity, Worker,
+    Backend, Courier, ListenOptions, Listener, Neighbours, Receiver, ReceiverOptions, Service, Sqlite, TlsIdentity,
 };
-use postroom_testbed::Certificate;
+use postroom_testbed::{Certificate, FaultProxy};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -153,6 +154,12 @@ impl Office {
         Ok(())
     }
 
+    /// A proxy before it, where it listens on TCP.
+    pub fn proxy(&self) -> anyhow::Result<FaultProxy> {
+        let target: SocketAddr = self.address.trim_start_matches("http://").parse()?;
+        FaultProxy::start(target)
+    }
+
     /// As a service that messages go to.
     pub fn service(&self, name: &str) -> anyhow::Result<Service> {
         let service = Service::new(name, &self.address).keys(peer::key()?);
@@ -160,6 +167,15 @@ impl Office {
             Some(with) => service.root_certificates(with.authority.clone()),
             None => service,
         })
+    }
+}
+
+impl Wired<'_, Http> {
+    /// `orders` sends through a proxy, and waits so long for an answer.
+    pub fn send_through_proxy(&self, timeout: Duration) -> anyhow::Result<(FaultProxy, Running)> {
+        let proxy = self.office.proxy()?;
+        let service = Service::new("inventory", proxy.url()).keys(peer::key()?).timeout(timeout);
+        Ok((proxy, pair::sender(self.orders, pair::courier(self.orders, service)?)))
     }
 }
 
@@ -191,12 +207,10 @@ impl<'s, L: Line> Wired<'s, L> {
 
     /// `orders` sends, to a service as it is told.
     pub fn send(&self, tune: impl FnOnce(Service) -> Service) -> anyhow::Result<(Courier, Running)> {
-        let clock = Clock::Manual(self.orders.clock.clone());
         let service = tune(L::service(self.office.service("inventory")?));
-        let services = Services::new("orders").service(service).clock(clock);
+        let services = pair::services(self.orders, "orders", service);
         let courier = Courier::with_neighbours(services, self.office.neighbours.clone())?;
-        let worker = Worker::<Sqlite>::outbox(self.orders.store.clone(), Handlers::new()).transport(courier.clone());
-        Ok((courier, Running::start(worker)))
+        Ok((courier.clone(), pair::sender(self.orders, courier)))
     }
 
     /// Waits until the outbox of `orders` is as it should be; pauses between attempts are skipped.

@@ -40,15 +40,14 @@ impl<B: Testable> Pair<B> {
         let neighbours = Neighbours::default();
         neighbours.add(receiver(&inventory, "inventory", "orders", asynchronous::<B>(script), options)?);
         neighbours.add(receiver(&orders, "orders", "inventory", Handlers::new(), ReceiverOptions::default())?);
-        let courier = |source: &str, destination: &str| {
-            let clock = Clock::Manual(stage.clock.clone());
-            let services = Services::new(source).service(Service::new(destination, "in-process")).clock(clock);
-            Courier::with_neighbours(services, neighbours.clone())
+        let between = |stage: &Stage<B>, source: &str, destination: &str| {
+            let service = Service::new(destination, "in-process");
+            let services = services(stage, source, service);
+            anyhow::Ok(sender(stage, Courier::with_neighbours(services, neighbours.clone())?))
         };
-        let send = |stage: &Stage<B>, courier| Worker::outbox(stage.store.clone(), Handlers::new()).transport(courier);
         let workers = vec![
-            Running::start::<B>(send(&orders, courier("orders", "inventory")?)),
-            Running::start::<B>(send(&inventory, courier("inventory", "orders")?)),
+            between(&orders, "orders", "inventory")?,
+            between(&inventory, "inventory", "orders")?,
             Running::start(inventory.worker(Queue::Inbox, asynchronous::<B>(script))),
         ];
         Ok(Self { orders, inventory, workers })
@@ -75,4 +74,19 @@ pub fn receiver<B: Testable>(
 ) -> anyhow::Result<Receiver<B>> {
     let source = Source::new(source, peer::key()?);
     Ok(Receiver::with(service, stage.store.clone(), handlers, [source], options)?)
+}
+
+/// The service that `source` knows, on the case's clock.
+pub fn services<B: Testable>(stage: &Stage<B>, source: &str, service: Service) -> Services {
+    Services::new(source).service(service).clock(Clock::Manual(stage.clock.clone()))
+}
+
+/// A courier of `orders` to this service.
+pub fn courier<B: Testable>(stage: &Stage<B>, service: Service) -> anyhow::Result<Courier> {
+    Ok(Courier::new(services(stage, "orders", service))?)
+}
+
+/// Sends what is in this store's outbox.
+pub fn sender<B: Testable>(stage: &Stage<B>, courier: Courier) -> Running {
+    Running::start(Worker::<B>::outbox(stage.store.clone(), Handlers::new()).transport(courier))
 }

@@ -191,7 +191,8 @@ fn post(body: String) -> anyhow::Result<Request<Full<Bytes>>> {
     Ok(Request::post(PATH).header("content-type", "application/json").body(Full::from(body))?)
 }
 
-fn hmac(key: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
+/// HMAC-SHA256.
+pub fn hmac(key: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(Hmac::<Sha256>::new_from_slice(key)?.chain_update(data).finalize().into_bytes().to_vec())
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use postroom::{
     BlockingCtx, BoxFuture, Ctx, Fleet, HandlerResult, Handlers, Message, Queue, Store, Worker, WorkerOptions,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::harness::{Stage, Testable};
@@ -77,6 +77,35 @@ impl Script {
 
     fn note(&self, message: &Arc<Message>) {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+    }
+}
+
+/// A handler that says when it begins, and ends when it may: its answer is 7.
+#[derive(Debug)]
+pub struct Gate {
+    /// The handler.
+    pub script: Script,
+    /// Told of each call.
+    pub begun: mpsc::UnboundedReceiver<()>,
+    /// Each permit lets one call end.
+    pub open: Arc<Semaphore>,
+}
+
+impl Gate {
+    /// Nobody may end yet.
+    pub fn shut() -> Self {
+        let (begin, begun) = mpsc::unbounded_channel();
+        let open = Arc::new(Semaphore::new(0));
+        let gate = open.clone();
+        let script = Script::new(move |_| {
+            let (begin, gate) = (begin.clone(), gate.clone());
+            async move {
+                begin.send(())?;
+                gate.acquire().await?.forget();
+                Ok(Some("7".into()))
+            }
+        });
+        Self { script, begun, open }
     }
 }
 

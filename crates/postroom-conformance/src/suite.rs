@@ -23,6 +23,7 @@ mod enqueue;
 mod expire;
 mod extend;
 mod fail;
+mod failures;
 mod files;
 mod fleet;
 mod grants;
@@ -34,6 +35,7 @@ mod logs;
 mod marks;
 mod metrics;
 mod model;
+mod neighbours;
 mod outage;
 mod own_tx;
 mod plans;
@@ -52,6 +54,7 @@ mod route;
 mod router;
 mod sabotage;
 mod schema;
+mod services_log;
 mod shutdown;
 mod standby;
 mod throughput;
@@ -130,6 +133,9 @@ pub fn cases() -> Vec<Case> {
         queued::CASES,
         trust::CASES,
         receipts::CASES,
+        failures::CASES,
+        neighbours::CASES,
+        services_log::CASES,
     ];
     [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }

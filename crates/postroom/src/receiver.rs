@@ -95,12 +95,17 @@ impl<B: Backend> Receiver<B> {
             }
             known.insert(name, source);
         }
+        let hooks = hooks_by_name(std::mem::take(&mut options.hooks))?;
+        // What either of them brings is known by that name.
+        if let Some(name) = hooks.keys().find(|name| known.contains_key(*name)) {
+            return Err(Error::invalid(format!("{name} is both a source and a hook")));
+        }
         Ok(Self(Arc::new(Inner {
             service,
             store,
             handlers: handlers.checked()?,
             sources: known,
-            hooks: hooks_by_name(std::mem::take(&mut options.hooks))?,
+            hooks,
             twins: Twins::default(),
             in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
             options: options.checked()?,

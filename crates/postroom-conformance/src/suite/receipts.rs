@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::Context;
 use futures_util::future::join_all;
 use postroom::{
-    Clock, Courier, Delivery, Filter, Handlers, Key, Keys, Message, NewMessage, Queue, Receiver, ReceiverOptions,
-    Secret, Service, Services, Source, Sqlite, Transport, Worker,
+    Courier, Delivery, Filter, Key, Keys, Message, NewMessage, Queue, Receiver, ReceiverOptions, Secret, Service,
+    Source, Sqlite, Transport,
 };
 use postroom_testbed::{Fault, FaultProxy};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually, readable};
 use crate::lines::Office;
+use crate::pair;
 use crate::peer;
-use crate::script::{Running, Script};
+use crate::script::Script;
 use crate::services::{TOPIC, asynchronous};
 
 cases! { receipts:
@@ -43,15 +44,13 @@ impl Faulty {
         let source = Source::new("orders", keys[1].clone());
         let handlers = asynchronous::<Sqlite>(script);
         office.open(Receiver::new("inventory", stage.store.clone(), handlers, [source])?).await?;
-        let target: std::net::SocketAddr = office.address().trim_start_matches("http://").parse()?;
-        let proxy = FaultProxy::start(target)?;
+        let proxy = office.proxy()?;
         let service = Service::new("inventory", proxy.url()).keys(keys[0].clone());
-        let services = Services::new("orders").service(service).clock(Clock::Manual(stage.clock.clone()));
         let new = |_| NewMessage::new(TOPIC, "{}").to("inventory");
         stage.outbox.enqueue_many((0..messages).map(new).collect()).await?;
         let rows = stage.outbox.queue().list(Filter::all().topic(TOPIC).limit(messages)).await?;
         let messages: anyhow::Result<Vec<_>> = rows.iter().map(|row| Ok(readable(row)?.clone())).collect();
-        Ok(Self { office, proxy, courier: Courier::new(services)?, messages: messages?, keys })
+        Ok(Self { office, proxy, courier: pair::courier(stage, service)?, messages: messages?, keys })
     }
 
     /// Sends all messages, a few at a time; what became of each.
@@ -174,8 +173,7 @@ async fn keys_that_are_replaced_in_the_service_map_are_used(stage: &Stage<Sqlite
     faulty.keys[1].replace([new.clone()])?;
     assert!(matches!(faulty.courier.send(message).await, Delivery::Failed { .. }));
     let service = Service::new("inventory", faulty.proxy.url()).keys(new);
-    let clock = Clock::Manual(stage.clock.clone());
-    faulty.courier.replace(Services::new("orders").service(service).clock(clock))?;
+    faulty.courier.replace(pair::services(stage, "orders", service))?;
     assert!(matches!(faulty.courier.send(message).await, Delivery::Accepted { .. }));
     faulty.office.close().await
 }
@@ -194,7 +192,7 @@ async fn no_line_shows_a_payload_a_header_or_a_secret(stage: &Stage<Sqlite>) -> 
         }
     });
     let source = Source::new("orders", key.clone());
-    let handlers = asynchronous::<Sqlite>(&script);
+    let handlers = script.handlers::<Sqlite>();
     let receiver = Receiver::with(
         "inventory",
         stage.store.clone(),
@@ -203,13 +201,8 @@ async fn no_line_shows_a_payload_a_header_or_a_secret(stage: &Stage<Sqlite>) -> 
         ReceiverOptions::default().body_max(2_000),
     )?;
     office.open(receiver).await?;
-    let services = |key: Key| {
-        let clock = Clock::Manual(stage.clock.clone());
-        let service = Service::new("inventory", office.address()).keys(key);
-        Courier::new(Services::new("orders").service(service).clock(clock))
-    };
-    let worker = Worker::<Sqlite>::outbox(stage.store.clone(), Handlers::new()).transport(services(key)?);
-    let worker = Running::start(worker);
+    let courier = |key: Key| pair::courier(stage, Service::new("inventory", office.address()).keys(key));
+    let worker = pair::sender(stage, courier(key)?);
     for payload in ["", "fails", &"x".repeat(3_000)] {
         let message = NewMessage::new(TOPIC, format!("{{\"{CANARY}\":\"{payload}\"}}")).max_attempts(2);
         stage.outbox.enqueue(message.header(CANARY, CANARY).header("token", CANARY).to("inventory")).await?;
@@ -222,7 +215,7 @@ async fn no_line_shows_a_payload_a_header_or_a_secret(stage: &Stage<Sqlite>) -> 
     .await?;
     worker.stop().await?;
     let rows = stage.outbox.queue().list(Filter::all().topic(TOPIC)).await?;
-    let stranger = services(Key::new("other", Secret::parse(&secret)?)?)?;
+    let stranger = courier(Key::new("other", Secret::parse(&secret)?)?)?;
     assert!(matches!(stranger.send(readable(&rows[0])?).await, Delivery::Failed { .. }));
     office.close().await?;
     let lines = stage.setup.logs.lines();

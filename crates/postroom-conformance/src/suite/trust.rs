@@ -197,7 +197,7 @@ async fn changed(request: Request<Full<Bytes>>) -> anyhow::Result<Option<Request
         88..91 => drop(head.headers.append(field, head.headers[field].clone())),
         91..93 => head.method = [Method::PUT, Method::GET, Method::PATCH][fastrand::usize(..3)].clone(),
         93..96 => {
-            head.uri = Uri::from_static(["/_rf/receive?a", "/_rf/receive/", "/_rf/Receive"][fastrand::usize(..3)])
+            head.uri = Uri::from_static(["/_rf/receive?a", "/_rf/receive/", "/_rf/Receive"][fastrand::usize(..3)]);
         }
         96..98 => body = body.slice(..fastrand::usize(..body.len())),
         _ => body = [&body[..], b" "].concat().into(),

@@ -7,13 +7,12 @@ use std::time::Duration;
 use postroom::{
     Delivery, HandlerError, Key, Kind, NewMessage, Queue, ReceiverOptions, Secret, Sqlite, State, Transport,
 };
-use tokio::sync::{Semaphore, mpsc};
 
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, eventually, readable, soon};
 use crate::lines::{Http, Http2, Https, InProcess, Line, Pipe, Unix, Wired};
 use crate::pair::Reserve;
-use crate::script::Script;
+use crate::script::{Gate, Script};
 use crate::services::TOPIC;
 
 /// Each promise over each transport, one case each: `wires::the_answer_comes_back_over_unix`.
@@ -96,25 +95,9 @@ async fn the_answer_comes_back<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
     wired.end(worker).await
 }
 
-/// A handler that says when it begins, and ends when it may.
-fn gated() -> (Script, mpsc::UnboundedReceiver<()>, Arc<Semaphore>) {
-    let (begin, begun) = mpsc::unbounded_channel();
-    let gate = Arc::new(Semaphore::new(0));
-    let open = gate.clone();
-    let script = Script::new(move |_| {
-        let (begin, gate) = (begin.clone(), gate.clone());
-        async move {
-            begin.send(())?;
-            gate.acquire().await?.forget();
-            Ok(Some("7".into()))
-        }
-    });
-    (script, begun, open)
-}
-
 async fn an_answer_nobody_waited_for_is_the_same_when_it_is_asked_for_again<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
     let mut wired = Wired::<L>::new(stage).await?;
-    let (script, mut begun, gate) = gated();
+    let Gate { script, mut begun, open } = Gate::shut();
     wired.receive(&script, ReceiverOptions::default()).await?;
     let (_, worker) = wired.send(|service| service.timeout(Duration::from_millis(100)))?;
     let request = stage.outbox.request("inventory", &Reserve { order: 7 }).await?;
@@ -125,7 +108,7 @@ async fn an_answer_nobody_waited_for_is_the_same_when_it_is_asked_for_again<L: L
     let told = || async move { Ok(side.record(1).await?.last_error().is_some_and(|error| error.contains("409"))) };
     eventually("it is told that the first is being handled", told).await?;
     assert_eq!(side.record(1).await?.attempts(), 1, "to be told so costs no attempt");
-    gate.add_permits(1);
+    open.add_permits(1);
     wired.until("it gets the stored answer", |stats| stats.done == 1).await?;
     assert_eq!((request.answer::<u32>().await?, script.count()), (7, 1));
     assert_eq!(wired.inventory.effects_of_messages().await?.len(), 1);
@@ -152,7 +135,7 @@ async fn a_receiver_that_is_away_costs_an_attempt_and_gets_it_when_it_is_back<L:
 
 async fn a_receiver_with_too_much_to_do_costs_no_attempt<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
     let mut wired = Wired::<L>::new(stage).await?;
-    let (script, mut begun, gate) = gated();
+    let Gate { script, mut begun, open } = Gate::shut();
     wired.receive(&script, ReceiverOptions::default().in_flight(1)).await?;
     let (_, worker) = wired.send(|service| service)?;
     stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
@@ -164,7 +147,7 @@ async fn a_receiver_with_too_much_to_do_costs_no_attempt<L: Line>(stage: &Stage<
     let record = side.record(2).await?;
     assert_eq!((record.state(), record.attempts()), (State::Ready, 0));
     assert_eq!(record.next_attempt_at(), Some(stage.now().plus(Duration::from_secs(1))));
-    gate.add_permits(2);
+    open.add_permits(2);
     wired.until("both are sent", |stats| stats.done == 2).await?;
     assert_eq!(script.count(), 2);
     wired.end(worker).await
@@ -172,7 +155,7 @@ async fn a_receiver_with_too_much_to_do_costs_no_attempt<L: Line>(stage: &Stage<
 
 async fn no_more_than_allowed_are_on_their_way_at_once<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
     let mut wired = Wired::<L>::new(stage).await?;
-    let (script, mut begun, gate) = gated();
+    let Gate { script, mut begun, open } = Gate::shut();
     wired.receive(&script, ReceiverOptions::default()).await?;
     // With one writer only one handler is in a transaction; the others wait for it on their way.
     let (courier, worker) = wired.send(|service| service.concurrency(2))?;
@@ -190,7 +173,7 @@ async fn no_more_than_allowed_are_on_their_way_at_once<L: Line>(stage: &Stage<Sq
             }
         };
         soon("the next is being handled", next).await??;
-        gate.add_permits(1);
+        open.add_permits(1);
     }
     wired.until("all are sent", |stats| stats.done == 6).await?;
     assert_eq!((most.into_inner(), script.count()), (2, 6));
@@ -252,13 +235,13 @@ async fn one_that_was_to_try_again_and_did_not_leaves_its_turn_to_another<L: Lin
 
 async fn a_receiver_that_shuts_down_answers_what_has_come_in<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
     let mut wired = Wired::<L>::new(stage).await?;
-    let (script, mut begun, gate) = gated();
+    let Gate { script, mut begun, open } = Gate::shut();
     wired.receive(&script, ReceiverOptions::default()).await?;
     let (_, worker) = wired.send(|service| service)?;
     let request = stage.outbox.request("inventory", &Reserve { order: 7 }).await?;
     soon("it is being handled", begun.recv()).await?;
     wired.office.shut_down();
-    gate.add_permits(1);
+    open.add_permits(1);
     assert_eq!(soon("the answer comes", request.answer::<u32>()).await??, 7);
     soon("the receiver ends", wired.office.close()).await??;
     assert_eq!(stage.side(Queue::Outbox).record(1).await?.attempts(), 0);

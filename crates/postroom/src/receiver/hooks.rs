@@ -20,7 +20,7 @@ pub(crate) const HOOKS_PATH: &str = "/_rf/hooks/";
 /// A place where webhooks of one service come in: `/_rf/hooks/NAME`.
 ///
 /// What arrives there is known by the name and the provider's own id. CloudEvents are recognised and known by their own
-/// source, which must not be the name of a [`Source`](crate::Source).
+/// source, which must not be the name of a [`Source`](crate::Source) or of another hook.
 #[derive(Clone, Debug)]
 pub struct Hook {
     name: String,
@@ -83,7 +83,8 @@ impl<B: Backend> Receiver<B> {
             }
         }
         let event = CloudEvent::read(headers, body).map_err(malformed)?;
-        if self.0.sources.contains_key(&event.source) {
+        let is_another_hook = self.0.hooks.contains_key(&event.source) && event.source != hook.name;
+        if is_another_hook || self.0.sources.contains_key(&event.source) {
             telemetry::distrusted(self.0.store.name(), &event.id, &event.source, Distrust::UnknownSource);
             return Err(Reply::unauthorized());
         }
