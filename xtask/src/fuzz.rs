@@ -18,7 +18,7 @@ const FOUND: &str = "fuzz/found";
 const ALL: &str = "all";
 
 /// Runs one fuzzer, or all, for so long each; without a name, says which there are.
-pub(crate) fn run(name: Option<&str>, seconds: u32, keep: bool) -> Result<ExitCode> {
+pub(crate) fn run(name: Option<&str>, seconds: u32) -> Result<ExitCode> {
     let targets = targets()?;
     let Some(name) = name else {
         println!("{}\n{ALL}", targets.join("\n"));
@@ -28,10 +28,7 @@ pub(crate) fn run(name: Option<&str>, seconds: u32, keep: bool) -> Result<ExitCo
     let missing = missing();
     ensure!(missing.is_empty(), "the fuzzers cannot run:\n{}", missing.join("\n"));
     for target in chosen {
-        fuzz(target, &[format!("{FOUND}/{target}"), format!("{CORPUS}/{target}")], &limits(seconds))?;
-        if keep {
-            fuzz(target, &[format!("{CORPUS}/{target}"), format!("{FOUND}/{target}")], &["-merge=1".to_owned()])?;
-        }
+        fuzz(target, seconds)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -70,18 +67,14 @@ fn answers(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-fn limits(seconds: u32) -> Vec<String> {
-    vec![format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()]
-}
-
-/// What is new is written to the first of the folders.
-fn fuzz(target: &str, folders: &[String], options: &[String]) -> Result<()> {
-    for folder in folders {
-        fs::create_dir_all(run::root().join(folder)).with_context(|| format!("cannot create {folder}"))?;
-    }
+fn fuzz(target: &str, seconds: u32) -> Result<()> {
+    // What is new is written to the first of the two.
+    let folders = [FOUND, CORPUS].map(|folder| format!("{folder}/{target}"));
+    fs::create_dir_all(run::root().join(&folders[0])).with_context(|| format!("cannot create {}", folders[0]))?;
     // Sanitizers need another toolchain, and the library has no unsafe code for them to watch.
     let mut cargo = run::cargo(["fuzz", "run", target, "--sanitizer", "none"]);
-    let status = cargo.args(folders).arg("--").args(options).status().context("cannot start cargo fuzz")?;
+    cargo.args(&folders).args(["--", &format!("-max_total_time={seconds}"), "-print_final_stats=1"]);
+    let status = cargo.status().context("cannot start cargo fuzz")?;
     ensure!(status.success(), "{target} failed: the input stands above, and in fuzz/artifacts/{target}");
     Ok(())
 }

@@ -59,9 +59,6 @@ enum Command {
         /// How long each runs
         #[arg(long, default_value_t = 600)]
         seconds: u32,
-        /// Add to fuzz/corpus what reaches more code than the inputs there
-        #[arg(long)]
-        keep: bool,
     },
     /// Run a PostgreSQL and a MariaDB to test against, and print how they are reached
     Servers {
@@ -104,7 +101,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Spec { json, results } => spec::run(json.as_deref(), results.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Proto { check: true } => proto::check().map(|()| ExitCode::SUCCESS),
         Command::Proto { check: false } => proto::write().map(|()| ExitCode::SUCCESS),
-        Command::Fuzz { target, seconds, keep } => fuzz::run(target.as_deref(), seconds, keep),
+        Command::Fuzz { target, seconds } => fuzz::run(target.as_deref(), seconds),
         Command::Servers { durable } => servers::run(durable).map(|()| ExitCode::SUCCESS),
         Command::Torture { args } => run::program("postroom-torture", &["--locked"], &args),
         Command::Bench { args } => {
