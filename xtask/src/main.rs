@@ -1,6 +1,7 @@
 //! Postroom's own automation. `cargo xtask` lists the commands.
 
 mod ci;
+mod fuzz;
 mod proto;
 mod run;
 mod servers;
@@ -51,6 +52,14 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Look for inputs that break a promise of the wire; without a name, list the fuzzers
+    Fuzz {
+        /// Which fuzzer, or all
+        target: Option<String>,
+        /// How long each runs
+        #[arg(long, default_value_t = 600)]
+        seconds: u32,
+    },
     /// Run a PostgreSQL and a MariaDB to test against, and print how they are reached
     Servers {
         /// Let each commit wait for the disk
@@ -92,6 +101,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Spec { json, results } => spec::run(json.as_deref(), results.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Proto { check: true } => proto::check().map(|()| ExitCode::SUCCESS),
         Command::Proto { check: false } => proto::write().map(|()| ExitCode::SUCCESS),
+        Command::Fuzz { target, seconds } => fuzz::run(target.as_deref(), seconds),
         Command::Servers { durable } => servers::run(durable).map(|()| ExitCode::SUCCESS),
         Command::Torture { args } => run::program("postroom-torture", &["--locked"], &args),
         Command::Bench { args } => {

@@ -150,6 +150,9 @@ pub use workqueue::WorkQueue;
 /// For tests of this library and of programs that use it.
 #[cfg(feature = "testing")]
 pub mod testing {
+    #[doc(hidden)]
+    pub mod fuzz;
+
     pub use crate::store::sabotage::Sabotage;
     pub use crate::worker::{Point, Probe};
 }

@@ -192,7 +192,7 @@ pub(crate) fn answer_to(message: &Message, response: Option<&str>) -> Option<New
 }
 
 /// An envelope as a message that arrived. Headers of the wire itself stay outside.
-fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
+pub(crate) fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
     let (kind, payload) = (envelope.kind()?, envelope.payload_text()?);
     let key = InboxKey::new(source, envelope.message_id)?;
     let hash = content_hash(&envelope.endpoint, &payload);

@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use super::{layers::Layers, test_code};
 
 const SKIPPED_FOLDERS: &[&str] = &[".git", "node_modules", "target"];
+/// Inputs that fuzzers made: bytes, whatever they look like.
+const FUZZED: &[&str] = &["fuzz/artifacts", "fuzz/corpus", "fuzz/coverage", "fuzz/found"];
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// A text file of the repository, its path relative to the root and written with `/`.
@@ -87,7 +89,10 @@ fn read_folder(folder: &Path, prefix: &str, sources: &mut Vec<Source>) -> Result
         };
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
-        if kind.is_dir() && !SKIPPED_FOLDERS.contains(&name.as_str()) {
+        if kind.is_dir() && (SKIPPED_FOLDERS.contains(&name.as_str()) || FUZZED.contains(&path.as_str())) {
+            continue;
+        }
+        if kind.is_dir() {
             read_folder(&entry.path(), &format!("{path}/"), sources)?;
         } else if kind.is_file() && entry.metadata()?.len() <= LARGEST_FILE {
             let bytes = fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
@@ -113,6 +118,8 @@ mod tests {
         fs::create_dir_all(folder.path().join("target")).unwrap();
         fs::create_dir_all(folder.path().join("src")).unwrap();
         fs::write(folder.path().join("target/out.rs"), "").unwrap();
+        fs::create_dir_all(folder.path().join("fuzz/corpus")).unwrap();
+        fs::write(folder.path().join("fuzz/corpus/1"), "").unwrap();
         fs::write(folder.path().join("src/lib.rs"), "//! Doc.").unwrap();
         fs::write(folder.path().join("data"), [0xff, 0xfe]).unwrap();
         let paths: Vec<_> = read_tree(folder.path()).unwrap().into_iter().map(|source| source.path).collect();

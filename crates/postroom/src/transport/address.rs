@@ -1,7 +1,7 @@
 //! Where a service is: an address as people write it.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -43,9 +43,9 @@ impl Host {
         let uri: Uri = format!("http://{rest}").parse().map_err(|_| malformed(text))?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
         let authority = authority.ok_or_else(|| malformed(text))?;
-        let name = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = host_name(authority.host()).ok_or_else(|| malformed(text))?.to_owned();
         let has_port = authority.as_str().len() > authority.host().len();
-        if name.is_empty() || has_port && authority.port_u16().is_none() {
+        if has_port && authority.port_u16().is_none() {
             return Err(malformed(text));
         }
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
@@ -64,6 +64,14 @@ impl Host {
             return format!("[{}]:{}", self.name, self.port);
         }
         format!("{}:{}", self.name, self.port)
+    }
+}
+
+/// A host without its brackets, which are around addresses of IPv6 and nowhere else.
+fn host_name(host: &str) -> Option<&str> {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(number) => number.parse::<Ipv6Addr>().is_ok().then_some(number),
+        None => (!host.is_empty() && !host.contains(['[', ']', ':'])).then_some(host),
     }
 }
 
@@ -163,6 +171,10 @@ mod tests {
             "pipe://a/b",
             "pipe://..",
             "http://a:99999",
+            "http://a[::1]:7000",
+            "http://[::1]a",
+            "http://[a]:7000",
+            "http://[]:7000",
             &long,
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::{Error, Result};
 use crate::neighbour::cloud_events::attributes::{self, Attributes};
-use crate::neighbour::cloud_events::{CloudEvent, PREFIX, content_type, header_value};
+use crate::neighbour::cloud_events::{CloudEvent, MEDIA_TYPE, PREFIX, content_type, header_value, media_type};
 use crate::neighbour::{header, text};
 
 pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<CloudEvent> {
@@ -35,7 +35,13 @@ pub(super) fn write(event: &CloudEvent) -> Result<(HeaderMap, Bytes)> {
         headers.insert(header, value);
     }
     if let Some(content_type) = event.content_type() {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_str(content_type).map_err(|_| unfit("datacontenttype"))?);
+        // By it the request would be read as the event that is only the payload of this one.
+        if media_type(content_type).starts_with(MEDIA_TYPE) {
+            return Err(Error::invalid("a CloudEvent whose payload is a CloudEvent cannot be sent in binary mode"));
+        }
+        // Plain text alone: other bytes are read differently, by us not at all.
+        let value = HeaderValue::from_str(content_type).ok().filter(|value| value.to_str().is_ok());
+        headers.insert(CONTENT_TYPE, value.ok_or_else(|| unfit("datacontenttype"))?);
     }
     Ok((headers, Bytes::from(event.payload.clone())))
 }

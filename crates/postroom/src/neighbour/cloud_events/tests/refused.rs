@@ -118,3 +118,22 @@ fn a_message_that_cannot_be_an_event_says_why() {
     }
     assert!(CloudEvent::of(&message(&[], ""), "").write(Binary).is_err());
 }
+
+#[test]
+fn an_event_in_an_event_is_never_taken_for_it() {
+    let inner = r#"{"specversion":"1.0","id":"2","source":"/other","type":"inner"}"#;
+    for content_type in [JSON, "Application/CloudEvents; charset=utf-8", "application/cloudevents-batch+json"] {
+        let outer = event(Some(content_type), inner);
+        let error = outer.write(Binary).unwrap_err().to_string();
+        assert!(error.contains("cannot be sent in binary mode"), "{error}");
+        assert!(there_and_back(&outer, Structured) == outer);
+    }
+}
+
+#[test]
+fn a_type_that_is_no_plain_text_is_no_header() {
+    let event = event(Some("text/ä"), "x");
+    let error = event.write(Binary).unwrap_err().to_string();
+    assert!(error.contains("\"datacontenttype\" cannot be a header"), "{error}");
+    assert!(there_and_back(&event, Structured) == event);
+}

@@ -1,0 +1,47 @@
+//! Receipts: what a receiver answered, signed by v2.
+
+use std::slice::from_ref;
+
+use super::{IMPOSTOR, KEY, RENAMED};
+use crate::clock::Timestamp;
+use crate::message::hash_bytes;
+use crate::testing::fuzz::input::{Change, Lines};
+use crate::wire::Key;
+use crate::wire::signature::{Receipt, Signature};
+
+pub(super) fn only_what_was_signed_is_accepted(change: &Change, lines: Lines<'_>) {
+    let receipt = receipt(lines);
+    let signatures = Signature::parse_list(&receipt.sign(from_ref(&*KEY)));
+    let accepts = |receipt: &Receipt, key: &Key| receipt.is_signed(&signatures, from_ref(key));
+    assert!(accepts(&receipt, &KEY) && !accepts(&receipt, &IMPOSTOR) && !accepts(&receipt, &RENAMED));
+
+    let changed = changed(&receipt, change);
+    assert_eq!(accepts(&changed, &KEY), changed == receipt, "{changed:?}");
+}
+
+fn receipt(mut lines: Lines<'_>) -> Receipt {
+    Receipt {
+        destination: lines.text(),
+        message_id: lines.text(),
+        timestamp: Timestamp::from_micros(lines.number()),
+        status: status(lines.number()),
+        digest: hash_bytes(lines.0),
+    }
+}
+
+fn status(number: i64) -> u16 {
+    u16::try_from(number & 0xffff).unwrap_or_default()
+}
+
+fn changed(receipt: &Receipt, change: &Change) -> Receipt {
+    let mut changed = receipt.clone();
+    match change.what % 6 {
+        0 => change.edit(&mut changed.destination),
+        1 => change.edit(&mut changed.message_id),
+        2 => changed.timestamp = Timestamp::from_micros(change.number()),
+        3 => changed.status = status(change.number()),
+        4 => changed.digest = hash_bytes(change.number().to_le_bytes()),
+        _ => changed.message_id.extend(changed.destination.pop()),
+    }
+    changed
+}
