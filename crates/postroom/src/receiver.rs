@@ -146,11 +146,15 @@ impl<B: Backend> Receiver<B> {
         let Ok(permit) = self.0.in_flight.clone().try_acquire_owned() else { return Reply::overloaded() };
         let (inner, key) = (self.0.clone(), incoming.key().clone());
         let Some(alone) = inner.twins.enter(incoming.key()) else { return Reply::busy() };
-        let handled = in_background(async move {
+        let is_finished_elsewhere = inner.is_handled_by_writer(&incoming);
+        let handling = async move {
             let _held = (permit, alone);
             inner.apply(incoming).await
-        });
-        let reply = handled.await.unwrap_or_else(|_| Reply::failed("the receiver is shutting down"));
+        };
+        let reply = match is_finished_elsewhere {
+            true => handling.await,
+            false => in_background(handling).await.unwrap_or_else(|_| Reply::failed("the receiver is shutting down")),
+        };
         crate::telemetry::received(self.0.store.name(), &key, &reply);
         reply
     }

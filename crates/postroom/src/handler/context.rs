@@ -49,7 +49,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Receives a message with a blocking handler: its row, the handler's effects and the answer are one transaction.
     fn receive_blocking(
         store: &Self::Store,
-        incoming: &Incoming,
+        incoming: &Arc<Incoming>,
         handler: Self::Blocking,
         state: &State,
     ) -> impl Future<Output = Result<Received>> + Send;

@@ -1,6 +1,7 @@
 //! Handlers on the in-memory store: what they enqueue is kept until they succeed.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -60,7 +61,7 @@ impl Backend for Memory {
         Ok(tx.store.knows(id))
     }
 
-    async fn receive_blocking(_: &MemoryStore, _: &Incoming, handler: Infallible, _: &State) -> Result<Received> {
+    async fn receive_blocking(_: &MemoryStore, _: &Arc<Incoming>, handler: Infallible, _: &State) -> Result<Received> {
         match handler {}
     }
 

@@ -24,10 +24,19 @@ const PAUSE: Duration = Duration::from_millis(5);
 const HOLD_MAX: Duration = Duration::from_secs(5);
 
 impl<B: Backend> Inner<B> {
+    /// A blocking handler is finished on the database's own thread, whoever waits for it.
+    pub(super) fn is_handled_by_writer(&self, incoming: &Incoming) -> bool {
+        let is_handled = incoming.kind != Kind::Response && !self.options.queued;
+        is_handled && matches!(self.handlers.find(&incoming.topic), Some(Entry::Blocking(_)))
+    }
+
     pub(super) async fn apply(&self, incoming: Incoming) -> Reply {
-        let result = match (incoming.kind, self.options.queued) {
-            (Kind::Response, _) => persist(|| self.take_answer(&incoming)).await,
-            (_, true) => return self.queue(incoming).await,
+        if incoming.kind != Kind::Response && self.options.queued {
+            return self.queue(incoming).await;
+        }
+        let incoming = Arc::new(incoming);
+        let result = match incoming.kind {
+            Kind::Response => persist(|| self.take_answer(&incoming)).await,
             _ => {
                 let Some(handler) = self.handlers.find(&incoming.topic) else {
                     return Reply::no_handler(&incoming.topic);
@@ -38,18 +47,18 @@ impl<B: Backend> Inner<B> {
         match result {
             Ok(Received::Handled(response)) => Reply::handled(response),
             Ok(Received::Not(admission)) => reply(admission),
-            Ok(Received::Failed(failure)) => self.failed(incoming, failure).await,
+            Ok(Received::Failed(failure)) => self.failed(&incoming, failure).await,
             Err(error) => self.database_failed(&incoming, &error),
         }
     }
 
     /// A refusal for good is kept, and said to everybody who asks again; any other failure leaves nothing behind.
-    async fn failed(&self, incoming: Incoming, failure: HandlerError) -> Reply {
+    async fn failed(&self, incoming: &Incoming, failure: HandlerError) -> Reply {
         telemetry::receive_failed(self.store.name(), incoming.key(), &incoming.topic, &failure);
         match failure.fate {
             Fate::Terminal => match self.store.refuse(incoming.clone(), failure.message).await {
                 Ok(admission) => reply(admission),
-                Err(error) => self.database_failed(&incoming, &error),
+                Err(error) => self.database_failed(incoming, &error),
             },
             Fate::Retry { after } => Reply { retry_after: after, ..Reply::failed("the handler failed") },
             Fate::Conflict | Fate::Outage => {
@@ -76,7 +85,7 @@ impl<B: Backend> Inner<B> {
         }
     }
 
-    async fn attempt(&self, incoming: &Incoming, handler: &Entry<B>) -> Result<Received> {
+    async fn attempt(&self, incoming: &Arc<Incoming>, handler: &Entry<B>) -> Result<Received> {
         match handler {
             Entry::Async(handler) => self.in_transaction(incoming, handler.as_ref()).await,
             Entry::Blocking(handler) => {

@@ -35,7 +35,7 @@ macro_rules! handlers_on_server {
 
             async fn receive_blocking(
                 _: &$store,
-                _: &$crate::Incoming,
+                _: &std::sync::Arc<$crate::Incoming>,
                 handler: std::convert::Infallible,
                 _: &$crate::HandlerState,
             ) -> $crate::Result<$crate::Received> {

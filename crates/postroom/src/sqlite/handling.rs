@@ -155,7 +155,7 @@ impl Backend for Sqlite {
 
     async fn receive_blocking(
         store: &SqliteStore,
-        incoming: &Incoming,
+        incoming: &Arc<Incoming>,
         handler: BlockingHandler,
         state: &State,
     ) -> Result<Received> {

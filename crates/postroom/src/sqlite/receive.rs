@@ -23,7 +23,7 @@ const HOLD: Duration = Duration::from_secs(60);
 
 pub(super) async fn receive(
     store: &SqliteStore,
-    incoming: &Incoming,
+    incoming: &Arc<Incoming>,
     handler: BlockingHandler,
     state: &State,
 ) -> Result<Received> {
@@ -37,7 +37,7 @@ pub(super) async fn receive(
 
 struct ReceiveJob {
     core: Arc<Core>,
-    incoming: Incoming,
+    incoming: Arc<Incoming>,
     handler: BlockingHandler,
     state: State,
     received: Result<Received>,

@@ -29,7 +29,7 @@ use crate::workqueue::WorkQueue;
 /// So many reports are taken up at once.
 const REPORTS_MAX: usize = 1024;
 /// So many settles are under way before reports wait for each other.
-const SETTLES_AT_ONCE: usize = 4;
+const SETTLES_AT_ONCE: usize = 2;
 /// So many batches may be in hand, as long as that is not too much.
 const BATCHES_IN_HAND: usize = 4;
 const IN_HAND_MAX: usize = 1000;
