@@ -1,5 +1,5 @@
-//! The table of failures in section 8 of the document, row by row, between two services on SQLite. That of a corrupt file
-//! is elsewhere, and so are those with processes that are killed.
+//! The table of failures in section 8 of the document, row by row, between two services on SQLite. That of a corrupt
+//! file is elsewhere, and so are those with processes that are killed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -22,11 +22,16 @@ macro_rules! over {
         pub(super) const PROMISES: &[&[Case]] = &[$(over!(@$wires $promise)),*];
     };
     (@all $promise:ident) => {
-        over!(@cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs, in_process InProcess)
+        over!(
+            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs,
+            in_process InProcess
+        )
     };
     // Nothing is signed or serialized in process.
     (@signed $promise:ident) => {
-        over!(@cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs)
+        over!(
+            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs
+        )
     };
     (@cases $promise:ident: $($name:ident $line:ident),*) => {
         &[$(Case {
