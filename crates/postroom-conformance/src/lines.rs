@@ -38,6 +38,12 @@ pub struct Http2;
 /// HTTP by TLS.
 #[derive(Debug)]
 pub struct Https;
+/// gRPC.
+#[derive(Debug)]
+pub struct Grpc;
+/// gRPC by TLS.
+#[derive(Debug)]
+pub struct Grpcs;
 /// HTTP on a Unix socket.
 #[derive(Debug)]
 pub struct Unix;
@@ -67,6 +73,18 @@ impl Line for Http2 {
 impl Line for Https {
     fn address(_: &Place) -> String {
         "https://localhost:0".into()
+    }
+}
+
+impl Line for Grpc {
+    fn address(_: &Place) -> String {
+        "grpc://127.0.0.1:0".into()
+    }
+}
+
+impl Line for Grpcs {
+    fn address(_: &Place) -> String {
+        "grpcs://localhost:0".into()
     }
 }
 

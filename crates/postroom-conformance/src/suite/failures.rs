@@ -1,5 +1,5 @@
-//! The table of failures in section 8 of the document, row by row, between two services on SQLite. That of a corrupt file
-//! is elsewhere, and so are those with processes that are killed.
+//! The table of failures in section 8 of the document, row by row, between two services on SQLite. That of a corrupt
+//! file is elsewhere, and so are those with processes that are killed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -128,7 +128,7 @@ async fn an_ack_that_is_lost_is_answered_from_the_inbox_without_processing_again
 
 async fn a_sender_that_timed_out_gets_the_cached_answer(stage: &Stage<Sqlite>) -> Verdict {
     let mut wired = Wired::<Http>::new(stage).await?;
-    let Gate { script, open, .. } = Gate::shut();
+    let Gate { script, begun: _begun, open } = Gate::shut();
     wired.receive(&script, ReceiverOptions::default()).await?;
     let (_, worker) = wired.send(|service| service.timeout(Duration::from_millis(100)))?;
     stage.outbox.enqueue(order()).await?;

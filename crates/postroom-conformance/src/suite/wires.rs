@@ -10,7 +10,7 @@ use postroom::{
 
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, eventually, readable, soon};
-use crate::lines::{Http, Http2, Https, InProcess, Line, Pipe, Unix, Wired};
+use crate::lines::{Grpc, Grpcs, Http, Http2, Https, InProcess, Line, Pipe, Unix, Wired};
 use crate::pair::Reserve;
 use crate::script::{Gate, Script};
 use crate::services::TOPIC;
@@ -22,11 +22,16 @@ macro_rules! over {
         pub(super) const PROMISES: &[&[Case]] = &[$(over!(@$wires $promise)),*];
     };
     (@all $promise:ident) => {
-        over!(@cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, in_process InProcess)
+        over!(
+            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs,
+            in_process InProcess
+        )
     };
     // Nothing is signed or serialized in process.
     (@signed $promise:ident) => {
-        over!(@cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe)
+        over!(
+            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs
+        )
     };
     (@cases $promise:ident: $($name:ident $line:ident),*) => {
         &[$(Case {
