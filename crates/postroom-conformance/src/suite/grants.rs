@@ -162,7 +162,10 @@ async fn without_one_of_the_rights_nothing_is_lost<B: Rights>(stage: &Stage<B>) 
 }
 
 async fn deploying_needs_more_and_says_so<B: Rights>(stage: &Stage<B>) -> Verdict {
-    with_user(stage, async |user, _| {
+    with_user(stage, async |user, space| {
+        B::open_as(&stage.place, user, true).await?;
+        // Nothing is deployed where everything is there; as if it were not:
+        B::tell(&stage.place, &format!("DELETE FROM {space}.postroom_schema")).await?;
         let error = B::open_as(&stage.place, user, true).await.err();
         let error = error.ok_or_else(|| anyhow::anyhow!("a user that may only write rows has deployed the schema"))?;
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");

@@ -100,13 +100,14 @@ impl<E: Engine> ServerStore<E> {
             to_its_end(async move {
                 let mut link = pool.get().await?;
                 let said = link.hello().await?;
-                if deploy {
+                let mut found = schema_version(&mut *link, &verbs).await?;
+                // Tables that are there are left alone: even `IF NOT EXISTS` takes locks that those who work on them
+                // would wait for, and be waited for.
+                if deploy && found.is_none_or(|version| version < verbs.statements.schema_version) {
                     link.deploy(&verbs.statements.schema).await?;
+                    found = schema_version(&mut *link, &verbs).await?;
                 }
-                // Behind a pooler only a transaction stays on one connection.
-                link.begin().await?;
-                check_schema(&mut *link, &verbs).await?;
-                link.roll_back().await?;
+                check_schema(found, &verbs)?;
                 link.give_back();
                 Ok((said, verbs))
             })
@@ -224,10 +225,17 @@ fn index(queue: Queue) -> usize {
     }
 }
 
-async fn check_schema(link: &mut impl Link, verbs: &Verbs) -> Result<()> {
+/// In a transaction: behind a pooler only that stays on one connection.
+async fn schema_version(link: &mut impl Link, verbs: &Verbs) -> Result<Option<i64>> {
+    link.begin().await?;
+    let found = verbs.schema_version(link).await?;
+    link.roll_back().await?;
+    Ok(found)
+}
+
+fn check_schema(found: Option<i64>, verbs: &Verbs) -> Result<()> {
     let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
     let missing = format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)");
-    let found = verbs.schema_version(link).await?;
     let wanted = verbs.statements.schema_version;
     match found {
         Some(version) if version == wanted => Ok(()),

@@ -72,9 +72,11 @@ fn busy(answered: &Answered) -> Delivery {
     Delivery::Busy { retry_after, why: said(answered) }
 }
 
-/// Whether the destination is broken, and should be left alone if that goes on.
+/// Whether the destination is broken, and should be left alone if that goes on. One that can prove its answer is not:
+/// what failed is this message's handler.
 pub(crate) fn is_broken(answered: &Answered) -> bool {
-    matches!(answered.status, 500..600) && answered.retry_after.is_none()
+    let is_its_own_word = answered.has_receipt || answered.retry_after.is_some();
+    matches!(answered.status, 500..600) && !is_its_own_word
 }
 
 fn said(answered: &Answered) -> String {

@@ -79,6 +79,8 @@ impl<B: Backend> Receiver<B> {
             });
             while conversations.try_join_next().is_some() {}
         }
+        // Who comes now is turned away at once, instead of waiting for nobody.
+        drop(listener);
         let ending = async {
             ending.shutdown().await;
             // Those whose senders gave up are finished all the same.
