@@ -123,10 +123,11 @@ impl Loop {
         while !(end_at.is_some() && self.is_empty()) {
             self.start_suspect();
             let in_line = self.start_claims(end_at.is_some());
+            // While some are being written the next gather: fewer and larger commits.
+            let takes_reports = self.settling.len() < SETTLES_AT_ONCE;
             let waiting = end_at.is_none() && self.claiming.is_empty() && self.has_room() && !in_line;
             tokio::select! {
-                // While some are being written the next gather: fewer and larger commits.
-                received = self.reports.recv_many(&mut reports, REPORTS_MAX), if self.settling.len() < SETTLES_AT_ONCE => {
+                received = self.reports.recv_many(&mut reports, REPORTS_MAX), if takes_reports => {
                     debug_assert!(received > 0, "the loop keeps a sender");
                     self.settle(reports.drain(..));
                 }
