@@ -170,6 +170,8 @@ async fn a_sender_that_gives_up_does_not_break_the_handler_off<B: Receives>(stag
             Ok(side.verbs().stats().await?.done == u64::try_from(n)? + 1)
         })
         .await?;
+        // It is stored a moment before its twin is let in.
+        eventually("its twin is let in", || async { Ok(desk.send(&letter).await?.status != 409) }).await?;
         let retried = desk.send(&letter).await?;
         assert_eq!((retried.is_duplicate(), retried.payload(), gate.script.count()), (true, 7.into(), 1));
         assert_eq!(stage.effects_of_messages().await?.len(), n + 1);

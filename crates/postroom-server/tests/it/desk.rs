@@ -74,6 +74,12 @@ impl Desk {
         self.json(&["stats"])["outbox"][state].as_u64().unwrap()
     }
 
+    /// How many messages wait or are worked on: both counted at one moment.
+    pub(crate) fn unsettled(&self) -> u64 {
+        let outbox = &self.json(&["stats"])["outbox"];
+        outbox["ready"].as_u64().unwrap() + outbox["leased"].as_u64().unwrap()
+    }
+
     /// Starts a command that goes on by itself.
     pub(crate) fn start(&self, args: &[&str]) -> Running {
         let mut child = self.command(args).spawn().unwrap();

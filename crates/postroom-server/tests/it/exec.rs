@@ -15,7 +15,7 @@ const COMMAND: &str = r#"
 
 fn run_until_settled(desk: &Desk, command: &str) {
     let mut up = desk.start(&["up", "--exec", command]);
-    until("nothing waits", || desk.outbox("ready") + desk.outbox("leased") == 0);
+    until("nothing waits", || desk.unsettled() == 0);
     up.terminate();
     assert_eq!(up.end().code(), Some(0));
 }
@@ -83,7 +83,7 @@ const SLOW: &str = "sleep 60 & echo $! > pid; wait";
 
 fn run_until_settled_with(desk: &Desk, options: &[&str]) {
     let _up = desk.start(&[&["up", "--exec", SLOW], options].concat());
-    until("nothing waits", || desk.outbox("ready") + desk.outbox("leased") == 0);
+    until("nothing waits", || desk.unsettled() == 0);
 }
 
 fn assert_gone(desk: &Desk) {

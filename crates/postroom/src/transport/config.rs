@@ -29,7 +29,7 @@ use crate::wire::{Key, Keys, Secret};
 /// // keys = [{ id = "a", file = "/run/email.key" }]
 /// let config: ServicesConfig = serde_json::from_str(file).unwrap();
 /// let problem = Services::from_config(config).unwrap_err();
-/// assert!(problem.to_string().contains("SHARED"));
+/// assert!(problem.to_string().starts_with("the service email: the secret in /run/email.key"));
 /// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -28,8 +28,14 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A receiver as a gRPC service, `postroom.v1.Receiver`.
 ///
-/// ```ignore
-/// tonic::transport::Server::builder().add_service(receiver.grpc_service()).serve(address).await?;
+/// It mounts in a server of `tonic`'s by `add_service`, and wherever else services of `tower` do:
+///
+/// ```
+/// use postroom::{Memory, Receiver};
+///
+/// fn app(receiver: &Receiver<Memory>) -> axum::Router {
+///     axum::Router::new().route_service("/postroom.v1.Receiver/Receive", receiver.grpc_service())
+/// }
 /// ```
 pub struct GrpcService<B: Backend>(Receiver<B>);
 

@@ -22,8 +22,12 @@ use crate::wire::headers;
 
 /// A receiver as a `tower` service: POST a message, get its answer.
 ///
-/// ```ignore
-/// let app = axum::Router::new().route_service("/_rf/receive", receiver.service());
+/// ```
+/// use postroom::{Memory, Receiver};
+///
+/// fn app(receiver: &Receiver<Memory>) -> axum::Router {
+///     axum::Router::new().route_service("/_rf/receive", receiver.service())
+/// }
 /// ```
 pub struct HttpService<B: Backend>(Receiver<B>);
 
