@@ -20,8 +20,6 @@ use crate::sqlite::{Durability, connect};
 /// A group closes at so many jobs, or after so long.
 const GROUP_JOBS_MAX: usize = 512;
 const GROUP_TIME_MAX: Duration = Duration::from_millis(5);
-/// Those who were answered together come back together, most of the time: so long they are waited for.
-const COMPANY_WAIT: Duration = Duration::from_micros(150);
 const STACK_BYTES: usize = 1 << 20;
 /// So long a thread waits for more to do at first, and twice as long after each group that changed something: one that
 /// was only asked whether there is work, in one of hundreds of stores, is soon gone.
@@ -51,8 +49,7 @@ struct Shared {
 struct Line {
     jobs: VecDeque<Box<dyn Job>>,
     running: bool,
-    /// The thread sleeps until so many jobs are in line.
-    waiting_for: Option<usize>,
+    waiting: bool,
     /// Whoever waits for the thread to end; it does so when nothing is left to do.
     ending: Vec<oneshot::Sender<()>>,
 }
@@ -123,11 +120,9 @@ impl Writer {
     fn enter(&self, enter: impl FnOnce(&mut Line)) -> Result<()> {
         let mut line = self.0.lock();
         enter(&mut line);
-        if let Some(wanted) = line.waiting_for {
-            if line.jobs.len() >= wanted {
-                line.waiting_for = None;
-                self.0.arrived.notify_one();
-            }
+        if line.waiting {
+            line.waiting = false;
+            self.0.arrived.notify_one();
         } else if !line.running {
             line.running = true;
             drop(line);
@@ -148,7 +143,7 @@ impl Writer {
         let mut line = self.0.lock();
         if line.running {
             line.ending.push(ended);
-            line.waiting_for = None;
+            line.waiting = false;
             self.0.arrived.notify_one();
         }
     }
@@ -182,7 +177,7 @@ impl Drop for Broken<'_> {
         if std::thread::panicking() {
             let mut line = self.0.lock();
             line.running = false;
-            line.waiting_for = None;
+            line.waiting = false;
             line.jobs.clear();
             line.ending.clear();
         }
@@ -197,7 +192,6 @@ impl Shared {
     fn run(&self) {
         let mut open: Option<(Connection, Guard)> = None;
         let mut linger = LINGER_FIRST;
-        let mut company = 1;
         while let Some(first) = self.next_job(&mut open, linger.min(self.idle)) {
             let conn = match open.take() {
                 Some(conn) => Ok(conn),
@@ -206,7 +200,7 @@ impl Shared {
             match conn {
                 Ok((conn, guard)) => {
                     let changes = conn.total_changes();
-                    let health = Group { shared: self, conn: &conn, guard: &guard }.run(first, &mut company);
+                    let health = Group { shared: self, conn: &conn, guard: &guard }.run(first);
                     if conn.total_changes() != changes {
                         linger = (linger * 2).min(self.idle);
                     }
@@ -229,11 +223,11 @@ impl Shared {
     fn next_job(&self, open: &mut Option<(Connection, Guard)>, linger: Duration) -> Option<Box<dyn Job>> {
         let mut line = self.lock();
         if line.jobs.is_empty() && line.ending.is_empty() {
-            line.waiting_for = Some(1);
+            line.waiting = true;
             let idle = |line: &mut Line| line.jobs.is_empty() && line.ending.is_empty();
             let waited = self.arrived.wait_timeout_while(line, linger, idle);
             line = waited.unwrap_or_else(PoisonError::into_inner).0;
-            line.waiting_for = None;
+            line.waiting = false;
         }
         let job = line.jobs.pop_front();
         if job.is_none() {
@@ -245,15 +239,6 @@ impl Shared {
             }
         }
         job
-    }
-
-    /// Waits until so many jobs are in line, but not for long.
-    fn wait_for_company(&self, wanted: usize, patience: Duration) {
-        let mut line = self.lock();
-        line.waiting_for = Some(wanted);
-        let alone = |line: &mut Line| line.jobs.len() < wanted && line.ending.is_empty();
-        let waited = self.arrived.wait_timeout_while(line, patience, alone);
-        waited.unwrap_or_else(PoisonError::into_inner).0.waiting_for = None;
     }
 
     fn another_job(&self, may_be_session: bool) -> Option<Box<dyn Job>> {
@@ -293,14 +278,12 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// `company` is how many jobs the last group had; now this one.
-    fn run(&self, first: Box<dyn Job>, company: &mut usize) -> Health {
+    fn run(&self, first: Box<dyn Job>) -> Health {
         if let Err(error) = self.begin() {
             answer(first, Err(error));
             return Health::Suspect;
         }
-        let (ran, spoilt) = self.run_jobs(first, *company);
-        *company = ran.len();
+        let (ran, spoilt) = self.run_jobs(first);
         let commit = if spoilt { Err(super::job::lost()) } else { self.commit() };
         match commit {
             Ok(()) => {
@@ -314,12 +297,10 @@ impl Group<'_> {
         }
     }
 
-    fn run_jobs(&self, first: Box<dyn Job>, company: usize) -> (Vec<Box<dyn Job>>, bool) {
+    fn run_jobs(&self, first: Box<dyn Job>) -> (Vec<Box<dyn Job>>, bool) {
         let started = monotonic();
         let mut ran: Vec<Box<dyn Job>> = Vec::new();
         let mut sessions_only = true;
-        // A commit costs the same for one as for all of them. Who came alone last time waits for nobody.
-        let mut expected = company * 3 / 4;
         let mut next = Some(first);
         while let Some(mut job) = next {
             sessions_only &= job.is_session();
@@ -333,11 +314,6 @@ impl Group<'_> {
             }
             // Whoever is in the group already must not wait for somebody's async code.
             next = self.shared.another_job(sessions_only);
-            if next.is_none() && ran.len() < expected && !sessions_only {
-                self.shared.wait_for_company(expected - ran.len(), COMPANY_WAIT);
-                expected = 0;
-                next = self.shared.another_job(sessions_only);
-            }
         }
         (ran, false)
     }

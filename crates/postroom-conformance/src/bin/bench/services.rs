@@ -18,24 +18,37 @@ use crate::{Report, Sizes};
 
 /// So many messages are on their way at once, in every part of the case.
 pub(crate) const IN_FLIGHT: usize = 64;
+const ROUNDS: usize = 3;
 
 pub(crate) async fn run(dir: &Path, sizes: Sizes, wants: &impl Fn(&str) -> bool, report: &mut Report) -> Result<()> {
     let messages = sizes.messages / 2;
+    let (mut raw, mut exchanged, mut sent, mut handed) = (0f64, 0f64, 0f64, 0f64);
     if !wants("w") && !wants("p") {
         return Ok(());
     }
-    let raw = databases::both(dir, messages)?;
+    databases::print_statements();
+    // In turns, so that what else the machine does hits all of them; the best of each counts.
+    for _ in 0..ROUNDS {
+        raw = raw.max(databases::both(dir, messages)?);
+        if wants("w") {
+            exchanged = exchanged.max(exchange::rate(messages).await?);
+            sent = sent.max(postroom_pair::over_http(dir, messages).await?);
+        }
+        if wants("p") {
+            handed = handed.max(postroom_pair::in_process(dir, messages).await?);
+        }
+    }
     if wants("w") {
-        let exchanged = exchange::rate(messages).await?;
         let limit = 1.0 / (1.0 / exchanged + 1.0 / raw);
-        let sent = postroom_pair::over_http(dir, messages).await?;
         report.rate("w: exchanges without a database, beside the limit", "msg/s", exchanged, limit);
         report.rate("w: raw work of both databases, beside the limit", "msg/s", raw, limit);
         report.rate("w: service to service over HTTP, exactly once", "msg/s", sent, limit);
+        // What a message costs beyond both: signatures, and a row with a whole life instead of a bare one.
+        let rest = 1e6 / sent - 1e6 / limit;
+        report.cost("w: what the rest takes, beside the whole", "µs/msg", rest, 1e6 / sent);
     }
     if wants("p") {
-        let sent = postroom_pair::in_process(dir, messages).await?;
-        report.rate("p: service to service in process, exactly once", "msg/s", sent, raw);
+        report.rate("p: service to service in process, exactly once", "msg/s", handed, raw);
     }
     Ok(())
 }

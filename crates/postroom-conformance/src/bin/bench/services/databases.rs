@@ -17,9 +17,14 @@ const REMEMBER: &str = "INSERT INTO seen (source, id, topic, payload, answer, at
     ON CONFLICT DO NOTHING";
 const EFFECT: &str = "INSERT INTO effects (message) VALUES (?1)";
 
+pub(super) fn print_statements() {
+    println!("The raw work of the receiver:\n\n{RECEIVER}\n\n{REMEMBER}\n\n{EFFECT}\n");
+}
+
 /// Messages a second, when both work at the same time.
 pub(super) fn both(dir: &Path, messages: usize) -> Result<f64> {
-    println!("The raw work of the receiver:\n\n{RECEIVER}\n\n{REMEMBER}\n\n{EFFECT}\n");
+    let dir = tempfile::tempdir_in(dir)?;
+    let dir = dir.path();
     let payload = crate::payload();
     let sender = raw::open(dir, "wire-raw-sender.db")?;
     sender.execute_batch("BEGIN IMMEDIATE")?;
