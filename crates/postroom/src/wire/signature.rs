@@ -57,8 +57,7 @@ impl Head {
 
     /// One signature with each key, as they stand in the header.
     pub(crate) fn sign(&self, keys: &[Key]) -> String {
-        let signatures = keys.iter().map(|key| Signature::made(key, self.mac(key)).to_string());
-        signatures.collect::<Vec<_>>().join(",")
+        Signature::list(keys, |key| self.mac(key))
     }
 
     /// Whether one of the signatures is by one of the keys. Takes as long for an unknown key as for a wrong signature.
@@ -103,8 +102,7 @@ impl Receipt {
     }
 
     pub(crate) fn sign(&self, keys: &[Key]) -> String {
-        let signatures = keys.iter().map(|key| Signature::made(key, self.mac(key)).to_string());
-        signatures.collect::<Vec<_>>().join(",")
+        Signature::list(keys, |key| self.mac(key))
     }
 
     pub(crate) fn is_signed(&self, signatures: &[Signature], keys: &[Key]) -> bool {
@@ -125,6 +123,12 @@ pub(crate) struct Signature {
 impl Signature {
     fn made(key: &Key, mac: Hmac<Sha256>) -> Self {
         Self { key_id: key.id().to_owned(), mac: mac.finalize().into_bytes().into() }
+    }
+
+    /// One with each key, as they stand in a header.
+    fn list(keys: &[Key], mac: impl Fn(&Key) -> Hmac<Sha256>) -> String {
+        let signatures = keys.iter().map(|key| Self::made(key, mac(key)).to_string());
+        signatures.collect::<Vec<_>>().join(",")
     }
 
     /// The signatures of a header; those that are not v2 are passed over.

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use postroom::{
     BlockingCtx, Courier, Handlers, Key, ListenOptions, Listener, Neighbours, NewMessage, Outbox, Receiver, Secret,
-    Service, Services, Source, Sqlite, SqliteOptions, SqliteStore, Worker, WorkerOptions,
+    Service, Services, Source, Sqlite, SqliteOptions, SqliteStore, Transport, Worker, WorkerOptions,
 };
 use tokio::sync::oneshot;
 
@@ -42,6 +42,35 @@ pub(super) async fn over_http(dir: &Path, messages: usize) -> Result<f64> {
     let service = Service::new("ledger", format!("http://127.0.0.1:{}", other.port)).keys(key()?);
     let courier = Courier::new(Services::new("orders").service(service.concurrency(IN_FLIGHT)))?;
     drain(dir.path(), courier, messages).await
+}
+
+/// Everything but the databases: signed messages for which there is no handler, so that nothing is stored.
+pub(super) async fn signed_only(dir: &Path, messages: usize) -> Result<f64> {
+    let dir = tempfile::tempdir_in(dir)?;
+    let other = Other::start("receiver", Some(dir.path()))?;
+    let service = Service::new("ledger", format!("http://127.0.0.1:{}", other.port)).keys(key()?);
+    let courier = Courier::new(Services::new("orders").service(service.concurrency(IN_FLIGHT)))?;
+    let store = SqliteOptions::new(dir.path().join("wire-sender.db")).deploy_schema(true).open().await?;
+    let outbox = Outbox::new(store);
+    outbox.enqueue(NewMessage::new("unknown", serde_json::to_string(&crate::payload())?).to("ledger")).await?;
+    let record = outbox.queue().list(postroom::Filter::all()).await?.pop().context("nothing was enqueued")?;
+    let message = record.message().map_err(|error| anyhow::anyhow!("{error}"))?.clone();
+    measure::rate(messages, async {
+        let mut senders = tokio::task::JoinSet::new();
+        for _ in 0..IN_FLIGHT {
+            let (courier, message) = (courier.clone(), message.clone());
+            senders.spawn(async move {
+                for _ in 0..messages / IN_FLIGHT {
+                    courier.send(&message).await;
+                }
+            });
+        }
+        while let Some(sender) = senders.join_next().await {
+            sender?;
+        }
+        Ok(())
+    })
+    .await
 }
 
 pub(super) async fn in_process(dir: &Path, messages: usize) -> Result<f64> {
