@@ -45,8 +45,14 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
-    not(all(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql")),
-    allow(dead_code, unused_imports, reason = "what the stores share has a user only with all of them")
+    not(all(
+        feature = "rusqlite-0_39",
+        feature = "sqlx-0_9-postgres",
+        feature = "sqlx-0_9-mysql",
+        feature = "grpc",
+        feature = "pipe"
+    )),
+    allow(dead_code, unused_imports, reason = "what stores and wires share has a user only with all of them")
 )]
 
 // What travels, and how it stands.
