@@ -78,6 +78,11 @@ impl Proxy {
         self.orders.borrow().cuts
     }
 
+    /// How often clients have said something to the server: nothing is asked or changed without it.
+    pub fn said(&self) -> u64 {
+        self.orders.borrow().said
+    }
+
     /// Waits until so many connections were cut at a COMMIT. What they committed is in the database by then.
     pub async fn has_cut(&self, count: u64) {
         orders::hold(&self.orders, |orders| orders.cuts >= count).await;

@@ -58,6 +58,7 @@ async fn requests(
         if length == 0 {
             return Ok(None);
         }
+        orders.send_modify(|orders| orders.said += 1);
         orders::hold(orders, |orders| !orders.stalled).await;
         marked = marked.or_else(|| orders::take_mark(orders, &chunk[..length]));
         if watch.sees_commit(&chunk[..length])

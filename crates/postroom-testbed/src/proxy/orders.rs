@@ -10,6 +10,8 @@ pub(super) struct Orders {
     /// What becomes of the COMMIT of the transaction in which this is said.
     pub(super) marked: Option<(Vec<u8>, Cut)>,
     pub(super) cuts: u64,
+    /// How often a client said something.
+    pub(super) said: u64,
     /// Connections of an earlier generation are closed.
     pub(super) generation: u64,
     pub(super) stalled: bool,

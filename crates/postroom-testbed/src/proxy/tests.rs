@@ -69,7 +69,7 @@ async fn what_is_said_is_passed_on_and_back() {
     let mut client = stage.connect().await;
     assert_eq!(say(&mut client, HELLO).await, HELLO);
     assert_eq!(say(&mut client, COMMIT).await, COMMIT);
-    assert_eq!(stage.proxy.cuts(), 0);
+    assert_eq!((stage.proxy.cuts(), stage.proxy.said()), (0, 2));
 }
 
 #[tokio::test]
