@@ -12,6 +12,7 @@ mod contention;
 mod corrupt;
 mod crash;
 mod dead_letters;
+mod declared;
 mod dedupe;
 mod deploy;
 mod discovery;
@@ -60,6 +61,7 @@ mod standby;
 mod throughput;
 mod trust;
 mod twins;
+mod typed;
 mod values;
 mod wake;
 mod wires;
@@ -88,6 +90,7 @@ pub fn cases() -> Vec<Case> {
         revive::CASES,
         purge::CASES,
         inspect::CASES,
+        declared::CASES,
         dedupe::CASES,
         marks::CASES,
         arrive::CASES,
@@ -130,6 +133,7 @@ pub fn cases() -> Vec<Case> {
         receive::CASES,
         admission::CASES,
         twins::CASES,
+        typed::CASES,
         queued::CASES,
         trust::CASES,
         receipts::CASES,

@@ -1,11 +1,13 @@
 //! Handlers: functions that are given a message and the transaction its ack commits in.
 
+mod call;
 mod context;
 mod erased;
 mod failure;
 mod memory;
 mod runner;
 
+pub use call::{Callable, Calls};
 pub use context::{Backend, Ctx, Received, State};
 pub(crate) use erased::{Entry, Erased, decode, encode};
 pub use erased::{Handle, HandlerFn, Handlers};

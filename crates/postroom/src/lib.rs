@@ -63,6 +63,7 @@ mod retry;
 // The two doors, and the verbs they share.
 mod inbox;
 mod outbox;
+mod outgoing;
 mod request;
 mod workqueue;
 
@@ -91,6 +92,10 @@ mod maintenance;
 mod transport;
 mod worker;
 
+// A service as a whole.
+mod client;
+mod declared;
+
 // Many databases at once.
 mod tenancy;
 
@@ -102,21 +107,24 @@ pub mod doctor;
 mod error;
 pub mod telemetry;
 
+pub use client::{Accepts, Client, Target};
 pub use clock::{Clock, ManualClock, ServerClock, Timestamp};
+pub use declared::{Declaration, Declared, Running};
 pub use error::{Error, ErrorKind, Result};
 pub use handler::{
-    Backend, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, Received,
-    State as HandlerState,
+    Backend, Callable, Calls, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx,
+    Received, State as HandlerState,
 };
 pub use inbox::Inbox;
 pub use message::{
-    Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload, WorkItemId,
-    hash_bytes, hash_value,
+    Command, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload,
+    PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
 };
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub use mysql::{MySql, MySqlOptions, MySqlStore, MySqlTx};
 pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 pub use outbox::{Enqueued, Outbox};
+pub use outgoing::Outgoing;
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use postgres::{Postgres, PostgresOptions, PostgresStore, PostgresTx};
 pub use queue::{
@@ -124,7 +132,7 @@ pub use queue::{
     Verb,
 };
 pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
-pub use request::Request;
+pub use request::{Pending, Request};
 pub use retry::RetryPolicy;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub use server::ServerStore;
@@ -152,6 +160,13 @@ pub use transport::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};
 pub use wire::{Answer, Key, Keys, Secret};
 pub use worker::{Worker, WorkerOptions};
 pub use workqueue::WorkQueue;
+
+#[cfg(feature = "macros")]
+pub use postroom_macros::{Command, Event, Signal, push_call, service};
+
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod written;
 
 /// For tests of this library and of programs that use it.
 #[cfg(feature = "testing")]

@@ -3,37 +3,20 @@
 mod check;
 mod hash;
 mod id;
+pub(crate) mod json;
 mod new;
+mod payload;
 mod stored;
 
 pub(crate) use check::error_text;
 pub use hash::{hash_bytes, hash_value};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
 pub use new::{Incoming, NewMessage};
+pub use payload::{Command, Event, Payload, PushCall, Replies, Signal};
 pub use stored::{Message, Origin};
 
 use std::collections::BTreeMap;
 use std::fmt;
-
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-/// A type that travels as the payload of a message, as JSON, under one topic.
-///
-/// ```
-/// #[derive(serde::Serialize, serde::Deserialize)]
-/// struct OrderApproved { order: u64 }
-///
-/// impl postroom::Payload for OrderApproved {
-///     const TOPIC: &'static str = "order.approved";
-/// }
-/// ```
-pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
-    /// Routes the message to its handler.
-    const TOPIC: &'static str;
-    /// What kind of message it is.
-    const KIND: Kind = Kind::Event;
-}
 
 /// What a message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

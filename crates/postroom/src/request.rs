@@ -1,13 +1,14 @@
 //! Waiting for the answer to a message: it is kept with the message, so that it can be waited for after a restart too.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde_json::error::Category;
 
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{MessageId, WorkItemId};
+use crate::message::{MessageId, WorkItemId, json};
 use crate::outbox::Outbox;
 use crate::queue::State;
 use crate::store::Record;
@@ -33,6 +34,11 @@ impl Request {
         self.id
     }
 
+    /// The same, for an answer of this type.
+    pub fn typed<R>(self) -> Pending<R> {
+        Pending { request: self, reply: PhantomData }
+    }
+
     /// The answer, when it has come: as soon as the destination handled the message. There is none, and this is an
     /// error, when the message was refused, given up or has expired.
     pub async fn answer<R: DeserializeOwned>(&self) -> Result<R> {
@@ -42,11 +48,35 @@ impl Request {
             let record = found
                 .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no message {} is in the outbox", self.id)))?;
             if let Some(answer) = answer_of(&record)? {
-                return decode(&answer);
+                return json::read("the answer", &answer);
             }
             tokio::time::sleep_until((monotonic() + pause).into()).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+}
+
+/// A message whose answer, of a known type, is waited for.
+pub struct Pending<R> {
+    request: Request,
+    reply: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Pending<R> {
+    /// The message's id. With it and the destination the answer can be waited for by another program.
+    pub fn id(&self) -> MessageId {
+        self.request.id
+    }
+
+    /// The answer, like [`Request::answer`].
+    pub async fn answer(&self) -> Result<R> {
+        self.request.answer().await
+    }
+}
+
+impl<R> fmt::Debug for Pending<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pending").field(&self.request).finish()
     }
 }
 
@@ -61,13 +91,4 @@ fn answer_of(record: &Record) -> Result<Option<String>> {
         State::Expired => Err(never("the message was not delivered in time")),
         _ => Ok(record.response().map(str::to_owned)),
     }
-}
-
-fn decode<R: DeserializeOwned>(answer: &str) -> Result<R> {
-    serde_json::from_str(answer).map_err(|error| {
-        // Not serde's own words: they quote the answer.
-        let what = if error.classify() == Category::Data { "does not fit its type" } else { "is not JSON" };
-        let (line, column) = (error.line(), error.column());
-        Error::new(ErrorKind::Corrupt, format!("the answer {what}, at line {line}, column {column}"))
-    })
 }

@@ -33,6 +33,8 @@ fn is_root(path: &str) -> bool {
         [above @ .., "build.rs"]
         | [above @ .., "tests" | "benches" | "examples", _]
         | [above @ .., "tests" | "benches" | "examples", _, "main.rs"] => !above.contains(&"src"),
+        // Programs that a test hands to the compiler.
+        [above @ .., "tests", "pass" | "fail", _] => !above.contains(&"src"),
         _ => false,
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::handler::HandlerError;
-use crate::message::{Incoming, Message, NewMessage, Payload, WorkItemId};
+use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, Store, Stored};
 use crate::worker::Run;
@@ -19,6 +19,10 @@ use crate::worker::Run;
 /// A database, as handlers see it: what its transaction is and what they are lent of it.
 ///
 /// Implemented by the backends of this crate; its shape may change in any release.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a database of Postroom",
+    note = "those are `Sqlite`, `Postgres`, `MySql` and `Memory`, each with its feature"
+)]
 pub trait Backend: Sized + Send + Sync + 'static {
     /// The store handlers run on.
     type Store: Store + Clone;
@@ -155,6 +159,16 @@ impl<B: Backend> Ctx<B> {
         &self.message
     }
 
+    /// What travelled beside the payload.
+    pub fn headers(&self) -> &Headers {
+        &self.message.headers
+    }
+
+    /// What the message belongs to, if it says so. What the handler enqueues belongs to the same unless told otherwise.
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.message.correlation_id.as_deref()
+    }
+
     /// The how-manieth attempt this is, from one.
     pub fn attempt(&self) -> u32 {
         self.message.attempts + 1
@@ -165,13 +179,15 @@ impl<B: Backend> Ctx<B> {
         self.state.get()
     }
 
-    /// Fires when the work is in vain: the lease is lost, or the worker has to stop now.
+    /// Fires when the work is in vain: the lease could not be renewed and ends soon, the time to handle it is almost
+    /// over, or the worker has to stop now. There is a moment left to end well; then the handler is dropped.
     pub fn cancelled(&self) -> CancellationToken {
         self.cancelled.clone()
     }
 
     /// Puts a message into the outbox of the same database; it is stored if and only if this handler succeeds.
     pub async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+        let message = message.because_of(&self.message);
         message.check()?;
         B::enqueue(self.begun().await?, message).await
     }

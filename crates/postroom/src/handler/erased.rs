@@ -7,11 +7,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::error::Category;
 
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Ctx, HandlerError, HandlerResult, State};
-use crate::message::{Message, Payload};
+use crate::message::{Message, Payload, json};
 use crate::store::BoxFuture;
 
 /// An `async fn(&mut Ctx<B>, M) -> Result<R, HandlerError>`.
@@ -90,27 +89,27 @@ impl<B: Backend, P: Payload, H: Handle<B, P>> Erased<B> for ObjectHandler<H, P> 
 
 /// A payload that does not fit its type is tried again: the next release may read it.
 pub(crate) fn decode<P: Payload>(message: &Message) -> HandlerResult<P> {
-    serde_json::from_str(&message.payload).map_err(|error| {
-        // Not serde's own words: they quote the payload.
-        let what = match error.classify() {
-            Category::Data => "does not fit its type",
-            _ => "is not JSON",
-        };
-        let (topic, line, column) = (P::TOPIC, error.line(), error.column());
-        HandlerError::retry(format_args!("the payload for {topic} {what}, at line {line}, column {column}"))
-    })
+    message.read().map_err(HandlerError::retry)
 }
 
 /// The answer as JSON; `()` is no answer.
 pub(crate) fn encode<R: Serialize>(reply: &R) -> HandlerResult<Option<String>> {
-    let json = serde_json::to_string(reply)
-        .map_err(|error| HandlerError::terminal(format_args!("the answer is not JSON: {error}")))?;
+    let json = json::write("the answer", reply).map_err(HandlerError::terminal)?;
     Ok(Some(json).filter(|json| json != "null"))
 }
 
 pub(crate) enum Entry<B: Backend> {
     Async(Arc<dyn Erased<B>>),
     Blocking(B::Blocking),
+}
+
+impl<B: Backend> Clone for Entry<B> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Async(handler) => Self::Async(handler.clone()),
+            Self::Blocking(handler) => Self::Blocking(handler.clone()),
+        }
+    }
 }
 
 /// The handlers of a worker, by topic.
@@ -201,10 +200,16 @@ impl<B: Backend> Handlers<B> {
     }
 
     pub(crate) fn find(&self, topic: &str) -> Option<Entry<B>> {
-        match self.entries.get(topic) {
-            Some(Entry::Async(handler)) => Some(Entry::Async(handler.clone())),
-            Some(Entry::Blocking(handler)) => Some(Entry::Blocking(handler.clone())),
-            None => self.fallback.clone().map(Entry::Async),
+        self.entries.get(topic).cloned().or_else(|| self.fallback.clone().map(Entry::Async))
+    }
+
+    /// The same handlers and the same state, for another worker of this service.
+    pub(crate) fn shared(&self) -> Self {
+        Self {
+            entries: self.entries.clone(),
+            fallback: self.fallback.clone(),
+            state: self.state.clone(),
+            problem: None,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -94,11 +95,12 @@ impl<B: Backend> Runner<B> {
             cancelled: cancelled.clone(),
         };
         let handled = {
-            let handling =
-                AssertUnwindSafe(B::scope(&self.store, async { handler.run(&mut ctx).await })).catch_unwind();
+            let handling = B::scope(&self.store, async { handler.run(&mut ctx).await });
+            let mut handling = pin!(AssertUnwindSafe(handling).catch_unwind());
             tokio::select! {
-                handled = handling => Some(handled),
-                () = cancelled.cancelled() => None,
+                handled = &mut handling => Some(handled),
+                // Who listens for it has a moment to end well.
+                () = cancelled.cancelled() => tokio::time::timeout(run.notice(), handling).await.ok(),
             }
         };
         let overran = ctx.tx.as_ref().is_some_and(B::overran);
@@ -132,6 +134,8 @@ impl<B: Backend> Runner<B> {
             None => true,
         };
         match failure.fate {
+            // It ended because it was told to: no failure of the message.
+            Fate::Retry { .. } if cancelled.is_cancelled() => Ok(Outcome::Release),
             Fate::Terminal | Fate::Retry { after: Some(_) } => Ok(failure.into()),
             Fate::Conflict if !overran => Err(Error::new(ErrorKind::NotCommitted, failure.message)),
             _ if is_undone => Ok(failure.into()),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, Payload, WorkItemId, check};
+use crate::message::payload::VERSION_HEADER;
+use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, Payload, WorkItemId, check, json};
 
 /// How long a message to another service lives when it does not say so itself.
 const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
@@ -57,10 +58,9 @@ impl NewMessage {
 
     /// A message with `payload` as JSON, under its type's topic.
     pub fn of<P: Payload>(payload: &P) -> Result<Self> {
-        let json = serde_json::to_string(payload).map_err(|source| {
-            Error::invalid(format!("the payload for {} is not JSON: {source}", P::TOPIC)).caused_by(source)
-        })?;
-        Ok(Self::new(P::TOPIC, json).kind(P::KIND))
+        let json = json::write(format_args!("the payload for {}", P::TOPIC), payload)?;
+        let message = Self::new(P::TOPIC, json).kind(P::KIND);
+        Ok(if P::VERSION == 1 { message } else { message.header(VERSION_HEADER, P::VERSION.to_string()) })
     }
 
     /// With this id: enqueued again, it is recognised as a duplicate.
@@ -129,6 +129,12 @@ impl NewMessage {
             return Err(Error::invalid("a message must live longer than zero"));
         }
         Ok(())
+    }
+
+    /// What a handler sends belongs to what it handles, unless it says otherwise.
+    pub(crate) fn because_of(mut self, handled: &Message) -> Self {
+        self.correlation_id = self.correlation_id.or_else(|| handled.correlation_id.clone());
+        self
     }
 
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {

@@ -1,6 +1,7 @@
 //! The transaction: the message's row, the handler's effects and the answer are stored together, or none of them.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,9 +127,18 @@ impl<B: Backend> Inner<B> {
     }
 
     async fn call(&self, ctx: &mut Ctx<B>, handler: &dyn Erased<B>) -> HandlerResult<Option<String>> {
-        let limit = self.options.handler_timeout;
-        let handling = AssertUnwindSafe(B::scope(&self.store, async { handler.run(ctx).await })).catch_unwind();
-        match tokio::time::timeout(limit, handling).await {
+        let (limit, cancelled) = (self.options.handler_timeout, ctx.cancelled.clone());
+        let mut handling = pin!(AssertUnwindSafe(B::scope(&self.store, handler.run(ctx))).catch_unwind());
+        let notice = limit / 10;
+        let handled = match tokio::time::timeout(limit - notice, &mut handling).await {
+            Ok(handled) => Ok(handled),
+            Err(_) => {
+                // Who listens for it has a moment to end well.
+                cancelled.cancel();
+                tokio::time::timeout(notice, handling).await
+            }
+        };
+        match handled {
             Ok(Ok(handled)) => handled,
             Ok(Err(panic)) => Err(HandlerError::panicked(panic.as_ref())),
             Err(_) => Err(HandlerError::retry(format_args!("the handler took longer than {limit:?}"))),

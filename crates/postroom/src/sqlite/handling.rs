@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::handler::{Backend, HandlerError, HandlerResult, Handlers, Received, State};
-use crate::message::{Incoming, Message, NewMessage, Payload, WorkItemId};
+use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::sqlite::chunk::run_all;
 use crate::sqlite::store::Core;
@@ -41,6 +41,16 @@ impl BlockingCtx<'_> {
         self.message
     }
 
+    /// What travelled beside the payload.
+    pub fn headers(&self) -> &Headers {
+        &self.message.headers
+    }
+
+    /// What the message belongs to, if it says so. What the handler enqueues belongs to the same unless told otherwise.
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.message.correlation_id.as_deref()
+    }
+
     /// The how-manieth attempt this is, from one.
     pub fn attempt(&self) -> u32 {
         self.message.attempts + 1
@@ -54,6 +64,9 @@ impl BlockingCtx<'_> {
     /// Puts a message into the outbox; it is stored if and only if this handler succeeds.
     pub fn enqueue(&mut self, message: &NewMessage) -> Result<Stored> {
         self.enqueued = true;
+        if message.correlation_id.is_none() && self.message.correlation_id.is_some() {
+            return self.core.enqueue_on(self.conn, &message.clone().because_of(self.message));
+        }
         self.core.enqueue_on(self.conn, message)
     }
 

@@ -43,6 +43,12 @@ impl Run {
         self.lost.get(&lease.seq()).cloned().unwrap_or_default()
     }
 
+    /// How long a handler has between the word that its work is in vain and the end of it: at most half of what is left
+    /// of the lease then, and of what a worker that stops waits for it.
+    pub(crate) fn notice(&self) -> Duration {
+        (self.lease / 10).min(Duration::from_millis(500))
+    }
+
     /// Whether work on this message should not be begun.
     pub(crate) fn is_over(&self, lease: &Lease) -> bool {
         self.stop.is_cancelled() || self.lost.get(&lease.seq()).is_some_and(CancellationToken::is_cancelled)

@@ -1,0 +1,180 @@
+//! Declared services: two of them talk, on every backend, with what `service!` wrote and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context;
+use postroom::{Backend, Command, Ctx, ErrorKind, HandlerError, HandlerResult, Neighbours, Signal, service};
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Verdict, cases};
+use crate::harness::{Stage, Testable, eventually, soon};
+
+cases! { declared:
+    worker two_services_talk [];
+    worker what_is_not_set_is_named [];
+    sqlite two_services_talk_over_http [];
+}
+
+#[derive(Serialize, Deserialize, Command)]
+#[command("stock.reserve", reply = Reserved)]
+pub(super) struct Reserve {
+    order: u64,
+}
+
+#[derive(PartialEq, Serialize, Deserialize, Debug)]
+pub(super) struct Reserved {
+    shelf: u64,
+}
+
+#[derive(Serialize, Deserialize, Signal)]
+#[signal("order.cancelled")]
+pub(super) struct Cancelled {
+    order: u64,
+}
+
+type Total = Arc<AtomicU64>;
+
+async fn reserve<B: Backend>(ctx: &mut Ctx<B>, wanted: Reserve) -> HandlerResult<Reserved> {
+    if wanted.order == 0 {
+        return Err(HandlerError::terminal("nothing was ordered"));
+    }
+    ctx.state::<Total>()?.fetch_add(wanted.order, Ordering::SeqCst);
+    Ok(Reserved { shelf: wanted.order % 10 })
+}
+
+async fn cancelled<B: Backend>(ctx: &mut Ctx<B>, cancelled: Cancelled) -> HandlerResult<()> {
+    ctx.state::<Total>()?.fetch_sub(cancelled.order, Ordering::SeqCst);
+    Ok(())
+}
+
+/// Both services on one backend.
+pub(super) trait Shop: Testable {
+    /// Starts both, lets them talk, and stops them.
+    fn talk(orders: Self::Store, inventory: Self::Store, total: Total) -> impl Future<Output = Verdict> + Send;
+
+    /// Starts a service whose secret is nowhere.
+    fn without_secret(store: Self::Store) -> impl Future<Output = postroom::Result<()>> + Send;
+}
+
+macro_rules! shop {
+    ($module:ident, $backend:ident) => {
+        mod $module {
+            use postroom::$backend;
+
+            use super::*;
+
+            service! {
+                struct Inventory for "inventory" on $backend;
+                handle Reserve => reserve;
+                handle Cancelled => cancelled;
+            }
+
+            service! {
+                struct Orders for "orders" on $backend;
+                destination inventory { url: "in-process", sends: [Reserve, Cancelled] }
+            }
+
+            service! {
+                struct Lost for "lost" on $backend;
+                destination inventory {
+                    url: "http://127.0.0.1:1",
+                    secret: env("POSTROOM_TEST_NO_SUCH_SECRET"),
+                    sends: [Reserve],
+                }
+            }
+
+            impl Shop for $backend {
+                async fn talk(orders: Self::Store, inventory: Self::Store, total: Total) -> Verdict {
+                    let neighbours = Neighbours::default();
+                    let inventory = Inventory::on(inventory).state(total.clone()).neighbours(neighbours.clone());
+                    let inventory = inventory.start().await?;
+                    let orders = Orders::on(orders).neighbours(neighbours).start().await?;
+                    let pending = orders.inventory().request(&Reserve { order: 42 }).await?;
+                    assert_eq!(soon("it is answered", pending.answer()).await??, Reserved { shelf: 2 });
+                    let refused = orders.inventory().request(&Reserve { order: 0 }).await?;
+                    let refused = soon("it is refused", refused.answer()).await?.unwrap_err();
+                    assert_eq!(refused.kind(), ErrorKind::NotDelivered, "{refused}");
+                    orders.inventory().send(&Cancelled { order: 40 }).await?;
+                    let outgoing = Orders::to_inventory(&Cancelled { order: 1 }).correlation_id("a");
+                    outgoing.enqueue(orders.outbox()).await?;
+                    eventually("both are handled", || async { Ok(total.load(Ordering::SeqCst) == 1) }).await?;
+                    orders.stop().await?;
+                    inventory.stop().await?;
+                    Ok(())
+                }
+
+                async fn without_secret(store: Self::Store) -> postroom::Result<()> {
+                    Lost::start(store).await?.stop().await
+                }
+            }
+        }
+    };
+}
+
+shop!(on_memory, Memory);
+shop!(on_sqlite, Sqlite);
+shop!(on_postgres, Postgres);
+shop!(on_mysql, MySql);
+
+async fn two_services_talk<B: Shop>(stage: &Stage<B>) -> Verdict {
+    let (orders, inventory) = (stage.another("orders").await?, stage.another("inventory").await?);
+    B::talk(orders.store.clone(), inventory.store.clone(), Total::default()).await?;
+    orders.close().await;
+    inventory.close().await;
+    Ok(())
+}
+
+async fn what_is_not_set_is_named<B: Shop>(stage: &Stage<B>) -> Verdict {
+    let refused = B::without_secret(stage.store.clone()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("POSTROOM_TEST_NO_SUCH_SECRET"), "{refused}");
+    Ok(())
+}
+
+mod over_http {
+    use std::sync::OnceLock;
+
+    use postroom::{Key, Secret, Sqlite};
+
+    use super::*;
+
+    /// Where inventory listens, once it does.
+    pub(super) static ADDRESS: OnceLock<String> = OnceLock::new();
+
+    fn key() -> Key {
+        let secret = Secret::parse("a secret that only tests may have in their source").expect("it is long enough");
+        Key::new("1", secret).expect("it is an id")
+    }
+
+    service! {
+        pub(super) struct Inventory for "inventory" on Sqlite;
+        listen "http://127.0.0.1:0";
+        source "orders" { secret: keys(key()) }
+        handle Reserve => reserve;
+    }
+
+    service! {
+        pub(super) struct Orders for "orders" on Sqlite;
+        destination inventory {
+            url: ADDRESS.get().cloned().unwrap_or_default(),
+            secret: keys(key()),
+            sends: [Reserve],
+        }
+    }
+}
+
+async fn two_services_talk_over_http(stage: &Stage<postroom::Sqlite>) -> Verdict {
+    let (orders, inventory) = (stage.another("orders").await?, stage.another("inventory").await?);
+    let total = Total::default();
+    let receiving = over_http::Inventory::on(inventory.store.clone()).state(total.clone()).start().await?;
+    let address = receiving.tcp_addresses().first().context("it listens")?;
+    over_http::ADDRESS.set(format!("http://{address}")).ok();
+    let sending = over_http::Orders::start(orders.store.clone()).await?;
+    let pending = sending.inventory().request(&Reserve { order: 42 }).await?;
+    assert_eq!(soon("it is answered", pending.answer()).await??, Reserved { shelf: 2 });
+    sending.until(std::future::ready(())).await?;
+    receiving.stop().await?;
+    assert_eq!(total.load(Ordering::SeqCst), 42);
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `#[push_call]`: a function call as a message.
+
+mod attribute;
+mod function;
+mod methods;
+mod signature;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Error, Item, Result, Visibility};
+
+use attribute::Attribute;
+use signature::Call;
+
+pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let mut item: Item = syn::parse2(item)?;
+    let written = match &mut item {
+        Item::Fn(function) => Attribute::parse(arguments).and_then(|attribute| function::expand(attribute, function)),
+        Item::Impl(block) => methods::expand(arguments, block),
+        other => Err(Error::new_spanned(
+            other,
+            "`push_call` stands on an async function, or on an `impl` block with marked methods",
+        )),
+    };
+    // The item stays even when something is wrong with it: one error, and not one for each of its uses.
+    let written = written.unwrap_or_else(|error| error.to_compile_error());
+    Ok(quote!(#item #written))
+}
+
+/// The type of the calls: its fields are the arguments.
+fn message(call: &Call, visibility: &Visibility) -> TokenStream {
+    let Call { name, function, topic, reply, arguments, docs, .. } = call;
+    let told = format!("A call of `{function}`.");
+    let fields = arguments.iter().map(|argument| {
+        let (attributes, name, ty) = (&argument.attributes, &argument.name, &argument.ty);
+        let told = (!attributes.iter().any(|attribute| attribute.path().is_ident("doc"))).then(|| {
+            let told = format!("The argument `{name}`.");
+            quote!(#[doc = #told])
+        });
+        quote!(#told #(#attributes)* #visibility #name: #ty)
+    });
+    quote! {
+        #[doc = #told]
+        ///
+        #(#docs)*
+        #[derive(::postroom::written::serde::Serialize, ::postroom::written::serde::Deserialize)]
+        #[serde(crate = "::postroom::written::serde")]
+        #visibility struct #name { #(#fields),* }
+
+        impl ::postroom::Payload for #name {
+            const TOPIC: &'static str = #topic;
+            const KIND: ::postroom::Kind = ::postroom::Kind::PushCall;
+        }
+
+        impl ::postroom::Replies for #name {
+            type Reply = #reply;
+        }
+
+        impl ::postroom::PushCall for #name {}
+    }
+}

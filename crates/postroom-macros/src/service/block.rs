@@ -1,0 +1,100 @@
+//! `{ key: value, … }`: what is said of a source or a destination.
+
+use syn::parse::{Parse, ParseStream};
+use syn::{Error, Ident, LitStr, Result, Token, Type, braced, bracketed};
+
+use super::value::{Secret, Text};
+use crate::names;
+
+/// A service whose messages are taken.
+pub(super) struct Source {
+    pub(super) name: LitStr,
+    pub(super) secret: Secret,
+}
+
+impl Parse for Source {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let name: LitStr = input.parse()?;
+        names::service(&name)?;
+        let mut secret = None;
+        fields(input, &["secret"], |_, value| {
+            secret = Some(value.parse()?);
+            Ok(())
+        })?;
+        let secret = secret.ok_or_else(|| no_secret(&name.value(), name.span()))?;
+        Ok(Self { name, secret })
+    }
+}
+
+/// A service that messages are sent to.
+pub(super) struct Destination {
+    /// What the client is called.
+    pub(super) ident: Ident,
+    /// What the service is called.
+    pub(super) name: String,
+    pub(super) url: Text,
+    /// None for a service in the same process.
+    pub(super) secret: Option<Secret>,
+    pub(super) sends: Vec<Type>,
+}
+
+impl Parse for Destination {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let ident: Ident = input.parse()?;
+        let (mut name, mut url, mut secret, mut sends) = (None::<LitStr>, None::<Text>, None, None::<Vec<Type>>);
+        fields(input, &["name", "url", "secret", "sends"], |key, value| {
+            match key {
+                "name" => name = Some(value.parse()?),
+                "url" => url = Some(value.parse()?),
+                "secret" => secret = Some(value.parse()?),
+                _ => {
+                    let inside;
+                    bracketed!(inside in value);
+                    sends = Some(inside.parse_terminated(Type::parse, Token![,])?.into_iter().collect());
+                }
+            }
+            Ok(())
+        })?;
+        let missing = |what: String| Error::new(ident.span(), what);
+        let url = url.ok_or_else(|| missing(format!("where is `{ident}`? Add `url: \"https://…\"`")))?;
+        let sends = sends.filter(|sends| !sends.is_empty());
+        let sends = sends.ok_or_else(|| missing(format!("nothing is sent to `{ident}`: add `sends: [Payload]`")))?;
+        if secret.is_none() && !url.is_in_process() {
+            return Err(no_secret(&ident.to_string(), ident.span()));
+        }
+        let name = name.unwrap_or_else(|| LitStr::new(&ident.to_string(), ident.span()));
+        Ok(Self { name: names::service(&name)?, ident, url, secret, sends })
+    }
+}
+
+fn no_secret(name: &str, span: proc_macro2::Span) -> Error {
+    Error::new(span, format!("no secret is shared with `{name}`: add `secret: env(\"VARIABLE\")`"))
+}
+
+/// Reads the block, key by key; each at most once.
+fn fields(
+    input: ParseStream<'_>,
+    allowed: &[&'static str],
+    mut read: impl FnMut(&str, ParseStream<'_>) -> Result<()>,
+) -> Result<()> {
+    let inside;
+    braced!(inside in input);
+    let mut seen: Vec<String> = Vec::new();
+    while !inside.is_empty() {
+        let key: Ident = inside.parse()?;
+        let word = key.to_string();
+        if !allowed.contains(&word.as_str()) {
+            return Err(Error::new(key.span(), names::unknown("key", &word, allowed)));
+        }
+        if seen.contains(&word) {
+            return Err(Error::new(key.span(), format!("`{word}` stands here twice")));
+        }
+        inside.parse::<Token![:]>()?;
+        read(&word, &inside)?;
+        seen.push(word);
+        if !inside.is_empty() {
+            inside.parse::<Token![,]>()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Values that may stand in the environment: addresses, and secrets, which must.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::parse::{Parse, ParseStream};
+use syn::{Error, Expr, Ident, LitStr, Result, Token, bracketed, parenthesized, token};
+
+/// The id of a key that is given none.
+const KEY_ID: &str = "1";
+
+/// An address: text, `env("VARIABLE")`, `env("VARIABLE", "otherwise")`, or an expression.
+pub(super) enum Text {
+    Literal(LitStr),
+    Env { variable: LitStr, otherwise: Option<LitStr> },
+    Expression(Expr),
+}
+
+impl Parse for Text {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.peek(LitStr) {
+            return Ok(Self::Literal(input.parse()?));
+        }
+        if !input.fork().parse::<Ident>().is_ok_and(|word| word == "env") || !input.peek2(token::Paren) {
+            return Ok(Self::Expression(input.parse()?));
+        }
+        input.parse::<Ident>()?;
+        let inside;
+        parenthesized!(inside in input);
+        let variable = inside.parse()?;
+        let otherwise = match inside.parse::<Option<Token![,]>>()? {
+            Some(_) if !inside.is_empty() => Some(inside.parse()?),
+            _ => None,
+        };
+        Ok(Self::Env { variable, otherwise })
+    }
+}
+
+impl Text {
+    /// An expression that gives a `String`, inside a function that returns a `Result`.
+    pub(super) fn written(&self) -> TokenStream {
+        match self {
+            Self::Literal(text) => quote!(::std::string::String::from(#text)),
+            Self::Env { variable, otherwise: None } => {
+                quote!(::postroom::written::env(#variable, ::core::option::Option::None)?)
+            }
+            Self::Env { variable, otherwise: Some(text) } => {
+                quote!(::postroom::written::env(#variable, ::core::option::Option::Some(#text))?)
+            }
+            Self::Expression(expression) => quote!(::std::string::String::from(#expression)),
+        }
+    }
+
+    /// A service in the same process: what goes there is not signed.
+    pub(super) fn is_in_process(&self) -> bool {
+        matches!(self, Self::Literal(text) if text.value() == "in-process")
+    }
+}
+
+/// Where keys come from: one source, or several in brackets, newest first.
+pub(super) struct Secret(Vec<Key>);
+
+struct Key {
+    from: From,
+    id: Option<LitStr>,
+}
+
+enum From {
+    Env(LitStr),
+    File(LitStr),
+    Keys(Expr),
+}
+
+impl Parse for Secret {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if !input.peek(token::Bracket) {
+            return Ok(Self(vec![input.parse()?]));
+        }
+        let inside;
+        let bracket = bracketed!(inside in input);
+        let keys = inside.parse_terminated(Key::parse, Token![,])?;
+        if keys.is_empty() {
+            return Err(Error::new(
+                bracket.span.join(),
+                "no secret stands here: add `env(\"VARIABLE\") as \"key-id\"`",
+            ));
+        }
+        Ok(Self(keys.into_iter().collect()))
+    }
+}
+
+impl Parse for Key {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.peek(LitStr) {
+            let text: LitStr = input.parse()?;
+            return Err(Error::new(
+                text.span(),
+                "a secret in the source is none: write `env(\"VARIABLE\")` or `file(\"/run/secrets/name\")`",
+            ));
+        }
+        let word: Ident = input.parse()?;
+        if !input.peek(token::Paren) || !["env", "file", "keys"].iter().any(|known| word == known) {
+            return Err(Error::new(
+                word.span(),
+                "a secret is `env(\"VARIABLE\")`, `file(\"/run/secrets/name\")` or `keys(expression)`",
+            ));
+        }
+        let inside;
+        parenthesized!(inside in input);
+        let from = match word.to_string().as_str() {
+            "env" => From::Env(inside.parse()?),
+            "file" => From::File(inside.parse()?),
+            _ => From::Keys(inside.parse()?),
+        };
+        if !inside.is_empty() {
+            return Err(inside.error("nothing else stands here: a secret has no value to fall back on"));
+        }
+        let id = match input.parse::<Option<Token![as]>>()? {
+            Some(_) => Some(input.parse()?),
+            None => None,
+        };
+        Ok(Self { from, id })
+    }
+}
+
+impl Secret {
+    /// An expression that gives `Keys`, inside a function that returns a `Result`.
+    pub(super) fn written(&self) -> TokenStream {
+        if let [Key { from: From::Keys(keys), .. }] = self.0.as_slice() {
+            return quote!(::postroom::Keys::from(#keys));
+        }
+        let keys = self.0.iter().map(|Key { from, id }| {
+            let id = id.as_ref().map_or_else(|| KEY_ID.to_owned(), LitStr::value);
+            match from {
+                From::Env(variable) => quote!(::postroom::Key::from_env(#id, #variable)?),
+                From::File(path) => quote!(::postroom::Key::from_file(#id, #path)?),
+                From::Keys(key) => quote!(#key),
+            }
+        });
+        quote!(::postroom::Keys::new([#(#keys),*])?)
+    }
+}

@@ -1,0 +1,171 @@
+//! What a declaration becomes.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Ident, Result};
+
+use super::block::Destination;
+use super::checks;
+use super::grammar::{By, Declared, Handled};
+use crate::names::camel_case;
+
+pub(crate) fn expand(declared: &Declared) -> Result<TokenStream> {
+    let (service, clients) = (service(declared), clients(declared));
+    let (declaration, topics) = (declaration(declared), checks::topics(declared));
+    Ok(quote!(#service #declaration #clients #topics))
+}
+
+/// The type, and how it is started and stopped.
+fn service(declared: &Declared) -> TokenStream {
+    let Declared { attributes, visibility, ident, backend, .. } = declared;
+    quote! {
+        #(#attributes)*
+        #[derive(Debug)]
+        #visibility struct #ident {
+            running: ::postroom::Running<#backend>,
+        }
+
+        #[allow(dead_code, reason = "not every program needs all of it")]
+        impl #ident {
+            /// Starts the service on this store: listening, handling and sending.
+            #visibility async fn start(store: <#backend as ::postroom::Backend>::Store) -> ::postroom::Result<Self> {
+                Self::on(store).start().await
+            }
+
+            /// The service on this store, before it is started: for options, and for what its handlers need.
+            #visibility fn on(store: <#backend as ::postroom::Backend>::Store) -> ::postroom::Declaration<Self> {
+                ::postroom::Declaration::new(store)
+            }
+
+            /// Runs until `shutdown` is ready, then stops.
+            #visibility async fn until(
+                self,
+                shutdown: impl ::core::future::Future<Output = ()>,
+            ) -> ::postroom::Result<()> {
+                self.running.until(shutdown).await
+            }
+
+            /// Takes nothing new, finishes what it holds, and gives the rest back.
+            #visibility async fn stop(self) -> ::postroom::Result<()> {
+                self.running.stop().await
+            }
+        }
+
+        impl ::core::ops::Deref for #ident {
+            type Target = ::postroom::Running<#backend>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.running
+            }
+        }
+    }
+}
+
+/// Handlers, keys and addresses.
+fn declaration(declared: &Declared) -> TokenStream {
+    let Declared { ident, name, backend, .. } = declared;
+    let handled = declared.handled.iter().map(handled);
+    let sources = declared.sources.iter().map(|source| {
+        let (name, keys) = (&source.name, source.secret.written());
+        quote!(::postroom::Source::new(#name, #keys))
+    });
+    let destinations = declared.destinations.iter().map(|destination| {
+        let (name, url) = (&destination.name, destination.url.written());
+        let keys = destination.secret.as_ref().map(|secret| {
+            let keys = secret.written();
+            quote!(.keys(#keys))
+        });
+        quote!(::postroom::Service::new(#name, #url) #keys)
+    });
+    let addresses = declared.listens.iter().map(|address| address.written());
+    quote! {
+        impl ::postroom::Declared for #ident {
+            type Backend = #backend;
+            const NAME: &'static str = #name;
+
+            fn handlers() -> ::postroom::Handlers<#backend> {
+                #[allow(unused_imports, reason = "depends on what is handled")]
+                use ::postroom::written::{Answered as _, Unanswered as _};
+                let handlers = ::postroom::Handlers::<#backend>::new();
+                #(#handled)*
+                handlers
+            }
+
+            fn sources() -> ::postroom::Result<::std::vec::Vec<::postroom::Source>> {
+                ::core::result::Result::Ok(::std::vec![#(#sources),*])
+            }
+
+            fn destinations() -> ::postroom::Result<::std::vec::Vec<::postroom::Service>> {
+                ::core::result::Result::Ok(::std::vec![#(#destinations),*])
+            }
+
+            fn addresses() -> ::postroom::Result<::std::vec::Vec<::std::string::String>> {
+                ::core::result::Result::Ok(::std::vec![#(#addresses),*])
+            }
+
+            fn started(running: ::postroom::Running<#backend>) -> Self {
+                Self { running }
+            }
+        }
+    }
+}
+
+fn handled(handled: &Handled) -> TokenStream {
+    let payload = &handled.payload;
+    let topic = quote_spanned!(payload.span() => (&::postroom::written::topic::<#payload>()));
+    match &handled.by {
+        By::Function(function) => {
+            quote_spanned!(function.span() => let handlers = #topic.on(handlers, #function);)
+        }
+        By::Blocking(function) => {
+            quote_spanned!(function.span() => let handlers = #topic.on_blocking(handlers, #function);)
+        }
+        By::Itself => quote_spanned!(payload.span() => let handlers = handlers.call::<#payload>();),
+    }
+}
+
+/// For each destination a type that says what may be sent there, and a client.
+fn clients(declared: &Declared) -> TokenStream {
+    let (service, visibility) = (&declared.ident, &declared.visibility);
+    let clients = declared.destinations.iter().map(|destination| {
+        let Destination { ident, name, sends, .. } = destination;
+        let target: Ident = format_ident!("{service}To{}", camel_case(&ident.to_string()), span = ident.span());
+        let outgoing = format_ident!("to_{}", ident);
+        let (about, client) = (format!("The destination \"{name}\"."), format!("Sends to \"{name}\"."));
+        let message = format!("A message for \"{name}\" that is not sent yet.");
+        let accepts = sends
+            .iter()
+            .map(|payload| quote_spanned!(payload.span() => impl ::postroom::Accepts<#payload> for #target {}));
+        quote! {
+            #[doc = #about]
+            #[derive(Debug)]
+            #visibility enum #target {}
+
+            impl ::postroom::Target for #target {
+                const NAME: &'static str = #name;
+            }
+
+            #(#accepts)*
+            // With one message alone the compiler would take every other for it, and complain about that.
+            impl ::postroom::Accepts<::postroom::written::Nothing> for #target {}
+
+            #[allow(dead_code, reason = "not every program needs both")]
+            impl #service {
+                #[doc = #client]
+                #visibility fn #ident(&self) -> ::postroom::Client<#target> {
+                    ::postroom::Client::new(self.running.outbox().clone())
+                }
+
+                #[doc = #message]
+                #visibility fn #outgoing<P: ::postroom::Payload>(payload: &P) -> ::postroom::Outgoing<P>
+                where
+                    #target: ::postroom::Accepts<P>,
+                {
+                    ::postroom::Client::<#target>::outgoing(payload)
+                }
+            }
+        }
+    });
+    quote!(#(#clients)*)
+}

@@ -1,0 +1,9 @@
+use postroom::{Ctx, HandlerError, Memory, push_call};
+
+#[push_call("mail.send")]
+async fn send_mail(_: &mut Ctx<Memory>, (to, subject): (String, String)) -> Result<(), HandlerError> {
+    let _ = (to, subject);
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use postroom::Signal;
+use serde::Serialize;
+
+#[derive(Serialize, Signal)]
+#[signal("order.approved")]
+struct OrderApproved {
+    order: u64,
+}
+
+fn main() {}

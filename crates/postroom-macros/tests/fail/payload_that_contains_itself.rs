@@ -1,0 +1,10 @@
+use postroom::Signal;
+
+#[derive(Signal)]
+#[signal("order.approved")]
+struct OrderApproved {
+    order: u64,
+    previous: Option<OrderApproved>,
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use postroom::Signal;
+
+#[derive(Signal)]
+#[signal("order.approved")]
+struct OrderApproved<T> {
+    order: T,
+}
+
+fn main() {}

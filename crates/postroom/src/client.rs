@@ -1,0 +1,85 @@
+//! A typed client for one destination: what `service!` declares of it, and nothing else, can be sent there.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::error::Result;
+use crate::message::{MessageId, Payload, Replies};
+use crate::outbox::Outbox;
+use crate::outgoing::Outgoing;
+use crate::request::Pending;
+use crate::store::Stored;
+
+/// A destination that [`service!`](crate::service) declared.
+pub trait Target: 'static {
+    /// What the service there is called.
+    const NAME: &'static str;
+}
+
+/// A destination that messages of type `P` are declared for.
+#[diagnostic::on_unimplemented(
+    message = "`{P}` is not declared for the destination `{Self}`",
+    label = "not among what the destination is sent",
+    note = "add it to `sends: […]` of that destination in `service!`"
+)]
+pub trait Accepts<P: Payload>: Target {}
+
+/// Sends what is declared for the destination `T`; each message is in the outbox before the call returns.
+///
+/// [`service!`](crate::service) makes one for each destination.
+pub struct Client<T> {
+    outbox: Outbox,
+    target: PhantomData<fn() -> T>,
+}
+
+impl<T: Target> Client<T> {
+    /// A client that sends by this outbox.
+    pub fn new(outbox: Outbox) -> Self {
+        Self { outbox, target: PhantomData }
+    }
+
+    /// Sends a payload, in a transaction of its own; it is durable when this returns.
+    pub async fn send<P: Payload>(&self, payload: &P) -> Result<Stored>
+    where
+        T: Accepts<P>,
+    {
+        Self::outgoing(payload).enqueue(&self.outbox).await
+    }
+
+    /// Sends a command, in a transaction of its own, and gives what waits for the answer.
+    pub async fn request<C: Replies>(&self, command: &C) -> Result<Pending<C::Reply>>
+    where
+        T: Accepts<C>,
+    {
+        Self::outgoing(command).request(&self.outbox).await
+    }
+
+    /// What waits for the answer to a command that was sent before, perhaps by a program that has ended since.
+    pub fn requested<C: Replies>(&self, id: MessageId) -> Pending<C::Reply>
+    where
+        T: Accepts<C>,
+    {
+        self.outbox.requested(id, T::NAME).typed()
+    }
+
+    /// A message for this destination that is not sent yet: for a due time, a correlation id, or a transaction of the
+    /// caller's own.
+    pub fn outgoing<P: Payload>(payload: &P) -> Outgoing<P>
+    where
+        T: Accepts<P>,
+    {
+        payload.outgoing().to(T::NAME)
+    }
+}
+
+impl<T> Clone for Client<T> {
+    fn clone(&self) -> Self {
+        Self { outbox: self.outbox.clone(), target: PhantomData }
+    }
+}
+
+impl<T: Target> fmt::Debug for Client<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("to", &T::NAME).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! A service as `service!` declares it: what it handles, whom it trusts, where it sends; and the same at work.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::handler::{Backend, Handlers};
+use crate::outbox::Outbox;
+use crate::receiver::{Receiver, ReceiverOptions, Source};
+use crate::store::Store;
+use crate::transport::{Courier, Neighbours, Service, Services};
+#[cfg(feature = "http")]
+use crate::transport::{ListenOptions, Listener};
+use crate::worker::{Worker, WorkerOptions};
+
+/// A service that [`service!`](crate::service) declared.
+pub trait Declared: Sized {
+    /// The database it stands on.
+    type Backend: Backend;
+    /// What it is called.
+    const NAME: &'static str;
+    /// The handlers of everything it receives.
+    fn handlers() -> Handlers<Self::Backend>;
+    /// The services whose messages it takes, with their keys.
+    fn sources() -> Result<Vec<Source>>;
+    /// The services it sends to, with their keys.
+    fn destinations() -> Result<Vec<Service>>;
+    /// Where it listens.
+    fn addresses() -> Result<Vec<String>>;
+    #[doc(hidden)]
+    fn started(running: Running<Self::Backend>) -> Self;
+}
+
+/// A declared service before it is started: for options, and for what its handlers need.
+#[must_use = "it does not run before it is started"]
+pub struct Declaration<D: Declared> {
+    store: <D::Backend as Backend>::Store,
+    handlers: Handlers<D::Backend>,
+    worker: WorkerOptions,
+    receiver: ReceiverOptions,
+    neighbours: Neighbours,
+    #[cfg(feature = "http")]
+    listen: ListenOptions,
+    service: PhantomData<fn() -> D>,
+}
+
+impl<D: Declared> Declaration<D> {
+    /// The service `D` on this store.
+    pub fn new(store: <D::Backend as Backend>::Store) -> Self {
+        Self {
+            store,
+            handlers: D::handlers(),
+            worker: WorkerOptions::default(),
+            receiver: ReceiverOptions::default(),
+            neighbours: Neighbours::default(),
+            #[cfg(feature = "http")]
+            listen: ListenOptions::default(),
+            service: PhantomData,
+        }
+    }
+
+    /// A value that every handler can ask its context for.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.handlers = self.handlers.state(value);
+        self
+    }
+
+    /// The handlers with more beside those that are declared.
+    pub fn handlers(mut self, more: impl FnOnce(Handlers<D::Backend>) -> Handlers<D::Backend>) -> Self {
+        self.handlers = more(self.handlers);
+        self
+    }
+
+    /// How its workers work.
+    pub fn worker(mut self, options: WorkerOptions) -> Self {
+        self.worker = options;
+        self
+    }
+
+    /// How it receives.
+    pub fn receiver(mut self, options: ReceiverOptions) -> Self {
+        self.receiver = options;
+        self
+    }
+
+    /// How it listens.
+    #[cfg(feature = "http")]
+    pub fn listen(mut self, options: ListenOptions) -> Self {
+        self.listen = options;
+        self
+    }
+
+    /// Services in the same process, reached by the address `in-process`.
+    pub fn neighbours(mut self, neighbours: Neighbours) -> Self {
+        self.neighbours = neighbours;
+        self
+    }
+
+    /// Starts listening, handling and sending. The service runs until it is [stopped](Running::stop) or dropped.
+    pub async fn start(self) -> Result<D> {
+        let handlers = self.handlers.checked()?;
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        let receiver = Receiver::with(D::NAME, self.store.clone(), handlers.shared(), D::sources()?, self.receiver)?;
+        self.neighbours.add(receiver.clone());
+        #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "nobody listens"))]
+        let mut addresses = Vec::new();
+        #[cfg(feature = "http")]
+        for address in D::addresses()? {
+            let listener = Listener::bind(&address, self.listen.clone()).await?;
+            addresses.extend(listener.tcp_address());
+            let (receiver, stop) = (receiver.clone(), stop.clone());
+            tasks.spawn(async move {
+                receiver.serve(listener, stop.cancelled_owned()).await;
+                Ok(())
+            });
+        }
+        let services = Services::new(D::NAME).clock(self.store.clock().clone());
+        let services = D::destinations()?.into_iter().fold(services, Services::service);
+        let courier = Courier::with_neighbours(services, self.neighbours.clone())?;
+        let outbox = Worker::<D::Backend>::outbox(self.store.clone(), handlers.shared()).transport(courier);
+        let inbox = Worker::<D::Backend>::inbox(self.store.clone(), handlers);
+        for worker in [outbox, inbox] {
+            tasks.spawn(worker.options(self.worker.clone()).run(stop.clone().cancelled_owned()));
+        }
+        let outbox = Outbox::new(self.store.clone());
+        let neighbours = self.neighbours;
+        Ok(D::started(Running { store: self.store, outbox, receiver, addresses, neighbours, stop, tasks }))
+    }
+}
+
+impl<D: Declared> fmt::Debug for Declaration<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Declaration")
+            .field("service", &D::NAME)
+            .field("handlers", &self.handlers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A declared service at work. Dropped, it stops in the background.
+pub struct Running<B: Backend> {
+    store: B::Store,
+    outbox: Outbox,
+    receiver: Receiver<B>,
+    addresses: Vec<SocketAddr>,
+    neighbours: Neighbours,
+    stop: CancellationToken,
+    tasks: JoinSet<Result<()>>,
+}
+
+impl<B: Backend> Running<B> {
+    /// The store it stands on.
+    pub fn store(&self) -> &B::Store {
+        &self.store
+    }
+
+    /// Its outbox.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Where it listens on TCP: what stands for port 0 is known here.
+    pub fn tcp_addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Its receiver, to mount it in a web server that is there already.
+    pub fn receiver(&self) -> &Receiver<B> {
+        &self.receiver
+    }
+
+    /// Runs until `shutdown` is ready, then stops. An error ends it too.
+    pub async fn until(mut self, shutdown: impl Future<Output = ()>) -> Result<()> {
+        tokio::select! {
+            () = shutdown => self.stop().await,
+            ended = first_to_end(&mut self.tasks) => ended.and(self.stop().await),
+        }
+    }
+
+    /// Takes nothing new, finishes what it holds, within the workers' grace time, and gives the rest back.
+    pub async fn stop(mut self) -> Result<()> {
+        self.stop.cancel();
+        let mut outcome = Ok(());
+        while !self.tasks.is_empty() {
+            outcome = outcome.and(first_to_end(&mut self.tasks).await);
+        }
+        outcome
+    }
+}
+
+impl<B: Backend> Drop for Running<B> {
+    fn drop(&mut self) {
+        self.neighbours.remove(self.receiver.service_name());
+        self.stop.cancel();
+        // They finish what they hold.
+        self.tasks.detach_all();
+    }
+}
+
+async fn first_to_end(tasks: &mut JoinSet<Result<()>>) -> Result<()> {
+    match tasks.join_next().await {
+        Some(Ok(ended)) => ended,
+        Some(Err(broken)) => Err(Error::new(ErrorKind::Closed, "a part of the service broke off").caused_by(broken)),
+        None => Ok(()),
+    }
+}
+
+impl<B: Backend> fmt::Debug for Running<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("receiver", &self.receiver).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! A typed payload on its way into an outbox.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::message::{MessageId, NewMessage, Payload, Replies};
+use crate::outbox::{Enqueued, Outbox};
+use crate::request::Pending;
+use crate::sql::{BlockingTx, Tx};
+use crate::store::Stored;
+
+/// A message with a payload of type `P`, before it is in an outbox. What is wrong with it is said when it is put there.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use postroom::{Outbox, Payload, Signal};
+/// #[derive(serde::Serialize, serde::Deserialize, Signal)]
+/// #[signal("order.approved")]
+/// struct OrderApproved { order: u64 }
+///
+/// # async fn f(outbox: Outbox) -> postroom::Result<()> {
+/// let approved = OrderApproved { order: 7 };
+/// let later = approved.outgoing().to("billing").correlation_id("order-7").due_after(Duration::from_secs(60));
+/// later.enqueue(&outbox).await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is sent before it is enqueued"]
+pub struct Outgoing<P> {
+    message: Result<NewMessage>,
+    payload: PhantomData<fn(P)>,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(
+            $(#[$doc])*
+            pub fn $name(self, $($argument: $type),*) -> Self {
+                Self { message: self.message.map(|message| message.$name($($argument),*)), payload: PhantomData }
+            }
+        )*
+    };
+}
+
+impl<P: Payload> Outgoing<P> {
+    /// A message with this payload: [`Payload::outgoing`] is shorter.
+    pub fn of(payload: &P) -> Self {
+        Self { message: NewMessage::of(payload), payload: PhantomData }
+    }
+
+    setters! {
+        /// With this id: enqueued again, it is recognised as a duplicate.
+        id(id: MessageId);
+        /// To another service; unless told otherwise it expires after 24 hours.
+        to(destination: impl Into<String>);
+        /// Not before this time.
+        due_at(time: Timestamp);
+        /// Not before this long after it was enqueued, by the store's clock.
+        due_after(delay: Duration);
+        /// Never after this time: then it becomes Expired.
+        expires_at(time: Timestamp);
+        /// Never later than this after it was enqueued, by the store's clock.
+        expires_after(ttl: Duration);
+        /// With this correlation id; an empty one is none.
+        correlation_id(id: impl Into<String>);
+        /// With this header as well.
+        header(name: impl Into<String>, value: impl Into<String>);
+        /// Dead at this failed attempt, whatever the worker's policy says.
+        max_attempts(attempts: u32);
+    }
+
+    /// The message itself, for a handler's context or SQLite's `store.write`.
+    pub fn message(self) -> Result<NewMessage> {
+        self.message
+    }
+
+    /// Puts it into the outbox in a transaction of its own; it is durable when this returns.
+    pub async fn enqueue(self, outbox: &Outbox) -> Result<Stored> {
+        outbox.enqueue(self.message?).await
+    }
+
+    /// Puts it into the outbox in the caller's own transaction: it is there if and only if the caller commits. Keep
+    /// what it returns until then.
+    pub async fn enqueue_in(self, outbox: &Outbox, tx: &mut impl Tx) -> Result<Enqueued> {
+        outbox.enqueue_in(tx, &self.message?).await
+    }
+
+    /// Like [`enqueue_in`](Self::enqueue_in), on a connection that answers at once.
+    pub fn enqueue_in_blocking(self, outbox: &Outbox, tx: &impl BlockingTx) -> Result<Enqueued> {
+        outbox.enqueue_in_blocking(tx, &self.message?)
+    }
+}
+
+impl<C: Replies> Outgoing<C> {
+    /// Puts it into the outbox in a transaction of its own, and gives what waits for the answer.
+    ///
+    /// ```
+    /// # use postroom::{Command, Outbox, Payload};
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Serialize, Deserialize, Command)]
+    /// #[command("stock.reserve", reply = Reserved)]
+    /// struct Reserve { order: u64 }
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Reserved { shelf: String }
+    ///
+    /// # async fn f(outbox: Outbox) -> postroom::Result<()> {
+    /// let reserved = Reserve { order: 7 }.outgoing().to("inventory").request(&outbox).await?.answer().await?;
+    /// println!("it is on {}", reserved.shelf);
+    /// # Ok(()) }
+    /// ```
+    pub async fn request(self, outbox: &Outbox) -> Result<Pending<C::Reply>> {
+        let message = self.message?;
+        let to = message.destination.clone();
+        let to = to.ok_or_else(|| Error::invalid("only another service answers: say which with `to`"))?;
+        let request = outbox.requested(message.message_id(), &to);
+        outbox.enqueue(message).await?;
+        Ok(request.typed())
+    }
+}
+
+impl<P> fmt::Debug for Outgoing<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Outgoing").field(&self.message).finish()
+    }
+}
