@@ -126,7 +126,7 @@ async fn two_services_talk<B: Shop>(stage: &Stage<B>) -> Verdict {
 }
 
 async fn what_is_not_set_is_named<B: Shop>(stage: &Stage<B>) -> Verdict {
-    let refused = B::without_secret(stage.store.clone()).await.unwrap_err();
+    let refused = B::without_secret(stage.store.clone()).await.err().context("it has no secret")?;
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert!(refused.to_string().contains("POSTROOM_TEST_NO_SUCH_SECRET"), "{refused}");
     Ok(())

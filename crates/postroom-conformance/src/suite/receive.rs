@@ -8,7 +8,7 @@ use std::time::Duration;
 use postroom::{HandlerError, ReceiverOptions, State};
 
 use crate::case::{Verdict, cases};
-use crate::harness::Stage;
+use crate::harness::{Stage, soon};
 use crate::peer::Letter;
 use crate::script::{Answer, Script};
 use crate::services::{Receives, TOPIC, Way, asynchronous};
@@ -22,6 +22,7 @@ cases! { receive:
     worker the_same_id_of_another_topic_is_refused [];
     worker a_handler_that_fails_leaves_nothing_and_can_be_tried_again [];
     worker a_handler_that_panics_leaves_nothing_and_can_be_tried_again [];
+    worker a_handler_that_is_told_in_time_can_still_answer [];
     worker a_handler_that_takes_too_long_leaves_nothing_and_can_be_tried_again [];
     worker a_handler_may_say_when_to_come_back [];
     worker a_refusal_for_good_is_kept_and_said_again_without_a_run [];
@@ -192,6 +193,19 @@ async fn a_handler_that_panics_leaves_nothing_and_can_be_tried_again<B: Receives
 async fn a_handler_that_takes_too_long_leaves_nothing_and_can_be_tried_again<B: Receives>(stage: &Stage<B>) -> Verdict {
     let options = ReceiverOptions::default().handler_timeout(Duration::from_millis(50));
     fails_then_succeeds(stage, &[asynchronous::<B>], options, || Ok(None)).await
+}
+
+/// Its time is almost over: it hears so before it is dropped.
+async fn a_handler_that_is_told_in_time_can_still_answer<B: Receives>(stage: &Stage<B>) -> Verdict {
+    let script = Script::new(|call| async move {
+        call.cancelled.await;
+        Ok(Some("7".into()))
+    });
+    let options = ReceiverOptions::default().handler_timeout(Duration::from_secs(2));
+    let (desk, letter) = (stage.desk(asynchronous::<B>(&script), options)?, Letter::new(TOPIC));
+    let said = soon("it is answered", desk.send(&letter)).await??;
+    assert_eq!((said.status, said.payload()), (200, 7.into()));
+    Ok(())
 }
 
 async fn a_handler_may_say_when_to_come_back<B: Receives>(stage: &Stage<B>) -> Verdict {

@@ -17,6 +17,7 @@ cases! { renew:
     worker a_slow_handler_keeps_its_lease [];
     worker a_lost_lease_breaks_the_handler_off [];
     worker a_lost_lease_breaks_off_only_its_own_message [];
+    worker a_handler_that_is_told_to_stop_has_a_moment_to_end_well [];
     sqlite a_lease_that_cannot_be_renewed_breaks_the_handler_off [];
     worker an_effect_is_single_though_the_handler_ran_twice ["OBX-058", "IBX-077"];
 }
@@ -106,6 +107,31 @@ async fn a_lost_lease_breaks_off_only_its_own_message<B: Testable>(stage: &Stage
     worker.stop().await?;
     let calls = script.calls().iter().filter(|message| message.topic == "kept").count();
     assert_eq!(calls, 1, "the neighbour's handler was broken off and called again");
+    Ok(())
+}
+
+/// The worker stops before the handler is done: it ends by itself, and the message has spent no attempt.
+async fn a_handler_that_is_told_to_stop_has_a_moment_to_end_well<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let side = stage.side(Queue::Inbox);
+    let (begun, mut beginning) = mpsc::unbounded_channel();
+    let (ended, mut ending) = mpsc::unbounded_channel();
+    let script = Script::new(move |call| {
+        let ended = ended.clone();
+        begun.send(()).ok();
+        async move {
+            call.cancelled.await;
+            tokio::task::yield_now().await;
+            ended.send(()).ok();
+            Err(HandlerError::retry("told to stop"))
+        }
+    });
+    let worker = stage.work(side.queue, &script, WorkerOptions::default().grace(Duration::from_millis(1)));
+    let seq = side.add("slow").await?;
+    soon("the handler begins", beginning.recv()).await?;
+    worker.stop().await?;
+    assert!(ending.try_recv().is_ok(), "the handler was dropped at once");
+    let row = side.record(seq).await?;
+    assert_eq!((row.state(), row.attempts(), row.last_error()), (State::Ready, 0, None));
     Ok(())
 }
 

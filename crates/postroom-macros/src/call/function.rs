@@ -26,6 +26,7 @@ fn callable(call: &Call, item: &ItemFn) -> TokenStream {
     match &call.context {
         Context::Blocking => quote! {
             impl ::postroom::Callable<#sqlite> for #name {
+                #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
                 fn register(handlers: ::postroom::Handlers<#sqlite>) -> ::postroom::Handlers<#sqlite> {
                     handlers.on_blocking(|ctx: &mut ::postroom::BlockingCtx<'_>, call: #name| {
                         let #name { #(#fields),* } = call;
@@ -37,6 +38,7 @@ fn callable(call: &Call, item: &ItemFn) -> TokenStream {
         Context::Nothing => quote! {
             impl<B: ::postroom::Backend> ::postroom::Callable<B> for #name {
                 fn register(handlers: ::postroom::Handlers<B>) -> ::postroom::Handlers<B> {
+                    #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
                     async fn handle<B: ::postroom::Backend>(
                         _: &mut ::postroom::Ctx<B>,
                         call: #name,
@@ -51,6 +53,7 @@ fn callable(call: &Call, item: &ItemFn) -> TokenStream {
         Context::Async(backend) => quote! {
             impl #impl_generics ::postroom::Callable<#backend> for #name #where_clause {
                 fn register(handlers: ::postroom::Handlers<#backend>) -> ::postroom::Handlers<#backend> {
+                    #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
                     async fn handle #generics (
                         ctx: &mut ::postroom::Ctx<#backend>,
                         call: #name,

@@ -100,6 +100,7 @@ fn handler(call: &Call, block: &ItemImpl, backend: Option<&Type>) -> TokenStream
         impl #generics ::postroom::Handle<#backend, #name> for #object #bounds {
             type Reply = #reply;
 
+            #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
             async fn handle(
                 &self,
                 #ctx: &mut ::postroom::Ctx<#backend>,
