@@ -102,6 +102,7 @@ mod tenancy;
 // Everywhere.
 mod background;
 mod clock;
+mod crash;
 #[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub mod doctor;
 mod error;
@@ -109,6 +110,7 @@ pub mod telemetry;
 
 pub use client::{Accepts, Client, Target};
 pub use clock::{Clock, ManualClock, ServerClock, Timestamp};
+pub use crash::crash_here;
 pub use declared::{Declaration, Declared, Running};
 pub use error::{Error, ErrorKind, Result};
 pub use handler::{
@@ -168,15 +170,8 @@ pub use postroom_macros::{Command, Event, Signal, push_call, service};
 #[doc(hidden)]
 pub mod written;
 
-/// For tests of this library and of programs that use it.
 #[cfg(feature = "testing")]
-pub mod testing {
-    #[doc(hidden)]
-    pub mod fuzz;
-
-    pub use crate::store::sabotage::Sabotage;
-    pub use crate::worker::{Point, Probe};
-}
+pub mod testing;
 
 // The programs in the README and the guides are compiled with the other examples in the documentation.
 #[cfg(all(doctest, feature = "rusqlite-0_39"))]

@@ -76,6 +76,16 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Marks the handler's task, so that a call that would wait for itself can be told.
     fn scope<F: Future + Send>(store: &Self::Store, handler: F) -> impl Future<Output = F::Output> + Send;
 
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    /// Runs a blocking handler to its end and undoes all it did.
+    fn rehearse(
+        store: &Self::Store,
+        message: Arc<Message>,
+        handler: Self::Blocking,
+        state: &State,
+    ) -> impl Future<Output = Result<()>> + Send;
+
     #[doc(hidden)]
     /// Runs blocking handlers, each in a transaction of its own, and reports each outcome.
     fn run_blocking(

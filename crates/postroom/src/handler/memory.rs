@@ -91,6 +91,11 @@ impl Backend for Memory {
         handler.await
     }
 
+    #[cfg(feature = "testing")]
+    async fn rehearse(_: &MemoryStore, _: Arc<crate::Message>, handler: Infallible, _: &State) -> Result<()> {
+        match handler {}
+    }
+
     async fn run_blocking(_: &MemoryStore, _: Queue, work: Vec<(Claimed, Infallible)>, _: &State, _: &Run) {
         if let Some((_, never)) = work.into_iter().next() {
             match never {}

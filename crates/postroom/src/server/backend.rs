@@ -64,6 +64,16 @@ macro_rules! handlers_on_server {
                 handler.await
             }
 
+            #[cfg(feature = "testing")]
+            async fn rehearse(
+                _: &$store,
+                _: std::sync::Arc<$crate::Message>,
+                handler: std::convert::Infallible,
+                _: &$crate::HandlerState,
+            ) -> $crate::Result<()> {
+                match handler {}
+            }
+
             async fn run_blocking(
                 _: &$store,
                 _: $crate::Queue,

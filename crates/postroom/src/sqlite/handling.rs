@@ -7,6 +7,8 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::error::Result;
+#[cfg(feature = "testing")]
+use crate::error::{Error, ErrorKind};
 use crate::handler::{Backend, HandlerError, HandlerResult, Handlers, Received, State};
 use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
@@ -201,6 +203,29 @@ impl Backend for Sqlite {
 
     async fn scope<F: Future + Send>(store: &SqliteStore, handler: F) -> F::Output {
         store.0.writer.in_handler(handler).await
+    }
+
+    #[cfg(feature = "testing")]
+    async fn rehearse(
+        store: &SqliteStore,
+        message: Arc<Message>,
+        handler: BlockingHandler,
+        state: &State,
+    ) -> Result<()> {
+        let (state, (told, heard)) = (state.clone(), std::sync::mpsc::channel());
+        let undone = store.write(move |tx| {
+            let mut ctx =
+                BlockingCtx { conn: tx.conn, core: tx.core, message: &message, state: &state, enqueued: false };
+            let handled = call(&handler, &mut ctx);
+            let _ = told.send(handled.map_err(|failure| failure.message));
+            Err::<(), _>(Error::new(ErrorKind::Callback, "only rehearsed"))
+        });
+        let undone = undone.await;
+        match heard.try_recv() {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(failure)) => Err(Error::invalid(format!("the handler failed: {failure}"))),
+            Err(_) => undone,
+        }
     }
 
     async fn run_blocking(

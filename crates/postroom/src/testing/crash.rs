@@ -1,0 +1,82 @@
+//! Crashes on demand, at places the program names with [`crash_here`](crate::crash_here).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+type Armed = Mutex<BTreeMap<String, Arc<AtomicU32>>>;
+
+static ARMED: LazyLock<Armed> = LazyLock::new(Armed::default);
+/// The place at which the whole process ends.
+static ABORT_AT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("POSTROOM_CRASH_AT").ok());
+
+/// Breaks off whoever comes to the place of that name, the first time, as a crash would: a handler's transaction is
+/// rolled back, and the message is handled again. Disarmed when it is dropped.
+///
+/// Places are known to the whole process: give each test its own.
+///
+/// ```
+/// use postroom::testing::{CrashPoint, Workbench};
+/// use postroom::{Ctx, Event, HandlerError, Handlers, Memory, Payload};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced;
+///
+/// async fn placed(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> {
+///     postroom::crash_here("in the middle of placed");
+///     Ok(())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let crash = CrashPoint::arm("in the middle of placed");
+/// let bench = Workbench::memory();
+/// OrderPlaced.outgoing().enqueue(bench.outbox()).await?;
+/// let drained = bench.drain(Handlers::new().on(placed)).await?;
+/// assert!(crash.was_reached() && drained.handled() == 1);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+#[must_use = "it is disarmed when it is dropped"]
+pub struct CrashPoint {
+    name: String,
+    reached: Arc<AtomicU32>,
+}
+
+impl CrashPoint {
+    /// Arms the place of this name.
+    ///
+    /// # Panics
+    ///
+    /// When another test of the same process has armed it.
+    pub fn arm(name: impl Into<String>) -> Self {
+        let (name, reached) = (name.into(), Arc::<AtomicU32>::default());
+        let mut armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!armed.contains_key(&name), "the crash point {name:?} is armed already, by another test perhaps");
+        armed.insert(name.clone(), reached.clone());
+        Self { name, reached }
+    }
+
+    /// Whether anybody came there, and was broken off.
+    pub fn was_reached(&self) -> bool {
+        self.reached.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl Drop for CrashPoint {
+    fn drop(&mut self) {
+        ARMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
+/// Somebody came to a named place.
+pub(crate) fn reached(name: &str) {
+    if ABORT_AT.as_deref() == Some(name) {
+        std::process::abort();
+    }
+    let armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+    if armed.is_some_and(|reached| reached.fetch_add(1, Ordering::SeqCst) == 0) {
+        // Not `panic!`: it is no news for who reads the test's output.
+        std::panic::resume_unwind(Box::new(format!("crash at {name}")));
+    }
+}

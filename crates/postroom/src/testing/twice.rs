@@ -1,0 +1,137 @@
+//! Runs a handler twice for one message, and says whether its effects doubled.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Workbench;
+use crate::error::{Error, Result};
+use crate::handler::{Backend, Ctx, Entry, Handlers};
+use crate::message::{Message, OwnerToken, Payload};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+/// What was observed after a handler ran once, and after it ran, crashed just before its commit, and ran again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Twice<T> {
+    /// After one run.
+    pub once: T,
+    /// After a run that was lost at its very end, and another.
+    pub twice: T,
+}
+
+impl<T: PartialEq + fmt::Debug> Twice<T> {
+    /// Whether the second run did something again.
+    pub fn doubled(&self) -> bool {
+        self.once != self.twice
+    }
+
+    /// Checks that it did not.
+    ///
+    /// # Panics
+    ///
+    /// When the effects doubled: with what was observed in both cases.
+    pub fn assert_single(&self) {
+        assert!(
+            !self.doubled(),
+            "the handler's effects double when a message comes twice: {:?} after one run, {:?} after two",
+            self.once,
+            self.twice
+        );
+    }
+}
+
+/// Runs a handler twice for `payload`, as happens when the program crashes after the handler has ended and before its
+/// transaction is committed, and compares what `observe` sees with what one run leaves behind.
+///
+/// `world` makes everything anew for each of the two cases: a bench, the handlers, and whatever else they act on.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+/// use postroom::testing::{Workbench, handle_twice};
+/// use postroom::{Ctx, Event, HandlerError, Handlers, Memory};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced;
+///
+/// #[derive(Clone, Default)]
+/// struct Mailbox(Arc<AtomicU32>);
+///
+/// // A letter cannot be rolled back.
+/// async fn placed(ctx: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> {
+///     ctx.state::<Mailbox>()?.0.fetch_add(1, SeqCst);
+///     Ok(())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let world = async || {
+///     let mailbox = Mailbox::default();
+///     Ok((Workbench::memory(), Handlers::new().on(placed).state(mailbox.clone()), mailbox))
+/// };
+/// let twice = handle_twice(&OrderPlaced, world, async |_, mailbox: &Mailbox| Ok(mailbox.0.load(SeqCst))).await?;
+/// assert!(twice.doubled());
+/// assert_eq!((twice.once, twice.twice), (1, 2));
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+pub async fn handle_twice<B, P, W, T>(
+    payload: &P,
+    world: impl AsyncFn() -> Result<(Workbench<B>, Handlers<B>, W)>,
+    observe: impl AsyncFn(&Workbench<B>, &W) -> Result<T>,
+) -> Result<Twice<T>>
+where
+    B: Backend,
+    P: Payload,
+{
+    let (bench, handlers, rest) = world().await?;
+    payload.outgoing().enqueue(bench.outbox()).await?;
+    bench.drain(handlers).await?;
+    let once = observe(&bench, &rest).await?;
+
+    let (bench, handlers, rest) = world().await?;
+    let handlers = handlers.checked()?;
+    payload.outgoing().enqueue(bench.outbox()).await?;
+    bench.handle_in_vain(&handlers).await?;
+    bench.drain(handlers).await?;
+    Ok(Twice { once, twice: observe(&bench, &rest).await? })
+}
+
+impl<B: Backend> Workbench<B> {
+    /// Claims the next message, runs its handler to the end, undoes its transaction and lets the lease run out.
+    async fn handle_in_vain(&self, handlers: &Handlers<B>) -> Result<()> {
+        let claims = self.outbox().queue().claim(OwnerToken::new(), LEASE, 1).await?;
+        let claimed = claims.claimed.into_iter().next().ok_or_else(|| Error::invalid("nothing is in line"))?;
+        let message = claimed.message.map_err(Error::invalid)?;
+        match handlers.find(&message.topic) {
+            None => return Err(Error::invalid(format!("no handler for the topic {}", message.topic))),
+            Some(Entry::Blocking(handler)) => {
+                B::rehearse(&self.store, Arc::new(message), handler, &handlers.state).await?;
+            }
+            Some(Entry::Async(handler)) => {
+                let mut ctx = self.ctx(message, handlers);
+                let handled = B::scope(&self.store, async { handler.run(&mut ctx).await }).await;
+                if let Some(tx) = ctx.tx {
+                    B::roll_back(tx).await;
+                }
+                handled.map_err(|failure| Error::invalid(format!("the handler failed: {failure}")))?;
+            }
+        }
+        self.clock().advance(LEASE);
+        Ok(())
+    }
+
+    fn ctx(&self, message: Message, handlers: &Handlers<B>) -> Ctx<B> {
+        Ctx {
+            store: self.store.clone(),
+            hold_max: LEASE,
+            tx: None,
+            message: Arc::new(message),
+            state: handlers.state.clone(),
+            cancelled: CancellationToken::new(),
+        }
+    }
+}
