@@ -1,5 +1,6 @@
 //! Postroom's own automation. `cargo xtask` lists the commands.
 
+mod callgrind;
 mod ci;
 mod fuzz;
 mod proto;
@@ -60,6 +61,8 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         seconds: u32,
     },
+    /// Count the instructions of what the macros write, beside the same by hand
+    Callgrind,
     /// Run a PostgreSQL and a MariaDB to test against, and print how they are reached
     Servers {
         /// Let each commit wait for the disk
@@ -102,6 +105,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Proto { check: true } => proto::check().map(|()| ExitCode::SUCCESS),
         Command::Proto { check: false } => proto::write().map(|()| ExitCode::SUCCESS),
         Command::Fuzz { target, seconds } => fuzz::run(target.as_deref(), seconds),
+        Command::Callgrind => callgrind::run().map(|()| ExitCode::SUCCESS),
         Command::Servers { durable } => servers::run(durable).map(|()| ExitCode::SUCCESS),
         Command::Torture { args } => run::program("postroom-torture", &["--locked"], &args),
         Command::Bench { args } => {

@@ -50,6 +50,12 @@ pub(crate) fn pooler() -> Result<()> {
     installed
 }
 
+/// A program that has no service.
+pub fn install_package(name: &str) -> Result<()> {
+    check_rights()?;
+    install(&[name])
+}
+
 fn check_rights() -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "only root can install it");
     let path = env::var_os("PATH").unwrap_or_default();

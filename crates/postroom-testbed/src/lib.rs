@@ -27,6 +27,7 @@ mod tls;
 pub use engine::{Engine, Mode};
 #[cfg(feature = "fault")]
 pub use fault::{Counts, Fault, FaultProxy, Target};
+pub use install::install_package;
 pub use pooler::Pooler;
 #[cfg(feature = "proxy")]
 pub use proxy::Proxy;

@@ -64,6 +64,7 @@ impl<T: Target> Client<T> {
 
     /// A message for this destination that is not sent yet: for a due time, a correlation id, or a transaction of the
     /// caller's own.
+    #[inline]
     pub fn outgoing<P: Payload>(payload: &P) -> Outgoing<P>
     where
         T: Accepts<P>,

@@ -29,7 +29,9 @@ use crate::store::Stored;
 /// ```
 #[must_use = "nothing is sent before it is enqueued"]
 pub struct Outgoing<P> {
-    message: Result<NewMessage>,
+    message: NewMessage,
+    /// Why the payload could not be written.
+    problem: Option<Error>,
     payload: PhantomData<fn(P)>,
 }
 
@@ -37,8 +39,9 @@ macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
         $(
             $(#[$doc])*
+            #[inline]
             pub fn $name(self, $($argument: $type),*) -> Self {
-                Self { message: self.message.map(|message| message.$name($($argument),*)), payload: PhantomData }
+                Self { message: self.message.$name($($argument),*), ..self }
             }
         )*
     };
@@ -46,8 +49,13 @@ macro_rules! setters {
 
 impl<P: Payload> Outgoing<P> {
     /// A message with this payload: [`Payload::outgoing`] is shorter.
+    #[inline]
     pub fn of(payload: &P) -> Self {
-        Self { message: NewMessage::of(payload), payload: PhantomData }
+        let (message, problem) = match NewMessage::of(payload) {
+            Ok(message) => (message, None),
+            Err(problem) => (NewMessage::new(P::TOPIC, ""), Some(problem)),
+        };
+        Self { message, problem, payload: PhantomData }
     }
 
     setters! {
@@ -72,24 +80,28 @@ impl<P: Payload> Outgoing<P> {
     }
 
     /// The message itself, for a handler's context or SQLite's `store.write`.
+    #[inline]
     pub fn message(self) -> Result<NewMessage> {
-        self.message
+        match self.problem {
+            None => Ok(self.message),
+            Some(problem) => Err(problem),
+        }
     }
 
     /// Puts it into the outbox in a transaction of its own; it is durable when this returns.
     pub async fn enqueue(self, outbox: &Outbox) -> Result<Stored> {
-        outbox.enqueue(self.message?).await
+        outbox.enqueue(self.message()?).await
     }
 
     /// Puts it into the outbox in the caller's own transaction: it is there if and only if the caller commits. Keep
     /// what it returns until then.
     pub async fn enqueue_in(self, outbox: &Outbox, tx: &mut impl Tx) -> Result<Enqueued> {
-        outbox.enqueue_in(tx, &self.message?).await
+        outbox.enqueue_in(tx, &self.message()?).await
     }
 
     /// Like [`enqueue_in`](Self::enqueue_in), on a connection that answers at once.
     pub fn enqueue_in_blocking(self, outbox: &Outbox, tx: &impl BlockingTx) -> Result<Enqueued> {
-        outbox.enqueue_in_blocking(tx, &self.message?)
+        outbox.enqueue_in_blocking(tx, &self.message()?)
     }
 }
 
@@ -112,7 +124,7 @@ impl<C: Replies> Outgoing<C> {
     /// # Ok(()) }
     /// ```
     pub async fn request(self, outbox: &Outbox) -> Result<Pending<C::Reply>> {
-        let message = self.message?;
+        let message = self.message()?;
         let to = message.destination.clone();
         let to = to.ok_or_else(|| Error::invalid("only another service answers: say which with `to`"))?;
         let request = outbox.requested(message.message_id(), &to);

@@ -158,6 +158,7 @@ fn clients(declared: &Declared) -> TokenStream {
                 }
 
                 #[doc = #message]
+                #[inline]
                 #visibility fn #outgoing<P: ::postroom::Payload>(payload: &P) -> ::postroom::Outgoing<P>
                 where
                     #target: ::postroom::Accepts<P>,

@@ -72,6 +72,7 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
     }
 
     /// A message with this payload, for a handler in this service unless it is given a destination.
+    #[inline]
     fn outgoing(&self) -> Outgoing<Self> {
         Outgoing::of(self)
     }
