@@ -40,8 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["inventory"] => {
-            let store =
-                open("inventory.db", "CREATE TABLE IF NOT EXISTS reserved (order_id INTEGER, item TEXT)").await?;
+            let store = open("inventory.db", "CREATE TABLE IF NOT EXISTS reserved (id INTEGER, item TEXT)").await?;
             let inventory = Inventory::start(store).await?;
             println!("inventory listens; stop it with Ctrl-C");
             inventory.until(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await?;
@@ -52,9 +51,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let message = Orders::to_inventory(&Reserve { order, item }).message()?;
             let id = message.message_id();
             // The order and the message about it: one transaction.
-            store
-                .write(move |tx| tx.execute("INSERT INTO orders VALUES (?1)", [order]).map(|_| tx.enqueue(&message))?)
-                .await?;
+            let placing = store.write(move |tx| {
+                tx.execute("INSERT INTO orders VALUES (?1)", [order])?;
+                tx.enqueue(&message)
+            });
+            placing.await?;
             println!("order {order} is placed; waiting for inventory");
             println!("it is on {}", orders.inventory().requested::<Reserve>(id).answer().await?.shelf);
             orders.stop().await?;

@@ -88,8 +88,10 @@ fn store() -> MemoryStore {
     MemoryStore::with_clock(Clock::Manual(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000))))
 }
 
+type Build = fn(u64) -> postroom::Result<NewMessage>;
+
 /// Messages as a worker claims them, with ids that do not differ from run to run.
-async fn stored(message: fn(u64) -> postroom::Result<NewMessage>) -> postroom::Result<Vec<Message>> {
+async fn stored(message: Build) -> postroom::Result<Vec<Message>> {
     let outbox = Outbox::new(store());
     for order in 0..MESSAGES {
         outbox.enqueue(message(order)?).await?;
@@ -105,7 +107,7 @@ fn main() -> postroom::Result<()> {
         println!("cargo xtask callgrind counts what this program does");
         return Ok(());
     };
-    let (message, handlers): (fn(u64) -> postroom::Result<NewMessage>, fn() -> Handlers<Memory>) = match how.as_str() {
+    let (message, handlers): (Build, fn() -> Handlers<Memory>) = match how.as_str() {
         "hand" => (by_hand::message, by_hand::handlers),
         _ => (by_macro::message, by_macro::handlers),
     };

@@ -7,11 +7,11 @@
 //! ([`Worker`]), and what arrives is applied once ([`Inbox`]).
 //!
 //! ```
-//! use postroom::{BlockingCtx, HandlerError, Handlers, Outbox, Payload, SqliteOptions, Worker};
+//! use postroom::{BlockingCtx, Event, HandlerError, Handlers, Outbox, SqliteOptions, Worker};
 //!
-//! #[derive(serde::Serialize, serde::Deserialize)]
+//! #[derive(serde::Serialize, serde::Deserialize, Event)]
+//! #[event("order.placed")]
 //! struct OrderPlaced { order: i64 }
-//! impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
 //!
 //! // Runs in the transaction its ack commits in: both are stored, or neither.
 //! fn reserve(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
@@ -183,11 +183,15 @@ mod guides {
     #[cfg(feature = "http")]
     #[doc = include_str!("../../../guides/services.md")]
     mod services {}
+    #[cfg(all(feature = "http", feature = "macros"))]
+    #[doc = include_str!("../../../guides/two-services.md")]
+    mod two_services {}
     #[doc = include_str!("../../../guides/multi-tenant.md")]
     mod multi_tenant {}
+    #[cfg(all(feature = "testing", feature = "macros"))]
     #[doc = include_str!("../../../guides/testing.md")]
     mod testing {}
-    #[cfg(feature = "sqlx-0_9-postgres")]
+    #[cfg(all(feature = "sqlx-0_9-postgres", feature = "http", feature = "macros"))]
     #[doc = include_str!("../../../README.md")]
     mod readme {}
     #[cfg(all(

@@ -61,7 +61,7 @@ impl<P: Payload> Outgoing<P> {
     setters! {
         /// With this id: enqueued again, it is recognised as a duplicate.
         id(id: MessageId);
-        /// To another service; unless told otherwise it expires after 24 hours.
+        /// To another service; unless told otherwise it expires 24 hours after it is due.
         to(destination: impl Into<String>);
         /// Not before this time.
         due_at(time: Timestamp);

@@ -13,6 +13,7 @@ cases! { expire:
     both a_leased_message_expires_when_it_is_abandoned [];
     both a_leased_message_expires_when_it_is_released_or_reaped [];
     both an_acked_message_does_not_expire [];
+    both a_message_to_a_service_lives_a_day_after_it_is_due [];
     both expires_at_most_so_many [];
     both the_inbox_does_not_expire [];
     both a_revived_inbox_message_does_not_expire [];
@@ -89,6 +90,21 @@ async fn an_acked_message_does_not_expire(h: &Harness) -> Verdict {
     h.clock.advance(TTL * 2);
     assert_eq!(h.outbox.queue().expire(100).await?, 0);
     assert_eq!(state(h, id).await?, State::Done);
+    Ok(())
+}
+
+async fn a_message_to_a_service_lives_a_day_after_it_is_due(h: &Harness) -> Verdict {
+    let day = Duration::from_secs(24 * 3600);
+    let to_billing = |message: NewMessage| message.to("billing");
+    let later = to_billing(NewMessage::new("a", "").due_after(day * 2));
+    let overdue = to_billing(NewMessage::new("a", "").due_at(h.now().minus(day * 2)));
+    let asked = to_billing(NewMessage::new("a", "").due_after(day * 2)).expires_after(day);
+    for (message, lives) in [(later, day * 3), (overdue, day), (asked, day)] {
+        let id = message.message_id();
+        h.outbox.enqueue(message).await?;
+        let row = h.outbox.find(id.as_uuid()).await?.remove(0);
+        assert_eq!(row.expires_at(), Some(h.now().plus(lives)));
+    }
     Ok(())
 }
 

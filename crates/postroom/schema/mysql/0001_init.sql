@@ -103,7 +103,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
 -- For services in any language, in their own transaction. The same message for the same destination is stored once.
 -- Who may call it needs no right to the table. Each procedure is one statement, so that no client needs a DELIMITER.
 -- Null stands for: no destination, a new message id, no headers, no correlation id, due at once (else a time in UTC),
--- 'Event', 24 hours with a destination and else for ever, as many attempts as the worker's policy says.
+-- 'Event', 24 hours after it is due with a destination and else for ever, as many attempts as the worker's policy says.
 CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue_with(
     IN p_topic VARCHAR(255) CHARACTER SET utf8mb4, IN p_payload LONGTEXT CHARACTER SET utf8mb4,
     IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii,
@@ -115,8 +115,9 @@ INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers
                       expires_at, max_attempts, created_at)
 SELECT told.id, NULLIF(told.message, told.id), COALESCE(p_kind, 'Event'), p_topic, p_payload, p_destination, p_headers,
        p_correlation_id, GREATEST(told.at, COALESCE(told.due, told.at)), told.due,
-       told.at + COALESCE(p_ttl_seconds, CASE WHEN p_destination IS NOT NULL THEN 86400 END) * 1000000, p_max_attempts,
-       told.at
+       CASE WHEN p_ttl_seconds IS NOT NULL THEN told.at + p_ttl_seconds * 1000000
+            WHEN p_destination IS NOT NULL THEN GREATEST(told.at, COALESCE(told.due, told.at)) + 86400000000 END,
+       p_max_attempts, told.at
 FROM (
     SELECT named.message, named.at, named.due, CASE WHEN p_destination IS NULL THEN named.message ELSE UNHEX(CONCAT(
                HEX(LEFT(named.message, 6)), '8', SUBSTR(named.hash, 14, 3),

@@ -146,8 +146,8 @@ CREATE OR REPLACE FUNCTION {outbox}_enqueue(
         INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
                               due_at, expires_at, max_attempts, created_at)
         SELECT id, nullif(message, id), $8, $1, $2, $3, $5, $6, greatest(now, due), due,
-               now + (extract(epoch FROM coalesce($9, CASE WHEN $3 IS NOT NULL THEN interval '24 hours' END))
-                      * 1000000)::bigint, $10, now
+               CASE WHEN $9 IS NOT NULL THEN now + (extract(epoch FROM $9) * 1000000)::bigint
+                    WHEN $3 IS NOT NULL THEN greatest(now, due) + 86400000000 END, $10, now
         FROM told
         -- Naming the column would take the right to read it.
         ON CONFLICT DO NOTHING

@@ -70,7 +70,7 @@ impl NewMessage {
         self
     }
 
-    /// To another service; unless told otherwise it expires after 24 hours.
+    /// To another service; unless told otherwise it expires 24 hours after it is due.
     #[must_use]
     pub fn to(mut self, destination: impl Into<String>) -> Self {
         self.destination = Some(destination.into());
@@ -142,8 +142,9 @@ impl NewMessage {
     }
 
     pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
-        let ttl = self.expires_after.or(self.destination.is_some().then_some(SERVICE_TTL));
-        self.expires_at.or_else(|| ttl.map(|ttl| now.plus(ttl)))
+        // One that is due tomorrow must not be too old then.
+        let unasked = || self.destination.is_some().then(|| self.due(now).unwrap_or(now).max(now).plus(SERVICE_TTL));
+        self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl))).or_else(unasked)
     }
 }
 
