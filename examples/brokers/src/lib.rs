@@ -6,3 +6,8 @@
 pub mod intake;
 pub mod nats;
 pub mod rabbitmq;
+
+// The programs in the guide are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../guides/brokers.md")]
+mod guide {}
