@@ -18,7 +18,7 @@ use postroom_testbed::BrokerKind;
 use crate::rig::Rig;
 
 /// No test may take longer: something never came.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
     let mut trials = rabbitmq::trials();

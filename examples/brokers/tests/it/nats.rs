@@ -28,6 +28,15 @@ pub(crate) struct Nats {
 }
 
 impl Nats {
+    /// What nobody acknowledges is brought again after this time.
+    async fn bring_again_after(&self, ack_wait: Duration) -> anyhow::Result<()> {
+        let durable_name = Some(CONSUMER.to_owned());
+        let config =
+            pull::Config { durable_name, ack_policy: AckPolicy::Explicit, ack_wait, ..pull::Config::default() };
+        self.stream.create_consumer(config).await?;
+        Ok(())
+    }
+
     async fn consumer(&self) -> anyhow::Result<PullConsumer> {
         self.stream.get_consumer(CONSUMER).await.map_err(|error| anyhow::anyhow!(error))
     }
@@ -42,15 +51,9 @@ impl Rig for Nats {
         let subjects = vec![format!("{name}.>")];
         let config = stream::Config { name: name.clone(), subjects, ..stream::Config::default() };
         let stream = context.create_stream(config).await?;
-        // What nobody acknowledged comes again soon: no test waits for half a minute.
-        let consumer = pull::Config {
-            durable_name: Some(CONSUMER.into()),
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: Duration::from_secs(1),
-            ..pull::Config::default()
-        };
-        stream.create_consumer(consumer).await?;
-        Ok(Self { client, name, stream })
+        let rig = Self { client, name, stream };
+        rig.bring_again_after(Duration::from_secs(30)).await?;
+        Ok(rig)
     }
 
     fn destination(&self) -> String {
@@ -83,6 +86,8 @@ impl Rig for Nats {
     }
 
     async fn take_one_and_die(&self, inbox: &Inbox) -> anyhow::Result<()> {
+        // No test waits for half a minute.
+        self.bring_again_after(Duration::from_secs(1)).await?;
         let mut brought = self.consumer().await?.fetch().max_messages(1).messages().await?;
         let one = brought.next().await.context("nothing came")?.map_err(|error| anyhow::anyhow!(error))?;
         let id = one.headers.as_ref().and_then(|headers| headers.get("Nats-Msg-Id"));
