@@ -135,7 +135,10 @@ async fn has_all_its_properties(rig: RabbitMq) -> anyhow::Result<()> {
     let message = message.header("tenant", "blue");
     let id = message.message_id();
     shop.outbox.enqueue(message).await?;
-    ensure!(send_until(&shop, &rig, 1).await?[0].1 == Delivery::Accepted { response: None }, "it was not accepted");
+    ensure!(
+        send_until(&shop, &rig, |told| !told.is_empty()).await?[0].1 == Delivery::Accepted { response: None },
+        "it was not accepted"
+    );
 
     let options = BasicGetOptions { no_ack: true };
     let got = rig.channel.basic_get(rig.name.as_str().into(), options).await?.context("nothing arrived")?;
@@ -153,30 +156,34 @@ async fn has_all_its_properties(rig: RabbitMq) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Many at once, half of them unroutable: each is told its own fate.
+/// Many at once, large and small, some of them unroutable: each is told its own fate.
 async fn reaches_no_queue(rig: RabbitMq) -> anyhow::Result<()> {
     let shop = Shop::open().await?;
-    let topics = ["order.placed", "order.nobody.wants"].into_iter().cycle().take(100);
-    let messages = topics.map(|topic| NewMessage::new(topic, "{}").to(&rig.name));
-    shop.outbox.enqueue_many(messages.collect()).await?;
-    let deliveries = send_until(&shop, &rig, 100).await?;
+    let message = |n: u64| {
+        let topic = if n % 7 == 3 { "order.nobody.wants" } else { "order.placed" };
+        let payload = "x".repeat(if n.is_multiple_of(3) { 50_000 } else { 10 });
+        NewMessage::new(topic, payload).to(&rig.name)
+    };
+    shop.outbox.enqueue_many((0..1400).map(message).collect()).await?;
+    let accepted = |told: &Told| matches!(told.1, Delivery::Accepted { .. });
+    let deliveries = send_until(&shop, &rig, |told| told.iter().filter(|told| accepted(told)).count() >= 1200).await?;
     for (topic, delivery) in deliveries {
         let has_come_back = delivery == Delivery::NoRoute;
         ensure!(has_come_back == (topic != "order.placed"), "{topic}: {delivery:?}");
     }
-    ensure!(rig.left().await? == 50, "{} of 50 arrived", rig.left().await?);
+    ensure!(rig.left().await? == 1200, "{} of 1200 arrived", rig.left().await?);
     let stats = shop.outbox.queue().stats().await?;
-    ensure!((stats.done, stats.ready) == (50, 50), "{stats:?}");
+    ensure!((stats.done, stats.ready) == (1200, 200), "{stats:?}");
     Ok(())
 }
 
 async fn no_exchange(rig: RabbitMq) -> anyhow::Result<()> {
     let shop = Shop::open().await?;
     shop.outbox.enqueue(NewMessage::new("order.placed", "{}").to(unique())).await?;
-    ensure!(send_until(&shop, &rig, 1).await?[0].1 == Delivery::NoRoute, "it has a route");
+    ensure!(send_until(&shop, &rig, |told| !told.is_empty()).await?[0].1 == Delivery::NoRoute, "it has a route");
     // Its channel is gone; the next message gets another one.
     shop.outbox.enqueue(NewMessage::new("order.placed", "{}").to(&rig.name)).await?;
-    let deliveries = send_until(&shop, &rig, 2).await?;
+    let deliveries = send_until(&shop, &rig, |told| told.len() >= 2).await?;
     ensure!(deliveries.iter().any(|(_, delivery)| matches!(delivery, Delivery::Accepted { .. })), "{deliveries:?}");
     Ok(())
 }
@@ -197,13 +204,16 @@ async fn poison_goes_to_the_dead_letters(rig: RabbitMq) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a worker on the outbox until it was told that many fates.
-async fn send_until(shop: &Shop, rig: &RabbitMq, fates: usize) -> anyhow::Result<Vec<(String, Delivery)>> {
+/// A topic, and what became of a message.
+type Told = (String, Delivery);
+
+/// Runs a worker on the outbox until it was told enough.
+async fn send_until(shop: &Shop, rig: &RabbitMq, is_enough: impl Fn(&[Told]) -> bool) -> anyhow::Result<Vec<Told>> {
     let (sending, mut told) = shop.outbox_worker(rig.transport());
     let (stop, stopped) = oneshot::channel::<()>();
     let watching = async {
         let mut deliveries = Vec::new();
-        while deliveries.len() < fates {
+        while !is_enough(&deliveries) {
             deliveries.push(next(&mut told).await?);
         }
         drop(stop);

@@ -48,7 +48,8 @@ impl Shop {
         let soon = Duration::from_millis(20);
         let retry = RetryPolicy::exponential(soon, soon, Duration::ZERO, 6).expect("a policy");
         let worker = Worker::outbox(self.store.clone(), Handlers::new()).transport(Told { transport, tell });
-        (worker.options(WorkerOptions::default().retry(retry.clone()).retry_services(retry)), told)
+        let options = WorkerOptions::default().batch(200).concurrency(200);
+        (worker.options(options.retry(retry.clone()).retry_services(retry)), told)
     }
 
     /// The ids whose effects are there, in order.
