@@ -1,18 +1,20 @@
-//! `cargo xtask servers`: database servers for as long as somebody works with them. `cargo xtask test` brings its own.
+//! `cargo xtask servers`: database servers and message brokers for as long as somebody works with them.
+//! `cargo xtask test` brings its own.
 
-use std::{env, fs, io, thread};
+use std::{env, fmt::Display, fs, io, thread};
 
 use anyhow::{Context, Result, ensure};
-use postroom_testbed::{Engine, Mode, Pooler, Server};
+use postroom_testbed::{Broker, BrokerKind, Engine, Mode, Pooler, Server};
 
-/// Starts both servers, says how they are reached, and keeps them until the input ends.
+/// Starts all servers, says how they are reached, and keeps them until the input ends.
 pub(crate) fn run(durable: bool) -> Result<()> {
-    let servers = Servers::start(&Engine::ALL, if durable { Mode::Durable } else { Mode::Fast });
+    let mode = if durable { Mode::Durable } else { Mode::Fast };
+    let servers = Servers::start(&Engine::ALL, mode, &BrokerKind::ALL);
     for (name, url) in servers.variables() {
         println!("export {name}='{url}'");
     }
     eprint!("{}", servers.missing());
-    ensure!(!servers.running.is_empty(), "no server was started");
+    ensure!(!servers.running.is_empty() || !servers.brokers.is_empty(), "no server was started");
     eprintln!("servers run until Ctrl-C");
     io::copy(&mut io::stdin().lock(), &mut io::sink())?;
     Ok(())
@@ -24,31 +26,40 @@ pub(crate) struct Servers {
     // Dropped before the server it stands before.
     pooler: Option<Pooler>,
     running: Vec<Server>,
+    brokers: Vec<Broker>,
     refusals: Vec<String>,
 }
 
 impl Servers {
     /// One of each kind that the environment does not name already.
     pub(crate) fn start_unnamed() -> Self {
-        let is_unnamed = |engine: &Engine| env::var_os(engine.url_variable()).is_none();
-        let engines: Vec<_> = Engine::ALL.into_iter().filter(is_unnamed).collect();
-        Self::start(&engines, Mode::Fast)
+        let is_unnamed = |variable: &str| env::var_os(variable).is_none();
+        let engines: Vec<_> = Engine::ALL.into_iter().filter(|engine| is_unnamed(engine.url_variable())).collect();
+        let brokers: Vec<_> = BrokerKind::ALL.into_iter().filter(|kind| is_unnamed(kind.url_variable())).collect();
+        Self::start(&engines, Mode::Fast, &brokers)
     }
 
     /// All at once: each of them waits for the disk most of the time.
-    fn start(engines: &[Engine], mode: Mode) -> Self {
+    fn start(engines: &[Engine], mode: Mode, brokers: &[BrokerKind]) -> Self {
         let mut servers = Self::default();
         thread::scope(|scope| {
-            let starting = engines.iter().map(|&engine| (engine, scope.spawn(move || Server::start(engine, mode))));
-            for (engine, start) in starting.collect::<Vec<_>>() {
-                match start.join() {
-                    Ok(Ok(server)) => servers.running.push(server),
-                    Ok(Err(error)) => servers.refusals.push(format!("{error:#}")),
-                    Err(_) => servers.refusals.push(format!("{engine} cannot be started: it panicked")),
+            let brokers = brokers.iter().map(|&kind| (kind, scope.spawn(move || Broker::start(kind))));
+            let brokers = brokers.collect::<Vec<_>>();
+            let engines = engines.iter().map(|&engine| (engine, scope.spawn(move || Server::start(engine, mode))));
+            for (engine, start) in engines.collect::<Vec<_>>() {
+                match started(&engine, start.join()) {
+                    Ok(server) => servers.running.push(server),
+                    Err(refusal) => servers.refusals.push(refusal),
+                }
+            }
+            servers.start_pooler();
+            for (kind, start) in brokers {
+                match started(&kind, start.join()) {
+                    Ok(broker) => servers.brokers.push(broker),
+                    Err(refusal) => servers.refusals.push(refusal),
                 }
             }
         });
-        servers.start_pooler();
         servers
     }
 
@@ -71,7 +82,8 @@ impl Servers {
     /// The variables that tell the tests of them.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         let pooler = self.pooler.iter().map(|pooler| (Pooler::URL_VARIABLE, pooler.url()));
-        self.running.iter().map(|server| (server.engine().url_variable(), server.url())).chain(pooler)
+        let brokers = self.brokers.iter().map(|broker| (broker.kind().url_variable(), broker.url()));
+        self.running.iter().map(|server| (server.engine().url_variable(), server.url())).chain(pooler).chain(brokers)
     }
 
     /// One line for each server that is missing.
@@ -81,14 +93,24 @@ impl Servers {
 
     /// Copies the logs to where they outlive the servers, and says where.
     pub(crate) fn keep_logs(&self) -> Result<String> {
-        if self.running.is_empty() {
+        if self.running.is_empty() && self.brokers.is_empty() {
             return Ok(String::new());
         }
         let folder = tempfile::Builder::new().prefix("postroom-logs-").tempdir()?.keep();
-        for server in &self.running {
-            let name = format!("{}.log", server.engine());
-            fs::copy(server.log(), folder.join(&name)).with_context(|| format!("cannot keep {name}"))?;
+        let servers = self.running.iter().map(|server| (server.engine().to_string(), server.log()));
+        let brokers = self.brokers.iter().map(|broker| (broker.kind().to_string(), broker.log()));
+        for (name, log) in servers.chain(brokers) {
+            let name = format!("{name}.log");
+            fs::copy(log, folder.join(&name)).with_context(|| format!("cannot keep {name}"))?;
         }
         Ok(format!("logs of the servers: {}\n", folder.display()))
+    }
+}
+
+/// What a thread started, or why it did not.
+fn started<T>(what: &dyn Display, start: thread::Result<Result<T>>) -> Result<T, String> {
+    match start {
+        Ok(started) => started.map_err(|error| format!("{error:#}")),
+        Err(_) => Err(format!("{what} cannot be started: it panicked")),
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 use tally::Tally;
 
 /// Packages whose tests need no server, or start their own.
-const WITHOUT_SERVERS: &[&str] = &["xtask", "postroom-testbed"];
+const WITHOUT_SERVERS: &[&str] = &["xtask", "postroom-testbed", "postroom-tracing"];
 
 pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
     let watch = Stopwatch::start();

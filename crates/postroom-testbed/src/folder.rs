@@ -28,7 +28,12 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn create(engine: Engine) -> Result<Self> {
-        let account = account::instead_of_root(&engine.accounts())?;
+        Self::owned_by(&engine.accounts())
+    }
+
+    /// Owned by the first of these accounts that exists, when we are root.
+    pub(crate) fn owned_by(accounts: &[&str]) -> Result<Self> {
+        let account = account::instead_of_root(accounts)?;
         // Closed to others: the servers let in whoever reaches their sockets.
         let mut dir = tempfile::Builder::new();
         let dir = dir.prefix("pr-").permissions(Permissions::from_mode(0o700)).tempdir();

@@ -1,8 +1,10 @@
 //! Whether a server answers: the first bytes of a conversation, for which no client is needed.
 
 use std::{
+    fmt::Display,
     fs,
     io::{self, Read, Write},
+    net::{Ipv4Addr, TcpStream},
     os::unix::net::UnixStream,
     path::Path,
     time::Duration,
@@ -10,7 +12,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use crate::{engine::Engine, keeper::Keeper};
+use crate::{broker::BrokerKind, engine::Engine, keeper::Keeper};
 
 /// Looked for an answer this often, a server that does not come up is given up after two minutes.
 const LOOKS: u32 = 6_000;
@@ -22,19 +24,36 @@ const POSTGRES_AUTHENTICATION: u8 = b'R';
 /// A packet's length and number come first.
 const MARIADB_HEADER: usize = 4;
 const MARIADB_PROTOCOL: u8 = 10;
+/// AMQP 0-9-1.
+const AMQP_HELLO: &[u8] = b"AMQP\0\0\x09\x01";
+const AMQP_METHOD: u8 = 1;
+const NATS_HELLO: [u8; 5] = *b"INFO ";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Waits until the server behind this socket lets clients in; fails with the end of its log.
 pub(crate) fn wait(engine: Engine, socket: &Path, keeper: &Keeper, log: &Path) -> Result<()> {
+    wait_until(|| answers(engine, socket), &engine, keeper, log)
+}
+
+/// The same for a broker behind this port.
+pub(crate) fn wait_for_broker(kind: BrokerKind, port: u16, keeper: &Keeper, log: &Path) -> Result<()> {
+    let answers = || match kind {
+        BrokerKind::RabbitMq => rabbitmq_answers(port),
+        BrokerKind::Nats => nats_answers(port),
+    };
+    wait_until(|| answers().unwrap_or(false), &kind, keeper, log)
+}
+
+fn wait_until(answers: impl Fn() -> bool, server: &dyn Display, keeper: &Keeper, log: &Path) -> Result<()> {
     for _ in 0..LOOKS {
-        if answers(engine, socket) {
+        if answers() {
             return Ok(());
         }
         if keeper.ends_within(BETWEEN_LOOKS) {
-            bail!("{engine} ended while it started:\n{}", last_words(log));
+            bail!("{server} ended while it started:\n{}", last_words(log));
         }
     }
-    bail!("{engine} does not answer:\n{}", last_words(log))
+    bail!("{server} does not answer:\n{}", last_words(log))
 }
 
 fn last_words(log: &Path) -> String {
@@ -66,6 +85,28 @@ fn mariadb_answers(socket: &Path) -> io::Result<bool> {
     let mut first = [0; MARIADB_HEADER + 1];
     connect(socket)?.read_exact(&mut first)?;
     Ok(first[MARIADB_HEADER] == MARIADB_PROTOCOL)
+}
+
+/// It listens when it is ready, and names its methods.
+fn rabbitmq_answers(port: u16) -> io::Result<bool> {
+    let mut stream = connect_to(port)?;
+    stream.write_all(AMQP_HELLO)?;
+    let mut first = [0];
+    stream.read_exact(&mut first)?;
+    Ok(first[0] == AMQP_METHOD)
+}
+
+/// It speaks first, when it is ready.
+fn nats_answers(port: u16) -> io::Result<bool> {
+    let mut first = [0; NATS_HELLO.len()];
+    connect_to(port)?.read_exact(&mut first)?;
+    Ok(first == NATS_HELLO)
+}
+
+fn connect_to(port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
 }
 
 fn connect(socket: &Path) -> io::Result<UnixStream> {

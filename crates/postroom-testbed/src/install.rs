@@ -35,15 +35,15 @@ pub(crate) fn packages_of(engine: Engine) -> Result<()> {
     }
 }
 
-/// PgBouncer. Its package comes with a service, which stays off.
-pub(crate) fn pooler() -> Result<()> {
+/// Packages that come with a service, which stays off.
+pub(crate) fn without_service(packages: &[&str]) -> Result<()> {
     check_rights()?;
     let is_ours = !Path::new(SERVICE_POLICY).exists();
     if is_ours {
         fs::write(SERVICE_POLICY, NO_SERVICE).with_context(|| format!("cannot write {SERVICE_POLICY}"))?;
         fs::set_permissions(SERVICE_POLICY, Permissions::from_mode(0o755))?;
     }
-    let installed = install(&["pgbouncer"]);
+    let installed = install(packages);
     if is_ours {
         fs::remove_file(SERVICE_POLICY)?;
     }

@@ -1,13 +1,14 @@
-//! Throw-away database servers for tests, benchmarks and crash tests.
+//! Throw-away database servers and message brokers for tests, benchmarks and crash tests.
 //!
 //! A [`Server`] lives in a folder of its own under the system's temporary folder, is reached through a Unix socket, and
 //! is gone when it is dropped or when its process ends, however that ends. With the `proxy` feature a proxy can stand
-//! before it and break its connections.
+//! before it and break its connections. A [`Broker`] is the same with a port of 127.0.0.1.
 //!
 //! With the `fault` feature, a `FaultProxy` stands between two services and loses, doubles, delays or breaks the
 //! requests of one to the other.
 
 mod account;
+mod broker;
 mod engine;
 #[cfg(feature = "fault")]
 mod fault;
@@ -16,14 +17,18 @@ mod handshake;
 mod install;
 mod keeper;
 mod mariadb;
+mod nats;
 mod pooler;
+mod port;
 mod postgres;
 mod program;
 #[cfg(feature = "proxy")]
 mod proxy;
+mod rabbitmq;
 mod server;
 mod tls;
 
+pub use broker::{Broker, BrokerKind};
 pub use engine::{Engine, Mode};
 #[cfg(feature = "fault")]
 pub use fault::{Counts, Fault, FaultProxy, Target};

@@ -8,11 +8,13 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use crate::{engine::Engine, install};
+use crate::{broker::BrokerKind, engine::Engine, install};
 
 const OUTSIDE_OF_PATH: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/local/mysql/bin"];
 /// Debian keeps one folder for each version here.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
+/// And here RabbitMQ's own scripts.
+const RABBITMQ_SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
 
 /// Who comes second finds what the first has installed; and of two installations at once, apt refuses one.
 static SEARCH: Mutex<()> = Mutex::new(());
@@ -33,16 +35,30 @@ pub(crate) fn of_server(engine: Engine) -> Result<PathBuf> {
 
 /// PgBouncer's program; installed where it is missing and we may.
 pub(crate) fn of_pooler() -> Result<PathBuf> {
+    packaged("PgBouncer", &["pgbouncer"], || find_in(usual_folders(), "pgbouncer"))
+}
+
+/// A broker's program; installed where it is missing and we may.
+pub(crate) fn of_broker(kind: BrokerKind) -> Result<PathBuf> {
+    match kind {
+        // What Debian puts on the path refuses to run for anybody but root and the package's own account.
+        BrokerKind::RabbitMq => packaged("RabbitMQ", &["rabbitmq-server"], || {
+            find_in([RABBITMQ_SCRIPTS.into()].into_iter().chain(usual_folders()), "rabbitmq-server")
+        }),
+        BrokerKind::Nats => packaged("NATS", &["nats-server"], || find_in(usual_folders(), "nats-server")),
+    }
+}
+
+fn packaged(what: &str, packages: &[&str], look_for: impl Fn() -> Option<PathBuf>) -> Result<PathBuf> {
     let _alone = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
-    let look_for = || find_in(usual_folders(), "pgbouncer");
     if let Some(program) = look_for() {
         return Ok(program);
     }
-    let attempt = install::pooler();
+    let attempt = install::without_service(packages);
     match (look_for(), attempt) {
         (Some(program), _) => Ok(program),
-        (None, Ok(())) => bail!("PgBouncer is not installed"),
-        (None, Err(error)) => bail!("PgBouncer is not installed ({error:#})"),
+        (None, Ok(())) => bail!("{what} is not installed"),
+        (None, Err(error)) => bail!("{what} is not installed ({error:#})"),
     }
 }
 

@@ -1,10 +1,6 @@
 //! A server of our own.
 
-use std::{
-    io,
-    net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal};
@@ -14,7 +10,9 @@ use crate::{
     folder::Folder,
     handshake,
     keeper::Keeper,
-    mariadb, postgres, program, tls,
+    mariadb,
+    port::free_port,
+    postgres, program, tls,
 };
 
 /// What a server shall be like.
@@ -60,7 +58,7 @@ impl Options {
         if self.tls {
             tls::set_up(&folder).with_context(starting)?;
         }
-        let port = if self.tcp { Some(free_port().context("no free port")?) } else { None };
+        let port = if self.tcp { Some(free_port()?) } else { None };
         let mut server = Server { keeper: None, options: self, program, port, folder };
         server.restart()?;
         Ok(server)
@@ -190,9 +188,4 @@ impl Server {
         self.keeper = Some(keeper);
         Ok(())
     }
-}
-
-/// A port that is free now; whoever takes it before the server does makes the start fail.
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -82,6 +82,7 @@ impl Outbox {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
+        let messages = telemetry::all_traced(messages);
         let told = telemetry::Enqueued::of(&messages);
         let stored = self.store.enqueue(messages).instrument(telemetry::verb_span("enqueue", &self.queue)).await?;
         told.tell(self.queue.store_name(), &stored);
@@ -111,7 +112,7 @@ impl Outbox {
     /// [`Statement::check`].
     pub fn statement(&self, message: &NewMessage) -> Result<Statement> {
         message.check()?;
-        self.store.insert_statement(message)
+        self.store.insert_statement(&telemetry::traced(message))
     }
 
     /// The rows of a message, one for each destination: by message id or work item id.

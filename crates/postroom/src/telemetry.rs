@@ -5,14 +5,22 @@
 
 mod label;
 mod services;
+#[cfg(feature = "opentelemetry-0_33")]
+mod trace;
+#[cfg(not(feature = "opentelemetry-0_33"))]
+mod untraced;
 
 pub use label::name_stores_in_metrics;
 pub(crate) use services::*;
+#[cfg(feature = "opentelemetry-0_33")]
+pub(crate) use trace::*;
+#[cfg(not(feature = "opentelemetry-0_33"))]
+pub(crate) use untraced::*;
 
 use std::time::Duration;
 
 use metrics::{Histogram, counter, gauge, histogram};
-use tracing::{Span, debug, debug_span, error, info, info_span, warn};
+use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
 use crate::error::Error;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
@@ -97,7 +105,10 @@ pub(crate) fn verb_span(verb: &'static str, queue: &WorkQueue) -> Span {
 
 /// Around a handler, or a message's way to another service.
 pub(crate) fn handle_span(store: &str, queue: Queue, message: &Message) -> Span {
-    info_span!("handle", store, %queue, topic = message.topic, message_id = message.id())
+    let kind = field::Empty;
+    let span = info_span!("handle", otel.kind = kind, store, %queue, topic = message.topic, message_id = message.id());
+    begun(&span, message);
+    span
 }
 
 pub(crate) fn claimed(queue: &WorkQueue, claims: &Claims) {

@@ -14,6 +14,7 @@ use crate::handler::HandlerError;
 use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, Store, Stored};
+use crate::telemetry;
 use crate::worker::Run;
 
 /// A database, as handlers see it: what its transaction is and what they are lent of it.
@@ -199,6 +200,8 @@ impl<B: Backend> Ctx<B> {
     pub async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
         let message = message.because_of(&self.message);
         message.check()?;
+        // Here: the database may have a thread of its own, which knows nothing of the handler's span.
+        let message = telemetry::into_traced(message);
         B::enqueue(self.begun().await?, message).await
     }
 

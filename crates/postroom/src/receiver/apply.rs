@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{ANSWER_TO, Inner, Reply};
 use crate::clock::monotonic;
@@ -109,7 +110,8 @@ impl<B: Backend> Inner<B> {
             state: self.handlers.state.clone(),
             cancelled: CancellationToken::new(),
         };
-        let handled = self.call(&mut ctx, handler).await;
+        let span = telemetry::handle_span(self.store.name(), Queue::Inbox, &ctx.message);
+        let handled = self.call(&mut ctx, handler).instrument(span).await;
         let Some(tx) = ctx.tx else { return Err(Error::new(ErrorKind::NotCommitted, "the transaction is gone")) };
         match handled {
             Ok(response) => {

@@ -17,6 +17,7 @@ use crate::sqlite::job::{Job, Ran, lost};
 use crate::sqlite::store::Core;
 use crate::sqlite::{BlockingCtx, BlockingHandler, SqliteStore};
 use crate::store::{Admission, Wake};
+use crate::telemetry;
 
 /// The row is held for no longer than its own transaction takes.
 const HOLD: Duration = Duration::from_secs(60);
@@ -103,6 +104,7 @@ impl ReceiveJob {
         message: &Message,
         failure: &mut Option<HandlerError>,
     ) -> Result<Option<String>> {
+        let _span = telemetry::handle_span(&self.core.name, Queue::Inbox, message).entered();
         let mut ctx = BlockingCtx { conn, core: &self.core, message, state: &self.state, enqueued: false };
         let handled = call(&self.handler, &mut ctx);
         self.enqueued = ctx.enqueued;

@@ -15,6 +15,7 @@ use crate::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::sqlite::job::{Job, Ran, VerbJob, lost};
 use crate::sqlite::store::Core;
 use crate::store::{Admission, Stored};
+use crate::telemetry;
 
 /// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
 pub struct SqliteTx {
@@ -53,7 +54,8 @@ impl SqliteTx {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.step(move |conn| Ok(code(conn)?)).await
+        let caller = telemetry::Caller::here();
+        self.step(move |conn| Ok(caller.within(|| code(conn))?)).await
     }
 
     pub(crate) async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {

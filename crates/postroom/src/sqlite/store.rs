@@ -131,9 +131,10 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnMut(&WriteTx<'_>) -> Result<T> + Send + 'static,
     {
-        let core = self.0.clone();
+        let (core, caller) = (self.0.clone(), telemetry::Caller::here());
         let rings = [self.0.outbox_wake.clone(), self.0.inbox_wake.clone()];
-        let (job, answer) = UserJob::new(move |conn: &Connection| code(&WriteTx { conn, core: &core }), rings);
+        let code = move |conn: &Connection| caller.within(|| code(&WriteTx { conn, core: &core }));
+        let (job, answer) = UserJob::new(code, rings);
         self.0.writer.submit(Box::new(job))?;
         answer.await.map_err(|_| gone())?
     }
@@ -195,7 +196,7 @@ impl SqliteStore {
 impl Core {
     pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
         message.check()?;
-        let done = conn.run(&self.verbs.insert(message, self.clock.now()))?;
+        let done = conn.run(&self.verbs.insert(&telemetry::traced(message), self.clock.now()))?;
         let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
         telemetry::Enqueued::of(std::slice::from_ref(message)).tell(&self.name, &[stored]);
         Ok(stored)

@@ -1,0 +1,70 @@
+//! What both brokers share: a message that one of them brought, on its way into the inbox.
+
+use postroom::{ErrorKind, Headers, Inbox, InboxKey, Incoming, hash_bytes};
+use tracing::{error, warn};
+
+/// A larger payload belongs into a file store, and its address into the message.
+const PAYLOAD_BYTES_MAX: usize = 512 * 1024;
+
+/// A message as a broker brings it.
+#[derive(Debug)]
+pub struct Arrived<'a> {
+    /// The sender's id, which a message sent again has too.
+    pub id: Option<&'a str>,
+    /// Routes it to its handler.
+    pub topic: &'a str,
+    /// Its content.
+    pub payload: &'a [u8],
+    /// Named values beside it.
+    pub headers: Headers,
+    /// Links it to what caused it.
+    pub correlation_id: Option<&'a str>,
+}
+
+/// What to tell the broker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Forget it: the inbox has it, perhaps since an earlier delivery.
+    Stored,
+    /// Bring it again later: the database is away.
+    Later,
+    /// Put it aside: it would be refused every time.
+    Poison,
+}
+
+/// Puts a message into the inbox; it is durable when the verdict says so. `source` names the broker and the queue.
+pub async fn take(inbox: &Inbox, source: &str, arrived: Arrived<'_>) -> Verdict {
+    let (id, topic) = (arrived.id, arrived.topic);
+    let incoming = match incoming(source, arrived) {
+        Ok(incoming) => incoming,
+        Err(why) => {
+            error!(source, id, topic, why, "the message is put aside");
+            return Verdict::Poison;
+        }
+    };
+    match inbox.accept(incoming).await {
+        Ok(_) => Verdict::Stored,
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            error!(source, id, topic, %error, "the message is put aside");
+            Verdict::Poison
+        }
+        Err(error) => {
+            warn!(source, id, topic, %error, "the inbox is out of reach; the message waits in the broker");
+            Verdict::Later
+        }
+    }
+}
+
+fn incoming(source: &str, arrived: Arrived<'_>) -> Result<Incoming, String> {
+    let id = arrived.id.ok_or("it has no message id: a second delivery could not be told from another message")?;
+    if arrived.payload.len() > PAYLOAD_BYTES_MAX {
+        return Err(format!("{} bytes are too many", arrived.payload.len()));
+    }
+    let payload = std::str::from_utf8(arrived.payload).map_err(|_| "the payload is not UTF-8")?;
+    let key = InboxKey::new(source, id).map_err(|error| error.to_string())?;
+    let mut incoming = Incoming::new(key, arrived.topic, payload).hash(hash_bytes(payload));
+    for (name, value) in arrived.headers {
+        incoming = incoming.header(name, value);
+    }
+    Ok(incoming.correlation_id(arrived.correlation_id.unwrap_or_default()))
+}
