@@ -17,6 +17,7 @@ cases! { any_language:
     durable the_guides_example_is_handled_by_a_worker ["OBX-015"];
     durable everything_can_be_said_of_a_message [];
     durable a_new_id_sorts_by_its_time [];
+    server a_message_to_a_service_lives_a_day_after_it_is_due [];
     server the_same_message_is_stored_once_for_each_destination [];
     server a_rollback_leaves_nothing [];
     server what_is_no_id_is_refused [];
@@ -93,6 +94,15 @@ async fn a_new_id_sorts_by_its_time<B: Terminal>(stage: &Stage<B>) -> Verdict {
         last = millis;
     }
     assert_eq!(rows(&outbox).await?.len(), 20, "two ids were the same");
+    Ok(())
+}
+
+async fn a_message_to_a_service_lives_a_day_after_it_is_due<B: Server>(stage: &Stage<B>) -> Verdict {
+    let (_, outbox) = by_real_time(stage).await?;
+    B::run(&stage.place, &B::call_later(&stage.place)).await?;
+    let row = rows(&outbox).await?.pop().context("nothing is stored")?;
+    let due = Timestamp::from_micros(4_102_444_800_000_000);
+    assert_eq!((row.visible_at(), row.expires_at()), (Some(due), Some(due.plus(DAY))));
     Ok(())
 }
 

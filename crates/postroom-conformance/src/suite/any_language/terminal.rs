@@ -70,6 +70,9 @@ pub(super) trait Server: Terminal {
     /// A statement that enqueues under topic `a`.
     fn call(place: &Place, destination: Option<&str>, id: Option<MessageId>) -> String;
 
+    /// A statement that enqueues for a service, due in the year 2100.
+    fn call_later(place: &Place) -> String;
+
     /// The outbox's table.
     fn outbox(place: &Place) -> String;
 
@@ -116,6 +119,10 @@ impl Terminal for Postgres {
 impl Server for Postgres {
     fn call(place: &Place, destination: Option<&str>, id: Option<MessageId>) -> String {
         format!("SELECT {}_enqueue{}", Self::outbox(place), arguments(destination, id))
+    }
+
+    fn call_later(place: &Place) -> String {
+        format!("SELECT {}_enqueue('a', '{{}}', 'billing', due_at => '2100-01-01Z')", Self::outbox(place))
     }
 
     fn outbox(place: &Place) -> String {
@@ -169,6 +176,11 @@ fn is_installed(program: &str) -> bool {
 impl Server for MySql {
     fn call(_: &Place, destination: Option<&str>, id: Option<MessageId>) -> String {
         format!("CALL infra_outbox_enqueue{}", arguments(destination, id))
+    }
+
+    fn call_later(_: &Place) -> String {
+        let due = "NULL, NULL, NULL, '2100-01-01', NULL, NULL, NULL";
+        format!("CALL infra_outbox_enqueue_with('a', '{{}}', 'billing', {due})")
     }
 
     fn outbox(_: &Place) -> String {
