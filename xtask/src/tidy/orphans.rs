@@ -34,7 +34,9 @@ fn is_root(path: &str) -> bool {
         | [above @ .., "tests" | "benches" | "examples", _]
         | [above @ .., "tests" | "benches" | "examples", _, "main.rs"] => !above.contains(&"src"),
         // Programs that a test hands to the compiler.
-        [above @ .., "tests", "pass" | "fail", _] => !above.contains(&"src"),
+        [above @ .., "tests", "pass" | "fail", _] | [above @ .., "tests", "fail", "messages", _] => {
+            !above.contains(&"src")
+        }
         _ => false,
     }
 }

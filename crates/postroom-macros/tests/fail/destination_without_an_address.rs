@@ -1,30 +1,4 @@
-use postroom::{Command, Ctx, HandlerError, Memory, Signal, service};
-use serde::{Deserialize, Serialize};
-
-#[derive(Serialize, Deserialize, Command)]
-#[command("stock.reserve", reply = Reserved)]
-struct Reserve {
-    order: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Reserved {
-    shelf: String,
-}
-
-#[derive(Serialize, Deserialize, Signal)]
-#[signal("order.cancelled")]
-struct OrderCancelled {
-    order: u64,
-}
-
-async fn reserve(_: &mut Ctx<Memory>, _: Reserve) -> Result<Reserved, HandlerError> {
-    Ok(Reserved { shelf: String::new() })
-}
-
-async fn cancelled(_: &mut Ctx<Memory>, _: OrderCancelled) -> Result<(), HandlerError> {
-    Ok(())
-}
+include!("messages/shop.rs");
 
 service! {
     struct Orders for "orders" on Memory;
