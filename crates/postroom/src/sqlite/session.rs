@@ -24,6 +24,8 @@ pub struct SqliteTx {
     pub(crate) enqueued: bool,
     /// It held the writer for longer than it may.
     pub(crate) overran: bool,
+    /// What was done so far is undone: nothing more may be done, or it would stand alone.
+    is_lost: bool,
 }
 
 struct Open {
@@ -44,7 +46,7 @@ impl std::fmt::Debug for SqliteTx {
 
 impl SqliteTx {
     pub(crate) fn new(core: Arc<Core>, limit: Duration) -> Self {
-        Self { core, limit, open: None, enqueued: false, overran: false }
+        Self { core, limit, open: None, enqueued: false, overran: false, is_lost: false }
     }
 
     /// Runs `code` in the handler's transaction. It may read and write, but not begin or end a transaction.
@@ -95,11 +97,15 @@ impl SqliteTx {
             None => None,
         };
         let why = why.unwrap_or_else(held_too_long);
+        self.is_lost = true;
         self.overran = why.kind() == ErrorKind::NotCommitted;
         why
     }
 
     fn steps(&mut self) -> Result<&mpsc::Sender<Step>> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
         if self.open.is_none() {
             let (steps, incoming) = mpsc::channel();
             let (reply, done) = oneshot::channel();
@@ -112,6 +118,9 @@ impl SqliteTx {
 
     /// Acknowledges and commits. An error means that nothing of it is stored.
     pub(crate) async fn commit(mut self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<()> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
         let ack = self.core.verbs.ack(queue, lease, response, self.core.clock.now());
         if self.core.ack_outside {
             self.finish(None).await?;
@@ -201,6 +210,10 @@ impl Job for SessionJob {
     fn is_session(&self) -> bool {
         true
     }
+}
+
+fn broken_off() -> Error {
+    Error::new(ErrorKind::NotCommitted, "the handler's transaction was broken off before; nothing of it is stored")
 }
 
 fn held_too_long() -> Error {
