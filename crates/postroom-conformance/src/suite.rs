@@ -28,6 +28,7 @@ mod files;
 mod fleet;
 mod grants;
 mod group;
+mod idempotent;
 mod in_doubt;
 mod inspect;
 mod limits;
@@ -136,6 +137,7 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
         services_log::CASES,
+        idempotent::CASES,
     ];
-    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat(), idempotent::ABRUPT.concat()].concat()
 }

@@ -1,11 +1,14 @@
 //! Handlers: functions that are given a message and the transaction its ack commits in.
 
+mod again;
 mod context;
 mod erased;
 mod failure;
 mod memory;
 mod runner;
 
+pub(crate) use again::persist;
+pub(crate) use context::HOLD_MAX;
 pub use context::{Backend, Ctx, Received, State};
 pub(crate) use erased::{Entry, Erased, decode, encode};
 pub use erased::{Handle, HandlerFn, Handlers};

@@ -61,6 +61,7 @@ mod queue;
 mod retry;
 
 // The two doors, and the verbs they share.
+mod idempotent;
 mod inbox;
 mod outbox;
 mod request;
@@ -108,6 +109,7 @@ pub use handler::{
     Backend, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, Received,
     State as HandlerState,
 };
+pub use idempotent::{Idempotent, IdempotentOptions, Marking, Once, Unhandled};
 pub use inbox::Inbox;
 pub use message::{
     Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload, WorkItemId,
@@ -135,8 +137,8 @@ pub use sqlite::{
     restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats,
-    Record, Sighting, Store, Stored, Wake, WakeListener,
+    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MarkId, Marks, MemoryStore, PutMode,
+    QueueStats, Record, Sighting, Store, Stored, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,

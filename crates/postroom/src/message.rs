@@ -6,7 +6,7 @@ mod id;
 mod new;
 mod stored;
 
-pub(crate) use check::error_text;
+pub(crate) use check::{error_text, name as check_name};
 pub use hash::{hash_bytes, hash_value};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
 pub use new::{Incoming, NewMessage};

@@ -4,9 +4,11 @@
 //! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]).
 
 mod label;
+mod marks;
 mod services;
 
 pub use label::name_stores_in_metrics;
+pub(crate) use marks::*;
 pub(crate) use services::*;
 
 use std::time::Duration;

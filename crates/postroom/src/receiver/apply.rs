@@ -2,26 +2,18 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{ANSWER_TO, Inner, Reply};
-use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handler::{Backend, Ctx, Entry, Erased, Fate, HandlerError, HandlerResult, Received};
+use crate::handler::{Backend, Ctx, Entry, Erased, Fate, HOLD_MAX, HandlerError, HandlerResult, Received, persist};
 use crate::message::{Incoming, Kind, Message, MessageId, WorkItemId};
 use crate::queue::{Lease, Queue};
 use crate::store::{Admission, Arrival, PutMode, Store};
 use crate::telemetry;
 use crate::wire::envelope::{self, IN_REPLY_TO};
-
-/// A message the database rolled back is tried so often before its sender hears of it.
-const TRIES: u32 = 3;
-const PAUSE: Duration = Duration::from_millis(5);
-/// For so long an async handler may keep everybody else from writing on an embedded database.
-const HOLD_MAX: Duration = Duration::from_secs(5);
 
 impl<B: Backend> Inner<B> {
     /// A blocking handler is finished on the database's own thread, whoever waits for it.
@@ -171,22 +163,6 @@ impl<B: Backend> Inner<B> {
         B::commit(&self.store, tx, Queue::Inbox, &lease, None).await?;
         Ok(Received::Handled(None))
     }
-}
-
-/// Tries again what the database rolled back.
-async fn persist<F: Future<Output = Result<Received>>>(attempt: impl Fn() -> F) -> Result<Received> {
-    let mut pause = PAUSE;
-    for _ in 1..TRIES {
-        match attempt().await {
-            Err(error) if error.kind() == ErrorKind::NotCommitted => {
-                let jitter = pause.mul_f64(fastrand::f64());
-                tokio::time::sleep_until((monotonic() + jitter).into()).await;
-                pause *= 4;
-            }
-            other => return other,
-        }
-    }
-    attempt().await
 }
 
 /// The outbox row that a Response answers: what it was sent for, to the service that answers.

@@ -14,7 +14,7 @@ use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::sqlite::job::{Job, Ran, VerbJob, lost};
 use crate::sqlite::store::Core;
-use crate::store::{Admission, Stored};
+use crate::store::{Admission, MarkId, Stored};
 
 /// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
 pub struct SqliteTx {
@@ -74,6 +74,11 @@ impl SqliteTx {
         self.step(move |conn| core.answer_on(conn, id, &response)).await
     }
 
+    pub(crate) async fn mark(&mut self, mark: MarkId) -> Result<bool> {
+        let core = self.core.clone();
+        self.step(move |conn| core.mark_on(conn, &mark)).await
+    }
+
     async fn step<T, F>(&mut self, code: F) -> Result<T>
     where
         T: Send + 'static,
@@ -130,6 +135,14 @@ impl SqliteTx {
             return submit_ack(self.core, ack).await;
         }
         self.finish(Some(ack)).await
+    }
+
+    /// Commits what has nothing to acknowledge. An error means that nothing of it is stored.
+    pub(crate) async fn conclude(mut self) -> Result<()> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
+        self.finish(None).await
     }
 
     async fn finish(&mut self, ack: Option<Statement>) -> Result<()> {

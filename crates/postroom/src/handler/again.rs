@@ -1,0 +1,26 @@
+//! Trying again at once what the database rolled back: a deadlock, a lost race, a commit that was not carried out.
+
+use std::time::Duration;
+
+use crate::clock::monotonic;
+use crate::error::{ErrorKind, Result};
+
+/// It is tried so often before anybody hears of it.
+const TRIES: u32 = 3;
+/// So long at most before the second time.
+const PAUSE: Duration = Duration::from_millis(5);
+
+pub(crate) async fn persist<T, F: Future<Output = Result<T>>>(mut attempt: impl FnMut() -> F) -> Result<T> {
+    let mut pause = PAUSE;
+    for _ in 1..TRIES {
+        match attempt().await {
+            Err(error) if error.kind() == ErrorKind::NotCommitted => {
+                let jitter = pause.mul_f64(fastrand::f64());
+                tokio::time::sleep_until((monotonic() + jitter).into()).await;
+                pause *= 4;
+            }
+            other => return other,
+        }
+    }
+    attempt().await
+}
