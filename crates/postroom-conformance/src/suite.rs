@@ -28,9 +28,11 @@ mod files;
 mod fleet;
 mod grants;
 mod group;
+mod idempotency_key;
 mod idempotent;
 mod in_doubt;
 mod inspect;
+mod layers;
 mod limits;
 mod logs;
 mod marks;
@@ -137,7 +139,7 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
         services_log::CASES,
-        idempotent::CASES,
     ];
-    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat(), idempotent::ABRUPT.concat()].concat()
+    let once = [idempotent::PROMISES.concat(), layers::CASES.to_vec(), idempotency_key::PROMISES.concat()].concat();
+    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat(), once].concat()
 }

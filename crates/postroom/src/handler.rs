@@ -1,5 +1,6 @@
 //! Handlers: functions that are given a message and the transaction its ack commits in.
 
+mod admit;
 mod again;
 mod context;
 mod erased;
@@ -7,6 +8,7 @@ mod failure;
 mod memory;
 mod runner;
 
+pub(crate) use admit::{Held, admit};
 pub(crate) use again::persist;
 pub(crate) use context::HOLD_MAX;
 pub use context::{Backend, Ctx, Received, State};

@@ -3,13 +3,25 @@
 
 mod attempt;
 mod handling;
+#[cfg(feature = "axum")]
+mod http;
+#[cfg(feature = "tower")]
+mod layer;
 mod lines;
 mod once;
 mod options;
 mod purges;
+#[cfg(feature = "tower")]
+mod shared;
 
+#[cfg(feature = "axum")]
+pub use http::{IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx};
+#[cfg(feature = "tower")]
+pub use layer::{Admitted, IdempotentLayer, IdempotentService, Identified};
 pub use once::{Once, Unhandled};
 pub use options::{IdempotentOptions, Marking};
+#[cfg(feature = "tower")]
+pub use shared::{CtxGuard, SharedCtx};
 
 use std::fmt;
 use std::sync::Arc;
@@ -125,13 +137,14 @@ impl<B: Backend> Idempotent<B> {
         incoming.check()?;
         let (key, core) = (incoming.key(), &self.core);
         let message = Arc::new(incoming.to_message(core.store.clock().now()));
-        let attempts = async {
+        // Boxed, because it holds whole connections.
+        let attempts = Box::pin(async {
             let tried = persist(|| self.attempt(&incoming, &message, handler)).await;
             tried?.map_err(Unhandled::Handler)
-        };
+        });
         let once = self.once(key, attempts).await;
-        if let Err(unhandled) = &once {
-            telemetry::not_handled(core.store.name(), &core.handler, key, unhandled);
+        if let Err(Unhandled::Handler(failure)) = &once {
+            telemetry::marked_failed(core.store.name(), &core.handler, key, failure);
         }
         once
     }

@@ -109,6 +109,12 @@ pub use handler::{
     Backend, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx, Received,
     State as HandlerState,
 };
+#[cfg(feature = "tower")]
+pub use idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Identified, SharedCtx};
+#[cfg(feature = "axum")]
+pub use idempotent::{
+    IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
+};
 pub use idempotent::{Idempotent, IdempotentOptions, Marking, Once, Unhandled};
 pub use inbox::Inbox;
 pub use message::{

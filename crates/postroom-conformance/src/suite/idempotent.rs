@@ -18,7 +18,7 @@ use tracing::Level;
 
 use crate::by_wire::ByWire;
 use crate::case::{Case, Verdict, cases};
-use crate::harness::{Draft, Harness, Stage, Testable, refused, soon};
+use crate::harness::{Draft, Harness, Stage, Testable, eventually, refused, soon};
 use crate::script::{Gate, Script, play};
 
 cases! { idempotent:
@@ -35,6 +35,7 @@ cases! { idempotent:
     worker marked_before_handling_one_of_64_is_handled [];
     worker switched_off_every_delivery_is_handled [];
     worker only_old_marks_of_the_same_handler_are_purged [];
+    worker old_marks_are_purged_after_a_run [];
     worker what_a_handler_enqueues_is_stored_only_with_the_mark [];
     worker a_run_that_is_dropped_leaves_nothing [];
     worker a_duplicate_is_told_and_counted [];
@@ -42,8 +43,8 @@ cases! { idempotent:
     sqlite a_handler_that_calls_its_own_store_is_told [];
 }
 
-/// The cases about processes that are killed and commits without an answer.
-pub(super) const ABRUPT: [&[Case]; 2] = [killed::CASES, unanswered::CASES];
+/// With those about processes that are killed and commits without an answer.
+pub(super) const PROMISES: [&[Case]; 3] = [CASES, killed::CASES, unanswered::CASES];
 
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
@@ -252,22 +253,37 @@ async fn switched_off_every_delivery_is_handled<B: Testable>(stage: &Stage<B>) -
 
 async fn only_old_marks_of_the_same_handler_are_purged<B: Testable>(stage: &Stage<B>) -> Verdict {
     let (script, day) = (Script::succeed(), Duration::from_secs(24 * 3600));
+    // After their first run they look for old marks by themselves: there are none so old.
+    let for_long = IdempotentOptions::default().retention(365 * day);
+    let reserve = with::<B>(&stage.store, "reserve", &script, for_long.clone())?;
+    let invoice = with::<B>(&stage.store, "invoice", &script, for_long)?;
     let (old, young) = (delivery()?, delivery()?);
-    let consumers = [handler::<B>(&stage.store, "reserve", &script)?, handler(&stage.store, "invoice", &script)?];
-    for consumer in &consumers {
-        // The first run of each looks for old marks by itself.
-        consumer.run_message(old.clone(), play::<B>).await?;
+    for incoming in [&old, &young] {
+        for consumer in [&reserve, &invoice] {
+            consumer.run_message(incoming.clone(), play::<B>).await?;
+        }
+        stage.clock.advance(16 * day);
     }
-    stage.clock.advance(20 * day);
-    for consumer in &consumers {
-        consumer.run_message(young.clone(), play::<B>).await?;
-    }
-    stage.clock.advance(11 * day);
-    assert_eq!((consumers[0].purge().await?, consumers[0].purge().await?), (1, 0));
-    assert!(!consumers[0].run_message(old.clone(), play::<B>).await?.is_duplicate(), "it is new again");
-    assert!(consumers[0].run_message(young, play::<B>).await?.is_duplicate());
-    assert!(consumers[1].run_message(old, play::<B>).await?.is_duplicate());
+    let purging = handler::<B>(&stage.store, "reserve", &script)?;
+    assert_eq!((purging.purge().await?, purging.purge().await?), (1, 0));
+    assert!(reserve.run_message(young, play::<B>).await?.is_duplicate());
+    assert!(invoice.run_message(old.clone(), play::<B>).await?.is_duplicate());
+    assert!(!reserve.run_message(old, play::<B>).await?.is_duplicate(), "it is new again");
     Ok(())
+}
+
+async fn old_marks_are_purged_after_a_run<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let (script, day) = (Script::succeed(), Duration::from_secs(24 * 3600));
+    let options = IdempotentOptions::default().retention(365 * day);
+    let (early, old) = (with::<B>(&stage.store, "reserve", &script, options)?, delivery()?);
+    early.run_message(old.clone(), play::<B>).await?;
+    stage.clock.advance(31 * day);
+    let late = handler::<B>(&stage.store, "reserve", &script)?;
+    late.run_message(delivery()?, play::<B>).await?;
+    eventually("the old mark is gone", || async {
+        Ok(!early.run_message(old.clone(), play::<B>).await?.is_duplicate())
+    })
+    .await
 }
 
 /// Says if what it enqueues can be seen before the commit.

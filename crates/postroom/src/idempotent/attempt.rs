@@ -32,8 +32,12 @@ impl<B: Backend> Idempotent<B> {
         if once.is_ok() {
             turn.handled();
         }
-        if let Ok(Once::Duplicate) = once {
-            telemetry::handled_before(self.core.store.name(), &self.core.handler, key);
+        match &once {
+            Ok(Once::Duplicate) => telemetry::handled_before(self.core.store.name(), &self.core.handler, key),
+            Err(Unhandled::Store(error)) => {
+                telemetry::marking_broken(self.core.store.name(), &self.core.handler, key, error);
+            }
+            _ => {}
         }
         self.purge_sometimes();
         once

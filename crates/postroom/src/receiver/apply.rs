@@ -8,9 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ANSWER_TO, Inner, Reply};
 use crate::error::{Error, ErrorKind, Result};
-use crate::handler::{Backend, Ctx, Entry, Erased, Fate, HOLD_MAX, HandlerError, HandlerResult, Received, persist};
+use crate::handler::{
+    Backend, Ctx, Entry, Erased, Fate, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, persist,
+};
 use crate::message::{Incoming, Kind, Message, MessageId, WorkItemId};
-use crate::queue::{Lease, Queue};
+use crate::queue::Queue;
 use crate::store::{Admission, Arrival, PutMode, Store};
 use crate::telemetry;
 use crate::wire::envelope::{self, IN_REPLY_TO};
@@ -88,7 +90,7 @@ impl<B: Backend> Inner<B> {
 
     /// Runs an async handler in the transaction that holds the message's row.
     async fn in_transaction(&self, incoming: &Incoming, handler: &dyn Erased<B>) -> Result<Received> {
-        let (tx, lease, message) = match self.begin(incoming).await? {
+        let Held { tx, lease, message } = match self.begin(incoming).await? {
             Ok(held) => held,
             Err(admission) => return Ok(Received::Not(admission)),
         };
@@ -127,25 +129,13 @@ impl<B: Backend> Inner<B> {
         }
     }
 
-    /// Begins a transaction and puts the message's row into it; or says why not, and leaves nothing open.
-    async fn begin(&self, incoming: &Incoming) -> Result<std::result::Result<(B::Tx, Lease, Message), Admission>> {
-        let mut tx = B::begin(&self.store, HOLD_MAX).await?;
-        match B::arrive(&mut tx, incoming, self.options.handler_timeout * 2).await {
-            Ok(Admission::Held { lease, message }) => Ok(Ok((tx, lease, *message))),
-            Ok(admission) => {
-                B::roll_back(tx).await;
-                Ok(Err(admission))
-            }
-            Err(error) => {
-                B::roll_back(tx).await;
-                Err(error)
-            }
-        }
+    async fn begin(&self, incoming: &Incoming) -> Result<std::result::Result<Held<B>, Admission>> {
+        admit(&self.store, incoming, self.options.handler_timeout * 2).await
     }
 
     /// Keeps an answer with the message it answers. The sender of that message may be waiting for it.
     async fn take_answer(&self, incoming: &Incoming) -> Result<Received> {
-        let (mut tx, lease, message) = match self.begin(incoming).await? {
+        let Held { mut tx, lease, message } = match self.begin(incoming).await? {
             Ok(held) => held,
             Err(admission) => return Ok(Received::Not(admission)),
         };

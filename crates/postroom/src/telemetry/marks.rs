@@ -5,7 +5,7 @@ use tracing::{error, info, warn};
 
 use super::{metric, store_label};
 use crate::error::Error;
-use crate::idempotent::Unhandled;
+use crate::handler::HandlerError;
 use crate::message::InboxKey;
 
 pub(crate) fn handled_before(store: &str, handler: &str, key: &InboxKey) {
@@ -13,16 +13,19 @@ pub(crate) fn handled_before(store: &str, handler: &str, key: &InboxKey) {
     counter!(metric::INBOX_DUPLICATES, "store" => store_label(store)).increment(1);
 }
 
-pub(crate) fn not_handled(store: &str, handler: &str, key: &InboxKey, unhandled: &Unhandled) {
+pub(crate) fn marked_failed(store: &str, handler: &str, key: &InboxKey, failure: &HandlerError) {
     let (source, message_id) = (key.source(), key.message_id());
-    match unhandled {
-        Unhandled::Handler(failure) => {
-            error!(store, handler, source, message_id, error = failure.message, "the handler failed");
-        }
-        Unhandled::Store(error) => {
-            warn!(store, handler, source, message_id, %error, "the message could not be handled");
-        }
-    }
+    error!(store, handler, source, message_id, error = failure.message, "the handler failed");
+}
+
+pub(crate) fn marking_broken(store: &str, handler: &str, key: &InboxKey, error: &Error) {
+    let (source, message_id) = (key.source(), key.message_id());
+    warn!(store, handler, source, message_id, %error, "the message could not be handled");
+}
+
+#[cfg(feature = "axum")]
+pub(crate) fn key_reused(store: &str, layer: &str, key: &InboxKey) {
+    warn!(store, layer, source = key.source(), message_id = key.message_id(), "a key was used for another request");
 }
 
 pub(crate) fn mark_kept(store: &str, handler: &str, key: &InboxKey, error: &Error) {
