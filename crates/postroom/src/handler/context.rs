@@ -71,7 +71,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ) -> impl Future<Output = Result<()>> + Send;
 
     /// Commits what has nothing to acknowledge: an error means that nothing of it is stored, except one of kind
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) for a transaction without a mark: then nobody can say.
+    /// [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without a mark may end with.
     fn conclude(store: &Self::Store, tx: Self::Tx) -> impl Future<Output = Result<()>> + Send;
 
     /// Whether the handler held the transaction for longer than it may.

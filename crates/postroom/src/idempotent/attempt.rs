@@ -53,13 +53,14 @@ impl<B: Backend> Idempotent<B> {
         };
         let Some(marked_at) = self.core.store.put_mark(self.mark(key)).await? else { return Ok(Once::Duplicate) };
         let once = attempt.await;
-        match &once {
-            Err(Unhandled::Handler(_)) if release_claim_on_error => self.release(key, marked_at).await,
+        let is_undone = match &once {
+            Ok(_) => false,
+            Err(Unhandled::Handler(_)) => true,
             // Perhaps it was committed after all: then the mark must stay.
-            Err(Unhandled::Store(error)) if release_claim_on_error && error.kind() != ErrorKind::Unavailable => {
-                self.release(key, marked_at).await;
-            }
-            _ => {}
+            Err(Unhandled::Store(error)) => error.kind() != ErrorKind::InDoubt,
+        };
+        if is_undone && release_claim_on_error {
+            self.release(key, marked_at).await;
         }
         once
     }

@@ -39,7 +39,7 @@ impl<E: Engine> HandlerTx<E> {
         Ok(marked_at.is_some())
     }
 
-    /// Commits. An error means that nothing of it is stored, except one of kind `Unavailable`: then nobody can say.
+    /// Commits. An error means that nothing of it is stored, except one of kind `InDoubt`: then nobody can say.
     pub(crate) async fn conclude(self) -> Result<()> {
         to_its_end(self.conclude_to_the_end()).await
     }
@@ -71,7 +71,9 @@ async fn read_back<E: Engine>(
     marked: Option<(MarkId, Timestamp)>,
     unanswered: Error,
 ) -> Result<()> {
-    let Some(marked) = marked else { return Err(unanswered) };
+    let Some(marked) = marked else {
+        return Err(Error::new(ErrorKind::InDoubt, "the connection broke at the commit").caused_by(unanswered));
+    };
     let committed = core
         .transact(marked, |verbs: &Verbs, link: &mut E::Link, (mark, marked_at), now| {
             Box::pin(verbs.is_marked(link, mark, *marked_at, now))
