@@ -181,6 +181,9 @@ mod guides {
     #[cfg(feature = "http")]
     #[doc = include_str!("../../../guides/services.md")]
     mod services {}
+    #[cfg(feature = "axum")]
+    #[doc = include_str!("../../../guides/idempotency.md")]
+    mod idempotency {}
     #[doc = include_str!("../../../guides/multi-tenant.md")]
     mod multi_tenant {}
     #[doc = include_str!("../../../guides/testing.md")]

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use postroom::{
-    Ctx, ErrorKind, Filter, HandlerError, HandlerResult, Idempotent, IdempotentOptions, Incoming, Marking, Message,
-    NewMessage, Once, Payload, Sqlite, Store, Timestamp, Unhandled,
+    Ctx, ErrorKind, Filter, HandlerError, HandlerResult, Idempotent, IdempotentOptions, InboxKey, Incoming, Marking,
+    Message, NewMessage, Once, Payload, Sqlite, Store, Timestamp, Unhandled,
 };
 use tokio::task::JoinSet;
 use tracing::Level;
@@ -41,6 +41,7 @@ cases! { idempotent:
     worker a_duplicate_is_told_and_counted [];
     worker names_and_retention_are_checked [];
     sqlite a_handler_that_calls_its_own_store_is_told [];
+    sqlite a_handler_that_runs_another_on_its_own_store_is_told [];
 }
 
 /// With those about processes that are killed and commits without an answer.
@@ -353,6 +354,23 @@ async fn calls_itself(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<E
 async fn a_handler_that_calls_its_own_store_is_told(stage: &Stage<Sqlite>) -> Verdict {
     let consumer = Idempotent::<Sqlite>::new(stage.store.clone(), "reserve")?.state(stage.store.clone())?;
     let told = soon("it is told", consumer.run_message(delivery()?, calls_itself)).await??;
+    assert_eq!(told, Once::Ran(ErrorKind::InsideHandler));
+    Ok(())
+}
+
+async fn runs_another(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<ErrorKind> {
+    let consumer = ctx.state::<Idempotent<Sqlite>>()?.clone();
+    let another = Incoming::new(InboxKey::new("orders", "another")?, "a", "");
+    match consumer.run_message(another, play::<Sqlite>).await {
+        Err(Unhandled::Store(error)) => Ok(error.kind()),
+        other => Err(HandlerError::terminal(format_args!("{other:?}"))),
+    }
+}
+
+async fn a_handler_that_runs_another_on_its_own_store_is_told(stage: &Stage<Sqlite>) -> Verdict {
+    let inner = handler::<Sqlite>(&stage.store, "invoice", &Script::succeed())?;
+    let consumer = Idempotent::<Sqlite>::new(stage.store.clone(), "reserve")?.state(inner)?;
+    let told = soon("it is told", consumer.run_message(delivery()?, runs_another)).await??;
     assert_eq!(told, Once::Ran(ErrorKind::InsideHandler));
     Ok(())
 }

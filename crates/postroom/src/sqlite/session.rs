@@ -75,6 +75,8 @@ impl SqliteTx {
     }
 
     pub(crate) async fn mark(&mut self, mark: MarkId) -> Result<bool> {
+        // It comes before the handler: one that is running already is another message's.
+        self.core.writer.check_outside()?;
         let core = self.core.clone();
         self.step(move |conn| core.mark_on(conn, &mark)).await
     }

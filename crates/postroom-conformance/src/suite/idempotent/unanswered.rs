@@ -47,14 +47,14 @@ async fn marked_before_handling_a_commit_without_an_answer_keeps_the_claim<B: By
     let (proxy, store) = stage.behind_proxy().await?;
     let options = IdempotentOptions::default().release_claim_on_error(true);
     let consumer: Idempotent<B> = with(&store, "reserve", &Script::succeed(), options)?;
-    let cuts: [(fn(&Proxy, &str), usize); 2] = [(Proxy::cut_commit_of, 1), (Proxy::lose_commit_of, 1)];
-    for (cut, effects) in cuts {
+    let cuts: [fn(&Proxy, &str); 2] = [Proxy::cut_commit_of, Proxy::lose_commit_of];
+    for cut in cuts {
         let incoming = delivery()?;
         cut(&proxy, "forwarded");
         let unanswered = consumer.run_message(incoming.clone(), forward::<B>).await;
         assert!(matches!(unanswered, Err(Unhandled::Store(error)) if error.kind() == ErrorKind::InDoubt));
         assert_eq!(consumer.run_message(incoming, forward::<B>).await?, Once::Duplicate);
-        assert_eq!(forwarded(stage).await?, effects);
+        assert_eq!(forwarded(stage).await?, 1, "only the first was carried out");
     }
     Ok(())
 }
