@@ -4,7 +4,7 @@
 //! acknowledged is ever lost while the storage honours fsync.*
 //!
 //! A message is written in the caller's own transaction ([`Outbox`]), claimed under a lease and handled or sent
-//! ([`Worker`]), and what arrives is applied once ([`Inbox`]).
+//! ([`Worker`]), and what arrives is applied once ([`Inbox`]), also what a broker delivers ([`Idempotent`]).
 //!
 //! ```
 //! use postroom::{BlockingCtx, HandlerError, Handlers, Outbox, Payload, SqliteOptions, Worker};

@@ -14,6 +14,7 @@ use postroom::{
     Message, NewMessage, Once, Payload, Sqlite, Store, Timestamp, Unhandled,
 };
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::Level;
 
 use crate::by_wire::ByWire;
@@ -42,6 +43,7 @@ cases! { idempotent:
     worker names_and_retention_are_checked [];
     sqlite a_handler_that_calls_its_own_store_is_told [];
     sqlite a_handler_that_runs_another_on_its_own_store_is_told [];
+    sqlite a_handler_that_holds_the_writer_too_long_is_rolled_back_and_not_tried_again_at_once [];
 }
 
 /// With those about processes that are killed and commits without an answer.
@@ -372,5 +374,25 @@ async fn a_handler_that_runs_another_on_its_own_store_is_told(stage: &Stage<Sqli
     let consumer = Idempotent::<Sqlite>::new(stage.store.clone(), "reserve")?.state(inner)?;
     let told = soon("it is told", consumer.run_message(delivery()?, runs_another)).await??;
     assert_eq!(told, Once::Ran(ErrorKind::InsideHandler));
+    Ok(())
+}
+
+async fn a_handler_that_holds_the_writer_too_long_is_rolled_back_and_not_tried_again_at_once(
+    stage: &Stage<Sqlite>,
+) -> Verdict {
+    let script = Script::new(|call| async move {
+        if call.message.payload == "slow" {
+            // tidy: time itself, the writer is held for longer than it may be
+            let over = Instant::now() + Duration::from_millis(5_300);
+            tokio::time::interval_at(over, Duration::from_secs(1)).tick().await;
+        }
+        Ok(None)
+    });
+    let (consumer, draft) = (handler::<Sqlite>(&stage.store, "reserve", &script)?, Draft::new("a"));
+    let late = consumer.run_message(draft.clone().payload("slow").incoming()?, forward::<Sqlite>).await;
+    assert!(matches!(late, Err(Unhandled::Store(error)) if error.kind() == ErrorKind::NotCommitted));
+    assert_eq!((script.count(), forwarded(stage).await?), (1, 0));
+    assert_eq!(consumer.run_message(draft.incoming()?, forward::<Sqlite>).await?, Once::Ran(None));
+    assert_eq!(forwarded(stage).await?, 1);
     Ok(())
 }

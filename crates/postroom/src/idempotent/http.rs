@@ -50,7 +50,8 @@ const NAME_CHARS_MAX: usize = 200;
 /// A response of 5xx, 408, 409, 425 or 429 says *not now*: everything is rolled back, nothing is kept, and the client
 /// may ask again. A response that is larger than may be kept or never ends is rolled back too, and answered with 500:
 /// better an error in the first test than a request that is handled twice. Cookies are not kept, nor what is said of
-/// one connection. A request is finished even if its client hangs up.
+/// one connection. A request is finished even if its client hangs up, and handled again when the database rolled its
+/// commit back.
 ///
 /// Responses are kept in the inbox, for as long as handled messages are: by the retention of the store's inbox worker,
 /// or until they are purged by hand. On SQLite a handler keeps everybody else from writing, and is rolled back after
