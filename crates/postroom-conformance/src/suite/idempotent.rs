@@ -1,6 +1,8 @@
 //! Messages that arrive by some other way than the inbox: each handler has each of them once.
 
+mod embedded;
 mod killed;
+mod marking;
 mod unanswered;
 
 pub(super) use killed::{ROLES, play_part};
@@ -10,16 +12,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use postroom::{
-    Ctx, ErrorKind, Filter, HandlerError, HandlerResult, Idempotent, IdempotentOptions, InboxKey, Incoming, Marking,
-    Message, NewMessage, Once, Payload, Sqlite, Store, Timestamp, Unhandled,
+    Ctx, Filter, HandlerError, HandlerResult, Idempotent, IdempotentOptions, Incoming, Message, NewMessage, Once,
+    Payload, Store, Timestamp, Unhandled,
 };
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tracing::Level;
 
 use crate::by_wire::ByWire;
 use crate::case::{Case, Verdict, cases};
-use crate::harness::{Draft, Harness, Stage, Testable, eventually, refused, soon};
+use crate::harness::{Draft, Harness, Stage, Testable, soon};
 use crate::script::{Gate, Script, play};
 
 cases! { idempotent:
@@ -31,23 +32,13 @@ cases! { idempotent:
     worker a_delivery_after_a_failure_is_handled_again [];
     worker a_panic_is_a_failure [];
     worker a_failure_says_whether_to_deliver_again [];
-    worker marked_before_handling_a_failure_keeps_the_claim [];
-    worker marked_before_handling_a_failure_can_release_the_claim [];
-    worker marked_before_handling_one_of_64_is_handled [];
-    worker switched_off_every_delivery_is_handled [];
-    worker only_old_marks_of_the_same_handler_are_purged [];
-    worker old_marks_are_purged_after_a_run [];
     worker what_a_handler_enqueues_is_stored_only_with_the_mark [];
     worker a_run_that_is_dropped_leaves_nothing [];
     worker a_duplicate_is_told_and_counted [];
-    worker names_and_retention_are_checked [];
-    sqlite a_handler_that_calls_its_own_store_is_told [];
-    sqlite a_handler_that_runs_another_on_its_own_store_is_told [];
-    sqlite a_handler_that_holds_the_writer_too_long_is_rolled_back_and_not_tried_again_at_once [];
 }
 
-/// With those about processes that are killed and commits without an answer.
-pub(super) const PROMISES: [&[Case]; 3] = [CASES, killed::CASES, unanswered::CASES];
+/// With those about marks and how long they are kept, SQLite's writer, killed processes, commits without an answer.
+pub(super) const PROMISES: [&[Case]; 5] = [CASES, marking::CASES, embedded::CASES, killed::CASES, unanswered::CASES];
 
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
@@ -214,81 +205,6 @@ async fn a_failure_says_whether_to_deliver_again<B: Testable>(stage: &Stage<B>) 
     Ok(())
 }
 
-async fn marked_before_handling_a_failure_keeps_the_claim<B: Testable>(stage: &Stage<B>) -> Verdict {
-    let (script, incoming) = (fails_before(2), delivery()?);
-    let options = IdempotentOptions::default().marking(Marking::before_handling());
-    let consumer = with::<B>(&stage.store, "reserve", &script, options)?;
-    assert!(consumer.run_message(incoming.clone(), forward::<B>).await.is_err());
-    assert_eq!(consumer.run_message(incoming, forward::<B>).await?, Once::Duplicate);
-    assert_eq!((script.count(), forwarded(stage).await?), (1, 0));
-    Ok(())
-}
-
-async fn marked_before_handling_a_failure_can_release_the_claim<B: Testable>(stage: &Stage<B>) -> Verdict {
-    let (script, incoming) = (fails_before(2), delivery()?);
-    let options = IdempotentOptions::default().release_claim_on_error(true);
-    let consumer = with::<B>(&stage.store, "reserve", &script, options)?;
-    assert!(consumer.run_message(incoming.clone(), forward::<B>).await.is_err());
-    assert_eq!(consumer.run_message(incoming.clone(), forward::<B>).await?, Once::Ran(None));
-    assert_eq!(consumer.run_message(incoming, forward::<B>).await?, Once::Duplicate);
-    assert_eq!((script.count(), forwarded(stage).await?), (2, 1));
-    Ok(())
-}
-
-async fn marked_before_handling_one_of_64_is_handled<B: Testable>(stage: &Stage<B>) -> Verdict {
-    let (script, other) = (Script::succeed(), B::open_again(&stage.store, &stage.place).await?);
-    let options = IdempotentOptions::default().marking(Marking::before_handling());
-    let here = with(&stage.store, "reserve", &script, options.clone())?;
-    one_of_64(stage, &[here, with(&other, "reserve", &script, options)?], &script).await
-}
-
-async fn switched_off_every_delivery_is_handled<B: Testable>(stage: &Stage<B>) -> Verdict {
-    let (script, incoming) = (Script::succeed(), delivery()?);
-    let consumer = with::<B>(&stage.store, "reserve", &script, IdempotentOptions::default().enabled(false))?;
-    for _ in 0..3 {
-        assert_eq!(consumer.run_message(incoming.clone(), forward::<B>).await?, Once::Ran(None));
-    }
-    assert_eq!((script.count(), forwarded(stage).await?), (3, 3));
-    let switched_on = handler::<B>(&stage.store, "reserve", &script)?;
-    assert_eq!(switched_on.run_message(incoming, forward::<B>).await?, Once::Ran(None), "no mark was left");
-    Ok(())
-}
-
-async fn only_old_marks_of_the_same_handler_are_purged<B: Testable>(stage: &Stage<B>) -> Verdict {
-    let (script, day) = (Script::succeed(), Duration::from_secs(24 * 3600));
-    // After their first run they look for old marks by themselves: there are none so old.
-    let for_long = IdempotentOptions::default().retention(365 * day);
-    let reserve = with::<B>(&stage.store, "reserve", &script, for_long.clone())?;
-    let invoice = with::<B>(&stage.store, "invoice", &script, for_long)?;
-    let (old, young) = (delivery()?, delivery()?);
-    for incoming in [&old, &young] {
-        for consumer in [&reserve, &invoice] {
-            consumer.run_message(incoming.clone(), play::<B>).await?;
-        }
-        stage.clock.advance(16 * day);
-    }
-    let purging = handler::<B>(&stage.store, "reserve", &script)?;
-    assert_eq!((purging.purge().await?, purging.purge().await?), (1, 0));
-    assert!(reserve.run_message(young, play::<B>).await?.is_duplicate());
-    assert!(invoice.run_message(old.clone(), play::<B>).await?.is_duplicate());
-    assert!(!reserve.run_message(old, play::<B>).await?.is_duplicate(), "it is new again");
-    Ok(())
-}
-
-async fn old_marks_are_purged_after_a_run<B: Testable>(stage: &Stage<B>) -> Verdict {
-    let (script, day) = (Script::succeed(), Duration::from_secs(24 * 3600));
-    let options = IdempotentOptions::default().retention(365 * day);
-    let (early, old) = (with::<B>(&stage.store, "reserve", &script, options)?, delivery()?);
-    early.run_message(old.clone(), play::<B>).await?;
-    stage.clock.advance(31 * day);
-    let late = handler::<B>(&stage.store, "reserve", &script)?;
-    late.run_message(delivery()?, play::<B>).await?;
-    eventually("the old mark is gone", || async {
-        Ok(!early.run_message(old.clone(), play::<B>).await?.is_duplicate())
-    })
-    .await
-}
-
 /// Says if what it enqueues can be seen before the commit.
 async fn looks<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let answer = forward(ctx, message).await?;
@@ -336,63 +252,5 @@ async fn a_duplicate_is_told_and_counted<B: Testable>(stage: &Stage<B>) -> Verdi
     assert_eq!(told.collect::<Vec<_>>(), [expected; 2]);
     let counted = stage.setup.meters.sum(postroom::telemetry::metric::INBOX_DUPLICATES);
     assert!((counted - 2.0).abs() < f64::EPSILON, "{counted}");
-    Ok(())
-}
-
-async fn names_and_retention_are_checked<B: Testable>(stage: &Stage<B>) -> Verdict {
-    for name in ["", "trailing ", &"x".repeat(256), "a\0b"] {
-        refused(Idempotent::<B>::new(stage.store.clone(), name), ErrorKind::InvalidInput, name)?;
-    }
-    let options = IdempotentOptions::default().retention(Duration::ZERO);
-    refused(Idempotent::<B>::with(stage.store.clone(), "a", options), ErrorKind::InvalidInput, "no retention")
-}
-
-async fn calls_itself(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<ErrorKind> {
-    let store = ctx.state::<postroom::SqliteStore>()?.clone();
-    let refused = postroom::Outbox::new(store).enqueue(NewMessage::new("a", "")).await;
-    Ok(refused.err().map_or(ErrorKind::Database, |error| error.kind()))
-}
-
-async fn a_handler_that_calls_its_own_store_is_told(stage: &Stage<Sqlite>) -> Verdict {
-    let consumer = Idempotent::<Sqlite>::new(stage.store.clone(), "reserve")?.state(stage.store.clone())?;
-    let told = soon("it is told", consumer.run_message(delivery()?, calls_itself)).await??;
-    assert_eq!(told, Once::Ran(ErrorKind::InsideHandler));
-    Ok(())
-}
-
-async fn runs_another(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<ErrorKind> {
-    let consumer = ctx.state::<Idempotent<Sqlite>>()?.clone();
-    let another = Incoming::new(InboxKey::new("orders", "another")?, "a", "");
-    match consumer.run_message(another, play::<Sqlite>).await {
-        Err(Unhandled::Store(error)) => Ok(error.kind()),
-        other => Err(HandlerError::terminal(format_args!("{other:?}"))),
-    }
-}
-
-async fn a_handler_that_runs_another_on_its_own_store_is_told(stage: &Stage<Sqlite>) -> Verdict {
-    let inner = handler::<Sqlite>(&stage.store, "invoice", &Script::succeed())?;
-    let consumer = Idempotent::<Sqlite>::new(stage.store.clone(), "reserve")?.state(inner)?;
-    let told = soon("it is told", consumer.run_message(delivery()?, runs_another)).await??;
-    assert_eq!(told, Once::Ran(ErrorKind::InsideHandler));
-    Ok(())
-}
-
-async fn a_handler_that_holds_the_writer_too_long_is_rolled_back_and_not_tried_again_at_once(
-    stage: &Stage<Sqlite>,
-) -> Verdict {
-    let script = Script::new(|call| async move {
-        if call.message.payload == "slow" {
-            // tidy: time itself, the writer is held for longer than it may be
-            let over = Instant::now() + Duration::from_millis(5_300);
-            tokio::time::interval_at(over, Duration::from_secs(1)).tick().await;
-        }
-        Ok(None)
-    });
-    let (consumer, draft) = (handler::<Sqlite>(&stage.store, "reserve", &script)?, Draft::new("a"));
-    let late = consumer.run_message(draft.clone().payload("slow").incoming()?, forward::<Sqlite>).await;
-    assert!(matches!(late, Err(Unhandled::Store(error)) if error.kind() == ErrorKind::NotCommitted));
-    assert_eq!((script.count(), forwarded(stage).await?), (1, 0));
-    assert_eq!(consumer.run_message(draft.incoming()?, forward::<Sqlite>).await?, Once::Ran(None));
-    assert_eq!(forwarded(stage).await?, 1);
     Ok(())
 }
