@@ -29,8 +29,11 @@ mod files;
 mod fleet;
 mod grants;
 mod group;
+mod idempotency_key;
+mod idempotent;
 mod in_doubt;
 mod inspect;
+mod layers;
 mod limits;
 mod logs;
 mod marks;
@@ -141,5 +144,6 @@ pub fn cases() -> Vec<Case> {
         neighbours::CASES,
         services_log::CASES,
     ];
-    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    let once = [idempotent::PROMISES.concat(), layers::CASES.to_vec(), idempotency_key::PROMISES.concat()].concat();
+    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat(), once].concat()
 }

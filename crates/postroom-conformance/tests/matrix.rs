@@ -20,8 +20,18 @@ use postroom_conformance::{meters, servers, suite, wait};
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// What also has to hold where each transaction may run on another connection.
-const THROUGH_A_POOLER: &[&str] =
-    &["enqueue::", "claim::", "ack::", "extend::", "reap::", "arrive::", "work::", "effects::", "contention::"];
+const THROUGH_A_POOLER: &[&str] = &[
+    "enqueue::",
+    "claim::",
+    "ack::",
+    "extend::",
+    "reap::",
+    "arrive::",
+    "work::",
+    "effects::",
+    "contention::",
+    "idempotent::",
+];
 
 fn main() {
     if let Some(ended) = suite::run_as_child() {

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     InsideHandler,
     /// The transaction was rolled back; nothing of it is stored.
     NotCommitted,
+    /// The connection broke at the commit, and nobody can say whether it was carried out.
+    InDoubt,
     /// The caller's own code failed or panicked inside a transaction; it was rolled back.
     Callback,
     /// The store was closed.

@@ -1,5 +1,7 @@
 //! Handlers: functions that are given a message and the transaction its ack commits in.
 
+mod admit;
+mod again;
 mod call;
 mod context;
 mod erased;
@@ -7,7 +9,10 @@ mod failure;
 mod memory;
 mod runner;
 
+pub(crate) use admit::{Held, admit};
+pub(crate) use again::persist;
 pub use call::{Callable, Calls};
+pub(crate) use context::HOLD_MAX;
 pub use context::{Backend, Ctx, Received, State};
 pub(crate) use erased::{Entry, Erased, decode, encode};
 pub use erased::{Handle, HandlerFn, Handlers};

@@ -4,7 +4,7 @@
 //! acknowledged is ever lost while the storage honours fsync.*
 //!
 //! A message is written in the caller's own transaction ([`Outbox`]), claimed under a lease and handled or sent
-//! ([`Worker`]), and what arrives is applied once ([`Inbox`]).
+//! ([`Worker`]), and what arrives is applied once ([`Inbox`]), also what a broker delivers ([`Idempotent`]).
 //!
 //! ```
 //! use postroom::{BlockingCtx, Event, HandlerError, Handlers, Outbox, SqliteOptions, Worker};
@@ -61,6 +61,7 @@ mod queue;
 mod retry;
 
 // The two doors, and the verbs they share.
+mod idempotent;
 mod inbox;
 mod outbox;
 mod outgoing;
@@ -117,6 +118,13 @@ pub use handler::{
     Backend, Callable, Calls, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx,
     Received, State as HandlerState,
 };
+#[cfg(feature = "tower")]
+pub use idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Identified, SharedCtx};
+#[cfg(feature = "axum")]
+pub use idempotent::{
+    IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
+};
+pub use idempotent::{Idempotent, IdempotentOptions, Marking, Once, Unhandled};
 pub use inbox::Inbox;
 pub use message::{
     Command, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload,
@@ -145,8 +153,8 @@ pub use sqlite::{
     restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MemoryStore, PutMode, QueueStats,
-    Record, Sighting, Store, Stored, Wake, WakeListener,
+    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MarkId, Marks, MemoryStore, PutMode,
+    QueueStats, Record, Sighting, Store, Stored, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
@@ -186,6 +194,9 @@ mod guides {
     #[cfg(all(feature = "http", feature = "macros"))]
     #[doc = include_str!("../../../guides/two-services.md")]
     mod two_services {}
+    #[cfg(feature = "axum")]
+    #[doc = include_str!("../../../guides/idempotency.md")]
+    mod idempotency {}
     #[doc = include_str!("../../../guides/multi-tenant.md")]
     mod multi_tenant {}
     #[cfg(all(feature = "testing", feature = "macros"))]

@@ -15,6 +15,7 @@ pub use hooks::Hook;
 pub use options::ReceiverOptions;
 pub(crate) use reply::Reply;
 pub use source::Source;
+pub(crate) use twins::Twins;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -33,7 +34,6 @@ use crate::wire::key::Key;
 use crate::wire::signature::digest_pieces;
 use crate::wire::{Secret, grammar};
 use source::Known;
-use twins::Twins;
 
 /// Marks a message whose answer goes back to its source by the outbox. Nobody outside can set it.
 pub(crate) const ANSWER_TO: &str = "rf-answer-to";

@@ -5,6 +5,7 @@ mod backend;
 mod examine;
 mod gather;
 mod handling;
+mod marks;
 mod options;
 mod pool;
 mod pulse;

@@ -7,6 +7,7 @@ mod examine;
 mod guard;
 mod handling;
 mod job;
+mod marks;
 mod options;
 mod readers;
 mod receive;

@@ -5,12 +5,14 @@
 pub(crate) mod sabotage;
 
 pub(crate) mod admission;
+pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod record;
 pub(crate) mod sql;
 pub(crate) mod wake;
 
 pub use admission::Admission;
+pub use marks::{MarkId, Marks};
 pub use memory::MemoryStore;
 pub use record::{Failure, Filter, QueueStats, Record};
 pub use wake::{Wake, WakeListener};

@@ -4,6 +4,7 @@
 //! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]).
 
 mod label;
+mod marks;
 mod services;
 #[cfg(feature = "opentelemetry-0_33")]
 mod trace;
@@ -11,6 +12,7 @@ mod trace;
 mod untraced;
 
 pub use label::name_stores_in_metrics;
+pub(crate) use marks::*;
 pub(crate) use services::*;
 #[cfg(feature = "opentelemetry-0_33")]
 pub(crate) use trace::*;

@@ -1,12 +1,15 @@
 //! What a handler does commits with its ack, or not at all.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use postroom::{
     BlockingCtx, Ctx, ErrorKind, Filter, HandlerError, HandlerResult, Handlers, Identity, Message, NewMessage, Queue,
     Sqlite, State, Store, Timestamp,
 };
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Harness, Stage, Testable, eventually, soon};
@@ -22,6 +25,7 @@ cases! { effects:
     sqlite a_panic_rolls_everything_back [];
     sqlite a_handler_that_calls_its_own_store_is_told [];
     sqlite a_handler_may_wait_before_its_first_statement [];
+    sqlite a_handler_that_overlooks_that_it_was_broken_off_is_run_again [];
 }
 
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
@@ -221,4 +225,31 @@ async fn a_handler_may_wait_before_its_first_statement(stage: &Stage<Sqlite>) ->
     gate.open.notify_one();
     settled(stage, side.queue, seq, State::Done).await?;
     worker.stop().await
+}
+
+/// Holds the writer for longer than it may, the first time, and goes on as if nothing had happened.
+async fn overlooks(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<Option<String>> {
+    let is_first = ctx.state::<AtomicBool>()?.swap(false, Ordering::SeqCst);
+    insert(ctx, message.clone()).await?;
+    if is_first {
+        // tidy: time itself is what is overlooked.
+        tokio::time::interval_at(Instant::now() + Duration::from_millis(1500), Duration::from_secs(1)).tick().await;
+    }
+    for n in 0..2 {
+        let id = format!("{}-{n}", message.id());
+        drop(ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO orders VALUES (?1)", [id])).await);
+    }
+    Ok(None)
+}
+
+async fn a_handler_that_overlooks_that_it_was_broken_off_is_run_again(stage: &Stage<Sqlite>) -> Verdict {
+    business_table(stage).await?;
+    let side = stage.side(Queue::Inbox);
+    let handlers = Handlers::new().state(AtomicBool::new(true)).on_topic("a", overlooks);
+    let worker = Running::start(stage.worker(side.queue, handlers));
+    let seq = side.add("a").await?;
+    settled(stage, side.queue, seq, State::Done).await?;
+    worker.stop().await?;
+    assert_eq!(orders(stage).await?, 3, "all of it, or nothing");
+    Ok(())
 }

@@ -10,6 +10,7 @@ use postroom::{OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, WorkQueue
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
 use crate::suite::any_language::terminal::plain_sqlite;
+use crate::suite::idempotent;
 
 cases! { processes:
     sqlite no_message_is_under_two_live_leases ["OBX-083", "OBX-084"];
@@ -30,6 +31,7 @@ pub fn run_as_child() -> Option<i32> {
             "outbox" | "inbox" => runtime.block_on(claim(&path, &role)),
             "opener" => runtime.block_on(open(&path)),
             "plain-sqlite" => plain_sqlite(&path),
+            role if idempotent::ROLES.contains(&role) => runtime.block_on(idempotent::play_part(role, &path)),
             other => anyhow::bail!("no part is called {other}"),
         }
     })();

@@ -97,7 +97,8 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     message_id VARBINARY(1020) NOT NULL,
     handler    VARBINARY(1020) NOT NULL,
     marked_at  BIGINT          NOT NULL,
-    PRIMARY KEY (source, message_id, handler)
+    PRIMARY KEY (source, message_id, handler),
+    KEY {inbox_name}_marks_age (handler, marked_at)
 ) ENGINE = InnoDB;
 
 -- For services in any language, in their own transaction. The same message for the same destination is stored once.

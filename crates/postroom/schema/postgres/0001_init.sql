@@ -114,6 +114,8 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     PRIMARY KEY (source, message_id, handler)
 );
 
+CREATE INDEX IF NOT EXISTS {inbox_name}_marks_age ON {inbox}_marks (handler, marked_at);
+
 -- For services in any language, in their own transaction: SELECT {outbox}_enqueue('order.placed', '{"order": 7}').
 -- The same message for the same destination is stored once. It runs with its caller's rights: who may insert may call.
 CREATE OR REPLACE FUNCTION {outbox}_enqueue(

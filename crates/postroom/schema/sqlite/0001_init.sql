@@ -103,6 +103,8 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     PRIMARY KEY (source, message_id, handler)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX IF NOT EXISTS {inbox}_marks_age ON {inbox}_marks (handler, marked_at);
+
 CREATE TABLE IF NOT EXISTS postroom_schema (
     outbox        TEXT    NOT NULL,
     inbox         TEXT    NOT NULL,

@@ -13,9 +13,12 @@ use crate::error::{Error, Result};
 use crate::handler::HandlerError;
 use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
-use crate::store::{Admission, Store, Stored};
+use crate::store::{Admission, MarkId, Marks, Store, Stored};
 use crate::telemetry;
 use crate::worker::Run;
+
+/// For so long an async handler that is not a worker's may keep everybody else from writing on an embedded database.
+pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);
 
 /// A database, as handlers see it: what its transaction is and what they are lent of it.
 ///
@@ -26,7 +29,7 @@ use crate::worker::Run;
 )]
 pub trait Backend: Sized + Send + Sync + 'static {
     /// The store handlers run on.
-    type Store: Store + Clone;
+    type Store: Store + Marks + Clone;
     /// A transaction that owns its connection.
     type Tx: Send + 'static;
     /// What a handler is lent of it.
@@ -50,6 +53,10 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Keeps the answer to a message with that message in the outbox; false when it is unknown or has one.
     fn answer(tx: &mut Self::Tx, id: WorkItemId, response: &str) -> impl Future<Output = Result<bool>> + Send;
 
+    /// Puts a mark that is there from the commit on; false when it is there already. While another transaction is
+    /// putting it, this waits for that to end.
+    fn mark(tx: &mut Self::Tx, mark: &MarkId) -> impl Future<Output = Result<bool>> + Send;
+
     #[doc(hidden)]
     /// Receives a message with a blocking handler: its row, the handler's effects and the answer are one transaction.
     fn receive_blocking(
@@ -67,6 +74,10 @@ pub trait Backend: Sized + Send + Sync + 'static {
         lease: &Lease,
         response: Option<String>,
     ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Commits what has nothing to acknowledge: an error means that nothing of it is stored, except one of kind
+    /// [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without a mark may end with.
+    fn conclude(store: &Self::Store, tx: Self::Tx) -> impl Future<Output = Result<()>> + Send;
 
     /// Whether the handler held the transaction for longer than it may.
     fn overran(tx: &Self::Tx) -> bool;

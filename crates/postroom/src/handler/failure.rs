@@ -65,6 +65,14 @@ impl HandlerError {
         self.fate == Fate::Terminal
     }
 
+    /// How long to wait before the next try, if the handler said so.
+    pub fn retry_delay(&self) -> Option<Duration> {
+        match self.fate {
+            Fate::Retry { after } => after,
+            _ => None,
+        }
+    }
+
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         Self::retry(format_args!("the handler panicked: {}", panic_message(panic)))
     }

@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, Received, State};
 use crate::message::{Incoming, NewMessage, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
-use crate::store::memory::Arrived;
-use crate::store::{Admission, MemoryStore, Store, Stored};
+use crate::store::memory::{Arrived, Held};
+use crate::store::{Admission, MarkId, MemoryStore, Store, Stored};
 use crate::telemetry;
 use crate::worker::Run;
 
@@ -25,6 +25,8 @@ pub struct MemoryTx {
     answers: Vec<(WorkItemId, String)>,
     /// Dropped without a commit, this is undone.
     arrived: Option<Arrived>,
+    /// So is this.
+    marked: Option<Held>,
 }
 
 impl Backend for Memory {
@@ -34,7 +36,8 @@ impl Backend for Memory {
     type Blocking = Infallible;
 
     async fn begin(store: &MemoryStore, _: Duration) -> Result<MemoryTx> {
-        Ok(MemoryTx { store: store.clone(), enqueued: Vec::new(), answers: Vec::new(), arrived: None })
+        let (enqueued, answers) = (Vec::new(), Vec::new());
+        Ok(MemoryTx { store: store.clone(), enqueued, answers, arrived: None, marked: None })
     }
 
     fn conn(tx: &mut MemoryTx) -> &mut MemoryTx {
@@ -61,6 +64,11 @@ impl Backend for Memory {
         Ok(tx.store.knows(id))
     }
 
+    async fn mark(tx: &mut MemoryTx, mark: &MarkId) -> Result<bool> {
+        tx.marked = tx.store.hold_mark(mark).await;
+        Ok(tx.marked.is_some())
+    }
+
     async fn receive_blocking(_: &MemoryStore, _: &Arc<Incoming>, handler: Infallible, _: &State) -> Result<Received> {
         match handler {}
     }
@@ -77,6 +85,12 @@ impl Backend for Memory {
             return Ok(());
         }
         Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"))
+    }
+
+    async fn conclude(store: &MemoryStore, mut tx: MemoryTx) -> Result<()> {
+        store.conclude(&tx.enqueued);
+        tx.marked.take().into_iter().for_each(Held::keep);
+        Ok(())
     }
 
     fn overran(_: &MemoryTx) -> bool {

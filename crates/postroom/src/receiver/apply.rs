@@ -3,27 +3,21 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{ANSWER_TO, Inner, Reply};
-use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handler::{Backend, Ctx, Entry, Erased, Fate, HandlerError, HandlerResult, Received};
+use crate::handler::{
+    Backend, Ctx, Entry, Erased, Fate, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, persist,
+};
 use crate::message::{Incoming, Kind, Message, MessageId, WorkItemId};
-use crate::queue::{Lease, Queue};
+use crate::queue::Queue;
 use crate::store::{Admission, Arrival, PutMode, Store};
 use crate::telemetry;
 use crate::wire::envelope::{self, IN_REPLY_TO};
-
-/// A message the database rolled back is tried so often before its sender hears of it.
-const TRIES: u32 = 3;
-const PAUSE: Duration = Duration::from_millis(5);
-/// For so long an async handler may keep everybody else from writing on an embedded database.
-const HOLD_MAX: Duration = Duration::from_secs(5);
 
 impl<B: Backend> Inner<B> {
     /// A blocking handler is finished on the database's own thread, whoever waits for it.
@@ -98,7 +92,7 @@ impl<B: Backend> Inner<B> {
 
     /// Runs an async handler in the transaction that holds the message's row.
     async fn in_transaction(&self, incoming: &Incoming, handler: &dyn Erased<B>) -> Result<Received> {
-        let (tx, lease, message) = match self.begin(incoming).await? {
+        let Held { tx, lease, message } = match self.begin(incoming).await? {
             Ok(held) => held,
             Err(admission) => return Ok(Received::Not(admission)),
         };
@@ -147,25 +141,13 @@ impl<B: Backend> Inner<B> {
         }
     }
 
-    /// Begins a transaction and puts the message's row into it; or says why not, and leaves nothing open.
-    async fn begin(&self, incoming: &Incoming) -> Result<std::result::Result<(B::Tx, Lease, Message), Admission>> {
-        let mut tx = B::begin(&self.store, HOLD_MAX).await?;
-        match B::arrive(&mut tx, incoming, self.options.handler_timeout * 2).await {
-            Ok(Admission::Held { lease, message }) => Ok(Ok((tx, lease, *message))),
-            Ok(admission) => {
-                B::roll_back(tx).await;
-                Ok(Err(admission))
-            }
-            Err(error) => {
-                B::roll_back(tx).await;
-                Err(error)
-            }
-        }
+    async fn begin(&self, incoming: &Incoming) -> Result<std::result::Result<Held<B>, Admission>> {
+        admit(&self.store, incoming, self.options.handler_timeout * 2).await
     }
 
     /// Keeps an answer with the message it answers. The sender of that message may be waiting for it.
     async fn take_answer(&self, incoming: &Incoming) -> Result<Received> {
-        let (mut tx, lease, message) = match self.begin(incoming).await? {
+        let Held { mut tx, lease, message } = match self.begin(incoming).await? {
             Ok(held) => held,
             Err(admission) => return Ok(Received::Not(admission)),
         };
@@ -183,22 +165,6 @@ impl<B: Backend> Inner<B> {
         B::commit(&self.store, tx, Queue::Inbox, &lease, None).await?;
         Ok(Received::Handled(None))
     }
-}
-
-/// Tries again what the database rolled back.
-async fn persist<F: Future<Output = Result<Received>>>(attempt: impl Fn() -> F) -> Result<Received> {
-    let mut pause = PAUSE;
-    for _ in 1..TRIES {
-        match attempt().await {
-            Err(error) if error.kind() == ErrorKind::NotCommitted => {
-                let jitter = pause.mul_f64(fastrand::f64());
-                tokio::time::sleep_until((monotonic() + jitter).into()).await;
-                pause *= 4;
-            }
-            other => return other,
-        }
-    }
-    attempt().await
 }
 
 /// The outbox row that a Response answers: what it was sent for, to the service that answers.

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::message::InboxKey;
 
 #[derive(Clone, Default, Debug)]
-pub(super) struct Twins(Arc<Mutex<HashSet<InboxKey>>>);
+pub(crate) struct Twins(Arc<Mutex<HashSet<InboxKey>>>);
 
 impl Twins {
     /// Comes in alone, or not at all.
-    pub(super) fn enter(&self, key: &InboxKey) -> Option<Alone> {
+    pub(crate) fn enter(&self, key: &InboxKey) -> Option<Alone> {
         let is_first = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
         is_first.then(|| Alone { twins: self.clone(), key: key.clone() })
     }
@@ -18,7 +18,7 @@ impl Twins {
 
 /// Leaves when it is dropped.
 #[derive(Debug)]
-pub(super) struct Alone {
+pub(crate) struct Alone {
     twins: Twins,
     key: InboxKey,
 }

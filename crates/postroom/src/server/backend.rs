@@ -33,6 +33,10 @@ macro_rules! handlers_on_server {
                 tx.0.answer(id, response).await
             }
 
+            async fn mark(tx: &mut $tx, mark: &$crate::MarkId) -> $crate::Result<bool> {
+                tx.0.mark(mark).await
+            }
+
             async fn receive_blocking(
                 _: &$store,
                 _: &std::sync::Arc<$crate::Incoming>,
@@ -50,6 +54,10 @@ macro_rules! handlers_on_server {
                 response: Option<String>,
             ) -> $crate::Result<()> {
                 tx.0.commit(queue, lease, response).await
+            }
+
+            async fn conclude(_: &$store, tx: $tx) -> $crate::Result<()> {
+                tx.0.conclude().await
             }
 
             fn overran(_: &$tx) -> bool {

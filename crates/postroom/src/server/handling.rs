@@ -4,21 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::background::to_its_end;
+use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Incoming, NewMessage, WorkItemId};
 use crate::queue::{Lease, Queue, State};
 use crate::server::{Core, Engine, Link, Pooled, ServerStore};
 use crate::sql::{Expects, Session, Statement};
 use crate::store::sql::Verbs;
-use crate::store::{Admission, Filter, Stored};
+use crate::store::{Admission, Filter, MarkId, Stored};
 use crate::telemetry;
 
 /// A transaction on a connection of its own. Dropped without an end, the connection is closed.
 #[derive(Debug)]
 pub(crate) struct HandlerTx<E: Engine> {
     pub(crate) link: Pooled<E>,
-    core: Arc<Core<E>>,
-    enqueued: bool,
+    pub(super) core: Arc<Core<E>>,
+    pub(super) enqueued: bool,
+    /// The mark it put, and when.
+    pub(super) marked: Option<(MarkId, Timestamp)>,
 }
 
 impl<E: Engine> HandlerTx<E> {
@@ -29,7 +32,7 @@ impl<E: Engine> HandlerTx<E> {
             loop {
                 let mut link = core.handler_pool.get().await?;
                 match link.begin_for_handler().await {
-                    Ok(()) => return Ok(Self { link, core, enqueued: false }),
+                    Ok(()) => return Ok(Self { link, core, enqueued: false, marked: None }),
                     // After a restart of the server every idle connection is stale.
                     Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.handler_pool.size() => {
                         stale += 1;
@@ -132,6 +135,11 @@ async fn read_back<E: Engine>(core: &Arc<Core<E>>, queue: Queue, lease: Lease, u
             })
         })
         .await;
+    judged(committed, unanswered)
+}
+
+/// What is known by now of a commit without an answer.
+pub(super) fn judged(committed: Result<bool>, unanswered: Error) -> Result<()> {
     match committed {
         Ok(true) => Ok(()),
         Ok(false) => {

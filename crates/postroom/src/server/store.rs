@@ -165,7 +165,7 @@ impl<E: Engine> ServerStore<E> {
     }
 
     /// A verb in a transaction of its own.
-    fn verb<'a, A, T>(&'a self, args: A, verb: transact::Verb<E, A, T>) -> BoxFuture<'a, Result<T>>
+    pub(super) fn verb<'a, A, T>(&'a self, args: A, verb: transact::Verb<E, A, T>) -> BoxFuture<'a, Result<T>>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,

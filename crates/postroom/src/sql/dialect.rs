@@ -50,6 +50,12 @@ pub(crate) struct Dialect {
     /// Rows that are neither in line nor finished; only the inbox has such.
     pub(crate) inbox_count: &'static str,
     pub(crate) outbox_by_message: &'static str,
+    /// Puts a handler's mark on a message; changes no row when it is there.
+    pub(crate) mark_put: &'static str,
+    pub(crate) mark_find: &'static str,
+    /// Takes back a mark that was put at that time.
+    pub(crate) mark_remove: &'static str,
+    pub(crate) marks_purge: &'static str,
     /// Whether there may be something to claim: in the outbox, in the inbox.
     pub(crate) pulse: &'static str,
 }
@@ -140,6 +146,10 @@ pub(crate) struct Statements {
     pub(crate) inbox_content: Text,
     pub(crate) inbox_count: Text,
     pub(crate) outbox_by_message: Text,
+    pub(crate) mark_put: Text,
+    pub(crate) mark_find: Text,
+    pub(crate) mark_remove: Text,
+    pub(crate) marks_purge: Text,
     #[cfg_attr(not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql")), allow(dead_code))]
     pub(crate) pulse: Text,
 }
@@ -177,6 +187,10 @@ impl Statements {
             inbox_content: inbox.one(dialect.inbox_content),
             inbox_count: inbox.one(dialect.inbox_count),
             outbox_by_message: outbox.one(dialect.outbox_by_message),
+            mark_put: inbox.one(dialect.mark_put),
+            mark_find: inbox.one(dialect.mark_find),
+            mark_remove: inbox.one(dialect.mark_remove),
+            marks_purge: inbox.one(dialect.marks_purge),
             pulse: Text::new(
                 dialect.places,
                 &dialect.pulse.replace("{outbox}", &outbox.table).replace("{inbox}", &inbox.table),

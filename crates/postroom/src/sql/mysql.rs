@@ -87,6 +87,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq",
+    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES (?1, ?2, ?3, ?4)",
+    mark_find: "SELECT marked_at FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3",
+    mark_remove: "DELETE FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3 AND marked_at = ?4",
+    marks_purge: "DELETE FROM {t}_marks WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3",
     pulse: "SELECT EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND visible_at BETWEEN ?2 AND ?1)
                 OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at <= ?1),
                 EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND visible_at BETWEEN ?3 AND ?1)

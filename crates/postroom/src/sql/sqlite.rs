@@ -67,6 +67,13 @@ pub(crate) const SQLITE: Dialect = Dialect {
          WHERE seq = ?1",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NULL AND processed_at IS NULL GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
+    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (source, message_id, handler) DO NOTHING",
+    mark_find: "SELECT marked_at FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3",
+    mark_remove: "DELETE FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3 AND marked_at = ?4",
+    marks_purge: "DELETE FROM {t}_marks WHERE (source, message_id, handler) IN
+             (SELECT source, message_id, handler FROM {t}_marks
+              WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3)",
     pulse: UNUSED,
 };
 

@@ -15,7 +15,7 @@ use crate::queue::{Claimed, Lease, Queue};
 use crate::sqlite::chunk::run_all;
 use crate::sqlite::store::Core;
 use crate::sqlite::{SqliteStore, SqliteTx};
-use crate::store::{Admission, Store, Stored};
+use crate::store::{Admission, MarkId, Store, Stored};
 use crate::worker::Run;
 
 /// SQLite, as handlers see it.
@@ -168,6 +168,10 @@ impl Backend for Sqlite {
         tx.answer(id, response.to_owned()).await
     }
 
+    async fn mark(tx: &mut SqliteTx, mark: &MarkId) -> Result<bool> {
+        tx.mark(mark.clone()).await
+    }
+
     async fn receive_blocking(
         store: &SqliteStore,
         incoming: &Arc<Incoming>,
@@ -186,6 +190,15 @@ impl Backend for Sqlite {
     ) -> Result<()> {
         let enqueued = tx.enqueued;
         tx.commit(queue, lease, response.as_deref()).await?;
+        if enqueued {
+            store.wake(Queue::Outbox).ring();
+        }
+        Ok(())
+    }
+
+    async fn conclude(store: &SqliteStore, tx: SqliteTx) -> Result<()> {
+        let enqueued = tx.enqueued;
+        tx.conclude().await?;
         if enqueued {
             store.wake(Queue::Outbox).ring();
         }

@@ -14,7 +14,7 @@ use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::sqlite::job::{Job, Ran, VerbJob, lost};
 use crate::sqlite::store::Core;
-use crate::store::{Admission, Stored};
+use crate::store::{Admission, MarkId, Stored};
 use crate::telemetry;
 
 /// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
@@ -25,6 +25,8 @@ pub struct SqliteTx {
     pub(crate) enqueued: bool,
     /// It held the writer for longer than it may.
     pub(crate) overran: bool,
+    /// What was done so far is undone: nothing more may be done, or it would stand alone.
+    is_lost: bool,
 }
 
 struct Open {
@@ -45,7 +47,7 @@ impl std::fmt::Debug for SqliteTx {
 
 impl SqliteTx {
     pub(crate) fn new(core: Arc<Core>, limit: Duration) -> Self {
-        Self { core, limit, open: None, enqueued: false, overran: false }
+        Self { core, limit, open: None, enqueued: false, overran: false, is_lost: false }
     }
 
     /// Runs `code` in the handler's transaction. It may read and write, but not begin or end a transaction.
@@ -74,6 +76,13 @@ impl SqliteTx {
         self.step(move |conn| core.answer_on(conn, id, &response)).await
     }
 
+    pub(crate) async fn mark(&mut self, mark: MarkId) -> Result<bool> {
+        // It comes before the handler: one that is running already is another message's.
+        self.core.writer.check_outside()?;
+        let core = self.core.clone();
+        self.step(move |conn| core.mark_on(conn, &mark)).await
+    }
+
     async fn step<T, F>(&mut self, code: F) -> Result<T>
     where
         T: Send + 'static,
@@ -97,11 +106,15 @@ impl SqliteTx {
             None => None,
         };
         let why = why.unwrap_or_else(held_too_long);
+        self.is_lost = true;
         self.overran = why.kind() == ErrorKind::NotCommitted;
         why
     }
 
     fn steps(&mut self) -> Result<&mpsc::Sender<Step>> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
         if self.open.is_none() {
             let (steps, incoming) = mpsc::channel();
             let (reply, done) = oneshot::channel();
@@ -114,6 +127,9 @@ impl SqliteTx {
 
     /// Acknowledges and commits. An error means that nothing of it is stored.
     pub(crate) async fn commit(mut self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<()> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
         let ack = self.core.verbs.ack(queue, lease, response, self.core.clock.now());
         if self.core.ack_outside {
             self.finish(None).await?;
@@ -123,6 +139,14 @@ impl SqliteTx {
             return submit_ack(self.core, ack).await;
         }
         self.finish(Some(ack)).await
+    }
+
+    /// Commits what has nothing to acknowledge. An error means that nothing of it is stored.
+    pub(crate) async fn conclude(mut self) -> Result<()> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
+        self.finish(None).await
     }
 
     async fn finish(&mut self, ack: Option<Statement>) -> Result<()> {
@@ -203,6 +227,10 @@ impl Job for SessionJob {
     fn is_session(&self) -> bool {
         true
     }
+}
+
+fn broken_off() -> Error {
+    Error::new(ErrorKind::NotCommitted, "the handler's transaction was broken off before; nothing of it is stored")
 }
 
 fn held_too_long() -> Error {

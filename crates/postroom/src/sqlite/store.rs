@@ -20,8 +20,8 @@ use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, PutMode, QueueStats, Record, Sighting,
-    Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MarkId, PutMode, QueueStats, Record,
+    Sighting, Store, Stored, Wake,
 };
 use crate::telemetry;
 
@@ -150,7 +150,7 @@ impl SqliteStore {
     }
 
     /// A verb on the writer thread.
-    fn verb<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
+    pub(super) fn verb<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
     where
         T: Send + 'static,
         F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
@@ -217,6 +217,10 @@ impl Core {
         now(self.verbs.answer(&mut SqliteConn(conn), id, response, self.clock.now()))
     }
 
+    pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId) -> Result<bool> {
+        Ok(now(self.verbs.put_mark(&mut SqliteConn(conn), mark, self.clock.now()))?.is_some())
+    }
+
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
         incoming.check()?;
         now(self.verbs.put(&mut SqliteConn(conn), incoming, PutMode::FirstWins, self.clock.now()))
@@ -224,7 +228,7 @@ impl Core {
 }
 
 /// SQLite answers at once: the verbs' futures never wait.
-fn now<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) fn now<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     future.now_or_never().unwrap_or_else(|| Err(Error::new(ErrorKind::Database, "SQLite was asked to wait")))
 }
 

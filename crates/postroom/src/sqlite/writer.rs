@@ -97,6 +97,12 @@ impl Writer {
 
     /// Puts a job in line, and starts the thread if it is not running.
     pub(crate) fn submit(&self, job: Box<dyn Job>) -> Result<()> {
+        self.check_outside()?;
+        self.submit_unchecked(job)
+    }
+
+    /// Refuses a handler of this file: it would wait for itself.
+    pub(crate) fn check_outside(&self) -> Result<()> {
         let this = self.address();
         if WRITING_FOR.get() == this || HANDLING_FOR.try_with(|&writer| writer == this).unwrap_or(false) {
             return Err(Error::new(
@@ -104,7 +110,7 @@ impl Writer {
                 "a handler called the store on its own: it would wait for itself. Use the handler's context instead",
             ));
         }
-        self.submit_unchecked(job)
+        Ok(())
     }
 
     /// Without asking who calls: for the handler's own transaction.

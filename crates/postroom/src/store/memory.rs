@@ -1,6 +1,7 @@
 //! The reference model, and a store for tests: everything in memory, one lock, the transition table and nothing else.
 
 mod arrived;
+mod marks;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,8 @@ use crate::store::{
     Stored, Wake,
 };
 pub(crate) use arrived::Arrived;
+pub(crate) use marks::Held;
+use marks::MarkTable;
 use table::Table;
 
 /// A store that keeps everything in memory: for tests, and to measure other stores against.
@@ -38,6 +41,7 @@ struct Inner {
     clock: Clock,
     dead_letter_topic: Option<String>,
     tables: Mutex<Tables>,
+    marks: MarkTable,
     outbox_wake: Wake,
     inbox_wake: Wake,
 }
@@ -93,6 +97,7 @@ impl MemoryStore {
             clock,
             dead_letter_topic,
             tables: Mutex::default(),
+            marks: MarkTable::default(),
             outbox_wake: Wake::new(),
             inbox_wake: Wake::new(),
         }))
@@ -159,6 +164,17 @@ impl MemoryStore {
         drop(tables);
         self.0.outbox_wake.ring();
         Ok(settled)
+    }
+
+    /// Ends a handler's transaction that has nothing to acknowledge.
+    pub(crate) fn conclude(&self, enqueued: &[NewMessage]) {
+        let now = self.0.clock.now();
+        let mut tables = self.tables();
+        for message in enqueued {
+            tables.outbox.insert_new(message, now);
+        }
+        drop(tables);
+        self.0.outbox_wake.ring();
     }
 }
 

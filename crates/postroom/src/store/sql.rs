@@ -5,6 +5,7 @@ mod batch;
 mod claim;
 mod floor;
 mod inbox;
+mod marks;
 mod receive;
 mod rows;
 mod schema;

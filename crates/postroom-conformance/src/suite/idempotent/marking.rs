@@ -1,0 +1,103 @@
+//! When marks are put, for how long they are kept, and who puts none.
+
+use std::time::Duration;
+
+use postroom::{ErrorKind, Idempotent, IdempotentOptions, Marking, Once};
+
+use super::{delivery, fails_before, forward, forwarded, handler, one_of_64, with};
+use crate::case::{Verdict, cases};
+use crate::harness::{Stage, Testable, eventually, refused};
+use crate::script::{Script, play};
+
+cases! { idempotent:
+    worker marked_before_handling_a_failure_keeps_the_claim [];
+    worker marked_before_handling_a_failure_can_release_the_claim [];
+    worker marked_before_handling_one_of_64_is_handled [];
+    worker switched_off_every_delivery_is_handled [];
+    worker only_old_marks_of_the_same_handler_are_purged [];
+    worker old_marks_are_purged_after_a_run [];
+    worker names_and_retention_are_checked [];
+}
+
+async fn marked_before_handling_a_failure_keeps_the_claim<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let (script, incoming) = (fails_before(2), delivery()?);
+    let options = IdempotentOptions::default().marking(Marking::before_handling());
+    let consumer = with::<B>(&stage.store, "reserve", &script, options)?;
+    assert!(consumer.run_message(incoming.clone(), forward::<B>).await.is_err());
+    assert_eq!(consumer.run_message(incoming, forward::<B>).await?, Once::Duplicate);
+    assert_eq!((script.count(), forwarded(stage).await?), (1, 0));
+    Ok(())
+}
+
+async fn marked_before_handling_a_failure_can_release_the_claim<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let (script, incoming) = (fails_before(2), delivery()?);
+    let options = IdempotentOptions::default().release_claim_on_error(true);
+    let consumer = with::<B>(&stage.store, "reserve", &script, options)?;
+    assert!(consumer.run_message(incoming.clone(), forward::<B>).await.is_err());
+    assert_eq!(consumer.run_message(incoming.clone(), forward::<B>).await?, Once::Ran(None));
+    assert_eq!(consumer.run_message(incoming, forward::<B>).await?, Once::Duplicate);
+    assert_eq!((script.count(), forwarded(stage).await?), (2, 1));
+    Ok(())
+}
+
+async fn marked_before_handling_one_of_64_is_handled<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let (script, other) = (Script::succeed(), B::open_again(&stage.store, &stage.place).await?);
+    let options = IdempotentOptions::default().marking(Marking::before_handling());
+    let here = with(&stage.store, "reserve", &script, options.clone())?;
+    one_of_64(stage, &[here, with(&other, "reserve", &script, options)?], &script).await
+}
+
+async fn switched_off_every_delivery_is_handled<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let (script, incoming) = (Script::succeed(), delivery()?);
+    let consumer = with::<B>(&stage.store, "reserve", &script, IdempotentOptions::default().enabled(false))?;
+    for _ in 0..3 {
+        assert_eq!(consumer.run_message(incoming.clone(), forward::<B>).await?, Once::Ran(None));
+    }
+    assert_eq!((script.count(), forwarded(stage).await?), (3, 3));
+    let switched_on = handler::<B>(&stage.store, "reserve", &script)?;
+    assert_eq!(switched_on.run_message(incoming, forward::<B>).await?, Once::Ran(None), "no mark was left");
+    Ok(())
+}
+
+async fn only_old_marks_of_the_same_handler_are_purged<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let (script, day) = (Script::succeed(), Duration::from_secs(24 * 3600));
+    // After their first run they look for old marks by themselves: there are none so old.
+    let for_long = IdempotentOptions::default().retention(365 * day);
+    let reserve = with::<B>(&stage.store, "reserve", &script, for_long.clone())?;
+    let invoice = with::<B>(&stage.store, "invoice", &script, for_long)?;
+    let (old, young) = (delivery()?, delivery()?);
+    for incoming in [&old, &young] {
+        for consumer in [&reserve, &invoice] {
+            consumer.run_message(incoming.clone(), play::<B>).await?;
+        }
+        stage.clock.advance(16 * day);
+    }
+    let purging = handler::<B>(&stage.store, "reserve", &script)?;
+    assert_eq!((purging.purge().await?, purging.purge().await?), (1, 0));
+    assert!(reserve.run_message(young, play::<B>).await?.is_duplicate());
+    assert!(invoice.run_message(old.clone(), play::<B>).await?.is_duplicate());
+    assert!(!reserve.run_message(old, play::<B>).await?.is_duplicate(), "it is new again");
+    Ok(())
+}
+
+async fn old_marks_are_purged_after_a_run<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let (script, day) = (Script::succeed(), Duration::from_secs(24 * 3600));
+    let options = IdempotentOptions::default().retention(365 * day);
+    let (early, old) = (with::<B>(&stage.store, "reserve", &script, options)?, delivery()?);
+    early.run_message(old.clone(), play::<B>).await?;
+    stage.clock.advance(31 * day);
+    let late = handler::<B>(&stage.store, "reserve", &script)?;
+    late.run_message(delivery()?, play::<B>).await?;
+    eventually("the old mark is gone", || async {
+        Ok(!early.run_message(old.clone(), play::<B>).await?.is_duplicate())
+    })
+    .await
+}
+
+async fn names_and_retention_are_checked<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for name in ["", "trailing ", &"x".repeat(256), "a\0b"] {
+        refused(Idempotent::<B>::new(stage.store.clone(), name), ErrorKind::InvalidInput, name)?;
+    }
+    let options = IdempotentOptions::default().retention(Duration::ZERO);
+    refused(Idempotent::<B>::with(stage.store.clone(), "a", options), ErrorKind::InvalidInput, "no retention")
+}

@@ -1,0 +1,129 @@
+//! One delivery: its mark, the handler's transaction, and how both end.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::{Idempotent, Marking, Once, Unhandled};
+use crate::background::in_background;
+use crate::clock::{Timestamp, monotonic};
+use crate::error::{Error, ErrorKind, Result};
+use crate::handler::{Backend, Ctx, HOLD_MAX, HandlerError, HandlerResult};
+use crate::message::{InboxKey, Message};
+use crate::store::{MarkId, Marks, Store};
+use crate::telemetry;
+
+impl<B: Backend> Idempotent<B> {
+    /// Lets `attempt` have the message, unless this handler had it before.
+    pub(super) async fn once<R, E, F>(&self, key: &InboxKey, attempt: F) -> Result<Once<R>, Unhandled<E>>
+    where
+        F: Future<Output = Result<Once<R>, Unhandled<E>>>,
+    {
+        if !self.core.options.enabled {
+            return attempt.await;
+        }
+        let mut turn = self.core.lines.turn(key).await;
+        let once = match turn.is_handled() {
+            true => Ok(Once::Duplicate),
+            false => self.claimed(key, attempt).await,
+        };
+        if once.is_ok() {
+            turn.handled();
+        }
+        match &once {
+            Ok(Once::Duplicate) => telemetry::handled_before(self.core.store.name(), &self.core.handler, key),
+            Err(Unhandled::Store(error)) => {
+                telemetry::marking_broken(self.core.store.name(), &self.core.handler, key, error);
+            }
+            _ => {}
+        }
+        self.purge_sometimes();
+        once
+    }
+
+    /// Marks the message first, where that is how it is done.
+    async fn claimed<R, E, F>(&self, key: &InboxKey, attempt: F) -> Result<Once<R>, Unhandled<E>>
+    where
+        F: Future<Output = Result<Once<R>, Unhandled<E>>>,
+    {
+        let Marking::BeforeHandling { release_claim_on_error } = self.core.options.marking else {
+            return attempt.await;
+        };
+        let Some(marked_at) = self.core.store.put_mark(self.mark(key)).await? else { return Ok(Once::Duplicate) };
+        let once = attempt.await;
+        let is_undone = match &once {
+            Ok(_) => false,
+            Err(Unhandled::Handler(_)) => true,
+            // Perhaps it was committed after all: then the mark must stay.
+            Err(Unhandled::Store(error)) => error.kind() != ErrorKind::InDoubt,
+        };
+        if is_undone && release_claim_on_error {
+            self.release(key, marked_at).await;
+        }
+        once
+    }
+
+    async fn release(&self, key: &InboxKey, marked_at: Timestamp) {
+        if let Err(error) = self.core.store.remove_mark(self.mark(key), marked_at).await {
+            telemetry::mark_kept(self.core.store.name(), &self.core.handler, key, &error);
+        }
+    }
+
+    fn mark(&self, key: &InboxKey) -> MarkId {
+        MarkId { key: key.clone(), handler: self.core.handler.clone() }
+    }
+
+    /// What the handler is given, with the mark in its transaction; none for a duplicate.
+    pub(super) async fn enter(&self, message: Arc<Message>, key: &InboxKey) -> Result<Option<Ctx<B>>> {
+        let mut ctx = Ctx {
+            store: self.core.store.clone(),
+            hold_max: HOLD_MAX,
+            tx: None,
+            message,
+            state: self.state.clone(),
+            cancelled: CancellationToken::new(),
+        };
+        if !self.core.options.enabled || self.core.options.marking != Marking::InTransaction {
+            return Ok(Some(ctx));
+        }
+        let mut tx = B::begin(&self.core.store, HOLD_MAX).await?;
+        let marked = B::mark(&mut tx, &self.mark(key)).await;
+        if matches!(marked, Ok(true)) {
+            ctx.tx = Some(tx);
+            return Ok(Some(ctx));
+        }
+        B::roll_back(tx).await;
+        marked.map(|_| None)
+    }
+
+    /// Runs the handler; one that panics has failed.
+    pub(super) async fn call<R>(&self, handling: impl Future<Output = HandlerResult<R>> + Send) -> HandlerResult<R> {
+        let handled = AssertUnwindSafe(B::scope(&self.core.store, handling)).catch_unwind().await;
+        handled.unwrap_or_else(|panic| Err(HandlerError::panicked(panic.as_ref())))
+    }
+
+    /// Commits what the handler did.
+    pub(super) async fn commit(&self, ctx: Ctx<B>) -> Result<()> {
+        match ctx.tx {
+            Some(tx) => B::conclude(&self.core.store, tx).await,
+            None if self.core.options.enabled && self.core.options.marking == Marking::InTransaction => {
+                Err(Error::new(ErrorKind::NotCommitted, "the transaction is gone"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Deletes old marks from time to time, whoever waits for it.
+    fn purge_sometimes(&self) {
+        if self.core.purges.is_due(monotonic()) {
+            let this = self.clone();
+            drop(in_background(async move {
+                if let Err(error) = this.purge().await {
+                    telemetry::marks_not_purged(this.core.store.name(), &this.core.handler, &error);
+                }
+            }));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Handlers, whatever they take and answer.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::handler::{Backend, Ctx, HandlerFn, HandlerResult, decode};
+use crate::message::{Message, Payload};
+use crate::store::BoxFuture;
+
+pub(super) trait Handling<B: Backend, R>: Send + Sync {
+    fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<R>>;
+}
+
+/// Takes a payload.
+pub(super) struct Typed<F, P>(F, PhantomData<fn(P)>);
+
+impl<F, P> Typed<F, P> {
+    pub(super) fn new(handler: F) -> Self {
+        Self(handler, PhantomData)
+    }
+}
+
+impl<B, P, R, F> Handling<B, R> for Typed<F, P>
+where
+    B: Backend,
+    P: Payload,
+    F: for<'c> HandlerFn<'c, B, P, R>,
+{
+    fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<R>> {
+        Box::pin(async move {
+            let payload = decode::<P>(&ctx.message)?;
+            self.0.call(ctx, payload).await
+        })
+    }
+}
+
+/// Takes whole messages.
+pub(super) struct Whole<F>(pub(super) F);
+
+impl<B, R, F> Handling<B, R> for Whole<F>
+where
+    B: Backend,
+    F: for<'c> HandlerFn<'c, B, Arc<Message>, R>,
+{
+    fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<R>> {
+        let message = ctx.message.clone();
+        Box::pin(self.0.call(ctx, message))
+    }
+}

@@ -1,0 +1,82 @@
+//! What became of a delivery.
+
+use std::fmt;
+
+use crate::error::{Error, ErrorKind};
+use crate::handler::{Fate, HandlerError};
+
+/// What became of a message that was delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Once<R> {
+    /// The handler ran, and everything is stored.
+    Ran(R),
+    /// This handler had the message before; it was not run.
+    Duplicate,
+}
+
+impl<R> Once<R> {
+    /// What the handler answered, if it ran.
+    pub fn ran(self) -> Option<R> {
+        match self {
+            Self::Ran(answer) => Some(answer),
+            Self::Duplicate => None,
+        }
+    }
+
+    /// Whether the handler had the message before.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Self::Duplicate)
+    }
+}
+
+/// Why a message was not handled. Nothing of it is stored, except for the mark where [`Marking`](crate::Marking) says
+/// so.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Unhandled<E = HandlerError> {
+    /// The handler failed, or panicked. Its error says whether the broker should deliver the message again.
+    Handler(E),
+    /// The database failed, or cannot be reached: have the message delivered again later.
+    Store(Error),
+}
+
+impl Unhandled {
+    /// Whether it will never succeed: the message belongs with the dead letters.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Handler(failure) if failure.is_terminal())
+    }
+
+    /// A handler that passed on what the database did to it did not fail itself.
+    pub(super) fn by(failure: HandlerError) -> Self {
+        match failure.fate {
+            Fate::Conflict => Self::Store(Error::new(ErrorKind::NotCommitted, failure.message)),
+            Fate::Outage => Self::Store(Error::new(ErrorKind::Unavailable, failure.message)),
+            Fate::Retry { .. } | Fate::Terminal => Self::Handler(failure),
+        }
+    }
+}
+
+impl<E> From<Error> for Unhandled<E> {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Unhandled<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handler(failure) => failure.fmt(f),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for Unhandled<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Handler(_) => None,
+            Self::Store(error) => Some(error),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Marks on SQLite.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::sqlite::SqliteStore;
+use crate::sqlite::store::now;
+use crate::store::{BoxFuture, MarkId, Marks};
+
+impl Marks for SqliteStore {
+    fn put_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Timestamp>>> {
+        self.verb(move |verbs, conn, time| now(verbs.put_mark(conn, &mark, time)))
+    }
+
+    fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {
+        self.verb(move |verbs, conn, _| now(verbs.remove_mark(conn, &mark, marked_at)))
+    }
+
+    fn purge_marks(&self, handler: Arc<str>, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(move |verbs, conn, time| now(verbs.purge_marks(conn, &handler, time.minus(retention), limit)))
+    }
+}

@@ -1,0 +1,42 @@
+//! Marks of handlers on messages that arrive by some other way than the inbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::message::InboxKey;
+use crate::store::BoxFuture;
+
+/// What a mark is known by: a message, and one of the handlers that handle it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct MarkId {
+    pub(crate) key: InboxKey,
+    pub(crate) handler: Arc<str>,
+}
+
+impl MarkId {
+    /// The message.
+    pub fn key(&self) -> &InboxKey {
+        &self.key
+    }
+
+    /// The handler's name.
+    pub fn handler(&self) -> &str {
+        &self.handler
+    }
+}
+
+/// What a store does with marks outside a handler's transaction. Each call is one transaction.
+///
+/// Implemented by the stores of this crate; its shape may change in any release.
+pub trait Marks: Send + Sync {
+    /// Puts a mark; says when that was, or none when it was there before.
+    fn put_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Timestamp>>>;
+
+    /// Takes a mark back that was put at that time; false when it is gone, or another one by now.
+    fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>>;
+
+    /// Deletes up to `limit` marks of a handler that are older than `retention`.
+    fn purge_marks(&self, handler: Arc<str>, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
+}

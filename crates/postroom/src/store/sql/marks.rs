@@ -1,0 +1,77 @@
+//! The verbs of marks: one for each handler of a message that arrives by some other way than the inbox.
+
+use super::rows::{int, row_count, text};
+use super::{Session, Verbs};
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::sql::{Expects, Value};
+use crate::store::MarkId;
+
+impl Verbs {
+    /// Puts a mark, or waits for the transaction that is putting it; none when it is there already.
+    pub(crate) async fn put_mark(
+        &self,
+        session: &mut impl Session,
+        mark: &MarkId,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>> {
+        let mut values = id_values(mark);
+        values.push(int(now.as_micros()));
+        let insert = self.statements.mark_put.with(values).expecting(Expects::RowOrDuplicate);
+        if !session.execute(&insert).await?.duplicate {
+            return Ok(Some(now));
+        }
+        let is_ours = session.in_doubt() && self.marked_at(session, mark).await? == Some(now);
+        Ok(is_ours.then_some(now))
+    }
+
+    pub(crate) async fn remove_mark(
+        &self,
+        session: &mut impl Session,
+        mark: &MarkId,
+        marked_at: Timestamp,
+    ) -> Result<bool> {
+        let mut values = id_values(mark);
+        values.push(int(marked_at.as_micros()));
+        let removed = session.execute(&self.statements.mark_remove.with(values)).await?.rows > 0;
+        Ok(removed || session.in_doubt())
+    }
+
+    pub(crate) async fn purge_marks(
+        &self,
+        session: &mut impl Session,
+        handler: &str,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<u64> {
+        let values = vec![text(Some(handler)), int(before.as_micros()), int(row_count(limit))];
+        Ok(session.execute(&self.statements.marks_purge.with(values)).await?.rows)
+    }
+
+    /// Whether the mark that a transaction put at that time is there. Asked by putting it again: while the server still
+    /// works on that transaction, the question waits.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    pub(crate) async fn is_marked(
+        &self,
+        session: &mut impl Session,
+        mark: &MarkId,
+        marked_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool> {
+        if let Some(asked_at) = self.put_mark(session, mark, now).await? {
+            self.remove_mark(session, mark, asked_at).await?;
+            return Ok(false);
+        }
+        Ok(self.marked_at(session, mark).await? == Some(marked_at))
+    }
+
+    async fn marked_at(&self, session: &mut impl Session, mark: &MarkId) -> Result<Option<Timestamp>> {
+        let find = self.statements.mark_find.with(id_values(mark));
+        let found = session.query(&find, |row| row.int(0)).await?.into_iter().flatten().next();
+        Ok(found.map(Timestamp::from_micros))
+    }
+}
+
+fn id_values(mark: &MarkId) -> Vec<Value> {
+    vec![text(Some(mark.key.source())), text(Some(mark.key.message_id())), text(Some(&mark.handler))]
+}

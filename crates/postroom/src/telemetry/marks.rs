@@ -1,0 +1,44 @@
+//! What is told of messages that are marked.
+
+use metrics::counter;
+use tracing::{error, info, warn};
+
+use super::{metric, store_label};
+use crate::error::Error;
+use crate::handler::HandlerError;
+use crate::message::InboxKey;
+
+pub(crate) fn handled_before(store: &str, handler: &str, key: &InboxKey) {
+    info!(store, handler, source = key.source(), message_id = key.message_id(), "duplicate: handled before");
+    counter!(metric::INBOX_DUPLICATES, "store" => store_label(store)).increment(1);
+}
+
+pub(crate) fn marked_failed(store: &str, handler: &str, key: &InboxKey, failure: &HandlerError) {
+    let (source, message_id) = (key.source(), key.message_id());
+    error!(store, handler, source, message_id, error = failure.message, "the handler failed");
+}
+
+pub(crate) fn marking_broken(store: &str, handler: &str, key: &InboxKey, error: &Error) {
+    let (source, message_id) = (key.source(), key.message_id());
+    warn!(store, handler, source, message_id, %error, "the message could not be handled");
+}
+
+#[cfg(feature = "axum")]
+pub(crate) fn key_reused(store: &str, layer: &str, key: &InboxKey) {
+    warn!(store, layer, source = key.source(), message_id = key.message_id(), "a key was used for another request");
+}
+
+pub(crate) fn mark_kept(store: &str, handler: &str, key: &InboxKey, error: &Error) {
+    let (source, message_id) = (key.source(), key.message_id());
+    error!(store, handler, source, message_id, %error, "the mark could not be released: it is not handled again");
+}
+
+pub(crate) fn marks_purged(store: &str, handler: &str, count: u64) {
+    if count > 0 {
+        info!(store, handler, count, "old marks deleted");
+    }
+}
+
+pub(crate) fn marks_not_purged(store: &str, handler: &str, error: &Error) {
+    warn!(store, handler, %error, "old marks could not be deleted; trying again later");
+}
