@@ -144,6 +144,9 @@ pub fn cases() -> Vec<Case> {
         neighbours::CASES,
         services_log::CASES,
     ];
-    let once = [idempotent::PROMISES.concat(), layers::CASES.to_vec(), idempotency_key::PROMISES.concat()].concat();
-    [areas.concat(), own_tx::PROMISES.concat(), wires::PROMISES.concat(), once].concat()
+    [areas.concat(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+}
+
+fn once() -> Vec<Case> {
+    [idempotent::PROMISES.concat(), layers::CASES.to_vec(), idempotency_key::PROMISES.concat()].concat()
 }

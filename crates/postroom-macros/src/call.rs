@@ -29,7 +29,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenS
 
 /// The type of the calls: its fields are the arguments.
 fn message(call: &Call, visibility: &Visibility) -> TokenStream {
-    let Call { name, function, topic, reply, arguments, docs, .. } = call;
+    let Call { name, function, topic, reply, arguments, docs, cfgs, .. } = call;
     let told = format!("A call of `{function}`.");
     let fields = arguments.iter().map(|argument| {
         let (attributes, name, ty) = (&argument.attributes, &argument.name, &argument.ty);
@@ -40,6 +40,7 @@ fn message(call: &Call, visibility: &Visibility) -> TokenStream {
         quote!(#told #(#attributes)* #visibility #name: #ty)
     });
     quote! {
+        #(#cfgs)*
         #[doc = #told]
         ///
         #(#docs)*
@@ -47,15 +48,18 @@ fn message(call: &Call, visibility: &Visibility) -> TokenStream {
         #[serde(crate = "::postroom::written::serde")]
         #visibility struct #name { #(#fields),* }
 
+        #(#cfgs)*
         impl ::postroom::Payload for #name {
             const TOPIC: &'static str = #topic;
             const KIND: ::postroom::Kind = ::postroom::Kind::PushCall;
         }
 
+        #(#cfgs)*
         impl ::postroom::Replies for #name {
             type Reply = #reply;
         }
 
+        #(#cfgs)*
         impl ::postroom::PushCall for #name {}
     }
 }

@@ -38,6 +38,17 @@ pub(crate) fn service(text: &LitStr) -> Result<String> {
     Ok(name)
 }
 
+/// The id of a key: it stands in a header.
+pub(crate) fn key_id(text: &LitStr) -> Result<()> {
+    let id = text.value();
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if id.is_empty() || id.len() > SERVICE_BYTES_MAX || !id.bytes().all(is_fine) {
+        let what = format!("a key's id is 1 to {SERVICE_BYTES_MAX} letters, digits, '.', '_' and '-'");
+        return Err(Error::new(text.span(), what));
+    }
+    Ok(())
+}
+
 /// `SendMail` for `send_mail`.
 pub(crate) fn camel_case(name: &str) -> String {
     let words = name.trim_start_matches("r#").split('_').filter(|word| !word.is_empty());

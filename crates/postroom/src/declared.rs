@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -13,10 +14,14 @@ use crate::handler::{Backend, Handlers};
 use crate::outbox::Outbox;
 use crate::receiver::{Receiver, ReceiverOptions, Source};
 use crate::store::Store;
+use crate::telemetry;
 use crate::transport::{Courier, Neighbours, Service, Services};
 #[cfg(feature = "http")]
 use crate::transport::{ListenOptions, Listener};
 use crate::worker::{Worker, WorkerOptions};
+
+/// So much longer a message is known than it is taken.
+const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// A service that [`service!`](crate::service) declared.
 pub trait Declared: Sized {
@@ -103,33 +108,62 @@ impl<D: Declared> Declaration<D> {
 
     /// Starts listening, handling and sending. The service runs until it is [stopped](Running::stop) or dropped.
     pub async fn start(self) -> Result<D> {
-        let handlers = self.handlers.checked()?;
+        let (handlers, options) = (self.handlers.checked()?, self.worker.checked()?);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let receiver = Receiver::with(D::NAME, self.store.clone(), handlers.shared(), D::sources()?, self.receiver)?;
-        self.neighbours.add(receiver.clone());
+        remembers(&receiver, &options)?;
+        let services = Services::new(D::NAME).clock(self.store.clock().clone());
+        let services = D::destinations()?.into_iter().fold(services, Services::service);
+        let courier = Courier::with_neighbours(services, self.neighbours.clone())?;
         #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "nobody listens"))]
         let mut addresses = Vec::new();
         #[cfg(feature = "http")]
         for address in D::addresses()? {
             let listener = Listener::bind(&address, self.listen.clone()).await?;
             addresses.extend(listener.tcp_address());
-            let (receiver, stop) = (receiver.clone(), stop.clone());
-            tasks.spawn(async move {
-                receiver.serve(listener, stop.cancelled_owned()).await;
+            let (receiver, ending) = (receiver.clone(), stop.clone().cancelled_owned());
+            tasks.spawn(part(&stop, async move {
+                receiver.serve(listener, ending).await;
                 Ok(())
-            });
+            }));
         }
-        let services = Services::new(D::NAME).clock(self.store.clock().clone());
-        let services = D::destinations()?.into_iter().fold(services, Services::service);
-        let courier = Courier::with_neighbours(services, self.neighbours.clone())?;
         let outbox = Worker::<D::Backend>::outbox(self.store.clone(), handlers.shared()).transport(courier);
         let inbox = Worker::<D::Backend>::inbox(self.store.clone(), handlers);
         for worker in [outbox, inbox] {
-            tasks.spawn(worker.options(self.worker.clone()).run(stop.clone().cancelled_owned()));
+            tasks.spawn(part(&stop, worker.options(options.clone()).run(stop.clone().cancelled_owned())));
         }
+        self.neighbours.add(receiver.clone());
         let outbox = Outbox::new(self.store.clone());
         let neighbours = self.neighbours;
         Ok(D::started(Running { store: self.store, outbox, receiver, addresses, neighbours, stop, tasks }))
+    }
+}
+
+/// A message that the receiver still takes must still be known.
+fn remembers<B: Backend>(receiver: &Receiver<B>, options: &WorkerOptions) -> Result<()> {
+    let (window, kept) = (receiver.longest_window(), options.retention_inbox);
+    if window + FORGOTTEN <= kept {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the inbox keeps messages for {kept:?} and takes them for {window:?}: one could be handled twice. Keep them \
+         for ten minutes longer than they are taken"
+    )))
+}
+
+/// One part of the service: when it ends, all of it does.
+fn part(
+    stop: &CancellationToken,
+    work: impl Future<Output = Result<()>> + Send + 'static,
+) -> impl Future<Output = Result<()>> + Send + 'static {
+    let (stop, all) = (stop.clone(), stop.clone().drop_guard());
+    async move {
+        let ended = work.await;
+        if let (Err(error), false) = (&ended, stop.is_cancelled()) {
+            telemetry::service_broke_off(error);
+        }
+        drop(all);
+        ended
     }
 }
 
@@ -182,8 +216,10 @@ impl<B: Backend> Running<B> {
         }
     }
 
-    /// Takes nothing new, finishes what it holds, within the workers' grace time, and gives the rest back.
+    /// Takes nothing new, finishes what it holds and gives the rest back: what is being handled within the workers'
+    /// grace time, what is being answered within 30 s.
     pub async fn stop(mut self) -> Result<()> {
+        self.neighbours.leave(&self.receiver);
         self.stop.cancel();
         let mut outcome = Ok(());
         while !self.tasks.is_empty() {
@@ -195,7 +231,7 @@ impl<B: Backend> Running<B> {
 
 impl<B: Backend> Drop for Running<B> {
     fn drop(&mut self) {
-        self.neighbours.remove(self.receiver.service_name());
+        self.neighbours.leave(&self.receiver);
         self.stop.cancel();
         // They finish what they hold.
         self.tasks.detach_all();

@@ -134,7 +134,7 @@ impl<B: Backend> Idempotent<B> {
     }
 
     async fn run_by<R: Send>(&self, incoming: Incoming, handler: &dyn Handling<B, R>) -> Result<Once<R>, Unhandled> {
-        incoming.check()?;
+        incoming.check_from_outside()?;
         let (key, core) = (incoming.key(), &self.core);
         let message = Arc::new(incoming.to_message(core.store.clock().now()));
         // Boxed, because it holds whole connections.

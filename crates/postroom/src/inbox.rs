@@ -74,7 +74,7 @@ impl Inbox {
     }
 
     async fn put(&self, incoming: Incoming, mode: PutMode) -> Result<Arrival> {
-        incoming.check()?;
+        incoming.check_from_outside()?;
         let (key, topic) = (incoming.key().clone(), incoming.topic.clone());
         let arrival = self.store.put(incoming, mode).instrument(telemetry::verb_span("put", &self.queue)).await?;
         telemetry::arrived(&self.queue, &key, &topic, arrival);
@@ -102,7 +102,7 @@ impl Inbox {
 
     /// The statement that puts a message in line, for a driver this crate does not know.
     pub fn statement(&self, incoming: &Incoming) -> Result<Statement> {
-        incoming.check()?;
+        incoming.check_from_outside()?;
         self.store.accept_statement(incoming)
     }
 

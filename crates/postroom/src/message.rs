@@ -8,7 +8,7 @@ mod new;
 mod payload;
 mod stored;
 
-pub(crate) use check::{error_text, name as check_name};
+pub(crate) use check::{RESERVED, error_text, name as check_name};
 pub use hash::{hash_bytes, hash_value};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
 pub use new::{Incoming, NewMessage};

@@ -27,9 +27,9 @@ use crate::background::in_background;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Handlers};
-use crate::message::{InboxKey, Incoming, Kind, Message, NewMessage};
+use crate::message::{InboxKey, Incoming, Kind, Message, NewMessage, RESERVED};
 use crate::store::Store;
-use crate::wire::envelope::{Envelope, IN_REPLY_TO, RESERVED};
+use crate::wire::envelope::{Envelope, IN_REPLY_TO};
 use crate::wire::key::Key;
 use crate::wire::signature::digest_pieces;
 use crate::wire::{Secret, grammar};
@@ -164,6 +164,17 @@ impl<B: Backend> Receiver<B> {
     pub(crate) async fn idle(&self) {
         let all = u32::try_from(self.0.options.in_flight).unwrap_or(u32::MAX);
         let _ = self.0.in_flight.acquire_many(all).await;
+    }
+
+    /// For how long messages of any source are taken.
+    pub(crate) fn longest_window(&self) -> std::time::Duration {
+        let of_sources = self.0.sources.values().filter_map(|source| source.window);
+        of_sources.fold(self.0.options.window, std::time::Duration::max)
+    }
+
+    /// What tells this receiver from any other of the same service.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// For how long messages of this source are known again.

@@ -1,5 +1,6 @@
 //! What the macros write refers to this: not for programs.
 
+use std::env::VarError;
 use std::marker::PhantomData;
 
 pub use serde;
@@ -23,8 +24,16 @@ pub const fn same(a: &str, b: &str) -> bool {
 
 /// Text from an environment variable, or what stands for it.
 pub fn env(variable: &str, otherwise: Option<&str>) -> Result<String> {
-    let found = std::env::var(variable).ok().or_else(|| otherwise.map(str::to_owned));
-    found.ok_or_else(|| Error::invalid(format!("the environment variable {variable} is not set")))
+    match (std::env::var(variable), otherwise) {
+        (Ok(text), _) => Ok(text),
+        (Err(VarError::NotPresent), Some(otherwise)) => Ok(otherwise.to_owned()),
+        (Err(VarError::NotPresent), None) => {
+            Err(Error::invalid(format!("the environment variable {variable} is not set")))
+        }
+        (Err(VarError::NotUnicode(_)), _) => {
+            Err(Error::invalid(format!("the environment variable {variable} is not UTF-8")))
+        }
+    }
 }
 
 /// A message that nobody sends.

@@ -70,6 +70,38 @@ async fn retries_and_due_times_are_reached_without_waiting() {
 }
 
 #[tokio::test]
+async fn what_was_handled_stays_however_far_the_clock_is_moved() {
+    let bench = Workbench::memory();
+    let handlers = || Handlers::new().on(invoice).state(Calls::default());
+    for (order, handled) in [(1, 1), (2, 1)] {
+        Placed { order }.outgoing().enqueue(bench.outbox()).await.unwrap();
+        assert_eq!(bench.drain(handlers()).await.unwrap().handled(), handled);
+        bench.clock().advance(Duration::from_secs(400 * 24 * 3600));
+    }
+    assert_enqueued(bench.outbox(), &Placed { order: 1 }).await;
+}
+
+#[tokio::test]
+async fn an_effect_under_the_messages_own_id_is_single() {
+    #[derive(Clone, Default)]
+    struct Ids(Arc<std::sync::Mutex<std::collections::BTreeSet<String>>>);
+    async fn once_per_id(ctx: &mut Ctx<Memory>, _: Placed) -> HandlerResult<()> {
+        ctx.state::<Ids>()?.0.lock().expect("nobody panics").insert(ctx.message().id());
+        Ok(())
+    }
+    let world = async || {
+        let (bench, ids) = (Workbench::memory(), Ids::default());
+        // Something else is in line before it.
+        InvoiceDue { order: 1 }.outgoing().to("billing").enqueue(bench.outbox()).await?;
+        Ok((bench, Handlers::new().on(once_per_id).state(ids.clone()), ids))
+    };
+    let observe = async |_: &Workbench<Memory>, ids: &Ids| Ok(ids.0.lock().expect("nobody panics").clone());
+    let twice = handle_twice(&Placed { order: 1 }, world, observe).await.unwrap();
+    twice.assert_single();
+    assert_eq!(twice.once.len(), 1);
+}
+
+#[tokio::test]
 async fn what_goes_to_services_is_noted_and_what_arrived_is_handled() {
     let (bench, calls) = (Workbench::memory(), Calls::default());
     let arrived = Incoming::new(InboxKey::new("shop", "1").unwrap(), Placed::TOPIC, r#"{"order":7}"#);

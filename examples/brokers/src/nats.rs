@@ -52,11 +52,8 @@ impl Transport for ToNats {
             self.publish(message).await.unwrap_or_else(|error| match error.kind() {
                 PublishErrorKind::StreamNotFound => Delivery::NoRoute,
                 PublishErrorKind::MaxPayloadExceeded => Delivery::Refused { why: format!("NATS: {error}") },
-                // That is not the message's fault: it waits, and spends no attempt.
-                PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe | PublishErrorKind::MaxAckPending => {
-                    Delivery::Busy { retry_after: PAUSE, why: format!("NATS: {error}") }
-                }
-                _ => Delivery::Failed { why: format!("NATS: {error}") },
+                // A full stream, a broken connection: not the message's fault. It waits, and spends no attempt.
+                _ => Delivery::Busy { retry_after: PAUSE, why: format!("NATS: {error}") },
             })
         })
     }
@@ -74,7 +71,8 @@ fn headers_of(message: &Message) -> Option<HeaderMap> {
     let own = [(ID, id.to_string()), (TOPIC, message.topic.clone())];
     let own = own.into_iter().chain(message.correlation_id.clone().map(|id| (CORRELATION_ID, id)));
     let mut headers = HeaderMap::new();
-    for (name, value) in message.headers.iter().map(|(name, value)| (name.as_str(), value.clone())).chain(own) {
+    let given = message.headers.iter().filter(|(name, _)| !is_reserved(name));
+    for (name, value) in given.map(|(name, value)| (name.as_str(), value.clone())).chain(own) {
         headers.insert(name.parse::<HeaderName>().ok()?, value.parse::<HeaderValue>().ok()?);
     }
     Some(headers)
@@ -168,5 +166,9 @@ impl FromNats {
 
 fn own_headers(headers: &HeaderMap) -> Headers {
     let entries = headers.iter().filter_map(|(name, values)| Some((name.to_string(), values.first()?.to_string())));
-    entries.filter(|(name, _)| !RESERVED.iter().any(|reserved| name.starts_with(reserved))).collect()
+    entries.filter(|(name, _)| !is_reserved(name)).collect()
+}
+
+fn is_reserved(name: &str) -> bool {
+    RESERVED.iter().any(|reserved| name.starts_with(reserved))
 }

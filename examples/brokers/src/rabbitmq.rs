@@ -1,5 +1,6 @@
 //! RabbitMQ: publisher confirms on the way out, manual acknowledgements on the way in.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use lapin::message::Delivery as Brought;
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
 };
+use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
 use postroom::{BoxFuture, Delivery, Headers, Inbox, Message, Transport};
@@ -25,7 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Publishes outbox messages: the destination is the exchange, the topic is the routing key.
-#[derive(Debug)]
 pub struct ToRabbitMq {
     url: String,
     connection: tokio::sync::Mutex<Option<Connection>>,
@@ -53,7 +54,8 @@ impl ToRabbitMq {
         let delivery = match confirm.await? {
             Confirmation::Ack(None) => Delivery::Accepted { response: None },
             Confirmation::Ack(Some(_)) => Delivery::NoRoute,
-            Confirmation::Nack(_) => Delivery::Failed { why: "the broker could not keep the message".into() },
+            // A full queue, or a broker in trouble: not the message's fault.
+            Confirmation::Nack(_) => busy("the broker could not keep the message"),
             Confirmation::NotRequested => Delivery::Failed { why: "the broker confirms nothing".into() },
         };
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(channel);
@@ -88,14 +90,30 @@ impl Transport for ToRabbitMq {
         Box::pin(async move {
             match tokio::time::timeout(PATIENCE, self.publish(message)).await {
                 Ok(Ok(delivery)) => delivery,
-                // There is no such exchange.
-                Ok(Err(error)) if error.is_amqp_soft_error() => Delivery::NoRoute,
-                // That is not the message's fault: it waits, and spends no attempt.
-                Ok(Err(error)) => Delivery::Busy { retry_after: PAUSE, why: format!("RabbitMQ: {error}") },
-                Err(_) => Delivery::Busy { retry_after: PAUSE, why: "RabbitMQ does not answer".into() },
+                Ok(Err(error)) => judged(&error),
+                Err(_) => busy("RabbitMQ does not answer"),
             }
         })
     }
+}
+
+/// What is not the message's fault lets it wait, and spends no attempt.
+fn judged(error: &lapin::Error) -> Delivery {
+    let soft = match error.kind() {
+        lapin::ErrorKind::ProtocolError(error) => Some(error.kind()),
+        _ => None,
+    };
+    match soft {
+        Some(AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND)) => Delivery::NoRoute,
+        Some(AMQPErrorKind::Soft(AMQPSoftError::CONTENTTOOLARGE | AMQPSoftError::PRECONDITIONFAILED)) => {
+            Delivery::Refused { why: format!("RabbitMQ: {error}") }
+        }
+        _ => busy(&format!("RabbitMQ: {error}")),
+    }
+}
+
+fn busy(why: &str) -> Delivery {
+    Delivery::Busy { retry_after: PAUSE, why: why.to_owned() }
 }
 
 /// None when a name is too long.
@@ -117,7 +135,7 @@ fn properties(message: &Message) -> Option<BasicProperties> {
 }
 
 /// Takes what stands in a queue into an inbox.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FromRabbitMq {
     /// How the broker is reached.
     pub url: String,
@@ -190,6 +208,19 @@ impl FromRabbitMq {
             }
         };
         told.map(drop).context("RabbitMQ was not told; it brings the message again")
+    }
+}
+
+// The URL holds a password: it is never printed.
+impl fmt::Debug for FromRabbitMq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromRabbitMq").field("queue", &self.queue).field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ToRabbitMq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToRabbitMq").finish_non_exhaustive()
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{Backend, Command, Ctx, ErrorKind, HandlerError, HandlerResult, Neighbours, Signal, service};
+use postroom::{
+    Backend, Command, Ctx, ErrorKind, HandlerError, HandlerResult, Kind, Neighbours, NewMessage, Outbox, Signal, State,
+    WorkerOptions, service,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Verdict, cases};
@@ -13,6 +17,7 @@ use crate::harness::{Stage, Testable, eventually, soon};
 cases! { declared:
     worker two_services_talk [];
     worker what_is_not_set_is_named [];
+    worker options_that_cannot_work_are_refused_at_the_start [];
     sqlite two_services_talk_over_http [];
 }
 
@@ -52,6 +57,9 @@ async fn cancelled<B: Backend>(ctx: &mut Ctx<B>, cancelled: Cancelled) -> Handle
 pub(super) trait Shop: Testable {
     /// Starts both, lets them talk, and stops them.
     fn talk(orders: Self::Store, inventory: Self::Store, total: Total) -> impl Future<Output = Verdict> + Send;
+
+    /// Starts a service with these options.
+    fn with(store: Self::Store, options: WorkerOptions) -> impl Future<Output = postroom::Result<()>> + Send;
 
     /// Starts a service whose secret is nowhere.
     fn without_secret(store: Self::Store) -> impl Future<Output = postroom::Result<()>> + Send;
@@ -99,6 +107,7 @@ macro_rules! shop {
                     let outgoing = Orders::to_inventory(&Cancelled { order: 1 }).correlation_id("a");
                     outgoing.enqueue(orders.outbox()).await?;
                     eventually("both are handled", || async { Ok(total.load(Ordering::SeqCst) == 1) }).await?;
+                    a_newer_version_waits_at_its_sender(orders.outbox()).await?;
                     orders.stop().await?;
                     inventory.stop().await?;
                     Ok(())
@@ -106,6 +115,10 @@ macro_rules! shop {
 
                 async fn without_secret(store: Self::Store) -> postroom::Result<()> {
                     Lost::start(store).await?.stop().await
+                }
+
+                async fn with(store: Self::Store, options: WorkerOptions) -> postroom::Result<()> {
+                    Inventory::on(store).worker(options).start().await?.stop().await
                 }
             }
         }
@@ -129,6 +142,30 @@ async fn what_is_not_set_is_named<B: Shop>(stage: &Stage<B>) -> Verdict {
     let refused = B::without_secret(stage.store.clone()).await.err().context("it has no secret")?;
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert!(refused.to_string().contains("POSTROOM_TEST_NO_SUCH_SECRET"), "{refused}");
+    Ok(())
+}
+
+async fn options_that_cannot_work_are_refused_at_the_start<B: Shop>(stage: &Stage<B>) -> Verdict {
+    let week = Duration::from_secs(7 * 24 * 3600);
+    let forgetful = WorkerOptions::default().retention(week, week);
+    for (options, why) in [(WorkerOptions::default().batch(0), "batch"), (forgetful, "handled twice")] {
+        let refused = B::with(stage.store.clone(), options).await.err().context("it cannot work")?;
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+    B::with(stage.store.clone(), WorkerOptions::default()).await?;
+    Ok(())
+}
+
+/// Its receiver is released later than its sender: no attempt is spent, and nothing dies.
+async fn a_newer_version_waits_at_its_sender(outbox: &Outbox) -> Verdict {
+    let newer = NewMessage::new("stock.reserve", "{}").kind(Kind::Command).header("payload-version", "9");
+    let stored = outbox.enqueue(newer.to("inventory")).await?;
+    let row = || async { outbox.find(stored.id.as_uuid()).await?.pop().context("it is stored") };
+    eventually("it was tried", || async { Ok(row().await?.last_error().is_some()) }).await?;
+    let row = row().await?;
+    assert_eq!((row.state(), row.attempts()), (State::Ready, 0));
+    assert!(row.last_error().is_some_and(|error| error.contains("version 9")), "{:?}", row.last_error());
     Ok(())
 }
 

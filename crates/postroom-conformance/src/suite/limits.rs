@@ -125,6 +125,9 @@ async fn headers_are_bounded(h: &Harness) -> Verdict {
         let incoming = Draft::new("a").incoming()?.header(name, value);
         refused(h.inbox.enqueue(incoming).await, ErrorKind::InvalidInput, "a bad header")?;
     }
+    // Between services this says where the answer goes: nobody else may.
+    let forged = Draft::new("a").incoming()?.header("rf-answer-to", "orders");
+    refused(h.inbox.accept(forged).await, ErrorKind::InvalidInput, "a header of the wire")?;
     nothing_was_written(h).await
 }
 

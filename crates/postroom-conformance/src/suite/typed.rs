@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Command, Ctx, Event, HandlerResult, Handlers, Headers, Kind, NewMessage, Payload, Queue, Signal, State,
-    WorkerOptions, push_call,
+    Backend, Command, Ctx, Event, Filter, HandlerResult, Handlers, Headers, Kind, NewMessage, Payload, Queue, Signal,
+    State, WorkerOptions, push_call,
 };
 use serde::{Deserialize, Serialize};
 
@@ -158,7 +159,7 @@ async fn an_older_version_is_upcast_step_by_step<B: Testable>(stage: &Stage<B>) 
 async fn refused<B: Testable>(stage: &Stage<B>, message: NewMessage) -> anyhow::Result<String> {
     stage.outbox.enqueue(message).await?;
     let worker = Running::start(stage.worker(Queue::Outbox, Handlers::new().on(approved::<B>).state(Seen::default())));
-    let list = || async { anyhow::Ok(stage.outbox.queue().list(postroom::Filter::default()).await?.pop()) };
+    let list = || async { anyhow::Ok(stage.outbox.queue().list(Filter::all()).await?.pop()) };
     eventually("it is tried", || async { Ok(list().await?.is_some_and(|row| row.last_error().is_some())) }).await?;
     worker.stop().await?;
     let row = list().await?.context("it is there")?;
@@ -170,6 +171,15 @@ async fn a_newer_version_waits_for_a_newer_program<B: Testable>(stage: &Stage<B>
     let newer = NewMessage::new("order.approved", "[]").header("payload-version", "4");
     let why = refused(stage, newer).await?;
     assert_eq!(why, "the payload for order.approved has version 4; this program knows version 3");
+    // Longer than a handler's failures would have killed it.
+    let worker = Running::start(stage.worker(Queue::Outbox, Handlers::new().on(approved::<B>).state(Seen::default())));
+    let row = || async { stage.outbox.queue().list(Filter::all()).await?.pop().context("it is there") };
+    for attempts in 2..=12 {
+        stage.clock.advance(Duration::from_secs(61));
+        eventually("it is tried", || async { Ok(row().await?.attempts() == attempts) }).await?;
+    }
+    worker.stop().await?;
+    assert_eq!(row().await?.state(), State::Ready);
     Ok(())
 }
 

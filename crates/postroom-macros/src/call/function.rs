@@ -12,58 +12,61 @@ pub(super) fn expand(attribute: Attribute, item: &mut ItemFn) -> Result<TokenStr
         return Err(Error::new_spanned(receiver, "for a method, put `#[push_call]` on its `impl` block as well"));
     }
     let call = Call::of(attribute, &mut item.sig, &item.attrs)?;
+    if let (Context::Nothing | Context::Blocking, false) = (&call.context, item.sig.generics.params.is_empty()) {
+        let what = "only the database may be a type parameter here: `Ctx<B>`, with `B: Backend`";
+        return Err(Error::new_spanned(&item.sig.generics, what));
+    }
     let message = super::message(&call, &item.vis);
     let callable = callable(&call, item);
     Ok(quote!(#message #callable))
 }
 
+/// Names of our own begin with `__postroom`: the user's function and its arguments may be called anything else.
 fn callable(call: &Call, item: &ItemFn) -> TokenStream {
-    let Call { name, function, reply, .. } = call;
+    let Call { name, function, reply, cfgs, .. } = call;
     let fields: Vec<_> = call.fields().collect();
-    let (generics, own) = (&item.sig.generics, item.sig.generics.split_for_impl());
-    let (impl_generics, _, where_clause) = &own;
-    let sqlite = quote!(::postroom::Sqlite);
-    match &call.context {
-        Context::Blocking => quote! {
-            impl ::postroom::Callable<#sqlite> for #name {
-                #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
-                fn register(handlers: ::postroom::Handlers<#sqlite>) -> ::postroom::Handlers<#sqlite> {
-                    handlers.on_blocking(|ctx: &mut ::postroom::BlockingCtx<'_>, call: #name| {
-                        let #name { #(#fields),* } = call;
-                        ::postroom::HandlerResult::<#reply>::Ok(#function(ctx, #(#fields),*)?)
-                    })
+    let (generics, (impl_generics, _, where_clause)) = (&item.sig.generics, item.sig.generics.split_for_impl());
+    let (backend, implemented_for, handle_generics, context) = match &call.context {
+        Context::Blocking => return blocking(call),
+        Context::Nothing => {
+            let any = quote!(<__PostroomB: ::postroom::Backend>);
+            (quote!(__PostroomB), any.clone(), any, None)
+        }
+        Context::Async(backend) => {
+            (quote!(#backend), quote!(#impl_generics), quote!(#generics), Some(quote!(__postroom_ctx,)))
+        }
+    };
+    quote! {
+        #(#cfgs)*
+        impl #implemented_for ::postroom::Callable<#backend> for #name #where_clause {
+            fn register(handlers: ::postroom::Handlers<#backend>) -> ::postroom::Handlers<#backend> {
+                #[allow(unused_variables, clippy::needless_question_mark, reason = "written for any function")]
+                async fn __postroom_handle #handle_generics (
+                    __postroom_ctx: &mut ::postroom::Ctx<#backend>,
+                    __postroom_call: #name,
+                ) -> ::postroom::HandlerResult<#reply> #where_clause {
+                    ::core::result::Result::Ok(#function(#context #(__postroom_call.#fields),*).await?)
                 }
+                handlers.on(__postroom_handle)
             }
-        },
-        Context::Nothing => quote! {
-            impl<B: ::postroom::Backend> ::postroom::Callable<B> for #name {
-                fn register(handlers: ::postroom::Handlers<B>) -> ::postroom::Handlers<B> {
-                    #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
-                    async fn handle<B: ::postroom::Backend>(
-                        _: &mut ::postroom::Ctx<B>,
-                        call: #name,
-                    ) -> ::postroom::HandlerResult<#reply> {
-                        let #name { #(#fields),* } = call;
-                        ::core::result::Result::Ok(#function(#(#fields),*).await?)
-                    }
-                    handlers.on(handle::<B>)
-                }
+        }
+    }
+}
+
+fn blocking(call: &Call) -> TokenStream {
+    let Call { name, function, reply, cfgs, .. } = call;
+    let fields = call.fields();
+    quote! {
+        #(#cfgs)*
+        impl ::postroom::Callable<::postroom::Sqlite> for #name {
+            #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
+            fn register(
+                handlers: ::postroom::Handlers<::postroom::Sqlite>,
+            ) -> ::postroom::Handlers<::postroom::Sqlite> {
+                handlers.on_blocking(|__postroom_ctx: &mut ::postroom::BlockingCtx<'_>, __postroom_call: #name| {
+                    ::postroom::HandlerResult::<#reply>::Ok(#function(__postroom_ctx, #(__postroom_call.#fields),*)?)
+                })
             }
-        },
-        Context::Async(backend) => quote! {
-            impl #impl_generics ::postroom::Callable<#backend> for #name #where_clause {
-                fn register(handlers: ::postroom::Handlers<#backend>) -> ::postroom::Handlers<#backend> {
-                    #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
-                    async fn handle #generics (
-                        ctx: &mut ::postroom::Ctx<#backend>,
-                        call: #name,
-                    ) -> ::postroom::HandlerResult<#reply> #where_clause {
-                        let #name { #(#fields),* } = call;
-                        ::core::result::Result::Ok(#function(ctx, #(#fields),*).await?)
-                    }
-                    handlers.on(handle)
-                }
-            }
-        },
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Meta, ReceiverKind, Result, Type, Visibility};
+use syn::{Error, FnArg, ImplItem, ImplItemFn, ItemImpl, Meta, ReceiverKind, Result, Type, Visibility};
 
 use super::attribute::Attribute;
 use super::signature::{Call, Context};
@@ -17,12 +17,20 @@ pub(super) fn expand(arguments: TokenStream, block: &mut ItemImpl) -> Result<Tok
         ));
     }
     let mut calls = Vec::new();
+    let mut problems: Option<Error> = None;
     for item in &mut block.items {
-        if let ImplItem::Fn(method) = item
-            && let Some(attribute) = unmark(method)?
-        {
-            calls.push((taken_apart(attribute, method)?, method.vis.clone()));
+        let ImplItem::Fn(method) = item else { continue };
+        let Some(marked) = unmark(method) else { continue };
+        match marked.and_then(|attribute| taken_apart(attribute, method)) {
+            Ok(call) => calls.push((call, method.vis.clone())),
+            Err(error) => match &mut problems {
+                Some(all) => all.combine(error),
+                none => *none = Some(error),
+            },
         }
+    }
+    if let Some(problems) = problems {
+        return Err(problems);
     }
     if calls.is_empty() {
         return Err(Error::new_spanned(
@@ -40,17 +48,16 @@ pub(super) fn expand(arguments: TokenStream, block: &mut ItemImpl) -> Result<Tok
 }
 
 /// Takes the mark off a method.
-fn unmark(method: &mut ImplItemFn) -> Result<Option<Attribute>> {
+fn unmark(method: &mut ImplItemFn) -> Option<Result<Attribute>> {
     let marked = method
         .attrs
         .iter()
         .position(|attribute| attribute.path().segments.last().is_some_and(|last| last.ident == MARK));
-    let Some(at) = marked else { return Ok(None) };
-    let arguments = match method.attrs.remove(at).meta {
+    let arguments = match method.attrs.remove(marked?).meta {
         Meta::List(list) => list.tokens,
         _ => TokenStream::new(),
     };
-    Attribute::parse(arguments).map(Some)
+    Some(Attribute::parse(arguments))
 }
 
 fn taken_apart(attribute: Attribute, method: &mut ImplItemFn) -> Result<Call> {
@@ -59,6 +66,10 @@ fn taken_apart(attribute: Attribute, method: &mut ImplItemFn) -> Result<Call> {
         _ => return Err(Error::new_spanned(&method.sig.ident, "a marked method takes `&self` first")),
     }
     let call = Call::of(attribute, &mut method.sig, &method.attrs)?;
+    if !method.sig.generics.params.is_empty() {
+        let what = "a marked method has no parameters of its own: name the database, `Ctx<Sqlite>`, or take no context";
+        return Err(Error::new_spanned(&method.sig.generics, what));
+    }
     match call.context {
         Context::Blocking => Err(Error::new_spanned(&method.sig.ident, "a marked method is async, with a `Ctx`")),
         _ => Ok(call),
@@ -85,29 +96,28 @@ fn with_backend(block: &ItemImpl, backend: Option<&Type>) -> (TokenStream, Token
     let params = &block.generics.params;
     match backend {
         Some(backend) => (quote!(<#params>), backend.to_token_stream()),
-        None if params.is_empty() => (quote!(<B: ::postroom::Backend>), quote!(B)),
-        None => (quote!(<#params, B: ::postroom::Backend>), quote!(B)),
+        None if params.is_empty() => (quote!(<__PostroomB: ::postroom::Backend>), quote!(__PostroomB)),
+        None => (quote!(<#params, __PostroomB: ::postroom::Backend>), quote!(__PostroomB)),
     }
 }
 
 fn handler(call: &Call, block: &ItemImpl, backend: Option<&Type>) -> TokenStream {
-    let Call { name, function, reply, .. } = call;
-    let (fields, object, bounds) = (call.fields().collect::<Vec<_>>(), &block.self_ty, &block.generics.where_clause);
+    let Call { name, function, reply, cfgs, .. } = call;
+    let (fields, object, bounds) = (call.fields(), &block.self_ty, &block.generics.where_clause);
     let (generics, backend) = with_backend(block, backend);
-    let context = matches!(call.context, Context::Async(_)).then(|| quote!(ctx,));
-    let ctx: Ident = if context.is_some() { syn::parse_quote!(ctx) } else { syn::parse_quote!(_ctx) };
+    let context = matches!(call.context, Context::Async(_)).then(|| quote!(__postroom_ctx,));
     quote! {
+        #(#cfgs)*
         impl #generics ::postroom::Handle<#backend, #name> for #object #bounds {
             type Reply = #reply;
 
-            #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
+            #[allow(unused_variables, clippy::needless_question_mark, reason = "written for any method")]
             async fn handle(
                 &self,
-                #ctx: &mut ::postroom::Ctx<#backend>,
-                call: #name,
+                __postroom_ctx: &mut ::postroom::Ctx<#backend>,
+                __postroom_call: #name,
             ) -> ::postroom::HandlerResult<#reply> {
-                let #name { #(#fields),* } = call;
-                ::core::result::Result::Ok(self.#function(#context #(#fields),*).await?)
+                ::core::result::Result::Ok(self.#function(#context #(__postroom_call.#fields),*).await?)
             }
         }
     }
@@ -116,14 +126,17 @@ fn handler(call: &Call, block: &ItemImpl, backend: Option<&Type>) -> TokenStream
 fn register(calls: &[(Call, Visibility)], block: &ItemImpl, backend: Option<&Type>) -> TokenStream {
     let (object, bounds) = (&block.self_ty, &block.generics.where_clause);
     let (generics, backend) = with_backend(block, backend);
-    let names = calls.iter().map(|(call, _)| &call.name);
+    let each = calls
+        .iter()
+        .map(|(Call { name, cfgs, .. }, _)| quote!(#(#cfgs)* let handlers = handlers.with::<#name>(self.clone());));
     quote! {
         impl #generics ::postroom::Calls<#backend> for #object #bounds {
             fn register(
                 self: ::std::sync::Arc<Self>,
                 handlers: ::postroom::Handlers<#backend>,
             ) -> ::postroom::Handlers<#backend> {
-                handlers #(.with::<#names>(self.clone()))*
+                #(#each)*
+                handlers
             }
         }
     }

@@ -1,5 +1,7 @@
 //! What a marked function takes and gives.
 
+use std::collections::VecDeque;
+
 use quote::format_ident;
 use syn::spanned::Spanned;
 use syn::{
@@ -20,6 +22,8 @@ pub(super) struct Call {
     pub(super) arguments: Vec<Argument>,
     pub(super) reply: Type,
     pub(super) docs: Vec<Attr>,
+    /// Under which conditions it is there at all.
+    pub(super) cfgs: Vec<Attr>,
 }
 
 /// What it is given besides its arguments.
@@ -38,23 +42,26 @@ pub(super) struct Argument {
 }
 
 impl Call {
-    /// Takes a signature apart, and the attributes off its arguments: they belong to the fields.
+    /// Takes a signature apart, and off its arguments the attributes that belong to the fields.
     pub(super) fn of(attribute: Attribute, signature: &mut Signature, attributes: &[Attr]) -> Result<Self> {
         let function = signature.ident.clone();
-        let reply = reply(signature)?;
-        let mut typed = signature.inputs.iter_mut().filter_map(|input| match input {
-            FnArg::Typed(typed) => Some(typed),
-            FnArg::Receiver(_) => None,
-        });
-        let mut typed = typed.by_ref().peekable();
-        let context = match typed.peek().map(|first| Context::of(&first.ty)).transpose()? {
-            Some(Some(context)) => {
-                typed.next();
+        let mut typed: VecDeque<(&PatType, Vec<Attr>)> = VecDeque::new();
+        for input in &mut signature.inputs {
+            if let FnArg::Typed(argument) = input {
+                let fields = argument.attrs.extract_if(.., is_of_field).collect();
+                typed.push_back((argument, fields));
+            }
+        }
+        let context = match typed.front().map(|(first, _)| Context::of(&first.ty)).transpose()?.flatten() {
+            Some(context) => {
+                typed.pop_front();
                 context
             }
-            _ => Context::Nothing,
+            None => Context::Nothing,
         };
-        let arguments = typed.map(Argument::of).collect::<Result<Vec<_>>>()?;
+        let arguments = typed.into_iter().map(|(typed, fields)| Argument::of(typed, fields));
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        let reply = reply(signature)?;
         let is_blocking = matches!(context, Context::Blocking);
         match (signature.asyncness, is_blocking) {
             (None, false) => {
@@ -69,9 +76,18 @@ impl Call {
             _ => {}
         }
         let camel = names::camel_case(&function.to_string());
-        let name = attribute.name.unwrap_or_else(|| format_ident!("{camel}", span = function.span()));
-        let docs = attributes.iter().filter(|attribute| attribute.path().is_ident("doc")).cloned().collect();
-        Ok(Self { topic: attribute.topic, name, function, context, arguments, reply, docs })
+        let name = match attribute.name {
+            Some(name) => name,
+            None if camel.starts_with(|c: char| c.is_alphabetic()) => format_ident!("{camel}", span = function.span()),
+            None => {
+                let what = "no type can be called after this function: say `name = Type` in `push_call`";
+                return Err(Error::new(function.span(), what));
+            }
+        };
+        let named =
+            |name: &str| attributes.iter().filter(|attribute| attribute.path().is_ident(name)).cloned().collect();
+        let (docs, cfgs) = (named("doc"), named("cfg"));
+        Ok(Self { topic: attribute.topic, name, function, context, arguments, reply, docs, cfgs })
     }
 
     /// The names of the arguments.
@@ -99,14 +115,23 @@ impl Context {
     }
 }
 
+/// What is said of the field that an argument becomes; the rest is said of the argument.
+fn is_of_field(attribute: &mut Attr) -> bool {
+    attribute.path().is_ident("serde") || attribute.path().is_ident("doc")
+}
+
 impl Argument {
-    fn of(typed: &mut PatType) -> Result<Self> {
+    fn of(typed: &PatType, attributes: Vec<Attr>) -> Result<Self> {
+        if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+            let what = "an argument that is there only sometimes cannot travel: make it an `Option`";
+            return Err(Error::new_spanned(cfg, what));
+        }
         let Pat::Ident(name) = typed.pat.as_ref() else {
             return Err(Error::new_spanned(&typed.pat, "an argument travels under its name: write `name: Type` here"));
         };
         payload::check_type(&typed.ty)?;
         let name = name.ident.clone();
-        Ok(Self { name, ty: (*typed.ty).clone(), attributes: std::mem::take(&mut typed.attrs) })
+        Ok(Self { name, ty: (*typed.ty).clone(), attributes })
     }
 }
 

@@ -5,9 +5,8 @@ use syn::{Data, DeriveInput, Error, Fields, GenericArgument, Ident, PathArgument
 
 /// Shared pointers: two of them can point at each other.
 const SHARED: [&str; 2] = ["Rc", "Arc"];
-/// Where a value stands elsewhere in memory, so that a type may contain itself.
-const INDIRECT: [&str; 10] =
-    ["Box", "Vec", "VecDeque", "LinkedList", "BinaryHeap", "HashMap", "BTreeMap", "HashSet", "BTreeSet", "IndexMap"];
+/// What holds its value within itself. Of other types only the compiler knows.
+const WITHIN: [&str; 6] = ["Option", "Result", "Cell", "RefCell", "Mutex", "RwLock"];
 /// Nothing in these can point back.
 const PLAIN: [&str; 17] = [
     "str", "String", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
@@ -49,6 +48,7 @@ fn allowed(ty: &Type, own: Option<&Ident>, direct: bool) -> Result<()> {
     let path = match ty {
         Type::Path(path) => &path.path,
         Type::Array(array) => return allowed(&array.elem, own, direct),
+        Type::Slice(slice) => return allowed(&slice.elem, own, direct),
         Type::Tuple(tuple) => return tuple.elems.iter().try_for_each(|part| allowed(part, own, direct)),
         Type::Paren(inner) => return allowed(&inner.elem, own, direct),
         Type::Group(inner) => return allowed(&inner.elem, own, direct),
@@ -61,6 +61,9 @@ fn allowed(ty: &Type, own: Option<&Ident>, direct: bool) -> Result<()> {
         _ => return Ok(()),
     };
     let Some(last) = path.segments.last() else { return Ok(()) };
+    if own.is_none() && path.segments.first().is_some_and(|first| first.ident == "Self") {
+        return Err(Error::new_spanned(ty, "a call is a type of its own: write the name instead of `Self`"));
+    }
     if let Some(own) = own
         && direct
         && path.segments.len() == 1
@@ -77,7 +80,7 @@ fn allowed(ty: &Type, own: Option<&Ident>, direct: bool) -> Result<()> {
             "shared pointers can form a circle, which has no end as JSON: own the value, or use a `Box`",
         ));
     }
-    inner.into_iter().try_for_each(|inner| allowed(inner, own, direct && !named(&INDIRECT)))
+    inner.into_iter().try_for_each(|inner| allowed(inner, own, direct && named(&WITHIN)))
 }
 
 fn arguments(arguments: &PathArguments) -> Vec<&Type> {

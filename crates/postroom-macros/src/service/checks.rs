@@ -7,6 +7,9 @@ use syn::{Error, Ident, Result};
 
 use super::grammar::Declared;
 
+/// What a service has already: a client is a method of it too.
+const TAKEN: [&str; 8] = ["start", "on", "until", "stop", "store", "outbox", "receiver", "tcp_addresses"];
+
 /// Listening is a feature of the library.
 pub(super) fn can_listen(clause: &Ident, has_http: bool) -> Result<()> {
     if has_http {
@@ -37,6 +40,11 @@ pub(super) fn unique(declared: &Declared) -> Result<()> {
         }
     }
     for (at, destination) in declared.destinations.iter().enumerate() {
+        if TAKEN.iter().any(|taken| destination.ident == taken) {
+            let (ident, name) = (&destination.ident, &destination.name);
+            let what = format!("`{ident}` is a method of the service: call it otherwise, and add `name: \"{name}\"`");
+            note(Error::new(ident.span(), what));
+        }
         let others = &declared.destinations[..at];
         if others.iter().any(|other| other.ident == destination.ident || other.name == destination.name) {
             let what = format!("the destination `{}` is declared twice", destination.ident);

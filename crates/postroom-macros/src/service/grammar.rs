@@ -66,6 +66,10 @@ impl Declared {
     /// `pub struct Orders for "orders" on Sqlite;`
     fn head(input: ParseStream<'_>) -> Result<Self> {
         let attributes = input.call(Attribute::parse_outer)?;
+        if let Some(cfg) = attributes.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+            let what = "a service is more than its struct: put it into a module, and the `cfg` on that";
+            return Err(Error::new_spanned(cfg, what));
+        }
         let visibility = input.parse()?;
         if !input.peek(Token![struct]) {
             return Err(input.error("a service begins with `struct Orders for \"orders\" on Sqlite;`"));

@@ -5,7 +5,9 @@ use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, Expr, Ident, LitStr, Result, Token, bracketed, parenthesized, token};
 
-/// The id of a key that is given none.
+use crate::names;
+
+/// The id of a key that is given none, on both sides.
 const KEY_ID: &str = "1";
 
 /// An address: text, `env("VARIABLE")`, `env("VARIABLE", "otherwise")`, or an expression.
@@ -77,14 +79,18 @@ impl Parse for Secret {
         }
         let inside;
         let bracket = bracketed!(inside in input);
-        let keys = inside.parse_terminated(Key::parse, Token![,])?;
+        let keys: Vec<Key> = inside.parse_terminated(Key::parse, Token![,])?.into_iter().collect();
+        let refused = |what: &str| Err(Error::new(bracket.span.join(), what));
         if keys.is_empty() {
-            return Err(Error::new(
-                bracket.span.join(),
-                "no secret stands here: add `env(\"VARIABLE\") as \"key-id\"`",
-            ));
+            return refused("no secret stands here: add `env(\"VARIABLE\") as \"key-id\"`");
         }
-        Ok(Self(keys.into_iter().collect()))
+        let ids: Vec<_> = keys.iter().filter_map(Key::id).collect();
+        if ids.iter().enumerate().any(|(at, id)| ids[..at].contains(id)) {
+            return refused(
+                "two keys have one id: tell them apart, `env(\"NEW\") as \"2026-11\", env(\"OLD\") as \"2026-10\"`",
+            );
+        }
+        Ok(Self(keys))
     }
 }
 
@@ -115,10 +121,25 @@ impl Parse for Key {
             return Err(inside.error("nothing else stands here: a secret has no value to fall back on"));
         }
         let id = match input.parse::<Option<Token![as]>>()? {
-            Some(_) => Some(input.parse()?),
+            Some(_) => Some(input.parse::<LitStr>()?),
             None => None,
         };
+        match (&from, &id) {
+            (From::Keys(_), Some(id)) => return Err(Error::new(id.span(), "`keys(…)` have ids of their own")),
+            (_, Some(id)) => names::key_id(id)?,
+            (_, None) => {}
+        }
         Ok(Self { from, id })
+    }
+}
+
+impl Key {
+    /// What signatures name it by; only the program knows that of keys it makes itself.
+    fn id(&self) -> Option<String> {
+        match self.from {
+            From::Keys(_) => None,
+            _ => Some(self.id.as_ref().map_or_else(|| KEY_ID.to_owned(), LitStr::value)),
+        }
     }
 }
 
@@ -128,9 +149,9 @@ impl Secret {
         if let [Key { from: From::Keys(keys), .. }] = self.0.as_slice() {
             return quote!(::postroom::Keys::from(#keys));
         }
-        let keys = self.0.iter().map(|Key { from, id }| {
-            let id = id.as_ref().map_or_else(|| KEY_ID.to_owned(), LitStr::value);
-            match from {
+        let keys = self.0.iter().map(|key| {
+            let id = key.id();
+            match &key.from {
                 From::Env(variable) => quote!(::postroom::Key::from_env(#id, #variable)?),
                 From::File(path) => quote!(::postroom::Key::from_file(#id, #path)?),
                 From::Keys(key) => quote!(#key),

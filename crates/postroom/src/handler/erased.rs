@@ -87,9 +87,13 @@ impl<B: Backend, P: Payload, H: Handle<B, P>> Erased<B> for ObjectHandler<H, P> 
     }
 }
 
-/// A payload that does not fit its type is tried again: the next release may read it.
+/// A payload that does not fit its type is tried again: the next release may read it. What a newer release wrote waits
+/// for that one.
 pub(crate) fn decode<P: Payload>(message: &Message) -> HandlerResult<P> {
-    message.read().map_err(HandlerError::retry)
+    message.read::<P>().map_err(|error| match message.is_newer_than::<P>() {
+        true => HandlerError::newer(message.created_at, error),
+        false => HandlerError::retry(error),
+    })
 }
 
 /// The answer as JSON; `()` is no answer.

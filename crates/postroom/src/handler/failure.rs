@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::clock::Timestamp;
 use crate::driver;
 use crate::error::{Error, ErrorKind, panic_message};
 
@@ -27,6 +28,10 @@ pub(crate) enum Fate {
         after: Option<Duration>,
     },
     Terminal,
+    /// A newer program wrote the message, and a newer one will read it. It has waited since then.
+    Newer {
+        since: Timestamp,
+    },
     /// The database rolled the transaction back and may take the same one now: after a deadlock, or a lost race.
     Conflict,
     /// The database cannot be reached.
@@ -71,6 +76,11 @@ impl HandlerError {
             Fate::Retry { after } => after,
             _ => None,
         }
+    }
+
+    /// Wait for a program that can read it.
+    pub(crate) fn newer(since: Timestamp, why: impl fmt::Display) -> Self {
+        Self { fate: Fate::Newer { since }, message: why.to_string() }
     }
 
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {

@@ -5,6 +5,8 @@ use crate::message::Headers;
 
 /// Longest topic, source, id, destination and correlation id, in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 255;
+/// How the names of headers begin that are the wire's own.
+pub(crate) const RESERVED: &str = "rf-";
 const HEADERS_MAX: usize = 64;
 const HEADERS_BYTES_MAX: usize = 16 * 1024;
 const ERROR_CHARS_MAX: usize = 4000;

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::error::Category;
-use serde_path_to_error::{Path, Segment};
+use serde_path_to_error::Segment;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -20,7 +21,9 @@ pub(crate) fn write<T: Serialize>(what: impl fmt::Display, value: &T) -> Result<
         let mut track = serde_path_to_error::Track::new();
         let mut again = serde_json::Serializer::new(std::io::sink());
         let _ = value.serialize(serde_path_to_error::Serializer::new(&mut again, &mut track));
-        let place = place(&track.path());
+        let path: Vec<Segment> = track.path().iter().cloned().collect();
+        // What is being written is at hand; a key of a map in it stays its own.
+        let place = place(&path, |at| is_name(&path[at]));
         Error::invalid(format!("{what} is not JSON{place}: {error}")).caused_by(error)
     })
 }
@@ -32,8 +35,7 @@ fn unreadable<T: DeserializeOwned>(what: &dyn fmt::Display, text: &str, error: &
     let why = if error.classify() != Category::Data {
         format!("{what} is not JSON, at line {line}, column {column}")
     } else {
-        let tracked = serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_str(text));
-        let place = tracked.err().map(|error| place(error.path())).unwrap_or_default();
+        let place = place_of::<T>(text).unwrap_or_default();
         match (missing_field(&said), expected(&said)) {
             (Some(field), _) => format!("{what} lacks the field `{field}`{place}"),
             (None, Some(expected)) => format!("{what} does not fit its type{place}: expected {expected}"),
@@ -48,33 +50,63 @@ fn missing_field(said: &str) -> Option<&str> {
     said.strip_prefix("missing field `")?.split_once('`').map(|(field, _)| field)
 }
 
-/// What follows the content in serde's words: what the type says of itself.
+/// What follows the content in serde's own words: what the type says of itself.
 fn expected(said: &str) -> Option<&str> {
-    let (_, expected) = said.rsplit_once(", expected ")?;
+    let is_serdes =
+        ["invalid type: ", "invalid value: ", "invalid length "].iter().any(|words| said.starts_with(words));
+    let (_, expected) = said.rsplit_once(", expected ").filter(|_| is_serdes)?;
     Some(expected.rsplit_once(" at line ").map_or(expected, |(expected, _)| expected))
 }
 
-/// `` at `items[2].price` ``; nothing for the whole. A key that is no name is somebody's data.
-fn place(path: &Path) -> String {
+/// `` at `items[2].price` ``; nothing for the whole.
+fn place_of<T: DeserializeOwned>(text: &str) -> Option<String> {
+    let content: Value = serde_json::from_str(text).ok()?;
+    let path = way_to_error::<T>(&content)?;
+    Some(place(&path, |at| is_field::<T>(&content, &path, at)))
+}
+
+fn way_to_error<T: DeserializeOwned>(content: &Value) -> Option<Vec<Segment>> {
+    Some(serde_path_to_error::deserialize::<_, T>(content).err()?.path().iter().cloned().collect())
+}
+
+/// Whether a name on the way is one of the type's and not somebody's data. A key of a map may as well be called
+/// something else: the way to the error only leads through another name then. A field may not.
+fn is_field<T: DeserializeOwned>(content: &Value, path: &[Segment], at: usize) -> bool {
+    let mut renamed = content.clone();
+    let above = path[..at].iter().try_fold(&mut renamed, |value, segment| match segment {
+        Segment::Seq { index } => value.get_mut(index),
+        Segment::Map { key } | Segment::Enum { variant: key } => value.get_mut(key),
+        Segment::Unknown => None,
+    });
+    let (Some(Value::Object(above)), Segment::Map { key }) = (above, &path[at]) else {
+        return matches!(path[at], Segment::Enum { .. });
+    };
+    let (Some(value), other) = (above.remove(key), format!("{key}~")) else { return false };
+    above.insert(other.clone(), value);
+    let leads_through = |path: Vec<Segment>| matches!(path.get(at), Some(Segment::Map { key }) if *key == other);
+    !way_to_error::<T>(&renamed).is_some_and(leads_through)
+}
+
+fn is_name(segment: &Segment) -> bool {
+    let (Segment::Map { key } | Segment::Enum { variant: key }) = segment else { return false };
+    key.len() <= 64 && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn place(path: &[Segment], is_field: impl Fn(usize) -> bool) -> String {
     let mut place = String::new();
-    for segment in path {
+    for (at, segment) in path.iter().enumerate() {
         match segment {
             Segment::Seq { index } => place.push_str(&format!("[{index}]")),
             Segment::Map { key } | Segment::Enum { variant: key } => {
                 if !place.is_empty() {
                     place.push('.');
                 }
-                place.push_str(if is_name(key) { key } else { "?" });
+                place.push_str(if is_field(at) { key } else { "?" });
             }
             Segment::Unknown => place.push('?'),
         }
     }
     if place.is_empty() { place } else { format!(" at `{place}`") }
-}
-
-fn is_name(key: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    key.len() <= 64 && key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && key.chars().all(is_part)
 }
 
 #[cfg(test)]
@@ -118,8 +150,15 @@ mod tests {
 
     #[test]
     fn an_error_never_quotes_the_content() {
-        let said = why(r#"{"id":1,"lines":[],"owners":{"ann@example.com":"hunter2"}}"#);
-        assert_eq!(said, "the payload for order does not fit its type at `owners.?`: expected u64");
+        for key in ["ann@example.com", "sk_live_4242", "id"] {
+            let said = why(&format!(r#"{{"id":1,"lines":[],"owners":{{"a":1,"{key}":"hunter2"}}}}"#));
+            assert_eq!(said, "the payload for order does not fit its type at `owners.?`: expected u64");
+        }
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Strict {}
+        let strict = read::<Strict>("it", r#"{"a, expected SECRET":1}"#).unwrap_err().to_string();
+        assert!(!strict.contains("SECRET"), "{strict}");
     }
 
     #[test]

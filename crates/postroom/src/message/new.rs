@@ -227,6 +227,17 @@ impl Incoming {
     pub(crate) fn check(&self) -> Result<()> {
         self.check_content()
     }
+
+    /// The same for what did not come through a receiver: headers of the wire itself are nobody else's to set.
+    pub(crate) fn check_from_outside(&self) -> Result<()> {
+        let prefix = check::RESERVED;
+        match self.headers.keys().find(|name| name.starts_with(prefix)) {
+            Some(name) => {
+                Err(Error::invalid(format!("the header {name}: names that begin with {prefix} are reserved")))
+            }
+            None => self.check(),
+        }
+    }
 }
 
 /// What can be said of a message before it is stored, whichever way it goes.

@@ -116,6 +116,11 @@ impl Message {
     pub fn read<P: Payload>(&self) -> Result<P> {
         P::read(version(&self.headers)?, &self.payload)
     }
+
+    /// Whether a newer version of `P` wrote it.
+    pub(crate) fn is_newer_than<P: Payload>(&self) -> bool {
+        version(&self.headers).is_ok_and(|version| version > P::VERSION)
+    }
 }
 
 /// Which version of its type wrote a payload.

@@ -56,6 +56,7 @@ impl<B: Backend> Inner<B> {
                 Ok(admission) => reply(admission),
                 Err(error) => self.database_failed(incoming, &error),
             },
+            Fate::Newer { .. } => Reply::not_yet(&failure.message),
             Fate::Retry { after } => Reply { retry_after: after, ..Reply::failed("the handler failed") },
             Fate::Conflict | Fate::Outage => {
                 Reply::of_database(&Error::new(ErrorKind::Unavailable, "the database is out of reach"))

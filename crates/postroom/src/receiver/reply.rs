@@ -9,6 +9,9 @@ use crate::wire::envelope;
 /// So long a sender is asked to wait for a twin, or for a receiver that has too much to do.
 const SOON: Duration = Duration::from_secs(1);
 
+/// So long a sender is asked to wait for a newer release of the receiver.
+const RELEASE: Duration = Duration::from_secs(30);
+
 /// What a receiver says.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Reply {
@@ -79,6 +82,11 @@ impl Reply {
 
     pub(crate) fn overloaded() -> Self {
         Self { retry_after: Some(SOON), ..Self::error(503, "too many messages are being handled; come back later") }
+    }
+
+    /// A newer release of this service will take it.
+    pub(crate) fn not_yet(why: &str) -> Self {
+        Self { retry_after: Some(RELEASE), ..Self::error(503, why) }
     }
 
     pub(crate) fn dead() -> Self {

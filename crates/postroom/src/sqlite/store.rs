@@ -222,7 +222,7 @@ impl Core {
     }
 
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
-        incoming.check()?;
+        incoming.check_from_outside()?;
         now(self.verbs.put(&mut SqliteConn(conn), incoming, PutMode::FirstWins, self.clock.now()))
     }
 }

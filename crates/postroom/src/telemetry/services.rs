@@ -124,3 +124,7 @@ pub(crate) fn receive_failed(store: &str, key: &InboxKey, topic: &str, failure: 
 pub(crate) fn receive_broken(store: &str, key: &InboxKey, error: &Error) {
     warn!(store, source = key.source(), message_id = key.message_id(), %error, "the message could not be stored");
 }
+
+pub(crate) fn service_broke_off(error: &Error) {
+    error!(%error, "a part of the service broke off; the service stops");
+}

@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::Workbench;
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Ctx, Entry, Handlers};
-use crate::message::{Message, OwnerToken, Payload};
+use crate::message::{Message, MessageId, OwnerToken, Payload};
+use crate::queue::{BATCH_MAX, Claimed};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -87,24 +88,32 @@ where
     B: Backend,
     P: Payload,
 {
+    // The same message at the same time in both: what the handler makes of its id and of the clock is the same.
+    let id = MessageId::new();
     let (bench, handlers, rest) = world().await?;
-    payload.outgoing().enqueue(bench.outbox()).await?;
+    payload.outgoing().id(id).enqueue(bench.outbox()).await?;
+    bench.clock().advance(LEASE);
     bench.drain(handlers).await?;
     let once = observe(&bench, &rest).await?;
 
     let (bench, handlers, rest) = world().await?;
     let handlers = handlers.checked()?;
-    payload.outgoing().enqueue(bench.outbox()).await?;
-    bench.handle_in_vain(&handlers).await?;
+    payload.outgoing().id(id).enqueue(bench.outbox()).await?;
+    bench.handle_in_vain(id, &handlers).await?;
+    bench.clock().advance(LEASE);
     bench.drain(handlers).await?;
     Ok(Twice { once, twice: observe(&bench, &rest).await? })
 }
 
 impl<B: Backend> Workbench<B> {
-    /// Claims the next message, runs its handler to the end, undoes its transaction and lets the lease run out.
-    async fn handle_in_vain(&self, handlers: &Handlers<B>) -> Result<()> {
-        let claims = self.outbox().queue().claim(OwnerToken::new(), LEASE, 1).await?;
-        let claimed = claims.claimed.into_iter().next().ok_or_else(|| Error::invalid("nothing is in line"))?;
+    /// Claims the message, runs its handler to the end and undoes its transaction. The lease is left to run out.
+    async fn handle_in_vain(&self, id: MessageId, handlers: &Handlers<B>) -> Result<()> {
+        let queue = self.outbox().queue();
+        let claims = queue.claim(OwnerToken::new(), LEASE, BATCH_MAX).await?;
+        let is_it = |claimed: &Claimed| claimed.message.as_ref().is_ok_and(|message| message.id() == id.to_string());
+        let (ours, others): (Vec<_>, Vec<_>) = claims.claimed.into_iter().partition(is_it);
+        let _ = queue.release(others.into_iter().map(|claimed| claimed.lease)).await?;
+        let claimed = ours.into_iter().next().ok_or_else(|| Error::invalid("the message is not in line"))?;
         let message = claimed.message.map_err(Error::invalid)?;
         match handlers.find(&message.topic) {
             None => return Err(Error::invalid(format!("no handler for the topic {}", message.topic))),
@@ -120,7 +129,6 @@ impl<B: Backend> Workbench<B> {
                 handled.map_err(|failure| Error::invalid(format!("the handler failed: {failure}")))?;
             }
         }
-        self.clock().advance(LEASE);
         Ok(())
     }
 

@@ -211,7 +211,9 @@ impl Route {
         }
         let Some(window) = answered.window.filter(|_| answered.has_receipt) else { return };
         let known = self.window.lock().unwrap_or_else(PoisonError::into_inner).replace(window);
-        let horizon = parcel.message.expires_at.map(|end| end.since(parcel.message.created_at));
+        // The receiver counts from when it is due.
+        let begin = parcel.message.due_at.unwrap_or(parcel.message.created_at).max(parcel.message.created_at);
+        let horizon = parcel.message.expires_at.map(|end| end.since(begin));
         if known != Some(window) && horizon.is_none_or(|horizon| horizon > window) {
             telemetry::window_too_short(parcel.destination, window, horizon);
         }

@@ -6,13 +6,13 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::handler::Backend;
-use crate::message::{InboxKey, Incoming, Message};
+use crate::message::{InboxKey, Incoming, Message, RESERVED};
 use crate::receiver::{Authenticated, Receiver, Reply, content_hash};
 use crate::store::BoxFuture;
 use crate::transport::judge::Answered;
 use crate::transport::parcel::Parcel;
 use crate::transport::wires::{Wire, WireError};
-use crate::wire::envelope::{IN_REPLY_TO, RESERVED, wire_kind};
+use crate::wire::envelope::{IN_REPLY_TO, wire_kind};
 
 /// The receivers of this process, by the names of their services. Clones share them.
 ///
@@ -40,6 +40,14 @@ impl Neighbours {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(service);
     }
 
+    /// No longer to this one; another of the same service stays.
+    pub(crate) fn leave<B: Backend>(&self, receiver: &Receiver<B>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.get(receiver.service_name()).is_some_and(|found| found.identity() == receiver.identity()) {
+            known.remove(receiver.service_name());
+        }
+    }
+
     fn find(&self, service: &str) -> Option<Arc<dyn Neighbour>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(service).cloned()
     }
@@ -54,11 +62,16 @@ impl fmt::Debug for Neighbours {
 
 trait Neighbour: Send + Sync {
     fn receive<'a>(&'a self, from: &'a str, incoming: Incoming) -> BoxFuture<'a, Reply>;
+    fn identity(&self) -> usize;
 }
 
 impl<B: Backend> Neighbour for Receiver<B> {
     fn receive<'a>(&'a self, from: &'a str, incoming: Incoming) -> BoxFuture<'a, Reply> {
         Box::pin(async move { Receiver::receive(self, &Authenticated::by_other_means(from), incoming).await })
+    }
+
+    fn identity(&self) -> usize {
+        Receiver::identity(self)
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::message::{Headers, Kind, Message, Origin};
+use crate::message::{Headers, Kind, Message, Origin, RESERVED};
 use crate::wire::grammar;
 
 /// The header that says how the text of a payload is to be read; JSON, where there is none.
@@ -15,7 +15,6 @@ pub(crate) const CONTENT_TYPE: &str = "content-type";
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
 /// Headers of the wire itself: no message brings its own.
-pub(crate) const RESERVED: &str = "rf-";
 pub(crate) const VERSION: &str = "rf-version";
 pub(crate) const TIMESTAMP: &str = "rf-timestamp";
 pub(crate) const HMAC: &str = "rf-hmac";

@@ -117,6 +117,7 @@ impl From<HandlerError> for Outcome {
     fn from(error: HandlerError) -> Self {
         match error.fate {
             Fate::Retry { after } => Self::Retry { after, why: error.message, service: false },
+            Fate::Newer { since } => Self::Unroutable { why: error.message, created_at: since },
             Fate::Conflict => Self::retry(error.message),
             Fate::Outage => Self::Postpone { after: POSTPONE_MIN, why: error.message },
             Fate::Terminal => Self::Dead { why: error.message },

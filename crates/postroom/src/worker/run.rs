@@ -43,10 +43,11 @@ impl Run {
         self.lost.get(&lease.seq()).cloned().unwrap_or_default()
     }
 
-    /// How long a handler has between the word that its work is in vain and the end of it: at most half of what is left
-    /// of the lease then, and of what a worker that stops waits for it.
+    /// How long a handler has between the word that its work is in vain and the end of it. Leases are looked at every
+    /// sixth of their time and given up with a fifth of it left, so that a thirtieth is left at least; and a worker
+    /// that stops waits no longer than a second.
     pub(crate) fn notice(&self) -> Duration {
-        (self.lease / 10).min(Duration::from_millis(500))
+        (self.lease / 60).min(Duration::from_millis(500))
     }
 
     /// Whether work on this message should not be begun.
