@@ -8,10 +8,11 @@ mod memory;
 mod runner;
 
 pub use call::{Callable, Calls};
-pub use context::{Backend, Ctx, Received, State};
+pub use context::{Backend, Ctx};
+pub(crate) use context::{Received, State};
 pub(crate) use erased::{Entry, Erased, decode, encode};
 pub use erased::{Handle, HandlerFn, Handlers};
 pub(crate) use failure::Fate;
 pub use failure::{HandlerError, HandlerResult};
-pub use memory::{Memory, MemoryTx};
+pub use memory::Memory;
 pub(crate) use runner::Runner;

@@ -14,7 +14,8 @@ mod work;
 
 pub(crate) use lease::check_lease;
 pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
-pub use settle::{Reaped, Settle, Settled, Verb};
+pub(crate) use settle::Verb;
+pub use settle::{Reaped, Settle, Settled};
 pub(crate) use work::{Content, Put, Work, put};
 
 use std::fmt;

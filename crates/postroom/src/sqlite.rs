@@ -18,7 +18,8 @@ mod writer;
 
 pub use backup::{BackupProgress, restore_check};
 pub(crate) use connect::SQLITE_VERSION_MIN;
-pub use handling::{BlockingCtx, BlockingHandler, Sqlite};
+pub(crate) use handling::BlockingHandler;
+pub use handling::{BlockingCtx, Sqlite};
 pub use options::{Durability, SqliteOptions};
 pub use session::SqliteTx;
 pub use store::SqliteStore;

@@ -8,8 +8,7 @@ use crate::queue::{Lease, State};
 
 /// What becomes of a leased row.
 #[derive(Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Done; with the handler's answer, if it gave one.
     Ack {
         /// The answer, kept with the message.
@@ -35,7 +34,7 @@ pub enum Verb {
 
 impl Verb {
     /// Its name.
-    pub fn as_str(&self) -> &'static str {
+    pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Ack { .. } => "ack",
             Self::Abandon { .. } => "abandon",
