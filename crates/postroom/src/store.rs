@@ -5,14 +5,16 @@
 pub(crate) mod sabotage;
 
 pub(crate) mod admission;
+pub(crate) mod filter;
 pub(crate) mod memory;
 pub(crate) mod record;
 pub(crate) mod sql;
 pub(crate) mod wake;
 
 pub use admission::Admission;
+pub use filter::Filter;
 pub use memory::MemoryStore;
-pub use record::{Failure, Filter, QueueStats, Record};
+pub use record::{Failure, QueueStats, Record};
 pub use wake::{Wake, WakeListener};
 
 use std::fmt;
