@@ -26,6 +26,17 @@ use crate::store::{
 use crate::telemetry;
 
 /// A store in a SQLite file, beside the user's own tables. Cheap to clone.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let store = postroom::SqliteOptions::new(dir.path().join("shop.db")).deploy_schema(true).open().await?;
+/// store.write(|tx| {
+///     tx.execute_batch("CREATE TABLE orders (id INTEGER); INSERT INTO orders VALUES (7)")?;
+///     tx.enqueue(&postroom::NewMessage::new("order.placed", "7"))
+/// }).await?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct SqliteStore(pub(crate) Arc<Core>);
 
@@ -117,15 +128,6 @@ impl SqliteStore {
     /// Runs the user's own writes in one transaction on the writer thread, where they share its fsync. Returns after
     /// the commit. `code` may run more than once, when another job spoils the group it ran in; only its last run
     /// counts.
-    ///
-    /// ```no_run
-    /// # async fn f(store: postroom::SqliteStore) -> postroom::Result<()> {
-    /// store.write(|tx| {
-    ///     tx.execute("INSERT INTO orders (id) VALUES (?1)", [7])?;
-    ///     tx.enqueue(&postroom::NewMessage::new("order.placed", "7"))
-    /// }).await?;
-    /// # Ok(()) }
-    /// ```
     pub async fn write<T, F>(&self, mut code: F) -> Result<T>
     where
         T: Send + 'static,

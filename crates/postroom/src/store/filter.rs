@@ -5,6 +5,17 @@ use crate::queue::State;
 use crate::store::Record;
 
 /// Which rows are meant. All of them, until told otherwise.
+///
+/// ```
+/// use postroom::{Filter, MemoryStore, Outbox, State};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// // After `billing` was repaired: what was given up on its account goes back in line.
+/// let given_up = Filter::all().state(State::Dead).party("billing").limit(100);
+/// assert_eq!(outbox.queue().revive(given_up, None).await?, 0);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Filter {
     pub(crate) state: Option<State>,

@@ -9,6 +9,19 @@ use crate::queue::{Content, Lease, Put, Queue, State, Work, put};
 use crate::store::{Arrival, Mark, PutMode};
 
 /// A row: the message, and how far it has come.
+///
+/// ```
+/// use postroom::{Filter, MemoryStore, NewMessage, Outbox, State};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// for record in outbox.queue().list(Filter::all()).await? {
+///     assert_eq!((record.state(), record.attempts()), (State::Ready, 0));
+///     assert_eq!(record.message().map(|message| message.topic.as_str()), Ok("order.placed"));
+/// }
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Record {
     pub(crate) seq: i64,
@@ -223,6 +236,20 @@ impl Record {
 }
 
 /// One failed attempt.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let outbox = Outbox::new(MemoryStore::new());
+/// # outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// # let owner = OwnerToken::new();
+/// let lease = outbox.queue().claim(owner, Duration::from_secs(30), 10).await?.claimed.remove(0).lease;
+/// assert_eq!(outbox.queue().abandon([lease.clone()], "no stock", None).await?.applied, 1);
+/// let failures = outbox.queue().failures(lease.seq()).await?;
+/// assert_eq!((failures[0].attempt, failures[0].error.as_deref()), (1, Some("no stock")));
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
@@ -243,6 +270,17 @@ impl fmt::Debug for Failure {
 }
 
 /// How many rows stand where.
+///
+/// ```
+/// use postroom::{MemoryStore, NewMessage, Outbox};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// let stats = outbox.queue().stats().await?;
+/// assert_eq!((stats.ready, stats.dead, stats.total()), (1, 0, 1));
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct QueueStats {
