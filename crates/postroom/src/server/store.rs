@@ -25,6 +25,13 @@ use crate::store::{
 const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
+///
+/// ```
+/// # #[cfg(feature = "sqlx-0_9-postgres")]
+/// fn outbox(store: postroom::ServerStore<postroom::Postgres>) -> postroom::Outbox {
+///     postroom::Outbox::new(store)
+/// }
+/// ```
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 pub struct ServerStore<E: Engine>(pub(crate) Arc<Core<E>>);
 
