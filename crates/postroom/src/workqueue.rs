@@ -17,7 +17,7 @@ use crate::telemetry;
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+/// use postroom::{Filter, MemoryStore, NewMessage, Outbox, OwnerToken};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -26,7 +26,7 @@ use crate::telemetry;
 /// let claims = queue.claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
 /// let leases = claims.claimed.into_iter().map(|claimed| claimed.lease);
 /// assert_eq!(queue.abandon(leases, "no stock", None).await?.applied, 1);
-/// let waiting = queue.list(Default::default()).await?;
+/// let waiting = queue.list(Filter::all()).await?;
 /// assert_eq!((waiting[0].attempts(), waiting[0].last_error()), (1, Some("no stock")));
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```

@@ -8,6 +8,7 @@ use crate::worker::WorkerOptions;
 /// A named point of the worker's turn.
 ///
 /// ```
+/// # #[cfg(feature = "testing")] {
 /// use std::sync::Arc;
 /// use postroom::testing::{Point, Probe};
 ///
@@ -17,6 +18,7 @@ use crate::worker::WorkerOptions;
 ///         std::process::abort();
 ///     }
 /// }));
+/// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "exported for tests only"))]
