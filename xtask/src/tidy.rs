@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: style as a test. Each rule has a file of its own and a line in one of the two tables below.
 
 mod clock;
+mod examples;
 mod functions;
 mod grab_bags;
 mod ignored;
@@ -42,7 +43,7 @@ const FILE_RULES: &[FileRule] = &[
 ];
 
 /// Rules that need every file to judge one.
-const TREE_RULES: &[TreeRule] = &[orphans::orphan_files];
+const TREE_RULES: &[TreeRule] = &[orphans::orphan_files, examples::missing_examples];
 
 /// Files that a program wrote: their style is that program's. That they belong to a crate is checked all the same.
 const GENERATED: &[&str] = &[proto::GENERATED];

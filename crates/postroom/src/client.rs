@@ -11,12 +11,36 @@ use crate::request::Pending;
 use crate::store::Stored;
 
 /// A destination that [`service!`](crate::service) declared.
+///
+/// ```
+/// // `service!` writes this for `destination billing { … }`.
+/// struct Billing;
+///
+/// impl postroom::Target for Billing {
+///     const NAME: &'static str = "billing";
+/// }
+/// ```
 pub trait Target: 'static {
     /// What the service there is called.
     const NAME: &'static str;
 }
 
 /// A destination that messages of type `P` are declared for.
+///
+/// ```
+/// # use postroom::{Accepts, Client, Signal, Target};
+/// # #[derive(serde::Serialize, serde::Deserialize, Signal)]
+/// # #[signal("order.approved")]
+/// # struct OrderApproved { order: u64 }
+/// # struct Billing;
+/// # impl Target for Billing { const NAME: &'static str = "billing"; }
+/// // `service!` writes this for `sends: [OrderApproved]`. Nothing else can be sent there.
+/// impl Accepts<OrderApproved> for Billing {}
+///
+/// let message = Client::<Billing>::outgoing(&OrderApproved { order: 7 }).message()?;
+/// assert_eq!(message.topic(), "order.approved");
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{P}` is not declared for the destination `{Self}`",
     label = "not among what the destination is sent",
@@ -27,6 +51,23 @@ pub trait Accepts<P: Payload>: Target {}
 /// Sends what is declared for the destination `T`; each message is in the outbox before the call returns.
 ///
 /// [`service!`](crate::service) makes one for each destination.
+///
+/// ```
+/// # use postroom::{Accepts, Client, MemoryStore, Outbox, Signal, Target};
+/// # #[derive(serde::Serialize, serde::Deserialize, Signal)]
+/// # #[signal("order.approved")]
+/// # struct OrderApproved { order: u64 }
+/// # struct Billing;
+/// # impl Target for Billing { const NAME: &'static str = "billing"; }
+/// # impl Accepts<OrderApproved> for Billing {}
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// let billing = Client::<Billing>::new(outbox.clone());
+/// let sent = billing.send(&OrderApproved { order: 7 }).await?;
+/// let found = outbox.find(sent.id.as_uuid()).await?;
+/// assert_eq!(found[0].message().unwrap().destination(), Some("billing"));
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 pub struct Client<T> {
     outbox: Outbox,
     target: PhantomData<fn() -> T>,

@@ -7,6 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment in UTC, in whole microseconds since 1970.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::Timestamp;
+///
+/// let noon: Timestamp = "2026-02-14T12:00:00Z".parse()?;
+/// let later = noon.plus(Duration::from_secs(90));
+/// assert_eq!(later.to_string(), "2026-02-14T12:01:30.000000Z");
+/// assert_eq!(later.since(noon), Duration::from_secs(90));
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Timestamp(i64);
 
@@ -53,6 +64,15 @@ pub(crate) fn micros(span: Duration) -> i64 {
 }
 
 /// Where a store takes the time from.
+///
+/// ```
+/// use postroom::{Clock, ManualClock, MemoryStore, Store, Timestamp};
+///
+/// let new_year: Timestamp = "2026-01-01T00:00:00Z".parse()?;
+/// let store = MemoryStore::with_clock(Clock::Manual(ManualClock::new(new_year)));
+/// assert_eq!(store.clock().now(), new_year);
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Clock {
@@ -79,6 +99,20 @@ impl Clock {
 
 /// A database server's clock: what it last said, carried on by this machine's monotonic clock. This machine's own time
 /// of day may be wrong or jump; nothing is judged by it.
+///
+/// ```
+/// use postroom::{Clock, MemoryStore, ServerClock, Store};
+///
+/// /// A store on a database server goes by that server's clock.
+/// fn server_clock(store: &dyn Store) -> Option<&ServerClock> {
+///     match store.clock() {
+///         Clock::Server(clock) => Some(clock),
+///         _ => None,
+///     }
+/// }
+///
+/// assert!(server_clock(&MemoryStore::new()).is_none());
+/// ```
 #[derive(Clone, Debug)]
 pub struct ServerClock(Arc<Mutex<Heard>>);
 
@@ -131,6 +165,22 @@ impl Heard {
 }
 
 /// A clock that only moves when told to.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Clock, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken, Timestamp};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let clock = ManualClock::new(Timestamp::from_micros(0));
+/// let outbox = Outbox::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));
+/// let (hour, lease) = (Duration::from_secs(3600), Duration::from_secs(30));
+/// outbox.enqueue(NewMessage::new("invoice.due", "{}").due_after(hour)).await?;
+/// assert!(outbox.queue().claim(OwnerToken::new(), lease, 10).await?.claimed.is_empty());
+///
+/// clock.advance(hour);
+/// assert_eq!(outbox.queue().claim(OwnerToken::new(), lease, 10).await?.claimed.len(), 1);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicI64>);
 

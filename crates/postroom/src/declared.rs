@@ -24,6 +24,25 @@ use crate::worker::{Worker, WorkerOptions};
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// A service that [`service!`](crate::service) declared.
+///
+/// ```
+/// use postroom::{Ctx, Declared, Event, HandlerError, Memory, service};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// pub struct OrderPlaced { order: u64 }
+///
+/// async fn reserve(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+///
+/// service! {
+///     pub struct Inventory for "inventory" on Memory;
+///     handle OrderPlaced => reserve;
+/// }
+///
+/// assert_eq!(Inventory::NAME, "inventory");
+/// assert!(Inventory::sources()?.is_empty(), "it takes messages of nobody else");
+/// # Ok::<(), postroom::Error>(())
+/// ```
 pub trait Declared: Sized {
     /// The database it stands on.
     type Backend: Backend;
@@ -42,6 +61,26 @@ pub trait Declared: Sized {
 }
 
 /// A declared service before it is started: for options, and for what its handlers need.
+///
+/// ```
+/// # use postroom::{Ctx, Event, HandlerError, Memory, MemoryStore, WorkerOptions, service};
+/// # #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// # #[event("order.placed")]
+/// # pub struct OrderPlaced { order: u64 }
+/// # async fn reserve(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+/// service! {
+///     pub struct Inventory for "inventory" on Memory;
+///     handle OrderPlaced => reserve;
+/// }
+///
+/// struct Shelves(u64);
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let declared = Inventory::on(MemoryStore::new()).state(Shelves(10)).worker(WorkerOptions::default().concurrency(4));
+/// let inventory = declared.start().await?;
+/// inventory.stop().await?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[must_use = "it does not run before it is started"]
 pub struct Declaration<D: Declared> {
     store: <D::Backend as Backend>::Store,
@@ -177,6 +216,24 @@ impl<D: Declared> fmt::Debug for Declaration<D> {
 }
 
 /// A declared service at work. Dropped, it stops in the background.
+///
+/// ```
+/// # use postroom::{Ctx, Event, HandlerError, Memory, MemoryStore, Payload, service};
+/// # #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// # #[event("order.placed")]
+/// # pub struct OrderPlaced { order: u64 }
+/// # async fn reserve(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+/// # service! {
+/// #     pub struct Inventory for "inventory" on Memory;
+/// #     handle OrderPlaced => reserve;
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let inventory = Inventory::start(MemoryStore::new()).await?;
+/// OrderPlaced { order: 7 }.outgoing().enqueue(inventory.outbox()).await?;
+/// assert!(inventory.tcp_addresses().is_empty(), "it listens nowhere");
+/// inventory.stop().await?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 pub struct Running<B: Backend> {
     store: B::Store,
     outbox: Outbox,

@@ -27,6 +27,13 @@ pub(crate) use facts::Facts;
 use serde::Serialize;
 
 /// How bad it is.
+///
+/// ```
+/// use postroom::doctor::Level;
+///
+/// assert!(Level::Warning < Level::Danger);
+/// assert_eq!(Level::Danger.as_str(), "danger");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -53,6 +60,15 @@ impl Level {
 }
 
 /// One thing that was looked at.
+///
+/// ```
+/// use postroom::doctor::Finding;
+///
+/// fn line(finding: &Finding) -> String {
+///     let advice = finding.advice.as_deref().unwrap_or("nothing to do");
+///     format!("{} {} = {}: {advice}", finding.level.as_str(), finding.setting, finding.value)
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
@@ -87,6 +103,17 @@ impl Finding {
 }
 
 /// Everything that was looked at in one database.
+///
+/// ```
+/// use postroom::doctor::{Level, Report};
+///
+/// fn is_fit_for_production(report: &Report) -> bool {
+///     for finding in report.at_least(Level::Warning) {
+///         println!("{}: {}", report.database, finding.meaning);
+///     }
+///     report.worst() < Level::Danger
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {

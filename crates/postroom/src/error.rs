@@ -4,9 +4,32 @@ use std::error::Error as StdError;
 use std::fmt;
 
 /// The result of almost every call here.
+///
+/// ```
+/// fn key(header: &str) -> postroom::Result<postroom::InboxKey> {
+///     postroom::InboxKey::new("stripe", header)
+/// }
+///
+/// assert!(key("evt_1").is_ok() && key("").is_err());
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What kind of thing went wrong: what a program decides on.
+///
+/// ```
+/// use postroom::{Error, ErrorKind};
+///
+/// fn status(error: &Error) -> u16 {
+///     match error.kind() {
+///         ErrorKind::InvalidInput => 400,
+///         ErrorKind::NotFound | ErrorKind::UnknownStore => 404,
+///         _ if error.is_transient() => 503,
+///         _ => 500,
+///     }
+/// }
+///
+/// assert_eq!(status(&postroom::InboxKey::new("stripe", "").unwrap_err()), 400);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -45,6 +68,16 @@ pub enum ErrorKind {
 }
 
 /// An error: its [`kind`](Error::kind), what happened in words, and its cause as [`source`](StdError::source).
+///
+/// ```
+/// use std::error::Error as _;
+/// use postroom::{Error, ErrorKind};
+///
+/// let error = Error::callback(std::io::Error::other("the disk is full"));
+/// assert_eq!(error.kind(), ErrorKind::Callback);
+/// assert_eq!(error.to_string(), "the disk is full");
+/// assert!(error.source().is_some_and(|cause| cause.is::<std::io::Error>()));
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {

@@ -13,6 +13,18 @@ use crate::telemetry;
 use crate::workqueue::WorkQueue;
 
 /// The inbox of a store. Cheap to clone.
+///
+/// ```
+/// use postroom::{Inbox, InboxKey, Incoming, MemoryStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let inbox = Inbox::new(MemoryStore::new());
+/// let incoming = Incoming::new(InboxKey::new("stripe", "evt_1")?, "payment.received", "{}");
+/// assert!(!inbox.accept(incoming.clone()).await?.is_duplicate());
+/// assert!(inbox.accept(incoming).await?.is_duplicate(), "the provider sent it again");
+/// assert_eq!(inbox.queue().stats().await?.ready, 1);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Inbox {
     store: Arc<dyn Store>,
@@ -97,7 +109,12 @@ impl Inbox {
     /// Like [`accept_in`](Self::accept_in), on a connection that answers at once.
     pub fn accept_in_blocking(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<bool> {
         tx.check_durable()?;
-        Ok(!tx.run(&self.statement(incoming)?)?.duplicate)
+        let accept = self.statement(incoming)?;
+        let mut done = tx.run(&accept)?;
+        if let (true, Some(seen)) = (done.duplicate, accept.otherwise()) {
+            done = tx.run(seen)?;
+        }
+        Ok(!done.duplicate)
     }
 
     /// The statement that puts a message in line, for a driver this crate does not know.

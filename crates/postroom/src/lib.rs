@@ -114,10 +114,7 @@ pub use clock::{Clock, ManualClock, ServerClock, Timestamp};
 pub use crash::crash_here;
 pub use declared::{Declaration, Declared, Running};
 pub use error::{Error, ErrorKind, Result};
-pub use handler::{
-    Backend, Callable, Calls, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory, MemoryTx,
-    Received, State as HandlerState,
-};
+pub use handler::{Backend, Callable, Calls, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory};
 #[cfg(feature = "tower")]
 pub use idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Identified, SharedCtx};
 #[cfg(feature = "axum")]
@@ -131,15 +128,14 @@ pub use message::{
     PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
 };
 #[cfg(feature = "sqlx-0_9-mysql")]
-pub use mysql::{MySql, MySqlOptions, MySqlStore, MySqlTx};
+pub use mysql::{MySql, MySqlOptions, MySqlStore};
 pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 pub use outbox::{Enqueued, Outbox};
 pub use outgoing::Outgoing;
 #[cfg(feature = "sqlx-0_9-postgres")]
-pub use postgres::{Postgres, PostgresOptions, PostgresStore, PostgresTx};
+pub use postgres::{Postgres, PostgresOptions, PostgresStore};
 pub use queue::{
     BATCH_MAX, CRASHES_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease, Queue, Reaped, Settle, Settled, State,
-    Verb,
 };
 pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
 pub use request::{Pending, Request};
@@ -149,12 +145,11 @@ pub use server::ServerStore;
 pub use sql::{BlockingTx, Done, Statement, TableNames, Tx, Value};
 #[cfg(feature = "rusqlite-0_39")]
 pub use sqlite::{
-    BackupProgress, BlockingCtx, BlockingHandler, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,
-    restore_check,
+    BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MarkId, Marks, MemoryStore, PutMode,
-    QueueStats, Record, Sighting, Store, Stored, Wake, WakeListener,
+    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, MarkId, Marks, MemoryStore, PutMode, QueueStats,
+    Record, Sighting, Store, Stored, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
@@ -167,7 +162,7 @@ pub use transport::{
 };
 #[cfg(feature = "http")]
 pub use transport::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};
-pub use wire::{Answer, Key, Keys, Secret};
+pub use wire::{Key, Keys, Secret};
 pub use worker::{Worker, WorkerOptions};
 pub use workqueue::WorkQueue;
 

@@ -19,6 +19,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a message is for.
+///
+/// ```
+/// use postroom::{Kind, NewMessage};
+///
+/// let message = NewMessage::new("stock.reserve", "{}").kind(Kind::Command).to("inventory");
+/// assert_eq!(Kind::from_name("Command"), Some(Kind::Command));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Kind {
@@ -63,4 +70,14 @@ impl fmt::Display for Kind {
 }
 
 /// Named text values that travel beside the payload.
+///
+/// ```
+/// use postroom::Headers;
+///
+/// fn language(headers: &Headers) -> &str {
+///     headers.get("accept-language").map_or("en", String::as_str)
+/// }
+///
+/// assert_eq!(language(&Headers::from([("accept-language".into(), "fr".into())])), "fr");
+/// ```
 pub type Headers = BTreeMap<String, String>;

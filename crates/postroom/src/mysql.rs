@@ -12,10 +12,35 @@ use crate::sql::dialect::Dialect;
 use crate::sql::mysql::MYSQL;
 
 /// MySQL and MariaDB, as handlers see it.
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Handlers, MySql, Payload};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderPlaced { order: i64 }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+///
+/// async fn reserve(ctx: &mut Ctx<MySql>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let insert = sqlx::query("INSERT INTO reserved (order_id) VALUES (?)").bind(placed.order);
+///     insert.execute(ctx.tx().await?).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<MySql>::new().on(reserve);
+/// ```
 #[derive(Debug)]
 pub enum MySql {}
 
 /// A store in a MySQL or MariaDB database, beside the user's own tables. Cheap to clone.
+///
+/// ```no_run
+/// # async fn f() -> postroom::Result<()> {
+/// use postroom::{MySqlOptions, MySqlStore, Outbox};
+///
+/// let store: MySqlStore = MySqlOptions::new("mysql://app@db.example/shop")?.open().await?;
+/// let outbox = Outbox::new(store);
+/// # Ok(()) }
+/// ```
 pub type MySqlStore = ServerStore<MySql>;
 
 /// The transaction of a handler on MySQL and MariaDB.

@@ -15,6 +15,17 @@ use crate::telemetry;
 use crate::workqueue::WorkQueue;
 
 /// The outbox of a store. Cheap to clone.
+///
+/// ```
+/// use postroom::{MemoryStore, MessageId, NewMessage, Outbox};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// let message = NewMessage::new("order.approved", r#"{"order":7}"#).id(MessageId::new()).to("billing");
+/// assert!(!outbox.enqueue(message.clone()).await?.duplicate);
+/// assert!(outbox.enqueue(message).await?.duplicate, "nothing is stored twice under one id");
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Outbox {
     store: Arc<dyn Store>,
@@ -23,6 +34,19 @@ pub struct Outbox {
 
 /// An enqueued message. When it is dropped, normally after the caller's commit, workers are woken; until then they do
 /// not know.
+///
+/// ```
+/// use postroom::{NewMessage, Outbox};
+///
+/// fn place(outbox: &Outbox, conn: &mut rusqlite::Connection) -> Result<(), Box<dyn std::error::Error>> {
+///     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
+///     let enqueued = outbox.enqueue_in_blocking(&*tx, &NewMessage::new("order.placed", "7"))?;
+///     tx.commit()?;
+///     drop(enqueued); // only now is there something to be woken for
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "workers are woken when this is dropped: keep it until the transaction is committed"]
 pub struct Enqueued {

@@ -12,10 +12,35 @@ use crate::sql::dialect::Dialect;
 use crate::sql::postgres::POSTGRES;
 
 /// PostgreSQL, as handlers see it.
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Handlers, Payload, Postgres};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderPlaced { order: i64 }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+///
+/// async fn reserve(ctx: &mut Ctx<Postgres>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let insert = sqlx::query("INSERT INTO reserved (order_id) VALUES ($1)").bind(placed.order);
+///     insert.execute(ctx.tx().await?).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<Postgres>::new().on(reserve);
+/// ```
 #[derive(Debug)]
 pub enum Postgres {}
 
 /// A store in a PostgreSQL database, beside the user's own tables. Cheap to clone.
+///
+/// ```no_run
+/// # async fn f() -> postroom::Result<()> {
+/// use postroom::{Outbox, PostgresOptions, PostgresStore};
+///
+/// let store: PostgresStore = PostgresOptions::new("postgres://app@db.example/shop")?.open().await?;
+/// let outbox = Outbox::new(store);
+/// # Ok(()) }
+/// ```
 pub type PostgresStore = ServerStore<Postgres>;
 
 /// The transaction of a handler on PostgreSQL.

@@ -14,12 +14,20 @@ mod work;
 
 pub(crate) use lease::check_lease;
 pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
-pub use settle::{Reaped, Settle, Settled, Verb};
+pub(crate) use settle::Verb;
+pub use settle::{Reaped, Settle, Settled};
 pub(crate) use work::{Content, Put, Work, put};
 
 use std::fmt;
 
 /// One of the two tables.
+///
+/// ```
+/// use postroom::{MemoryStore, Outbox, Queue};
+///
+/// assert_eq!(Outbox::new(MemoryStore::new()).queue().kind(), Queue::Outbox);
+/// assert_eq!(Queue::Inbox.to_string(), "inbox");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Queue {
     /// What was enqueued here.
@@ -45,6 +53,13 @@ impl fmt::Display for Queue {
 }
 
 /// Where a message stands.
+///
+/// ```
+/// use postroom::{Queue, State};
+///
+/// assert_eq!(State::from_code(3), Some(State::Dead));
+/// assert_eq!((State::Dead.name(Queue::Outbox), State::Dead.name(Queue::Inbox)), ("Failed", "Dead"));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum State {
@@ -104,6 +119,15 @@ impl State {
 }
 
 /// So many crashes end a message: the first beside others, the next three alone.
+///
+/// ```
+/// use postroom::{CRASHES_MAX, Lease};
+///
+/// /// Whether nobody will get this message again if we vanish with it.
+/// fn is_last_chance(lease: &Lease) -> bool {
+///     lease.crashes() + 1 >= CRASHES_MAX
+/// }
+/// ```
 pub const CRASHES_MAX: u32 = 4;
 
 /// Which of the rows in line are taken, by their crash counts: the one in front alone when a worker has vanished with

@@ -17,6 +17,24 @@ const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// A message whose answer is waited for.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use postroom::{Command, MemoryStore, Outbox, OwnerToken, Settle};
+/// # #[derive(serde::Serialize, serde::Deserialize, Command)]
+/// # #[command("stock.reserve", reply = String)]
+/// # struct Reserve { order: u64 }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let outbox = Outbox::new(MemoryStore::new());
+/// let id = outbox.request("inventory", &Reserve { order: 7 }).await?.id();
+/// # let mut claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// # let lease = claims.claimed.remove(0).lease;
+/// # let _ = outbox.queue().settle(vec![Settle::ack_with(lease, Some(r#""shelf 7""#.into()))]).await?;
+/// // Perhaps in another program: the answer is kept with the message.
+/// let shelf: String = outbox.requested(id, "inventory").answer().await?;
+/// assert_eq!(shelf, "shelf 7");
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Request {
     outbox: Outbox,
@@ -57,6 +75,19 @@ impl Request {
 }
 
 /// A message whose answer, of a known type, is waited for.
+///
+/// ```
+/// use postroom::{Command, Outbox, Payload, Pending};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Command)]
+/// #[command("stock.reserve", reply = String)]
+/// struct Reserve { order: u64 }
+///
+/// # async fn f(outbox: Outbox) -> postroom::Result<()> {
+/// let pending: Pending<String> = Reserve { order: 7 }.outgoing().to("inventory").request(&outbox).await?;
+/// println!("it is on {}", pending.answer().await?);
+/// # Ok(()) }
+/// ```
 pub struct Pending<R> {
     request: Request,
     reply: PhantomData<fn() -> R>,
@@ -71,6 +102,12 @@ impl<R: DeserializeOwned> Pending<R> {
     /// The answer, like [`Request::answer`].
     pub async fn answer(&self) -> Result<R> {
         self.request.answer().await
+    }
+}
+
+impl<R> Clone for Pending<R> {
+    fn clone(&self) -> Self {
+        self.request.clone().typed()
     }
 }
 

@@ -15,10 +15,10 @@ mod transact;
 pub(crate) use backend::handlers_on_server;
 pub(crate) use examine::examine;
 pub(crate) use handling::HandlerTx;
-pub(crate) use options::{check_scheme, shared_options};
+pub(crate) use options::{Settings, check_scheme, shared_options};
 pub(crate) use pool::{Pool, Pooled};
+pub(crate) use store::Core;
 pub use store::ServerStore;
-pub(crate) use store::{Core, Settings};
 
 use std::fmt;
 use std::future::Future;

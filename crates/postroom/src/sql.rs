@@ -23,6 +23,21 @@ use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A value to bind. Even a null has a type: some databases refuse one of the wrong type.
+///
+/// ```
+/// use postroom::Value;
+///
+/// /// Binds one value as the driver at hand wants it.
+/// fn literal(value: &Value) -> String {
+///     match value {
+///         Value::Int(Some(number)) => number.to_string(),
+///         Value::Text(Some(text)) => format!("'{}'", text.replace('\'', "''")),
+///         _ => "NULL".into(),
+///     }
+/// }
+///
+/// assert_eq!(literal(&Value::Text(Some("it's".into()))), "'it''s'");
+/// ```
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -58,6 +73,36 @@ impl std::fmt::Debug for Value {
 }
 
 /// One statement with its values, ready to run in a transaction of the caller's. Making one touches no database.
+///
+/// ```
+/// use postroom::{NewMessage, Outbox};
+/// use rusqlite::params_from_iter;
+/// # use postroom::Value;
+/// # fn bound(value: &Value) -> rusqlite::types::Value {
+/// #     match value {
+/// #         Value::Int(number) => (*number).into(),
+/// #         Value::Text(text) => text.clone().into(),
+/// #         Value::Bytes(bytes) => bytes.clone().into(),
+/// #         Value::Uuid(id) => id.map(|id| id.as_bytes().to_vec()).into(),
+/// #         _ => rusqlite::types::Value::Null,
+/// #     }
+/// # }
+///
+/// fn enqueue(outbox: &Outbox, conn: &rusqlite::Connection) -> Result<(), Box<dyn std::error::Error>> {
+///     let statement = outbox.statement(&NewMessage::new("order.placed", "{}"))?;
+///     let rows = conn.execute(statement.sql(), params_from_iter(statement.values().iter().map(bound)))?;
+///     statement.check(rows as u64)?;
+///     Ok(())
+/// }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("shop.db");
+/// # let store = postroom::SqliteOptions::new(&path).deploy_schema(true).open().await.unwrap();
+/// # let outbox = Outbox::new(store);
+/// # enqueue(&outbox, &rusqlite::Connection::open(&path).unwrap()).unwrap();
+/// # assert_eq!(outbox.queue().stats().await.unwrap().ready, 1);
+/// # });
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a statement does nothing until it is run"]
 pub struct Statement {
@@ -118,6 +163,15 @@ impl Statement {
 }
 
 /// What running a statement did.
+///
+/// ```
+/// use postroom::{Done, Result, Statement};
+///
+/// fn told(statement: &Statement, rows_changed: u64) -> Result<&'static str> {
+///     let done: Done = statement.check(rows_changed)?;
+///     Ok(if done.duplicate { "it was there before" } else { "stored" })
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Done {
@@ -128,6 +182,25 @@ pub struct Done {
 }
 
 /// A connection of the caller's, in a transaction the caller began, that can run one of our statements at once.
+///
+/// ```
+/// use postroom::{BlockingTx, Done, Error, Result, Statement, Value};
+///
+/// /// A driver that this crate does not know.
+/// struct Driver;
+/// # impl Driver { fn execute(&self, _: &str, _: &[Value]) -> std::io::Result<u64> { Ok(1) } }
+///
+/// impl BlockingTx for Driver {
+///     fn run(&self, statement: &Statement) -> Result<Done> {
+///         let rows = self.execute(statement.sql(), statement.values()).map_err(Error::callback)?;
+///         statement.check(rows)
+///     }
+///
+///     fn check_durable(&self) -> Result<()> {
+///         Ok(()) // its commits wait for the disk
+///     }
+/// }
+/// ```
 pub trait BlockingTx {
     /// Runs the statement and says what it did.
     fn run(&self, statement: &Statement) -> Result<Done>;
@@ -137,6 +210,21 @@ pub trait BlockingTx {
 }
 
 /// A connection of the caller's, in a transaction the caller began, that runs one of our statements.
+///
+/// ```
+/// use postroom::{Done, Error, Result, Statement, Tx, Value};
+///
+/// /// A driver that this crate does not know.
+/// struct Driver;
+/// # impl Driver { async fn execute(&mut self, _: &str, _: &[Value]) -> std::io::Result<u64> { Ok(1) } }
+///
+/// impl Tx for Driver {
+///     async fn run(&mut self, statement: &Statement) -> Result<Done> {
+///         let rows = self.execute(statement.sql(), statement.values()).await.map_err(Error::callback)?;
+///         statement.check(rows)
+///     }
+/// }
+/// ```
 pub trait Tx: Send {
     /// Runs the statement and says what it did.
     fn run(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send;

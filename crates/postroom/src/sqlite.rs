@@ -8,6 +8,7 @@ mod guard;
 mod handling;
 mod job;
 mod marks;
+mod on_writer;
 mod options;
 mod readers;
 mod receive;
@@ -19,7 +20,8 @@ mod writer;
 
 pub use backup::{BackupProgress, restore_check};
 pub(crate) use connect::SQLITE_VERSION_MIN;
-pub use handling::{BlockingCtx, BlockingHandler, Sqlite};
+pub(crate) use handling::BlockingHandler;
+pub use handling::{BlockingCtx, Sqlite};
 pub use options::{Durability, SqliteOptions};
 pub use session::SqliteTx;
 pub use store::SqliteStore;

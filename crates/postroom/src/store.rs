@@ -5,6 +5,7 @@
 pub(crate) mod sabotage;
 
 pub(crate) mod admission;
+pub(crate) mod filter;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod record;
@@ -12,9 +13,10 @@ pub(crate) mod sql;
 pub(crate) mod wake;
 
 pub use admission::Admission;
+pub use filter::Filter;
 pub use marks::{MarkId, Marks};
 pub use memory::MemoryStore;
-pub use record::{Failure, Filter, QueueStats, Record};
+pub use record::{Failure, QueueStats, Record};
 pub use wake::{Wake, WakeListener};
 
 use std::fmt;
@@ -30,6 +32,21 @@ use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled};
 use crate::sql::Statement;
 
 /// A future that can be stored and sent.
+///
+/// ```
+/// use postroom::{BoxFuture, Delivery, Message, Transport};
+///
+/// struct Printer;
+///
+/// impl Transport for Printer {
+///     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
+///         Box::pin(async move {
+///             println!("{}", message.topic);
+///             Delivery::Accepted { response: None }
+///         })
+///     }
+/// }
+/// ```
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The contract of a backend. Each call is one transaction: all of it is stored when it returns, or nothing.
@@ -38,6 +55,19 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// what happened; a store only stores.
 ///
 /// Implemented by the stores of this crate; its shape may change in any release.
+///
+/// ```
+/// use std::sync::Arc;
+/// use postroom::{Inbox, MemoryStore, Outbox, Store};
+///
+/// // Whatever the database is: the two doors of one store.
+/// fn doors(store: Arc<dyn Store>) -> (Outbox, Inbox) {
+///     (Outbox::of(store.clone()), Inbox::of(store))
+/// }
+///
+/// let (outbox, _) = doors(Arc::new(MemoryStore::new().named("shop")));
+/// assert_eq!(outbox.queue().store_name(), "shop");
+/// ```
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What this store is called in logs.
     fn name(&self) -> &str;
@@ -114,6 +144,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes the store's maintenance for this interval; false when another worker has it.
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>>;
 
+    #[doc(hidden)]
     /// What the store looks like from outside, without a call to the database; none where that cannot be told, or not
     /// yet for sure. While it stays the same nothing was committed, so that an idle worker need not ask.
     fn fingerprint(&self) -> Option<Fingerprint> {
@@ -131,6 +162,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 pub struct Fingerprint(pub(crate) [u64; 5]);
 
 /// Whether an enqueued message is new.
+///
+/// ```
+/// use postroom::{MemoryStore, NewMessage, Outbox};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// let message = NewMessage::new("order.placed", "{}");
+/// let first = outbox.enqueue(message.clone()).await?;
+/// let again = outbox.enqueue(message).await?;
+/// assert!(again.duplicate && again.id == first.id);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Stored {
@@ -141,6 +184,17 @@ pub struct Stored {
 }
 
 /// What the inbox knew of a message.
+///
+/// ```
+/// use postroom::{InboxKey, MemoryStore, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let (store, key) = (MemoryStore::new(), InboxKey::new("stripe", "evt_1")?);
+/// store.see(key.clone(), Some(vec![1])).await?;
+/// let again = store.see(key, Some(vec![2])).await?;
+/// assert!(!again.done && again.hash_differs);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Sighting {
@@ -151,6 +205,15 @@ pub struct Sighting {
 }
 
 /// What to do with a message whose key is known.
+///
+/// ```
+/// use postroom::{Arrival, InboxKey, Incoming, MemoryStore, PutMode, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let incoming = Incoming::new(InboxKey::new("stripe", "evt_1")?, "payment.received", "{}");
+/// assert_eq!(MemoryStore::new().put(incoming, PutMode::FirstWins).await?, Arrival::First);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PutMode {
@@ -161,6 +224,18 @@ pub enum PutMode {
 }
 
 /// What became of a message that arrived.
+///
+/// ```
+/// use postroom::{Arrival, Inbox, InboxKey, Incoming, MemoryStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let inbox = Inbox::new(MemoryStore::new());
+/// let paid = |amount: &str| Ok::<_, postroom::Error>(Incoming::new(InboxKey::new("stripe", "1")?, "paid", amount));
+/// assert_eq!(inbox.accept(paid("10")?).await?, Arrival::First);
+/// assert_eq!(inbox.accept(paid("99")?).await?, Arrival::Known { done: false, differs: true });
+/// assert_eq!(inbox.enqueue(paid("99")?).await?, Arrival::Replaced);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Arrival {
@@ -190,6 +265,17 @@ impl Arrival {
 }
 
 /// Where to move an inbox row by hand.
+///
+/// ```
+/// use postroom::{InboxKey, Mark, MemoryStore, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let (store, key) = (MemoryStore::new(), InboxKey::new("stripe", "evt_1")?);
+/// store.see(key.clone(), None).await?;
+/// assert!(store.mark(key.clone(), Mark::Processing).await?);
+/// assert!(store.mark(key, Mark::Processed).await?);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Mark {
@@ -205,6 +291,15 @@ pub enum Mark {
 }
 
 /// What rows are looked up by.
+///
+/// ```
+/// use postroom::{Identity, InboxKey, MemoryStore, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let id = Identity::Inbox(InboxKey::new("stripe", "evt_1")?);
+/// assert!(MemoryStore::new().find(id).await?.is_empty());
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Identity {

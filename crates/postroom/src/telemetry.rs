@@ -34,6 +34,12 @@ use crate::worker::Outcome;
 use crate::workqueue::WorkQueue;
 
 /// The metrics, by the names of the SQLite document.
+///
+/// ```
+/// use postroom::telemetry::metric;
+///
+/// assert_eq!(metric::OUTBOX_PENDING, "rf_outbox_pending_count");
+/// ```
 pub mod metric {
     /// Messages waiting to be sent.
     pub const OUTBOX_PENDING: &str = "rf_outbox_pending_count";

@@ -9,6 +9,6 @@ pub(crate) mod signature;
 #[cfg(test)]
 mod tests;
 
-pub use envelope::Answer;
+pub(crate) use envelope::Answer;
 pub use key::{Key, Keys};
 pub use secret::Secret;

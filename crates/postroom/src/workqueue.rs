@@ -14,6 +14,22 @@ use crate::store::{Failure, Filter, Fingerprint, QueueStats, Record, Store, Wake
 use crate::telemetry;
 
 /// The work-queue verbs of an outbox or inbox: claim, settle, and what keeps the table small.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Filter, MemoryStore, NewMessage, Outbox, OwnerToken};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// let queue = outbox.queue();
+/// let claims = queue.claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// let leases = claims.claimed.into_iter().map(|claimed| claimed.lease);
+/// assert_eq!(queue.abandon(leases, "no stock", None).await?.applied, 1);
+/// let waiting = queue.list(Filter::all()).await?;
+/// assert_eq!((waiting[0].attempts(), waiting[0].last_error()), (1, Some("no stock")));
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct WorkQueue {
     store: Arc<dyn Store>,

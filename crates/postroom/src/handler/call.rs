@@ -6,6 +6,19 @@ use crate::handler::{Backend, Ctx, Handle, HandlerResult, Handlers};
 use crate::message::Payload;
 
 /// A call whose function is its handler: [`push_call`](crate::push_call) writes this.
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Handlers, Memory, push_call};
+///
+/// // `push_call` makes `SendMail` of it: the call as a message, with the function as its handler.
+/// #[push_call("mail.send")]
+/// async fn send_mail(_: &mut Ctx<Memory>, to: String) -> Result<(), HandlerError> {
+///     println!("to {to}");
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<Memory>::new().call::<SendMail>();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a call that can be handled on `{B}`",
     label = "no function marked with `push_call` on this backend",
@@ -17,6 +30,25 @@ pub trait Callable<B: Backend>: Payload {
 }
 
 /// An object with methods marked with `push_call`: [`push_call`](crate::push_call) on its `impl` block writes this.
+///
+/// ```
+/// use std::sync::Arc;
+/// use postroom::{Ctx, HandlerError, Handlers, Memory, push_call};
+///
+/// struct Mailer { from: String }
+///
+/// #[push_call]
+/// impl Mailer {
+///     #[push_call("mail.send", name = Letter)]
+///     async fn send(&self, _: &mut Ctx<Memory>, to: String) -> Result<(), HandlerError> {
+///         println!("from {} to {to}", self.from);
+///         Ok(())
+///     }
+/// }
+///
+/// let handlers = Handlers::<Memory>::new().calls(Arc::new(Mailer { from: "shop".into() }));
+/// # let call = Letter { to: "ann".into() };
+/// ```
 pub trait Calls<B: Backend>: Send + Sync + Sized + 'static {
     /// Adds the methods to the handlers.
     fn register(self: Arc<Self>, handlers: Handlers<B>) -> Handlers<B>;

@@ -23,6 +23,23 @@ pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);
 /// A database, as handlers see it: what its transaction is and what they are lent of it.
 ///
 /// Implemented by the backends of this crate; its shape may change in any release.
+///
+/// ```
+/// use postroom::{Backend, Ctx, Event, HandlerError, Handlers, Memory, Sqlite};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// // A handler that uses no tables of its own works on every database.
+/// async fn placed<B: Backend>(ctx: &mut Ctx<B>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     println!("order {}, attempt {}", placed.order, ctx.attempt());
+///     Ok(())
+/// }
+///
+/// let in_production = Handlers::<Sqlite>::new().on(placed);
+/// let in_tests = Handlers::<Memory>::new().on(placed);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database of Postroom",
     note = "those are `Sqlite`, `Postgres`, `MySql` and `Memory`, each with its feature"
@@ -148,6 +165,28 @@ impl fmt::Debug for State {
 }
 
 /// What an async handler is given: the message, its own transaction, and the outbox bound to it.
+///
+/// ```
+/// use postroom::{Ctx, Event, HandlerError, Handlers, Memory};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("invoice.due")]
+/// struct InvoiceDue { order: u64, currency: String }
+///
+/// struct Currency(String);
+///
+/// async fn placed(ctx: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let currency = ctx.state::<Currency>()?.0.clone();
+///     ctx.send(&InvoiceDue { order: placed.order, currency }).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::new().on(placed).state(Currency("EUR".into()));
+/// ```
 pub struct Ctx<B: Backend> {
     pub(crate) store: B::Store,
     /// For so long a transaction may be held.

@@ -14,6 +14,22 @@ use crate::message::{Message, Payload, json};
 use crate::store::BoxFuture;
 
 /// An `async fn(&mut Ctx<B>, M) -> Result<R, HandlerError>`.
+///
+/// ```
+/// use postroom::{Ctx, Event, HandlerError, HandlerFn, Handlers, Memory};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// fn handled_by(placed: impl for<'c> HandlerFn<'c, Memory, OrderPlaced, ()> + 'static) -> Handlers<Memory> {
+///     Handlers::new().on(placed)
+/// }
+///
+/// async fn placed(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+///
+/// let handlers = handled_by(placed);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for this backend",
     note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>`, B being the backend"
@@ -35,6 +51,27 @@ where
 }
 
 /// A handler that is a type with fields of its own.
+///
+/// ```
+/// use postroom::{Ctx, Event, Handle, HandlerError, Handlers, Memory};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// struct Mailer { from: String }
+///
+/// impl Handle<Memory, OrderPlaced> for Mailer {
+///     type Reply = ();
+///
+///     async fn handle(&self, _: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///         println!("order {} was placed, writes {}", placed.order, self.from);
+///         Ok(())
+///     }
+/// }
+///
+/// let handlers = Handlers::<Memory>::new().with(Mailer { from: "shop".into() });
+/// ```
 pub trait Handle<B: Backend, P: Payload>: Send + Sync + 'static {
     /// What it answers.
     type Reply: Serialize + Send;

@@ -8,6 +8,19 @@ use crate::driver;
 use crate::error::{Error, ErrorKind, panic_message};
 
 /// What a handler returns.
+///
+/// ```
+/// use postroom::{Ctx, HandlerResult, Memory};
+/// # use postroom::Command;
+/// # #[derive(serde::Serialize, serde::Deserialize, Command)]
+/// # #[command("stock.reserve", reply = String)]
+/// # struct Reserve { order: u64 }
+///
+/// async fn reserve(_: &mut Ctx<Memory>, wanted: Reserve) -> HandlerResult<String> {
+///     Ok(format!("shelf {}", wanted.order % 10))
+/// }
+/// # let handlers = postroom::Handlers::new().on(reserve);
+/// ```
 pub type HandlerResult<T> = Result<T, HandlerError>;
 
 /// A handler's failure. Any error turned into one by `?` means: try again later.
@@ -17,6 +30,22 @@ pub type HandlerResult<T> = Result<T, HandlerError>;
 /// A driver's error is recognised wherever it stands among the causes.
 ///
 /// It does not implement [`std::error::Error`] itself; that is what lets every error become one.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::HandlerError;
+///
+/// fn charge(amount: &str) -> Result<(), HandlerError> {
+///     let amount: i64 = amount.parse()?; // any error: try again later
+///     if amount < 0 {
+///         return Err(HandlerError::terminal("nobody is charged less than nothing"));
+///     }
+///     Err(HandlerError::retry_after(Duration::from_secs(60), "the bank is closed"))
+/// }
+///
+/// assert!(charge("-1").unwrap_err().is_terminal());
+/// assert!(!charge("one").unwrap_err().is_terminal());
+/// ```
 pub struct HandlerError {
     pub(crate) fate: Fate,
     pub(crate) message: String,

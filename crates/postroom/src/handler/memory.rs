@@ -14,6 +14,15 @@ use crate::telemetry;
 use crate::worker::Run;
 
 /// The in-memory store, as handlers see it.
+///
+/// ```
+/// use postroom::{Handlers, Memory, MemoryStore, Worker};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let worker = Worker::<Memory>::inbox(MemoryStore::new(), Handlers::new());
+/// worker.run(async { /* until this is ready */ }).await?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub enum Memory {}
 

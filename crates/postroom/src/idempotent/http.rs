@@ -127,6 +127,16 @@ impl<B: Backend, S> Layer<S> for IdempotencyKeyLayer<B> {
 }
 
 /// A service behind an [`IdempotencyKeyLayer`].
+///
+/// ```
+/// use axum::Router;
+/// use postroom::{IdempotencyKeyLayer, IdempotencyKeyService, Memory, MemoryStore};
+/// use tower::Layer;
+///
+/// let layer = IdempotencyKeyLayer::new(MemoryStore::new(), "payments")?;
+/// let service: IdempotencyKeyService<Memory, Router> = layer.layer(Router::new());
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct IdempotencyKeyService<B: Backend, S> {
     layer: IdempotencyKeyLayer<B>,

@@ -16,6 +16,18 @@ use crate::message::{InboxKey, Incoming};
 use crate::store::{BoxFuture, Store};
 
 /// A request that says which message it is.
+///
+/// ```
+/// use postroom::{Identified, InboxKey};
+///
+/// struct Delivered { partition: u32, offset: u64 }
+///
+/// impl Identified for Delivered {
+///     fn inbox_key(&self) -> postroom::Result<InboxKey> {
+///         InboxKey::new("orders-topic", format!("{}/{}", self.partition, self.offset))
+///     }
+/// }
+/// ```
 pub trait Identified {
     /// What the message is known by: who sent it, and under which id.
     fn inbox_key(&self) -> Result<InboxKey>;
@@ -28,6 +40,16 @@ impl Identified for Incoming {
 }
 
 /// A request that is handled now, and the transaction for it.
+///
+/// ```
+/// use postroom::{Admitted, Incoming, Memory, NewMessage};
+///
+/// async fn reserve(admitted: Admitted<Memory, Incoming>) -> postroom::Result<()> {
+///     let mut ctx = admitted.ctx.lock().await?;
+///     ctx.enqueue(NewMessage::new("stock.reserved", admitted.request.key().message_id())).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Admitted<B: Backend, Q> {
@@ -92,6 +114,15 @@ impl<B: Backend, S> Layer<S> for IdempotentLayer<B> {
 }
 
 /// A service behind an [`IdempotentLayer`].
+///
+/// ```
+/// use postroom::{Admitted, Idempotent, IdempotentLayer, IdempotentService, Incoming, Memory, MemoryStore};
+/// use tower::{Layer, Service, service_fn};
+///
+/// fn once<S: Clone>(store: MemoryStore, inner: S) -> postroom::Result<IdempotentService<Memory, S>> {
+///     Ok(IdempotentLayer::new(Idempotent::new(store, "reserve-stock")?).layer(inner))
+/// }
+/// ```
 #[derive(Debug)]
 pub struct IdempotentService<B: Backend, S> {
     idempotent: Idempotent<B>,

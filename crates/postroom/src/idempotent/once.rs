@@ -5,7 +5,14 @@ use std::fmt;
 use crate::error::{Error, ErrorKind};
 use crate::handler::{Fate, HandlerError};
 
-/// What became of a message that was delivered.
+/// What became of a message that was delivered. Both mean that the broker may forget it.
+///
+/// ```
+/// use postroom::Once;
+///
+/// assert_eq!(Once::Ran("shelf 7").ran(), Some("shelf 7"));
+/// assert!(Once::<&str>::Duplicate.is_duplicate());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Once<R> {
@@ -32,6 +39,21 @@ impl<R> Once<R> {
 
 /// Why a message was not handled. Nothing of it is stored, except for the mark where [`Marking`](crate::Marking) says
 /// so.
+///
+/// ```
+/// use postroom::{HandlerError, Once, Unhandled};
+///
+/// fn tell_the_broker(handled: Result<Once<()>, Unhandled>) -> &'static str {
+///     match handled {
+///         Ok(_) => "ack",
+///         Err(why) if why.is_terminal() => "dead letter",
+///         Err(_) => "deliver again",
+///     }
+/// }
+///
+/// assert_eq!(tell_the_broker(Ok(Once::Duplicate)), "ack");
+/// assert_eq!(tell_the_broker(Err(Unhandled::Handler(HandlerError::terminal("no such item")))), "dead letter");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Unhandled<E = HandlerError> {

@@ -7,6 +7,13 @@ use crate::error::{Error, Result};
 /// When a message is marked as handled.
 ///
 /// What a crash does in each mode stands in the guide on idempotency.
+///
+/// ```
+/// use postroom::{IdempotentOptions, Marking};
+///
+/// assert_eq!(Marking::default(), Marking::InTransaction);
+/// let at_most_once = IdempotentOptions::default().marking(Marking::before_handling());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Marking {

@@ -57,6 +57,15 @@ impl<B: Backend> fmt::Debug for SharedCtx<B> {
 }
 
 /// A [`Ctx`] out of a [`SharedCtx`], until it is dropped.
+///
+/// ```
+/// use postroom::{CtxGuard, Memory, NewMessage};
+///
+/// async fn notify(mut ctx: CtxGuard<'_, Memory>) -> postroom::Result<()> {
+///     ctx.enqueue(NewMessage::new("order.approved", "{}")).await?;
+///     Ok(())
+/// }
+/// ```
 pub struct CtxGuard<'a, B: Backend>(MappedMutexGuard<'a, Ctx<B>>);
 
 impl<B: Backend> Deref for CtxGuard<'_, B> {

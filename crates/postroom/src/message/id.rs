@@ -42,16 +42,47 @@ macro_rules! uuid_id {
 
 uuid_id! {
     /// The logical message: the same across retries and across destinations.
+    ///
+    /// ```
+    /// use postroom::{MessageId, NewMessage};
+    ///
+    /// let id = MessageId::new();
+    /// let message = NewMessage::new("order.placed", "{}").id(id);
+    /// assert_eq!(message.message_id(), id);
+    /// assert_eq!(id.to_string().parse::<MessageId>()?, id);
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
     MessageId
 }
 
 uuid_id! {
     /// One row of the outbox: a message on its way to one destination.
+    ///
+    /// ```
+    /// use postroom::{MessageId, WorkItemId};
+    ///
+    /// let message = MessageId::new();
+    /// assert_eq!(WorkItemId::of(message, Some("billing")), WorkItemId::of(message, Some("billing")));
+    /// assert_ne!(WorkItemId::of(message, Some("billing")), WorkItemId::of(message, Some("shipping")));
+    /// ```
     WorkItemId
 }
 
 uuid_id! {
     /// Who holds a lease: a random id for each start of a worker. Never the nil UUID.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let outbox = Outbox::new(MemoryStore::new());
+    /// outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+    /// let owner = OwnerToken::new();
+    /// let claims = outbox.queue().claim(owner, Duration::from_secs(30), 10).await?;
+    /// assert_eq!(claims.claimed[0].lease.owner(), owner);
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
     OwnerToken
 }
 
@@ -118,6 +149,15 @@ fn not_nil(what: &str, uuid: Uuid) -> Result<Uuid> {
 }
 
 /// What an inbox knows a message by: who sent it, and the sender's own id for it.
+///
+/// ```
+/// use postroom::InboxKey;
+///
+/// let key = InboxKey::new("stripe", "evt_1")?;
+/// assert_eq!(key.to_string(), "stripe/evt_1");
+/// assert!(InboxKey::new("stripe", "").is_err());
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct InboxKey {
     source: String,

@@ -87,18 +87,93 @@ fn unknown_version<P: Payload>(version: u32) -> Error {
 }
 
 /// Something that happened here and is handled here: derive it with `#[derive(Event)]`.
+///
+/// ```
+/// use postroom::{Event, Outbox, Result, Stored};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// async fn tell<E: Event + Sync>(outbox: &Outbox, event: &E) -> Result<Stored> {
+///     outbox.send(event).await
+/// }
+/// # async fn f(outbox: Outbox) -> Result<()> {
+/// tell(&outbox, &OrderPlaced { order: 7 }).await?;
+/// # Ok(()) }
+/// ```
 pub trait Event: Payload {}
 
 /// Something that happened and that another service wants to know: derive it with `#[derive(Signal)]`.
+///
+/// ```
+/// use postroom::{NewMessage, Payload, Result, Signal};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Signal)]
+/// #[signal("order.approved")]
+/// struct OrderApproved { order: u64 }
+///
+/// fn to_all<S: Signal>(signal: &S, services: &[&str]) -> Result<Vec<NewMessage>> {
+///     services.iter().map(|service| signal.outgoing().to(*service).message()).collect()
+/// }
+///
+/// assert_eq!(to_all(&OrderApproved { order: 7 }, &["billing", "shipping"])?.len(), 2);
+/// # Ok::<(), postroom::Error>(())
+/// ```
 pub trait Signal: Payload {}
 
 /// Something another service is told to do: derive it with `#[derive(Command)]`.
+///
+/// ```
+/// use postroom::{Command, Outbox, Payload, Result};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Command)]
+/// #[command("stock.reserve", reply = String)]
+/// struct Reserve { order: u64 }
+///
+/// async fn ask<C: Command>(outbox: &Outbox, command: &C) -> Result<C::Reply> {
+///     command.outgoing().to("inventory").request(outbox).await?.answer().await
+/// }
+/// # async fn f(outbox: Outbox) -> Result<()> {
+/// let shelf: String = ask(&outbox, &Reserve { order: 7 }).await?;
+/// # Ok(()) }
+/// ```
 pub trait Command: Replies {}
 
 /// A call of a function marked with [`push_call`](crate::push_call).
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Kind, Memory, Payload, PushCall, push_call};
+///
+/// #[push_call("mail.send")]
+/// async fn send_mail(_: &mut Ctx<Memory>, to: String) -> Result<(), HandlerError> {
+///     println!("to {to}");
+///     Ok(())
+/// }
+///
+/// fn kind_of<C: PushCall>(_: &C) -> Kind { C::KIND }
+///
+/// assert_eq!(kind_of(&SendMail { to: "ann".into() }), Kind::PushCall);
+/// ```
 pub trait PushCall: Replies {}
 
 /// A payload that is answered.
+///
+/// ```
+/// use postroom::{Command, Outbox, Pending, Payload, Replies, Result};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Command)]
+/// #[command("stock.reserve", reply = String)]
+/// struct Reserve { order: u64 }
+///
+/// // Commands and push calls alike: whatever is answered can be asked.
+/// async fn ask<C: Replies>(outbox: &Outbox, of: &str, question: &C) -> Result<Pending<C::Reply>> {
+///     question.outgoing().to(of).request(outbox).await
+/// }
+/// # async fn f(outbox: Outbox) -> Result<()> {
+/// let shelf: String = ask(&outbox, "inventory", &Reserve { order: 7 }).await?.answer().await?;
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no answer",
     label = "a command or a push call is needed here",

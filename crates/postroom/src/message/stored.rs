@@ -6,6 +6,18 @@ use crate::clock::Timestamp;
 use crate::message::{Headers, InboxKey, Incoming, Kind, MessageId, WorkItemId};
 
 /// Which table a message stands in, and what it is known by there.
+///
+/// ```
+/// use postroom::{Message, Origin};
+///
+/// fn described(message: &Message) -> String {
+///     match &message.origin {
+///         Origin::Outbox { destination: Some(service), .. } => format!("{} to {service}", message.topic),
+///         Origin::Inbox { key, .. } => format!("{} from {}", message.topic, key.source()),
+///         _ => format!("{} of our own", message.topic),
+///     }
+/// }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Origin {
@@ -32,6 +44,23 @@ pub enum Origin {
 }
 
 /// A stored message: what a handler is given and what an operator sees.
+///
+/// ```
+/// use postroom::{MemoryStore, Outbox, Signal};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Signal)]
+/// #[signal("order.approved")]
+/// struct OrderApproved { order: u64 }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// let stored = outbox.send(&OrderApproved { order: 7 }).await?;
+/// let found = outbox.find(stored.id.as_uuid()).await?;
+/// let message = found[0].message().unwrap();
+/// assert_eq!(message.topic, "order.approved");
+/// assert_eq!(message.read::<OrderApproved>()?.order, 7);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Message {

@@ -34,6 +34,13 @@ const CONTENT_TYPE_HEADER: &str = "content-type";
 const PREFIX: &str = "ce-";
 
 /// How a CloudEvent is put into an HTTP request. Both forms are understood on the way in.
+///
+/// ```
+/// use postroom::{CloudEventsMode, Peer, Service};
+///
+/// let audit = Service::new("audit", "https://audit.example.com/events")
+///     .peer(Peer::CloudEvents(CloudEventsMode::Structured));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum CloudEventsMode {

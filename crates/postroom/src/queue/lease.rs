@@ -8,14 +8,46 @@ use crate::message::{Message, OwnerToken};
 use crate::queue::Reaped;
 
 /// The most rows one claim may take.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{BATCH_MAX, ClaimRequest, OwnerToken};
+///
+/// let lease = Duration::from_secs(30);
+/// assert!(ClaimRequest::new(OwnerToken::new(), lease, BATCH_MAX).is_ok());
+/// assert!(ClaimRequest::new(OwnerToken::new(), lease, BATCH_MAX + 1).is_err());
+/// ```
 pub const BATCH_MAX: usize = 10_000;
 /// The longest lease.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{ClaimRequest, LEASE_MAX, OwnerToken};
+///
+/// assert!(ClaimRequest::new(OwnerToken::new(), LEASE_MAX, 10).is_ok());
+/// assert!(ClaimRequest::new(OwnerToken::new(), LEASE_MAX + Duration::from_secs(1), 10).is_err());
+/// ```
 pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The right to settle one row: its number, who claimed it, and the how-manieth claim of that row it was.
 ///
 /// Every settle compares all three. A worker that was asleep while another one took the row over cannot touch it, not
 /// even when it is the same worker that won it again.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// let claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// let lease = claims.claimed[0].lease.clone();
+/// assert_eq!((lease.claim_no(), lease.attempts()), (1, 0));
+/// assert_eq!(outbox.queue().ack([lease.clone()]).await?.applied, 1);
+/// assert_eq!(outbox.queue().ack([lease]).await?.lost, 1, "it settles once");
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Lease {
     pub(crate) seq: i64,
@@ -59,6 +91,21 @@ impl Lease {
 }
 
 /// One claimed row.
+///
+/// ```
+/// use postroom::{Claimed, Settle};
+///
+/// /// What cannot be read is given up; all else is done.
+/// fn settle(claimed: Claimed) -> Settle {
+///     match claimed.message {
+///         Ok(message) => {
+///             println!("{}: {}", message.topic, message.payload);
+///             Settle::ack(claimed.lease)
+///         }
+///         Err(why) => Settle::fail(claimed.lease, &why),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Claimed {
@@ -69,6 +116,20 @@ pub struct Claimed {
 }
 
 /// What a claim found.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Clock, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken, Timestamp};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let clock = Clock::Manual(ManualClock::new(Timestamp::from_micros(0)));
+/// let outbox = Outbox::new(MemoryStore::with_clock(clock));
+/// outbox.enqueue(NewMessage::new("invoice.due", "{}").due_at(Timestamp::from_micros(5))).await?;
+/// let claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// assert!(claims.claimed.is_empty());
+/// assert_eq!(claims.next_at, Some(Timestamp::from_micros(5)), "there is no need to look before");
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Claims {
@@ -81,6 +142,16 @@ pub struct Claims {
 }
 
 /// How much to claim, for whom and for how long.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{ClaimRequest, MemoryStore, OwnerToken, Queue, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let request = ClaimRequest::new(OwnerToken::new(), Duration::from_secs(30), 10)?;
+/// assert!(MemoryStore::new().claim(Queue::Inbox, request).await?.claimed.is_empty());
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimRequest {
     pub(crate) owner: OwnerToken,

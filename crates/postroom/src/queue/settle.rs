@@ -8,8 +8,7 @@ use crate::queue::{Lease, State};
 
 /// What becomes of a leased row.
 #[derive(Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Done; with the handler's answer, if it gave one.
     Ack {
         /// The answer, kept with the message.
@@ -35,7 +34,7 @@ pub enum Verb {
 
 impl Verb {
     /// Its name.
-    pub fn as_str(&self) -> &'static str {
+    pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Ack { .. } => "ack",
             Self::Abandon { .. } => "abandon",
@@ -53,6 +52,21 @@ impl std::fmt::Debug for Verb {
 }
 
 /// One row to settle, and how.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Lease, Settle};
+///
+/// /// A message that was refused is dead; one that the other side had no time for waits without spending an attempt.
+/// fn settle(lease: Lease, status: u16) -> postroom::Result<Settle> {
+///     Ok(match status {
+///         200 => Settle::ack(lease),
+///         400 => Settle::fail(lease, "refused"),
+///         429 => Settle::postpone(lease, Duration::from_secs(10), "busy")?,
+///         _ => Settle::abandon(lease, Duration::from_secs(60), "failed")?,
+///     })
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Settle {
     pub(crate) lease: Lease,
@@ -101,6 +115,18 @@ impl Settle {
 }
 
 /// How many of a batch were settled, and how many leases were no longer ours.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let outbox = Outbox::new(MemoryStore::new());
+/// # outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// let claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// let settled = outbox.queue().fail(claims.claimed.into_iter().map(|claimed| claimed.lease), "no such order").await?;
+/// assert_eq!((settled.applied, settled.dead, settled.lost), (1, 1, 0));
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Settled {
@@ -125,6 +151,21 @@ impl Settled {
 }
 
 /// What reaping found.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use postroom::{Clock, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken, Timestamp};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let clock = ManualClock::new(Timestamp::from_micros(0));
+/// # let outbox = Outbox::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));
+/// # outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// let lease = Duration::from_secs(30);
+/// outbox.queue().claim(OwnerToken::new(), lease, 10).await?;
+/// // Nobody settles it: its worker has vanished.
+/// clock.advance(lease);
+/// assert_eq!(outbox.queue().reap(100).await?.freed, 1);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Reaped {

@@ -21,6 +21,15 @@ pub(crate) const HOOKS_PATH: &str = "/_rf/hooks/";
 ///
 /// What arrives there is known by the name and the provider's own id. CloudEvents are recognised and known by their own
 /// source, which must not be the name of a [`Source`](crate::Source) or of another hook.
+///
+/// ```
+/// use postroom::{Hook, ReceiverOptions, WebhookScheme, WebhookSecret};
+///
+/// // Its webhooks come in at `/_rf/hooks/github`.
+/// let secret = WebhookSecret::parse("an example secret, long enough to be one")?;
+/// let options = ReceiverOptions::default().hook(Hook::new("github", WebhookScheme::github([secret])?));
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Hook {
     name: String,

@@ -9,6 +9,16 @@ use crate::error::{Error, Result};
 pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
 
 /// How a receiver receives.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Handlers, Memory, MemoryStore, Receiver, ReceiverOptions};
+///
+/// // Takes messages into the inbox, for a worker to handle later.
+/// let options = ReceiverOptions::default().queued().body_max(64 * 1024).window(Duration::from_secs(24 * 3600));
+/// let receiver = Receiver::<Memory>::with("inventory", MemoryStore::new(), Handlers::new(), [], options)?;
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReceiverOptions {

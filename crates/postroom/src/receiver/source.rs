@@ -12,6 +12,16 @@ use crate::wire::grammar;
 ///
 /// Requests must be signed by v2. A foreign peer may be allowed the weaker v1 of the document; once it has used v2, v1
 /// is refused.
+///
+/// ```
+/// use postroom::{Handlers, Key, Keys, Memory, MemoryStore, Receiver, Secret, Source};
+///
+/// let keys = Keys::from(Key::new("2026-11", Secret::parse(&Secret::generate())?)?);
+/// let orders = Source::new("orders", keys.clone());
+/// let receiver = Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [orders])?;
+/// // `keys.replace(…)` changes them while it receives.
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,

@@ -41,8 +41,8 @@ macro_rules! handlers_on_server {
                 _: &$store,
                 _: &std::sync::Arc<$crate::Incoming>,
                 handler: std::convert::Infallible,
-                _: &$crate::HandlerState,
-            ) -> $crate::Result<$crate::Received> {
+                _: &$crate::handler::State,
+            ) -> $crate::Result<$crate::handler::Received> {
                 match handler {}
             }
 
@@ -77,7 +77,7 @@ macro_rules! handlers_on_server {
                 _: &$store,
                 _: std::sync::Arc<$crate::Message>,
                 handler: std::convert::Infallible,
-                _: &$crate::HandlerState,
+                _: &$crate::handler::State,
             ) -> $crate::Result<()> {
                 match handler {}
             }
@@ -86,7 +86,7 @@ macro_rules! handlers_on_server {
                 _: &$store,
                 _: $crate::Queue,
                 work: Vec<($crate::Claimed, std::convert::Infallible)>,
-                _: &$crate::HandlerState,
+                _: &$crate::handler::State,
                 _: &$crate::worker::Run,
             ) {
                 if let Some((_, never)) = work.into_iter().next() {

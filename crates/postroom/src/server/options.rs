@@ -4,12 +4,33 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::server::Settings;
 use crate::sql::TableNames;
+use crate::sql::dialect::Fence;
 
 const CONNECTIONS: usize = 16;
 const IDLE: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a store on a server is opened, whatever the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    pub(crate) tables: TableNames,
+    pub(crate) deploy_schema: bool,
+    pub(crate) clock: Clock,
+    pub(crate) dead_letter_topic: Option<String>,
+    pub(crate) connections: usize,
+    pub(crate) idle: Duration,
+    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection
+    /// and run it on another.
+    pub(crate) statements_alone: bool,
+    pub(crate) patience: Duration,
+    /// Whether workers in other processes are told of new rows, and listen for such news.
+    pub(crate) notify: bool,
+    /// The dialect's own, except in a test that shows what happens without one.
+    pub(crate) fence: Option<Fence>,
+    pub(crate) ack_outside: bool,
+}
 
 impl Settings {
     pub(crate) fn new(name: String, tables: TableNames) -> Self {

@@ -12,8 +12,7 @@ use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
 use crate::server::transact::Outage;
-use crate::server::{Engine, Link, Pool, Purpose, Signal, pulse, transact};
-use crate::sql::dialect::Fence;
+use crate::server::{Engine, Link, Pool, Purpose, Settings, Signal, pulse, transact};
 use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 use crate::store::{
@@ -26,29 +25,15 @@ use crate::store::{
 const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
+///
+/// ```
+/// # #[cfg(feature = "sqlx-0_9-postgres")]
+/// fn outbox(store: postroom::ServerStore<postroom::Postgres>) -> postroom::Outbox {
+///     postroom::Outbox::new(store)
+/// }
+/// ```
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 pub struct ServerStore<E: Engine>(pub(crate) Arc<Core<E>>);
-
-/// How a store on a server is opened, whatever the server.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) name: String,
-    pub(crate) tables: TableNames,
-    pub(crate) deploy_schema: bool,
-    pub(crate) clock: Clock,
-    pub(crate) dead_letter_topic: Option<String>,
-    pub(crate) connections: usize,
-    pub(crate) idle: Duration,
-    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection
-    /// and run it on another.
-    pub(crate) statements_alone: bool,
-    pub(crate) patience: Duration,
-    /// Whether workers in other processes are told of new rows, and listen for such news.
-    pub(crate) notify: bool,
-    /// The dialect's own, except in a test that shows what happens without one.
-    pub(crate) fence: Option<Fence>,
-    pub(crate) ack_outside: bool,
-}
 
 /// What the store, its handlers and its transactions share.
 pub(crate) struct Core<E: Engine> {

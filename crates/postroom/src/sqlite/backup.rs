@@ -12,6 +12,15 @@ use crate::sqlite::{SqliteStore, connect};
 const PAGES_PER_STEP: i32 = 2000;
 
 /// How far a backup has come.
+///
+/// ```
+/// # async fn f(store: postroom::SqliteStore) -> postroom::Result<()> {
+/// use postroom::BackupProgress;
+///
+/// let show = |BackupProgress { pages_done, pages_total, .. }| println!("{pages_done} of {pages_total} pages");
+/// store.backup("shop-copy.db", show).await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct BackupProgress {
@@ -69,6 +78,17 @@ fn copy_pages(source: &Connection, copy: &mut Connection, progress: &mut dyn FnM
 }
 
 /// Checks that a copy can be opened and is whole.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let copy = dir.path().join("copy.db");
+/// # let store = postroom::SqliteOptions::new(dir.path().join("shop.db")).deploy_schema(true).open().await?;
+/// store.backup(&copy, |_| {}).await?;
+/// // On the day it is needed, before it takes the place of the original:
+/// postroom::restore_check(&copy)?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 pub fn restore_check(path: &Path) -> Result<()> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let verdict: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;

@@ -19,10 +19,46 @@ use crate::store::{Admission, MarkId, Store, Stored};
 use crate::worker::Run;
 
 /// SQLite, as handlers see it.
+///
+/// ```
+/// use postroom::{Ctx, Event, HandlerError, Handlers, Sqlite};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: i64 }
+///
+/// async fn reserve(ctx: &mut Ctx<Sqlite>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let tx = ctx.tx().await?;
+///     tx.run(move |conn| conn.execute("INSERT INTO reserved VALUES (?1)", [placed.order])).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<Sqlite>::new().on(reserve);
+/// ```
 #[derive(Debug)]
 pub enum Sqlite {}
 
 /// What a blocking handler is given: the message, and the transaction its ack commits in.
+///
+/// ```
+/// use postroom::{BlockingCtx, Event, HandlerError, Handlers};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: i64 }
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("invoice.due")]
+/// struct InvoiceDue { order: i64 }
+///
+/// fn placed(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     ctx.tx().execute("UPDATE orders SET placed = 1 WHERE id = ?1", [placed.order])?;
+///     ctx.send(&InvoiceDue { order: placed.order })?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::new().on_blocking(placed);
+/// ```
 pub struct BlockingCtx<'c> {
     pub(super) conn: &'c Connection,
     pub(super) core: &'c Core,

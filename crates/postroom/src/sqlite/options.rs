@@ -12,6 +12,15 @@ use crate::sqlite::SqliteStore;
 use crate::store::sabotage::Sabotage;
 
 /// What survives a power cut.
+///
+/// ```no_run
+/// # async fn f() -> postroom::Result<()> {
+/// use postroom::{Durability, SqliteOptions};
+///
+/// // A cache that is filled anew after a power cut: faster commits are worth more.
+/// let store = SqliteOptions::new("cache.db").durability(Durability::Normal).open().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
     /// Everything that was acknowledged: each group of commits waits for the disk.

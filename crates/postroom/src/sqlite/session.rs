@@ -18,6 +18,25 @@ use crate::store::{Admission, MarkId, Stored};
 use crate::telemetry;
 
 /// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
+///
+/// ```
+/// use postroom::{Error, SqliteTx};
+///
+/// async fn stock(tx: &mut SqliteTx, item: i64) -> Result<i64, Error> {
+///     tx.run(move |conn| conn.query_row("SELECT stock FROM items WHERE id = ?1", [item], |row| row.get(0))).await
+/// }
+///
+/// # use postroom::{Ctx, Event, HandlerError, Sqlite};
+/// # #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// # #[event("order.placed")]
+/// # struct OrderPlaced { item: i64 }
+/// async fn placed(ctx: &mut Ctx<Sqlite>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let left = stock(ctx.tx().await?, placed.item).await?;
+///     println!("{left} left");
+///     Ok(())
+/// }
+/// # let handlers = postroom::Handlers::new().on(placed);
+/// ```
 pub struct SqliteTx {
     core: Arc<Core>,
     limit: Duration,

@@ -10,22 +10,33 @@ use rusqlite::Connection;
 use crate::clock::{Clock, Timestamp};
 use crate::driver::rusqlite_039::SqliteConn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
+use crate::sql::Statement;
 use crate::sql::sqlite::SQLITE;
-use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::job::{UserJob, VerbJob};
 use crate::sqlite::readers::Readers;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, MarkId, PutMode, QueueStats, Record,
-    Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, PutMode, QueueStats, Record, Sighting,
+    Store, Stored, Wake,
 };
 use crate::telemetry;
 
 /// A store in a SQLite file, beside the user's own tables. Cheap to clone.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let store = postroom::SqliteOptions::new(dir.path().join("shop.db")).deploy_schema(true).open().await?;
+/// store.write(|tx| {
+///     tx.execute_batch("CREATE TABLE orders (id INTEGER); INSERT INTO orders VALUES (7)")?;
+///     tx.enqueue(&postroom::NewMessage::new("order.placed", "7"))
+/// }).await?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct SqliteStore(pub(crate) Arc<Core>);
 
@@ -117,15 +128,6 @@ impl SqliteStore {
     /// Runs the user's own writes in one transaction on the writer thread, where they share its fsync. Returns after
     /// the commit. `code` may run more than once, when another job spoils the group it ran in; only its last run
     /// counts.
-    ///
-    /// ```no_run
-    /// # async fn f(store: postroom::SqliteStore) -> postroom::Result<()> {
-    /// store.write(|tx| {
-    ///     tx.execute("INSERT INTO orders (id) VALUES (?1)", [7])?;
-    ///     tx.enqueue(&postroom::NewMessage::new("order.placed", "7"))
-    /// }).await?;
-    /// # Ok(()) }
-    /// ```
     pub async fn write<T, F>(&self, mut code: F) -> Result<T>
     where
         T: Send + 'static,
@@ -190,40 +192,6 @@ impl SqliteStore {
     {
         let core = self.0.clone();
         Box::pin(self.read(move |conn| verb(&core.verbs, &mut SqliteConn(conn), core.clock.now())))
-    }
-}
-
-impl Core {
-    pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
-        message.check()?;
-        let done = conn.run(&self.verbs.insert(&telemetry::traced(message), self.clock.now()))?;
-        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
-        telemetry::Enqueued::of(std::slice::from_ref(message)).tell(&self.name, &[stored]);
-        Ok(stored)
-    }
-
-    /// Whether the inbox knows a message already.
-    pub(crate) fn knows(&self, conn: &Connection, key: &InboxKey) -> Result<bool> {
-        let find = self.verbs.find_by_key(key);
-        let mut find_statement = conn.prepare_cached(find.sql())?;
-        Ok(find_statement.exists(rusqlite::params_from_iter(find.values()))?)
-    }
-
-    pub(crate) fn arrive_on(&self, conn: &Connection, incoming: &Incoming, hold: Duration) -> Result<Admission> {
-        now(self.verbs.arrive(&mut SqliteConn(conn), incoming, hold, self.clock.now()))
-    }
-
-    pub(crate) fn answer_on(&self, conn: &Connection, id: WorkItemId, response: &str) -> Result<bool> {
-        now(self.verbs.answer(&mut SqliteConn(conn), id, response, self.clock.now()))
-    }
-
-    pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId) -> Result<bool> {
-        Ok(now(self.verbs.put_mark(&mut SqliteConn(conn), mark, self.clock.now()))?.is_some())
-    }
-
-    pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
-        incoming.check_from_outside()?;
-        now(self.verbs.put(&mut SqliteConn(conn), incoming, PutMode::FirstWins, self.clock.now()))
     }
 }
 

@@ -11,6 +11,19 @@ use crate::store::{Arrival, Stored};
 
 /// A transaction on the writer thread. It derefs to a [`rusqlite::Connection`]; beginning or ending a transaction on it
 /// is refused, because others' work commits with it.
+///
+/// ```
+/// use postroom::{NewMessage, Result, SqliteStore, WriteTx};
+///
+/// fn place(tx: &WriteTx<'_>, order: i64) -> Result<()> {
+///     tx.execute("INSERT INTO orders (id) VALUES (?1)", [order])?;
+///     tx.enqueue(&NewMessage::new("order.placed", order.to_string()))?;
+///     Ok(())
+/// }
+/// # async fn f(store: SqliteStore) -> Result<()> {
+/// store.write(|tx| place(tx, 7)).await?;
+/// # Ok(()) }
+/// ```
 pub struct WriteTx<'c> {
     pub(crate) conn: &'c Connection,
     pub(crate) core: &'c Arc<Core>,

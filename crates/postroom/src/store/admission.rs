@@ -10,6 +10,17 @@ use crate::store::Record;
 /// What becomes of a message that arrived in a receiver's own transaction.
 ///
 /// Part of the contract between receivers and the backends of this crate; its shape may change in any release.
+///
+/// ```
+/// use postroom::{Admission, InboxKey, Incoming, MemoryStore, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryStore::new();
+/// let incoming = Incoming::new(InboxKey::new("orders", "1")?, "stock.reserve", "{}");
+/// let refused = store.refuse(incoming, "no such order".into()).await?;
+/// assert!(matches!(refused, Admission::Refused { why } if why == "no such order"));
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[non_exhaustive]
 pub enum Admission {
     /// Its row is held in this transaction: handle it, acknowledge it, commit.

@@ -9,6 +9,12 @@ use crate::message::InboxKey;
 use crate::store::BoxFuture;
 
 /// What a mark is known by: a message, and one of the handlers that handle it.
+///
+/// ```
+/// fn told(mark: &postroom::MarkId) -> String {
+///     format!("{} had {} of {}", mark.handler(), mark.key().message_id(), mark.key().source())
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct MarkId {
     pub(crate) key: InboxKey,
@@ -29,7 +35,19 @@ impl MarkId {
 
 /// What a store does with marks outside a handler's transaction. Each call is one transaction.
 ///
-/// Implemented by the stores of this crate; its shape may change in any release.
+/// Implemented by the stores of this crate; its shape may change in any release. [`Idempotent`](crate::Idempotent) is
+/// how it is used.
+///
+/// ```
+/// use postroom::{Idempotent, Marks, MemoryStore};
+///
+/// fn can_be_marked(_: &impl Marks) {}
+///
+/// let store = MemoryStore::new();
+/// can_be_marked(&store);
+/// let once = Idempotent::new(store, "reserve-stock")?;
+/// # Ok::<(), postroom::Error>(())
+/// ```
 pub trait Marks: Send + Sync {
     /// Puts a mark; says when that was, or none when it was there before.
     fn put_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Timestamp>>>;

@@ -5,6 +5,15 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 
 /// A guard to remove.
+///
+/// ```
+/// use postroom::testing::Sabotage;
+///
+/// // Given to a store's options, it shows that a test would notice if the guard were not there.
+/// let guard: Sabotage = "fencing".parse()?;
+/// assert_eq!(guard, Sabotage::Fencing);
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
     /// A settle no longer checks that the lease is still held.

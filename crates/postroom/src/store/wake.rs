@@ -7,6 +7,18 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
 /// Rung when rows come in; heard by every listener. Lost rings cost time, never messages: workers also poll.
+///
+/// ```
+/// use postroom::{MemoryStore, Queue, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryStore::new();
+/// let mut listener = store.wake(Queue::Outbox).listen();
+/// // After rows came in by a way that the store does not see: plain SQL of another program.
+/// store.wake(Queue::Outbox).ring();
+/// listener.heard().await;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Wake(Arc<Inner>);
 
@@ -69,6 +81,17 @@ impl Wake {
 }
 
 /// A listener.
+///
+/// ```
+/// use postroom::{MemoryStore, NewMessage, Outbox, Queue, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryStore::new();
+/// let mut listener = store.wake(Queue::Outbox).listen();
+/// Outbox::new(store).enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// listener.heard().await;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct WakeListener {
     rings: watch::Receiver<u64>,

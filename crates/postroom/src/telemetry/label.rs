@@ -11,6 +11,7 @@ const OTHER: &str = "other";
 /// their names for as long as the process lives; all others are counted together, as `other`.
 ///
 /// ```
+/// // One series for each of 500 tenants, before their stores are opened.
 /// postroom::telemetry::name_stores_in_metrics(500);
 /// ```
 pub fn name_stores_in_metrics(stores: usize) {

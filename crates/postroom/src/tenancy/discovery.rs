@@ -53,6 +53,14 @@ pub trait Discovery: Send + Sync + 'static {
 }
 
 /// How often to discover.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::DiscoveryOptions;
+///
+/// let options = DiscoveryOptions::default().refresh(Duration::from_secs(60)).open_timeout(Duration::from_secs(5));
+/// assert_eq!(options.refresh_interval(), Duration::from_secs(60));
+/// ```
 #[derive(Clone, Debug)]
 pub struct DiscoveryOptions {
     pub(super) refresh: Duration,
@@ -94,6 +102,17 @@ impl DiscoveryOptions {
 }
 
 /// What a refresh changed.
+///
+/// ```
+/// use postroom::Refreshed;
+///
+/// fn log(refreshed: &Refreshed) {
+///     for (key, error) in &refreshed.failed {
+///         println!("{}: {error}", key.as_str());
+///     }
+///     println!("{} came, {} went, {} stayed", refreshed.added.len(), refreshed.removed.len(), refreshed.kept);
+/// }
+/// ```
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Refreshed {

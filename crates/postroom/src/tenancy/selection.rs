@@ -31,6 +31,14 @@ pub trait Selection: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A store as a selection sees it.
+///
+/// ```
+/// use postroom::Candidate;
+///
+/// let (idle, waiting) = (Candidate::new("acme"), Candidate::new("globex").wanting());
+/// assert!(!idle.wants_to_claim() && waiting.wants_to_claim());
+/// assert_eq!(waiting.name(), "globex");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Candidate {
     name: Arc<str>,
@@ -68,6 +76,14 @@ impl Candidate {
 }
 
 /// The turn that was given last.
+///
+/// ```
+/// use postroom::LastTurn;
+///
+/// let turn = LastTurn::new(2);
+/// assert_eq!(turn.found, None, "still claiming");
+/// assert_eq!(turn.found(50).found, Some(50));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LastTurn {
@@ -92,6 +108,14 @@ impl LastTurn {
 }
 
 /// One batch from each store in turn: nobody waits for another's backlog.
+///
+/// ```
+/// use postroom::{Candidate, LastTurn, RoundRobin, Selection};
+///
+/// let stores = ["acme", "globex"].map(|name| Candidate::new(name).wanting());
+/// assert_eq!(RoundRobin.next(&stores, Some(LastTurn::new(0).found(50))), Some(1));
+/// assert_eq!(RoundRobin.next(&stores, Some(LastTurn::new(1).found(50))), Some(0));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundRobin;
 
@@ -102,6 +126,14 @@ impl Selection for RoundRobin {
 }
 
 /// The same store until it is empty, then the next: fewer changes between databases, and others wait.
+///
+/// ```
+/// use postroom::{Candidate, DrainFirst, LastTurn, Selection};
+///
+/// let stores = ["acme", "globex"].map(|name| Candidate::new(name).wanting());
+/// assert_eq!(DrainFirst.next(&stores, Some(LastTurn::new(0).found(50))), Some(0), "there may be more");
+/// assert_eq!(DrainFirst.next(&stores, Some(LastTurn::new(0).found(0))), Some(1));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DrainFirst;
 

@@ -18,6 +18,19 @@ const KNOWN_SHOWN: usize = 5;
 
 /// Says which stores there are: a list ([`Stores::fixed`]), or whatever is discovered
 /// ([`Discovered`](crate::Discovered)).
+///
+/// ```
+/// use postroom::{MemoryStore, Router, StoreProvider, Stores};
+///
+/// // Whether they are listed or discovered.
+/// fn router<P: StoreProvider>(provider: &P) -> Router<P::Store> {
+///     Router::new(provider)
+/// }
+///
+/// let stores = Stores::fixed([MemoryStore::new().named("acme")])?;
+/// assert!(router(&stores).outbox("acme").is_ok());
+/// # Ok::<(), postroom::Error>(())
+/// ```
 pub trait StoreProvider {
     /// What they are.
     type Store: Store + Clone;

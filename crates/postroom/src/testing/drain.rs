@@ -24,6 +24,24 @@ const ROWS_MAX: usize = 100_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What became of the messages.
+///
+/// ```
+/// use postroom::testing::Workbench;
+/// use postroom::{Handlers, Payload, Signal};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Signal)]
+/// #[signal("order.approved")]
+/// struct OrderApproved { order: u64 }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let bench = Workbench::memory();
+/// OrderApproved { order: 7 }.outgoing().to("billing").enqueue(bench.outbox()).await?;
+/// let drained = bench.drain(Handlers::new()).await?;
+/// assert_eq!(drained.sent_to("billing").len(), 1);
+/// assert_eq!(drained.payloads::<OrderApproved>()?[0].order, 7);
+/// assert!(drained.handled() == 0 && drained.dead().is_empty());
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Drained {
     handled: u64,

@@ -8,6 +8,18 @@ use crate::store::{Filter, Record};
 const ROWS_MAX: usize = 100_000;
 
 /// The payloads of this type in the outbox, oldest first, whether they were handled since or not.
+///
+/// ```
+/// # use postroom::testing::{Workbench, enqueued};
+/// # #[derive(serde::Serialize, serde::Deserialize, postroom::Event)]
+/// # #[event("order.placed")]
+/// # struct OrderPlaced { order: u64 }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let bench = Workbench::memory();
+/// bench.outbox().send(&OrderPlaced { order: 7 }).await?;
+/// assert_eq!(enqueued::<OrderPlaced>(bench.outbox()).await?[0].order, 7);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 pub async fn enqueued<P: Payload>(outbox: &Outbox) -> Result<Vec<P>> {
     rows(outbox, Some(P::TOPIC)).await?.iter().map(Message::read).collect()
 }
@@ -17,6 +29,19 @@ pub async fn enqueued<P: Payload>(outbox: &Outbox) -> Result<Vec<P>> {
 /// # Panics
 ///
 /// When it is not there: the panic lists what is.
+///
+/// ```
+/// # use postroom::testing::{Workbench, assert_enqueued};
+/// # #[derive(serde::Serialize, serde::Deserialize, postroom::Event)]
+/// # #[event("order.placed")]
+/// # struct OrderPlaced { order: u64 }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let bench = Workbench::memory();
+/// bench.outbox().send(&OrderPlaced { order: 7 }).await?;
+/// let message = assert_enqueued(bench.outbox(), &OrderPlaced { order: 7 }).await;
+/// assert_eq!(message.destination(), None);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 pub async fn assert_enqueued<P: Payload>(outbox: &Outbox, expected: &P) -> Message {
     let wanted = match serde_json::to_value(expected) {
         Ok(wanted) => wanted,
@@ -38,6 +63,17 @@ pub async fn assert_enqueued<P: Payload>(outbox: &Outbox, expected: &P) -> Messa
 /// # Panics
 ///
 /// When there is one: the panic lists them.
+///
+/// ```
+/// # use postroom::testing::{Workbench, assert_not_enqueued};
+/// # #[derive(serde::Serialize, serde::Deserialize, postroom::Event)]
+/// # #[event("order.placed")]
+/// # struct OrderPlaced { order: u64 }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let bench = Workbench::memory();
+/// assert_not_enqueued::<OrderPlaced>(bench.outbox()).await;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 pub async fn assert_not_enqueued<P: Payload>(outbox: &Outbox) {
     let found = rows(outbox, Some(P::TOPIC)).await.unwrap_or_else(|error| panic!("the outbox cannot be read: {error}"));
     assert!(found.is_empty(), "nothing under {} was expected in the outbox; there is{}", P::TOPIC, listed(&found));

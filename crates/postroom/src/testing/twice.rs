@@ -15,6 +15,22 @@ use crate::queue::{BATCH_MAX, Claimed};
 const LEASE: Duration = Duration::from_secs(30);
 
 /// What was observed after a handler ran once, and after it ran, crashed just before its commit, and ran again.
+///
+/// ```
+/// # use postroom::testing::{Twice, Workbench, handle_twice};
+/// # use postroom::{Ctx, Event, HandlerError, Handlers, Memory};
+/// # #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// # #[event("order.placed")]
+/// # struct OrderPlaced;
+/// # async fn placed(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let world = async || Ok((Workbench::memory(), Handlers::new().on(placed), ()));
+/// let ready = async |bench: &Workbench<Memory>, _: &()| Ok(bench.outbox().queue().stats().await?.ready);
+/// let seen: Twice<u64> = handle_twice(&OrderPlaced, world, ready).await?;
+/// seen.assert_single();
+/// assert!(!seen.doubled());
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Twice<T> {

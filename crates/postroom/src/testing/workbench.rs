@@ -14,6 +14,21 @@ use crate::store::{MemoryStore, Store};
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 /// A store whose clock stands still until it is moved.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::testing::Workbench;
+/// use postroom::{NewMessage, OwnerToken};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let bench = Workbench::memory();
+/// let hour = Duration::from_secs(3600);
+/// bench.outbox().enqueue(NewMessage::new("invoice.due", "{}").due_after(hour)).await?;
+/// bench.clock().advance(hour);
+/// let claims = bench.outbox().queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// assert_eq!(claims.claimed.len(), 1);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
 pub struct Workbench<B: Backend> {
     pub(super) store: B::Store,
     clock: ManualClock,

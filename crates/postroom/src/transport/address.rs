@@ -18,6 +18,15 @@ const SOCKET_PATH_MAX: usize = 103;
 ///
 /// `https://host:port[/path]`, `http://…`, `grpc://host:port` (`grpcs://` with TLS), `unix:///path/to.sock`,
 /// `pipe://name`, or `in-process`.
+///
+/// ```
+/// use postroom::Address;
+///
+/// let address: Address = "https://inventory.example.com".parse()?;
+/// assert_eq!(address.to_string(), "https://inventory.example.com:443/_rf/receive");
+/// assert!("inventory.example.com".parse::<Address>().is_err(), "how it is spoken to must be said");
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address(pub(crate) Place);
 

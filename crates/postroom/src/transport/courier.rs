@@ -259,6 +259,17 @@ impl Transport for Courier {
 }
 
 /// Where a destination stands.
+///
+/// ```
+/// # use postroom::{Courier, Key, Secret, Service, Services};
+/// # let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+/// # let inventory = Service::new("inventory", "in-process").keys(key);
+/// let courier = Courier::new(Services::new("orders").service(inventory))?;
+/// let destinations = courier.destinations();
+/// assert_eq!((destinations[0].name.as_str(), destinations[0].on_the_way), ("inventory", 0));
+/// assert!(!destinations[0].left_alone);
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Destination {

@@ -7,6 +7,15 @@ use crate::transport::Delivery;
 use crate::wire::Answer;
 
 /// What kind of peer a destination is: what it is sent, and what its answers mean.
+///
+/// ```
+/// use postroom::{Peer, Service, WebhookSecret, WebhookSigner};
+///
+/// // A customer's web server: posted the payload, signed by Standard Webhooks.
+/// let signer = WebhookSigner::new([WebhookSecret::parse(&WebhookSecret::generate())?])?;
+/// let customer = Service::new("customer", "https://customer.example.com/hook").peer(Peer::Webhook).signer(signer);
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Peer {

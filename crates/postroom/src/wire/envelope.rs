@@ -141,24 +141,24 @@ fn is_json(content_type: &str) -> bool {
 /// What a receiver says to a message.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The receiver has the message, for good.
     #[serde(default)]
-    pub acknowledged: bool,
+    pub(crate) acknowledged: bool,
     /// It had it before.
     #[serde(default)]
-    pub duplicate_detected: bool,
+    pub(crate) duplicate_detected: bool,
     /// What its handler answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) payload: Option<Reply>,
     /// Why it was not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl Answer {
     /// What the handler answered, as it wrote it.
-    pub fn payload(&self) -> Option<String> {
+    pub(crate) fn payload(&self) -> Option<String> {
         Some(self.payload.as_ref()?.text().to_owned())
     }
 }

@@ -9,6 +9,15 @@ use crate::wire::grammar;
 use crate::wire::secret::{Secret, Subkey};
 
 /// A secret with the id that signatures name it by.
+///
+/// ```
+/// use postroom::{Key, Secret, Timestamp};
+///
+/// let until: Timestamp = "2027-01-01T00:00:00Z".parse()?;
+/// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?.not_after(until);
+/// assert_eq!(key.id(), "2026-11");
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Key {
     pub(crate) material: Arc<Material>,
@@ -82,6 +91,18 @@ impl fmt::Debug for Key {
 ///
 /// Keys are changed without a pause by giving the new one to the receiver first, then to the sender, and taking the old
 /// one away in the same order once nothing signed with it travels any more. A sender signs with all of them.
+///
+/// ```
+/// use postroom::{Key, Keys, Secret, Source};
+///
+/// let key = |id: &str| Key::new(id, Secret::parse(&Secret::generate())?);
+/// let old = key("2026-10")?;
+/// let keys = Keys::from(old.clone());
+/// let orders = Source::new("orders", keys.clone());
+/// // Later, while messages of `orders` come in: the new one as well.
+/// keys.replace([key("2026-11")?, old])?;
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Keys(Arc<RwLock<Arc<Vec<Key>>>>);
 

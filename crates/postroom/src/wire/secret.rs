@@ -20,6 +20,15 @@ const SCANNABLE: &str = "rfsec_";
 ///
 /// As text it is `rfsec_` and URL-safe base64, `base64:` and base64, or any other text of at least 32 bytes, taken as
 /// it is.
+///
+/// ```
+/// use postroom::Secret;
+///
+/// let written = Secret::generate();
+/// assert!(written.starts_with("rfsec_"));
+/// assert!(Secret::parse(&written).is_ok());
+/// assert!(Secret::parse("hunter2").is_err(), "it could be guessed");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 

@@ -10,6 +10,16 @@ use crate::retry::RetryPolicy;
 use crate::worker::Probe;
 
 /// How a worker works. The defaults are fast; change them when you have measured.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Handlers, Memory, MemoryStore, RetryPolicy, Worker, WorkerOptions};
+///
+/// let retry = RetryPolicy::exponential(Duration::from_secs(1), Duration::from_secs(60), Duration::ZERO, 20)?;
+/// let options = WorkerOptions::default().concurrency(4).lease(Duration::from_secs(120)).retry(retry);
+/// let worker = Worker::<Memory>::outbox(MemoryStore::new(), Handlers::new()).options(options);
+/// # Ok::<(), postroom::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub(crate) batch: usize,

@@ -6,6 +6,20 @@ use std::sync::Arc;
 use crate::worker::WorkerOptions;
 
 /// A named point of the worker's turn.
+///
+/// ```
+/// # #[cfg(feature = "testing")] {
+/// use std::sync::Arc;
+/// use postroom::testing::{Point, Probe};
+///
+/// // As if the power went out after the claim.
+/// let probe = Probe(Arc::new(|point| {
+///     if point == Point::AfterClaim {
+///         std::process::abort();
+///     }
+/// }));
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "exported for tests only"))]
 pub enum Point {
@@ -18,6 +32,20 @@ pub enum Point {
 }
 
 /// Called at the named points.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+/// use postroom::WorkerOptions;
+/// use postroom::testing::{Point, Probe};
+///
+/// let lost = Arc::new(AtomicU32::new(0));
+/// let counter = lost.clone();
+/// let probe = Probe(Arc::new(move |point| {
+///     counter.fetch_add(u32::from(point == Point::LeaseLost), SeqCst);
+/// }));
+/// let options = WorkerOptions::default().probe(probe);
+/// ```
 #[cfg(feature = "testing")]
 #[derive(Clone)]
 pub struct Probe(pub Arc<dyn Fn(Point) + Send + Sync>);

@@ -8,7 +8,21 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use crate::error::Error;
 
 /// A request that was not handled because of its `Idempotency-Key`, or the lack of one: says what to do, as
-/// `application/problem+json`.
+/// `application/problem+json`. [`IdempotentTx`](crate::IdempotentTx) answers with it where there is no layer.
+///
+/// ```
+/// use axum::response::IntoResponse;
+/// use postroom::{IdempotencyProblem, IdempotentTx, Memory};
+///
+/// // Without a key the order is placed all the same, outside any transaction of the layer.
+/// async fn place(tx: Result<IdempotentTx<Memory>, IdempotencyProblem>) -> impl IntoResponse {
+///     match tx {
+///         Ok(_) => "once",
+///         Err(_) => "perhaps twice",
+///     }
+/// }
+/// # let _ = place;
+/// ```
 #[derive(Debug)]
 pub struct IdempotencyProblem {
     status: StatusCode,

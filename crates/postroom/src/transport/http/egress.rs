@@ -6,6 +6,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 ///
 /// Destinations that an operator configured may be anywhere. Those that come from data (a customer's webhook) must not
 /// lead into one's own network: there [`PublicOnly`](Self::PublicOnly) is for.
+///
+/// ```
+/// use postroom::{Egress, Peer, Service};
+///
+/// // The address comes from a customer: it must not lead into our own network.
+/// let address = "https://customer.example.com/hook";
+/// let customer = Service::new("customer", address).peer(Peer::Webhook).egress(Egress::PublicOnly);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Egress {

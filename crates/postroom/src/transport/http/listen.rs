@@ -13,6 +13,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::transport::address::{Address, Host, Place};
 
 /// How a listener treats those who connect.
+///
+/// ```no_run
+/// # fn f() -> postroom::Result<()> {
+/// use postroom::{ListenOptions, TlsIdentity};
+///
+/// let identity = TlsIdentity::from_files("/etc/shop/cert.pem", "/etc/shop/key.pem")?;
+/// let options = ListenOptions::default().tls(identity).connections(200);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListenOptions {
@@ -67,6 +76,16 @@ impl ListenOptions {
 }
 
 /// A place where a receiver listens.
+///
+/// ```no_run
+/// # async fn f(receiver: postroom::Receiver<postroom::Memory>) -> postroom::Result<()> {
+/// use postroom::{ListenOptions, Listener};
+///
+/// let listener = Listener::bind("http://127.0.0.1:7002", ListenOptions::default()).await?;
+/// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };
+/// receiver.serve(listener, shutdown).await;
+/// # Ok(()) }
+/// ```
 pub struct Listener {
     pub(super) at: At,
     pub(super) options: ListenOptions,

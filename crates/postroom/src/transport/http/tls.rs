@@ -19,6 +19,16 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// A certificate with its private key, in PEM: who a listener says it is.
+///
+/// ```
+/// use postroom::{ListenOptions, TlsIdentity};
+///
+/// fn listen(certificates: &str, key: &str) -> postroom::Result<ListenOptions> {
+///     Ok(ListenOptions::default().tls(TlsIdentity::new(certificates, key)?))
+/// }
+///
+/// assert!(listen("no certificate", "no key").is_err());
+/// ```
 #[derive(Clone)]
 pub struct TlsIdentity(pub(super) Arc<ServerConfig>);
 

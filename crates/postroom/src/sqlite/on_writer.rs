@@ -1,0 +1,47 @@
+//! Verbs on the writer's own connection, in whatever transaction it is in.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::driver::rusqlite_039::SqliteConn;
+use crate::error::Result;
+use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::sql::BlockingTx;
+use crate::sqlite::store::{Core, now};
+use crate::store::{Admission, Arrival, MarkId, PutMode, Stored};
+use crate::telemetry;
+
+impl Core {
+    pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
+        message.check()?;
+        let done = conn.run(&self.verbs.insert(&telemetry::traced(message), self.clock.now()))?;
+        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
+        telemetry::Enqueued::of(std::slice::from_ref(message)).tell(&self.name, &[stored]);
+        Ok(stored)
+    }
+
+    /// Whether the inbox knows a message already.
+    pub(crate) fn knows(&self, conn: &Connection, key: &InboxKey) -> Result<bool> {
+        let find = self.verbs.find_by_key(key);
+        let mut find_statement = conn.prepare_cached(find.sql())?;
+        Ok(find_statement.exists(rusqlite::params_from_iter(find.values()))?)
+    }
+
+    pub(crate) fn arrive_on(&self, conn: &Connection, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        now(self.verbs.arrive(&mut SqliteConn(conn), incoming, hold, self.clock.now()))
+    }
+
+    pub(crate) fn answer_on(&self, conn: &Connection, id: WorkItemId, response: &str) -> Result<bool> {
+        now(self.verbs.answer(&mut SqliteConn(conn), id, response, self.clock.now()))
+    }
+
+    pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId) -> Result<bool> {
+        Ok(now(self.verbs.put_mark(&mut SqliteConn(conn), mark, self.clock.now()))?.is_some())
+    }
+
+    pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
+        incoming.check_from_outside()?;
+        now(self.verbs.put(&mut SqliteConn(conn), incoming, PutMode::FirstWins, self.clock.now()))
+    }
+}
