@@ -39,13 +39,13 @@ impl MarkId {
 /// how it is used.
 ///
 /// ```
-/// use postroom::{Idempotent, Marks, MemoryStore};
+/// use postroom::{Idempotent, Marks, Memory, MemoryStore};
 ///
 /// fn can_be_marked(_: &impl Marks) {}
 ///
 /// let store = MemoryStore::new();
 /// can_be_marked(&store);
-/// let once = Idempotent::new(store, "reserve-stock")?;
+/// let once = Idempotent::<Memory>::new(store, "reserve-stock")?;
 /// # Ok::<(), postroom::Error>(())
 /// ```
 pub trait Marks: Send + Sync {
