@@ -139,7 +139,11 @@ impl<B: Backend> Idempotent<B> {
         let message = Arc::new(incoming.to_message(core.store.clock().now()));
         // Boxed, because it holds whole connections.
         let attempts = Box::pin(async {
-            let tried = persist(|| self.attempt(&incoming, &message, handler)).await;
+            // Under a mark that was put before it the handler runs once: what it does elsewhere is worse twice.
+            let tried = match core.options.is_marked_before() {
+                true => self.attempt(&incoming, &message, handler).await,
+                false => persist(|| self.attempt(&incoming, &message, handler)).await,
+            };
             tried?.map_err(Unhandled::Handler)
         });
         let once = self.once(key, attempts).await;

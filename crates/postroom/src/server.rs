@@ -73,6 +73,11 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
     /// Fails when a handler's transaction is no longer the one that was begun: what is written now would stand alone.
     fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
 
+    /// What comes before the commit of a handler's transaction that ends without an ack: it fails as the ack would when
+    /// the transaction is no longer open, or was aborted by an error that the handler overlooked. PostgreSQL takes the
+    /// COMMIT of such a one for a ROLLBACK, and says nothing.
+    fn seal(&mut self) -> impl Future<Output = Result<()>> + Send;
+
     /// So long an answer may take; then the connection is given up.
     fn set_patience(&mut self, limit: Duration);
 

@@ -5,7 +5,7 @@ mod refusals;
 mod twins;
 
 use http::{Method, StatusCode};
-use postroom::{ErrorKind, IdempotencyKeyLayer, IdempotencyKeyOptions, NewMessage, Outbox, Sqlite};
+use postroom::{ErrorKind, Filter, IdempotencyKeyLayer, IdempotencyKeyOptions, NewMessage, Outbox, Sqlite};
 
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, Testable, refused};
@@ -18,6 +18,8 @@ cases! { idempotency_key:
     worker another_layer_has_keys_of_its_own [];
     worker a_response_that_says_not_now_is_not_kept [];
     worker a_refusal_of_the_handler_is_kept [];
+    worker a_key_for_another_tenant_is_another_request [];
+    worker what_nobody_serves_is_not_kept [];
     worker without_a_key_a_request_passes [];
     worker other_methods_pass [];
     worker options_are_checked [];
@@ -101,6 +103,28 @@ async fn a_refusal_of_the_handler_is_kept<B: Testable>(stage: &Stage<B>) -> Verd
     let again = api.send(Call::keyed("1")).await?;
     assert_eq!((first.status, again.status), (StatusCode::PAYMENT_REQUIRED, StatusCode::PAYMENT_REQUIRED));
     assert_eq!((again.is_replayed(), api.calls()), (true, 1));
+    // What the handler wrote before it refused is undone.
+    assert_eq!(api.effects().await?, 0);
+    Ok(())
+}
+
+/// A nested router is shown only the rest of the path.
+async fn a_key_for_another_tenant_is_another_request<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let api = Api::<B>::open(stage, IdempotencyKeyOptions::default())?;
+    let of = |path| Call { path, ..Call::keyed("1") };
+    assert_eq!(api.send(of("/tenants/1/orders")).await?.status, StatusCode::CREATED);
+    assert!(api.send(of("/tenants/1/orders")).await?.is_replayed());
+    assert_eq!(api.send(of("/tenants/2/orders")).await?.status, StatusCode::UNPROCESSABLE_ENTITY);
+    Ok(())
+}
+
+async fn what_nobody_serves_is_not_kept<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let api = Api::<B>::open(stage, IdempotencyKeyOptions::default())?;
+    for _ in 0..2 {
+        let said = api.send(Call { path: "/nowhere", ..Call::keyed("1") }).await?;
+        assert_eq!((said.status, said.is_replayed()), (StatusCode::NOT_FOUND, false));
+    }
+    assert_eq!(stage.inbox.queue().list(Filter::all()).await?.len(), 0);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod embedded;
 mod killed;
 mod marking;
+mod overlooked;
 mod unanswered;
 
 pub(super) use killed::{ROLES, play_part};
@@ -37,8 +38,10 @@ cases! { idempotent:
     worker a_duplicate_is_told_and_counted [];
 }
 
-/// With those about marks and how long they are kept, SQLite's writer, killed processes, commits without an answer.
-pub(super) const PROMISES: [&[Case]; 5] = [CASES, marking::CASES, embedded::CASES, killed::CASES, unanswered::CASES];
+/// With those about marks and how long they are kept, SQLite's writer, killed processes, commits without an answer, and
+/// errors that nobody looked at.
+pub(super) const PROMISES: [&[Case]; 6] =
+    [CASES, marking::CASES, embedded::CASES, killed::CASES, unanswered::CASES, overlooked::CASES];
 
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 

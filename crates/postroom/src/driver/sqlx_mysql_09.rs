@@ -111,6 +111,10 @@ impl Link for MySqlLink {
         self.patience.wait(released).await
     }
 
+    async fn seal(&mut self) -> Result<()> {
+        self.check_open().await
+    }
+
     fn set_patience(&mut self, limit: Duration) {
         self.patience.limit = limit;
     }

@@ -12,7 +12,9 @@ use crate::driver::postgres::{POOLED, kind_of};
 use crate::driver::sqlx_09::{Patience, Unprinted, begin_for_good, ended_inside, explained, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::{Link, Purpose};
-use crate::sql::postgres::{BEGIN, BEGIN_HANDLER, BEGIN_POOLED, DEPLOY_LOCK, FOR_VERBS, HELLO, POOLED_BEGIN_HANDLER};
+use crate::sql::postgres::{
+    BEGIN, BEGIN_HANDLER, BEGIN_POOLED, DEPLOY_LOCK, FOR_VERBS, HELLO, POOLED_BEGIN_HANDLER, SEAL,
+};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 
 /// Where the server is, and whether a pooler stands before it.
@@ -111,6 +113,11 @@ impl Link for PgLink {
 
     async fn check_open(&mut self) -> Result<()> {
         if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
+    }
+
+    async fn seal(&mut self) -> Result<()> {
+        self.check_open().await?;
+        self.say(SEAL).await
     }
 
     fn set_patience(&mut self, limit: Duration) {

@@ -25,7 +25,7 @@ pub(crate) async fn admit<B: Backend>(
     match B::arrive(&mut tx, incoming, hold).await {
         Ok(Admission::Held { lease, message }) => Ok(Ok(Held { tx, lease, message: *message })),
         Ok(admission) => {
-            B::roll_back(tx).await;
+            B::leave(tx).await?;
             Ok(Err(admission))
         }
         Err(error) => {

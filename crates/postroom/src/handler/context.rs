@@ -102,6 +102,15 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Undoes everything. False when the connection is gone, and the database undoes it without us.
     fn roll_back(tx: Self::Tx) -> impl Future<Output = bool> + Send;
 
+    /// Ends a transaction in which nothing was written. An error means that what was read in it may not be there: on an
+    /// embedded database it may be a neighbour's that is committed together with this one.
+    fn leave(tx: Self::Tx) -> impl Future<Output = Result<()>> + Send {
+        async {
+            Self::roll_back(tx).await;
+            Ok(())
+        }
+    }
+
     /// Marks the handler's task, so that a call that would wait for itself can be told.
     fn scope<F: Future + Send>(store: &Self::Store, handler: F) -> impl Future<Output = F::Output> + Send;
 

@@ -90,12 +90,17 @@ impl<B: Backend> Idempotent<B> {
         }
         let mut tx = B::begin(&self.core.store, HOLD_MAX).await?;
         let marked = B::mark(&mut tx, &self.mark(key)).await;
-        if matches!(marked, Ok(true)) {
-            ctx.tx = Some(tx);
-            return Ok(Some(ctx));
+        match marked {
+            Ok(true) => {
+                ctx.tx = Some(tx);
+                Ok(Some(ctx))
+            }
+            Ok(false) => B::leave(tx).await.map(|()| None),
+            Err(error) => {
+                B::roll_back(tx).await;
+                Err(error)
+            }
         }
-        B::roll_back(tx).await;
-        marked.map(|_| None)
     }
 
     /// Runs the handler; one that panics has failed.

@@ -19,6 +19,7 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::Request;
+use tokio::sync::Semaphore;
 use tower_layer::Layer;
 use tower_service::Service;
 use tracing::Instrument;
@@ -87,6 +88,8 @@ struct Core<B: Backend> {
     name: String,
     options: IdempotencyKeyOptions,
     twins: Twins,
+    /// Bounds what clients who have gone leave behind.
+    room: Arc<Semaphore>,
 }
 
 impl<B: Backend> IdempotencyKeyLayer<B> {
@@ -102,7 +105,8 @@ impl<B: Backend> IdempotencyKeyLayer<B> {
         if name.chars().count() > NAME_CHARS_MAX {
             return Err(Error::invalid(format!("a layer's name has at most {NAME_CHARS_MAX} characters")));
         }
-        Ok(Self(Arc::new(Core { store, name, options, twins: Twins::default() })))
+        let room = Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS)));
+        Ok(Self(Arc::new(Core { store, name, room, options, twins: Twins::default() })))
     }
 }
 
@@ -204,6 +208,7 @@ impl<B: Backend> Core<B> {
     where
         S: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
     {
+        let room = self.room.clone().try_acquire_owned().map_err(|_| IdempotencyProblem::overloaded())?;
         let (head, body) = request.into_parts();
         let body = read(body, self.options.request_max).await?;
         let scoped = key::scoped(&self.name, self.options.scope.as_deref(), &head, key);
@@ -211,7 +216,7 @@ impl<B: Backend> Core<B> {
         let incoming = Incoming::new(key, "http.request", "").hash(key::fingerprint(&head, &body));
         let alone = self.twins.enter(incoming.key()).ok_or_else(IdempotencyProblem::in_progress)?;
         let exchange = async move {
-            let _alone = alone;
+            let _held = (alone, room);
             self.exchange(ready, spare, Whole { head, body }, incoming).await
         };
         in_background(exchange.in_current_span()).await.map_err(|ended| match ended.try_into_panic() {

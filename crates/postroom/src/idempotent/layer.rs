@@ -188,8 +188,10 @@ impl<B: Backend> Idempotent<B> {
         let shared = SharedCtx::new(ctx);
         let admitted = Admitted { request, ctx: shared.clone() };
         let serving = B::scope(&self.core.store, async { service.call(admitted).await });
+        let over = shared.over_when_dropped();
         let served = AssertUnwindSafe(serving).catch_unwind().await;
         let ctx = shared.take();
+        drop(over);
         match served {
             Ok(Ok(response)) => self.commit(ctx?).await.map(|()| Once::Ran(response)).map_err(Unhandled::Store),
             failed => {

@@ -59,14 +59,19 @@ impl<R> Once<R> {
 pub enum Unhandled<E = HandlerError> {
     /// The handler failed, or panicked. Its error says whether the broker should deliver the message again.
     Handler(E),
-    /// The database failed, or cannot be reached: have the message delivered again later.
+    /// The database failed, or cannot be reached: have the message delivered again later. With
+    /// [`ErrorKind::InvalidInput`] the message itself cannot be stored.
     Store(Error),
 }
 
 impl Unhandled {
     /// Whether it will never succeed: the message belongs with the dead letters.
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Self::Handler(failure) if failure.is_terminal())
+        match self {
+            Self::Handler(failure) => failure.is_terminal(),
+            // Its id, its payload or its headers cannot be stored, however often it is delivered.
+            Self::Store(error) => error.kind() == ErrorKind::InvalidInput,
+        }
     }
 
     /// A handler that passed on what the database did to it did not fail itself.

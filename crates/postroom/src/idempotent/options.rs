@@ -93,6 +93,11 @@ impl IdempotentOptions {
         self
     }
 
+    /// Whether the handler runs under a mark that is there already.
+    pub(super) fn is_marked_before(&self) -> bool {
+        self.enabled && self.marking != Marking::InTransaction
+    }
+
     pub(super) fn checked(self) -> Result<Self> {
         if self.retention.is_zero() {
             return Err(Error::invalid("marks must be kept for longer than zero"));

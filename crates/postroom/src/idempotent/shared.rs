@@ -3,8 +3,9 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, Ctx};
@@ -22,25 +23,55 @@ use crate::handler::{Backend, Ctx};
 /// ctx.enqueue(NewMessage::new("order.approved", "{}")).await?;
 /// # Ok(()) }
 /// ```
-pub struct SharedCtx<B: Backend>(Arc<Mutex<Option<Ctx<B>>>>);
+pub struct SharedCtx<B: Backend>(Arc<Shared<B>>);
+
+struct Shared<B: Backend> {
+    ctx: Mutex<Option<Ctx<B>>>,
+    is_over: AtomicBool,
+}
 
 impl<B: Backend> SharedCtx<B> {
     pub(super) fn new(ctx: Ctx<B>) -> Self {
-        Self(Arc::new(Mutex::new(Some(ctx))))
+        Self(Arc::new(Shared { ctx: Mutex::new(Some(ctx)), is_over: AtomicBool::new(false) }))
     }
 
     /// The context, for one user at a time; an error once the service has answered.
     pub async fn lock(&self) -> Result<CtxGuard<'_, B>> {
-        let held = MutexGuard::try_map(self.0.lock().await, Option::as_mut);
-        held.map(CtxGuard).map_err(|_| Error::new(ErrorKind::Closed, "the answer was given: its transaction is over"))
+        let held = CtxGuard { ctx: self.0.ctx.lock().await, shared: &self.0 };
+        match held.ctx.is_some() && !self.0.is_over() {
+            true => Ok(held),
+            false => Err(Error::new(ErrorKind::Closed, "the answer was given: its transaction is over")),
+        }
     }
 
-    /// Takes it back from the service.
+    /// Takes it back from the service, for good.
     pub(super) fn take(&self) -> Result<Ctx<B>> {
-        let taken = self.0.try_lock().ok().and_then(|mut ctx| ctx.take());
+        self.0.is_over.store(true, Ordering::SeqCst);
+        let taken = self.0.ctx.try_lock().ok().and_then(|mut ctx| ctx.take());
         taken.ok_or_else(|| {
             Error::new(ErrorKind::Callback, "a task that the service left behind holds the transaction; not committed")
         })
+    }
+
+    /// Ends it with whoever lent it, also when that is dropped in the middle or panics: what the service left behind
+    /// must not keep the transaction open.
+    pub(super) fn over_when_dropped(&self) -> Over<B> {
+        Over(self.clone())
+    }
+}
+
+impl<B: Backend> Shared<B> {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+}
+
+/// Ends a [`SharedCtx`] when it is dropped.
+pub(super) struct Over<B: Backend>(SharedCtx<B>);
+
+impl<B: Backend> Drop for Over<B> {
+    fn drop(&mut self) {
+        drop(self.0.take());
     }
 }
 
@@ -66,19 +97,33 @@ impl<B: Backend> fmt::Debug for SharedCtx<B> {
 ///     Ok(())
 /// }
 /// ```
-pub struct CtxGuard<'a, B: Backend>(MappedMutexGuard<'a, Ctx<B>>);
+pub struct CtxGuard<'a, B: Backend> {
+    ctx: MutexGuard<'a, Option<Ctx<B>>>,
+    shared: &'a Shared<B>,
+}
+
+/// Nobody takes it away while it is locked.
+const LOCKED: &str = "a locked context is there";
 
 impl<B: Backend> Deref for CtxGuard<'_, B> {
     type Target = Ctx<B>;
 
     fn deref(&self) -> &Ctx<B> {
-        &self.0
+        self.ctx.as_ref().expect(LOCKED)
     }
 }
 
 impl<B: Backend> DerefMut for CtxGuard<'_, B> {
     fn deref_mut(&mut self) -> &mut Ctx<B> {
-        &mut self.0
+        self.ctx.as_mut().expect(LOCKED)
+    }
+}
+
+impl<B: Backend> Drop for CtxGuard<'_, B> {
+    fn drop(&mut self) {
+        if self.shared.is_over() {
+            *self.ctx = None;
+        }
     }
 }
 

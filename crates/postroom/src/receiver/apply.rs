@@ -143,7 +143,7 @@ impl<B: Backend> Inner<B> {
     }
 
     async fn begin(&self, incoming: &Incoming) -> Result<std::result::Result<Held<B>, Admission>> {
-        admit(&self.store, incoming, self.options.handler_timeout * 2).await
+        admit(&self.store, incoming, self.options.handler_timeout.saturating_mul(2)).await
     }
 
     /// Keeps an answer with the message it answers. The sender of that message may be waiting for it.

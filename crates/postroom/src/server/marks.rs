@@ -45,7 +45,7 @@ impl<E: Engine> HandlerTx<E> {
     }
 
     async fn conclude_to_the_end(mut self) -> Result<()> {
-        if let Err(error) = self.link.check_open().await {
+        if let Err(error) = self.link.seal().await {
             self.roll_back().await;
             return Err(error);
         }
@@ -79,5 +79,8 @@ async fn read_back<E: Engine>(
             Box::pin(verbs.is_marked(link, mark, *marked_at, now))
         })
         .await;
-    handling::judged(committed, unanswered)
+    match committed {
+        Ok(_) => handling::judged(committed, unanswered),
+        Err(error) => Err(Error::new(ErrorKind::InDoubt, error.to_string()).caused_by(unanswered)),
+    }
 }

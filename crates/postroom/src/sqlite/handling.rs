@@ -250,6 +250,10 @@ impl Backend for Sqlite {
         true
     }
 
+    async fn leave(tx: SqliteTx) -> Result<()> {
+        tx.conclude().await
+    }
+
     async fn scope<F: Future + Send>(store: &SqliteStore, handler: F) -> F::Output {
         store.0.writer.in_handler(handler).await
     }

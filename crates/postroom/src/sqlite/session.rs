@@ -120,12 +120,13 @@ impl SqliteTx {
 
     /// Why the writer no longer listens: the time is over, or the transaction could not be begun.
     async fn broken_off(&mut self) -> Error {
+        // Before anything is waited for: whoever gives up here must not begin a second transaction.
+        self.is_lost = true;
         let why = match self.open.take() {
             Some(Open { done, .. }) => done.await.ok().and_then(Result::err),
             None => None,
         };
         let why = why.unwrap_or_else(held_too_long);
-        self.is_lost = true;
         self.overran = why.kind() == ErrorKind::NotCommitted;
         why
     }

@@ -23,9 +23,22 @@ pub(crate) fn marking_broken(store: &str, handler: &str, key: &InboxKey, error: 
     warn!(store, handler, source, message_id, %error, "the message could not be handled");
 }
 
+// Of requests the key alone: their source is made of the caller's credentials.
+
+#[cfg(feature = "axum")]
+pub(crate) fn replayed(store: &str, layer: &str, key: &InboxKey) {
+    info!(store, layer, key = key.message_id(), "duplicate: the kept response was given");
+    counter!(metric::INBOX_DUPLICATES, "store" => store_label(store)).increment(1);
+}
+
+#[cfg(feature = "axum")]
+pub(crate) fn request_broken(store: &str, layer: &str, key: &InboxKey, error: &Error) {
+    warn!(store, layer, key = key.message_id(), %error, "the request could not be handled");
+}
+
 #[cfg(feature = "axum")]
 pub(crate) fn key_reused(store: &str, layer: &str, key: &InboxKey) {
-    warn!(store, layer, source = key.source(), message_id = key.message_id(), "a key was used for another request");
+    warn!(store, layer, key = key.message_id(), "a key was used for another request");
 }
 
 pub(crate) fn mark_kept(store: &str, handler: &str, key: &InboxKey, error: &Error) {

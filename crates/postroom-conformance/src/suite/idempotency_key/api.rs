@@ -124,7 +124,8 @@ impl<B: Testable> Api<B> {
             .route("/plain", post(plain::<B>).put(plain::<B>))
             .route("/large", post(large))
             .route("/events", post(events))
-            .layer(layer)
+            .layer(layer.clone())
+            .nest("/tenants/{tenant}", Router::new().route("/orders", post(place::<B>)).layer(layer))
             .route("/bare", post(place::<B>))
             .with_state(desk.clone());
         Ok(Self { desk, router, store: store.clone(), outbox: outbox.clone() })

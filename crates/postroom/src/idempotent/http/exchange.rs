@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::Core;
-use super::kept::{Kept, is_endless, is_final};
+use super::kept::{Kept, is_endless, is_final, is_refusal};
 use super::problem::IdempotencyProblem;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, Ctx, HOLD_MAX, Held, State, admit, persist};
@@ -65,7 +65,7 @@ impl<B: Backend> Core<B> {
             self.attempt(service, request, incoming)
         });
         tried.await.unwrap_or_else(|error| {
-            telemetry::marking_broken(self.store.name(), &self.name, incoming.key(), &error);
+            telemetry::request_broken(self.store.name(), &self.name, incoming.key(), &error);
             IdempotencyProblem::database(&error).into_response()
         })
     }
@@ -74,7 +74,8 @@ impl<B: Backend> Core<B> {
     where
         S: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Send,
     {
-        let Held { tx, lease, message } = match admit::<B>(&self.store, incoming, self.options.timeout * 2).await? {
+        let hold = self.options.timeout.saturating_mul(2);
+        let Held { tx, lease, message } = match admit::<B>(&self.store, incoming, hold).await? {
             Ok(held) => held,
             Err(admission) => return Ok(self.known(incoming, admission)),
         };
@@ -86,12 +87,18 @@ impl<B: Backend> Core<B> {
             state: State::default(),
             cancelled: CancellationToken::new(),
         });
+        let over = shared.over_when_dropped();
         let serving = B::scope(&self.store, self.serve(service, request.again(shared.clone())));
         let served = tokio::time::timeout(self.options.timeout, serving).await;
         let tx = shared.take().ok().and_then(|ctx| ctx.tx);
+        drop(over);
         match (served, tx) {
             (Ok(Served::Final(head, body)), Some(tx)) => {
                 let kept = Kept::encode(&head, &body).map_err(Error::callback)?;
+                if is_refusal(head.status) {
+                    B::roll_back(tx).await;
+                    return self.refuse(incoming, kept, head, body).await;
+                }
                 B::commit(&self.store, tx, Queue::Inbox, &lease, Some(kept)).await?;
                 Ok(Response::from_parts(head, Body::from(body)))
             }
@@ -106,6 +113,24 @@ impl<B: Backend> Core<B> {
             }
             // In the middle of a statement, perhaps: dropped, its connection is closed.
             (Err(_), _) => Ok(IdempotencyProblem::timed_out().into_response()),
+        }
+    }
+
+    /// Keeps a response whose request had no effect, in a transaction of its own.
+    async fn refuse(
+        &self,
+        incoming: &Incoming,
+        kept: String,
+        head: http::response::Parts,
+        body: Bytes,
+    ) -> Result<Response> {
+        match admit::<B>(&self.store, incoming, self.options.timeout.saturating_mul(2)).await? {
+            Ok(Held { tx, lease, .. }) => {
+                B::commit(&self.store, tx, Queue::Inbox, &lease, Some(kept)).await?;
+                Ok(Response::from_parts(head, Body::from(body)))
+            }
+            // Another process had the same request in between.
+            Err(admission) => Ok(self.known(incoming, admission)),
         }
     }
 
@@ -135,7 +160,7 @@ impl<B: Backend> Core<B> {
     fn known(&self, incoming: &Incoming, admission: Admission) -> Response {
         match admission {
             Admission::Known { response } => {
-                telemetry::handled_before(self.store.name(), &self.name, incoming.key());
+                telemetry::replayed(self.store.name(), &self.name, incoming.key());
                 let replayed = response.as_deref().and_then(Kept::replay);
                 replayed.unwrap_or_else(|| IdempotencyProblem::unknown_response().into_response())
             }

@@ -54,6 +54,11 @@ impl<B: Backend, S: Send + Sync> OptionalFromRequestParts<S> for IdempotentTx<B>
     type Rejection = IdempotencyProblem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, IdempotencyProblem> {
-        Ok(parts.extensions.get::<SharedCtx<B>>().cloned().map(Self))
+        match (parts.extensions.get::<SharedCtx<B>>(), parts.extensions.get::<Unkeyed>()) {
+            (Some(shared), _) => Ok(Some(Self(shared.clone()))),
+            (None, Some(Unkeyed)) => Ok(None),
+            // Or it is one on another database: without its transaction the handler would write elsewhere.
+            (None, None) => Err(IdempotencyProblem::no_layer()),
+        }
     }
 }

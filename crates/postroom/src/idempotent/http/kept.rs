@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 /// Said of one connection or one moment, or a secret for whoever asked first.
 const NOT_KEPT: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, DATE, SET_COOKIE, TRAILER, TRANSFER_ENCODING, UPGRADE];
-const NOT_KEPT_EITHER: [&str; 5] = ["keep-alive", "proxy-authenticate", "proxy-connection", "te", "www-authenticate"];
+const NOT_KEPT_EITHER: [&str; 4] = ["keep-alive", "proxy-authenticate", "proxy-connection", "te"];
+const EVENT_STREAM: &[u8] = b"text/event-stream";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 #[derive(Serialize, Deserialize)]
@@ -28,17 +29,31 @@ pub(super) struct Kept {
     base64: Option<String>,
 }
 
+/// Said now, and perhaps not later; and of paths and methods that nobody serves, which everybody may ask for.
+const FOR_NOW: [StatusCode; 6] = [
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::REQUEST_TIMEOUT,
+    StatusCode::CONFLICT,
+    StatusCode::TOO_EARLY,
+    StatusCode::TOO_MANY_REQUESTS,
+];
+
 /// Whether the same response is the right one for whoever asks again. Others say: not now.
 pub(super) fn is_final(status: StatusCode) -> bool {
-    let is_for_now =
-        [StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
-    !status.is_server_error() && !is_for_now.contains(&status)
+    !status.is_server_error() && !FOR_NOW.contains(&status)
+}
+
+/// Whether the request was refused: then what its handler wrote on the way is undone.
+pub(super) fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error()
 }
 
 /// Whether a response may go on for ever, or is none yet.
 pub(super) fn is_endless(response: &Parts) -> bool {
     let kind = response.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    response.status.is_informational() || kind.starts_with(b"text/event-stream")
+    let is_stream = kind.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM));
+    response.status.is_informational() || is_stream
 }
 
 impl Kept {
@@ -112,10 +127,10 @@ mod tests {
 
     #[test]
     fn what_says_not_now_is_not_final() {
-        for status in [200, 201, 204, 302, 400, 401, 404, 422] {
+        for status in [200, 201, 204, 302, 400, 401, 403, 422] {
             assert!(is_final(StatusCode::from_u16(status).unwrap()), "{status}");
         }
-        for status in [408, 409, 425, 429, 500, 502, 503] {
+        for status in [404, 405, 408, 409, 425, 429, 500, 502, 503] {
             assert!(!is_final(StatusCode::from_u16(status).unwrap()), "{status}");
         }
     }

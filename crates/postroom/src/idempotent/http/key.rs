@@ -1,9 +1,10 @@
 //! What a request is known by.
 
+use axum::extract::OriginalUri;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
 
 use super::options::Scope;
@@ -56,8 +57,12 @@ pub(super) fn scoped(name: &str, scope: Option<&Scope>, request: &Parts, key: St
 
 /// What must be the same when a key is used again.
 pub(super) fn fingerprint(request: &Parts, body: &[u8]) -> [u8; 32] {
-    let target = request.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    digest_pieces([request.method.as_str().as_bytes(), target.as_bytes(), body])
+    // A nested router sees only the rest of the path.
+    let uri = request.extensions.get::<OriginalUri>().map_or(&request.uri, |OriginalUri(uri)| uri);
+    let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let host = request.headers.get(HOST).map_or(b"".as_slice(), |host| host.as_bytes());
+    let authority = uri.authority().map_or(host, |authority| authority.as_str().as_bytes());
+    digest_pieces([request.method.as_str().as_bytes(), authority, target.as_bytes(), body])
 }
 
 #[cfg(test)]

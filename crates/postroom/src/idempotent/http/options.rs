@@ -33,6 +33,7 @@ pub struct IdempotencyKeyOptions {
     pub(super) request_max: usize,
     pub(super) response_max: usize,
     pub(super) timeout: Duration,
+    pub(super) in_flight: usize,
 }
 
 impl Default for IdempotencyKeyOptions {
@@ -44,6 +45,7 @@ impl Default for IdempotencyKeyOptions {
             request_max: 1024 * 1024,
             response_max: 1024 * 1024,
             timeout: Duration::from_secs(30),
+            in_flight: 256,
         }
     }
 }
@@ -98,9 +100,16 @@ impl IdempotencyKeyOptions {
         self
     }
 
+    /// So many requests with keys are handled at once, the others are answered with 503; 256 unless told otherwise.
+    #[must_use]
+    pub fn in_flight(mut self, requests: usize) -> Self {
+        self.in_flight = requests;
+        self
+    }
+
     pub(super) fn checked(self) -> Result<Self> {
-        if self.timeout.is_zero() {
-            return Err(Error::invalid("a request must be given longer than zero"));
+        if self.timeout.is_zero() || self.in_flight == 0 {
+            return Err(Error::invalid("a request must be given longer than zero, and there must be room for one"));
         }
         Ok(self)
     }

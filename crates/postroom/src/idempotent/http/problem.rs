@@ -79,6 +79,15 @@ impl IdempotencyProblem {
         .later()
     }
 
+    pub(super) fn overloaded() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many requests are being handled",
+            "Nothing of this one was stored. Send it again later, with the same key.",
+        )
+        .later()
+    }
+
     pub(super) fn differs() -> Self {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
