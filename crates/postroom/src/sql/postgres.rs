@@ -46,8 +46,8 @@ pub(crate) const FOR_VERBS: &str = "SET enable_bitmapscan = off; SET plan_cache_
 pub(crate) const BEGIN_HANDLER: &str = concat!("BEGIN; SELECT ", durable!());
 /// The same behind a pooler: the connection may hold statements under the names that this client's driver will give.
 pub(crate) const POOLED_BEGIN_HANDLER: &str = concat!("BEGIN; DEALLOCATE ALL; SELECT ", durable!());
-/// Comes before the commit of a handler's transaction that ends without an ack: one that was aborted refuses it, and the
-/// commit waits for the disk whatever the handler did.
+/// Comes before the commit of a handler's transaction that ends without an ack: one that was aborted refuses it, and
+/// the commit waits for the disk whatever the handler did.
 pub(crate) const SEAL: &str = concat!("SELECT ", durable!());
 /// What a server must say of itself before we trust it: its time, whether it is a standby, its version.
 pub(crate) const HELLO: &str =
