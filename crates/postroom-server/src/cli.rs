@@ -1,6 +1,7 @@
 //! The command line: what all commands share, and the list of them.
 
 mod backup;
+mod completions;
 mod demo;
 mod doctor;
 mod failed;
@@ -79,6 +80,8 @@ enum Command {
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
     Demo(demo::Demo),
+    Completions(completions::Completions),
+    Man(completions::Man),
     #[command(hide = true)]
     DemoProducer(demo::Producer),
     #[command(hide = true)]
@@ -100,6 +103,8 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(global).await,
             Command::Backup(backup) => backup.run(global).await,
             Command::Demo(demo) => demo.run(global).await,
+            Command::Completions(completions) => completions.run(global),
+            Command::Man(man) => man.run(global),
             Command::DemoProducer(producer) => producer.run(global).await,
             Command::DemoWorker(worker) => worker.run(global).await,
         }

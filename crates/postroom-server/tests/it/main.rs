@@ -8,6 +8,7 @@ mod desk;
 mod doctor;
 mod errors;
 mod exec;
+mod manual;
 mod operator;
 mod schema;
 mod send;
