@@ -4,6 +4,7 @@ mod backup;
 mod completions;
 mod demo;
 mod doctor;
+mod explain;
 mod failed;
 mod lookup;
 mod migrate;
@@ -25,7 +26,8 @@ use crate::database::Database;
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 nothing found under that id, 4 the doctor found something.
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 nothing found under that id, 4 the doctor found something,
+5 the tables are missing or of another version (migrate --check, explain).
 Durations are written 250ms, 10s, 5m, 2h or 7d.
 RUST_LOG sets what is logged, for instance RUST_LOG=postroom=debug.";
 
@@ -74,6 +76,7 @@ enum Command {
     Stats(stats::Stats),
     Failed(failed::Failed),
     Show(show::Show),
+    Explain(explain::Explain),
     Retry(retry::Retry),
     Purge(purge::Purge),
     Migrate(migrate::Migrate),
@@ -97,6 +100,7 @@ impl Cli {
             Command::Stats(stats) => stats.run(global).await,
             Command::Failed(failed) => failed.run(global).await,
             Command::Show(show) => show.run(global).await,
+            Command::Explain(explain) => explain.run(global).await,
             Command::Retry(retry) => retry.run(global).await,
             Command::Purge(purge) => purge.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,

@@ -9,6 +9,7 @@ use postroom::ErrorKind;
 const ERROR: u8 = 1;
 const NOTHING_FOUND: u8 = 3;
 const UNHEALTHY: u8 = 4;
+const OTHER_SCHEMA: u8 = 5;
 
 /// What is wrong, and what to try.
 #[derive(Debug)]
@@ -33,7 +34,15 @@ impl Problem {
         Self { what: what.into(), advice: advice.into(), code: UNHEALTHY }
     }
 
-    #[cfg(test)]
+    /// The tables are missing, or of a version that this program does not know.
+    pub(crate) fn other_schema(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into(), code: OTHER_SCHEMA }
+    }
+
+    pub(crate) fn is_nothing_found(&self) -> bool {
+        self.code == NOTHING_FOUND
+    }
+
     pub(crate) fn advice(&self) -> &str {
         &self.advice
     }
@@ -63,6 +72,17 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         eprintln!("  try: {}", advice(error.kind()));
     }
     ExitCode::from(ERROR)
+}
+
+/// Whether the database was reached, and its tables are not those that this program knows.
+pub(crate) fn is_about_schema(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<postroom::Error>());
+    causes.any(|error| error.kind() == ErrorKind::Schema)
+}
+
+/// The error in one line.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    chain(error)
 }
 
 fn advice(kind: ErrorKind) -> &'static str {

@@ -8,6 +8,7 @@ mod desk;
 mod doctor;
 mod errors;
 mod exec;
+mod explain;
 mod manual;
 mod operator;
 mod schema;
