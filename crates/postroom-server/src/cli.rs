@@ -9,7 +9,10 @@ mod failed;
 mod lookup;
 mod migrate;
 mod purge;
+mod redrive;
+mod restore;
 mod retry;
+mod revive;
 mod send;
 mod show;
 mod stats;
@@ -78,10 +81,13 @@ enum Command {
     Show(show::Show),
     Explain(explain::Explain),
     Retry(retry::Retry),
+    Revive(revive::Revive),
+    Redrive(redrive::Redrive),
     Purge(purge::Purge),
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
+    Restore(restore::Restore),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -102,10 +108,13 @@ impl Cli {
             Command::Show(show) => show.run(global).await,
             Command::Explain(explain) => explain.run(global).await,
             Command::Retry(retry) => retry.run(global).await,
+            Command::Revive(revive) => revive.run(global).await,
+            Command::Redrive(redrive) => redrive.run(global).await,
             Command::Purge(purge) => purge.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,
             Command::Doctor(doctor) => doctor.run(global).await,
             Command::Backup(backup) => backup.run(global).await,
+            Command::Restore(restore) => restore.run(global).await,
             Command::Demo(demo) => demo.run(global).await,
             Command::Completions(completions) => completions.run(global),
             Command::Man(man) => man.run(global),

@@ -2,12 +2,14 @@
 
 use crate::desk::Desk;
 
-const QUESTIONS: [&[&str]; 8] = [
+const QUESTIONS: [&[&str]; 10] = [
     &["stats"],
     &["failed"],
     &["show", "x"],
     &["explain", "x"],
     &["retry", "x"],
+    &["revive", "x"],
+    &["redrive", "--destination", "x", "--since", "1h"],
     &["purge", "--older-than", "1d"],
     &["backup", "copy"],
     &["migrate", "--check"],

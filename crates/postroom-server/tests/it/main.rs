@@ -11,6 +11,7 @@ mod exec;
 mod explain;
 mod manual;
 mod operator;
+mod recover;
 mod schema;
 mod send;
 mod up;

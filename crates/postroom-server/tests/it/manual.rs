@@ -7,7 +7,7 @@ fn shells_learn_the_commands() {
     let desk = Desk::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = desk.ok(&["completions", shell]);
-        assert!(script.contains("postroom") && script.contains("purge") && script.contains("older-than"), "{shell}");
+        assert!(script.contains("postroom") && script.contains("redrive") && script.contains("dry-run"), "{shell}");
     }
     assert_eq!(desk.json(&["completions", "bash"])["shell"], "bash");
     let script = desk.ok(&["completions", "bash"]);
@@ -22,11 +22,11 @@ fn shells_learn_the_commands() {
 fn every_command_has_a_page() {
     let desk = Desk::new();
     let page = desk.ok(&["man"]);
-    assert!(page.contains(".TH postroom") && page.contains("doctor") && page.contains("Exit codes"), "{page}");
-    assert!(desk.ok(&["man", "purge"]).contains("retry") || desk.ok(&["man", "purge"]).contains("inbox"));
+    assert!(page.contains(".TH postroom") && page.contains("explain") && page.contains("Exit codes"), "{page}");
+    assert!(desk.ok(&["man", "restore"]).contains("redrive"));
     std::fs::create_dir(desk.path("pages")).unwrap();
     desk.ok(&["man", "--dir", "pages"]);
-    for name in ["postroom.1", "postroom-send.1", "postroom-doctor.1"] {
+    for name in ["postroom.1", "postroom-send.1", "postroom-explain.1"] {
         assert!(desk.path("pages").join(name).is_file(), "{name}");
     }
     for args in [&["man", "nonsense"][..], &["man", "--dir", "nowhere"]] {
