@@ -16,6 +16,8 @@ mod revive;
 mod send;
 mod show;
 mod stats;
+mod tail;
+mod top;
 mod up;
 
 use std::path::PathBuf;
@@ -77,6 +79,8 @@ enum Command {
     Up(up::Up),
     Send(send::Send),
     Stats(stats::Stats),
+    Top(top::Top),
+    Tail(tail::Tail),
     Failed(failed::Failed),
     Show(show::Show),
     Explain(explain::Explain),
@@ -104,6 +108,8 @@ impl Cli {
             Command::Up(up) => up.run(global).await,
             Command::Send(send) => send.run(global).await,
             Command::Stats(stats) => stats.run(global).await,
+            Command::Top(top) => top.run(global).await,
+            Command::Tail(tail) => tail.run(global).await,
             Command::Failed(failed) => failed.run(global).await,
             Command::Show(show) => show.run(global).await,
             Command::Explain(explain) => explain.run(global).await,

@@ -52,6 +52,14 @@ pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
 }
 
+/// The beginning of a text that is too long for its place.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// A number with its thousands apart: `12,345`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -79,5 +87,6 @@ mod tests {
     #[test]
     fn a_foreign_text_stays_in_its_place() {
         assert_eq!(one_line(" broken\nby \u{1b}[2Jsomeone\n"), "broken ⏎ by  [2Jsomeone");
+        assert_eq!((cut("größer", 6).as_str(), cut("größer", 4).as_str()), ("größer", "grö…"));
     }
 }

@@ -124,6 +124,11 @@ impl Running {
         serde_json::from_str(&self.stdout.recv_timeout(PAUSE * PAUSES_MAX).unwrap()).unwrap()
     }
 
+    /// The next line it prints.
+    pub(crate) fn next_line(&self) -> String {
+        self.stdout.recv_timeout(PAUSE * PAUSES_MAX).unwrap()
+    }
+
     /// Waits for a line on stderr that contains `text`.
     pub(crate) fn wait_for(&self, text: &str) {
         while !self.stderr.recv_timeout(PAUSE * PAUSES_MAX).unwrap().contains(text) {}

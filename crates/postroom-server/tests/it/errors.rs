@@ -2,7 +2,7 @@
 
 use crate::desk::Desk;
 
-const QUESTIONS: [&[&str]; 10] = [
+const QUESTIONS: [&[&str]; 12] = [
     &["stats"],
     &["failed"],
     &["show", "x"],
@@ -12,6 +12,8 @@ const QUESTIONS: [&[&str]; 10] = [
     &["redrive", "--destination", "x", "--since", "1h"],
     &["purge", "--older-than", "1d"],
     &["backup", "copy"],
+    &["top", "--once"],
+    &["tail"],
     &["migrate", "--check"],
 ];
 

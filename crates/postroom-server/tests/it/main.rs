@@ -15,3 +15,4 @@ mod recover;
 mod schema;
 mod send;
 mod up;
+mod watch;
