@@ -34,7 +34,8 @@ impl Asker {
 
     /// Asks about one queue. In `columns` and `rest`, `{t}` is its table, `{s}` what stands before a table's name,
     /// `{id}` what its messages are known by, `{party}` the other service, `{no}` the number of a failure, and `{1}`
-    /// the text that is bound. Numbers stand in the text: they come from us.
+    /// the text that is bound. Numbers stand in the text: they come from us. An order names its table (`m.seq`): on
+    /// PostgreSQL a bare name would be the column as text.
     pub(crate) async fn rows(
         &mut self,
         queue: Queue,

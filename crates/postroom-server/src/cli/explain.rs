@@ -90,9 +90,9 @@ async fn around(asker: &mut Asker, opened: &Opened, queue: Queue, record: &Recor
         "FROM (SELECT last_attempt_at FROM {{t}} WHERE state = 1 AND visible_at > {micros} LIMIT 1000) AS held"
     );
     let [claimed, held] = asker.numbers(queue, ["max(last_attempt_at)", "count(*)"], &held).await?;
-    let done = "FROM {t} WHERE state = 2 AND processed_at IS NOT NULL ORDER BY processed_at DESC LIMIT 1";
+    let done = "FROM {t} AS m WHERE state = 2 AND processed_at IS NOT NULL ORDER BY m.processed_at DESC LIMIT 1";
     let done = asker.number(queue, "processed_at", done).await?;
-    let failed = asker.number(queue, "at", "FROM {t}_failures ORDER BY {no} DESC LIMIT 1").await?;
+    let failed = asker.number(queue, "at", "FROM {t}_failures AS f ORDER BY f.{no} DESC LIMIT 1").await?;
     let maintained = "FROM {s}postroom_schema WHERE outbox = '{outbox}'";
     let maintained = asker.number(queue, "max(maintained_at)", maintained).await?;
     let ahead = match record.visible_at() {
@@ -102,7 +102,7 @@ async fn around(asker: &mut Asker, opened: &Opened, queue: Queue, record: &Recor
             let line = format!(
                 "FROM (SELECT seq FROM {{t}}
                        WHERE state = 0 AND visible_at <= {at} AND (visible_at < {at} OR seq < {seq})
-                       LIMIT {most}) AS line"
+                       ORDER BY visible_at LIMIT {most}) AS line"
             );
             asker.number(queue, "count(*)", &line).await?.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0)
         }

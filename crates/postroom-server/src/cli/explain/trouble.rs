@@ -119,4 +119,22 @@ mod tests {
             assert_eq!(Trouble::of(error, is_sent), trouble, "{error}");
         }
     }
+
+    #[test]
+    fn the_library_still_says_it_so() {
+        for (source, text) in [
+            (include_str!("../../../../postroom/src/handler/runner.rs"), "\"no handler for the topic {topic}\""),
+            (include_str!("../../../../postroom/src/dispatcher.rs"), "\"no way to the destination {}\""),
+            (include_str!("../../../../postroom/src/transport/courier.rs"), "in a row and is left alone\""),
+            (
+                include_str!("../../../../postroom/src/transport/courier.rs"),
+                "messages are on their way there already\"",
+            ),
+            (include_str!("../../../../postroom/src/transport/judge.rs"), "\"the destination answered {status}"),
+            (include_str!("../../../../postroom/src/queue/work.rs"), "\"the worker vanished"),
+            (include_str!("../../../../postroom/src/queue/work.rs"), "\"the database was away"),
+        ] {
+            assert!(source.contains(text), "{text}: nobody says this any more, and `explain` waits for it");
+        }
+    }
 }
