@@ -68,9 +68,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         eprintln!("  try: {}", problem.advice);
         return ExitCode::from(problem.code);
     }
-    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<postroom::Error>()) {
-        eprintln!("  try: {}", advice(error.kind()));
-    }
+    eprintln!("  try: {}", advice_on(error));
     ExitCode::from(ERROR)
 }
 
@@ -83,6 +81,18 @@ pub(crate) fn is_about_schema(error: &anyhow::Error) -> bool {
 /// The error in one line.
 pub(crate) fn told(error: &anyhow::Error) -> String {
     chain(error)
+}
+
+fn advice_on(error: &anyhow::Error) -> &'static str {
+    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<postroom::Error>()) {
+        advice(error.kind())
+    } else if error.chain().any(|cause| cause.is::<sqlx::Error>()) {
+        advice(ErrorKind::Unavailable)
+    } else if error.chain().any(|cause| cause.is::<io::Error>()) {
+        "another place, or to make room and allow this user to read and write there"
+    } else {
+        advice(ErrorKind::Database)
+    }
 }
 
 fn advice(kind: ErrorKind) -> &'static str {

@@ -47,8 +47,7 @@ impl Man {
         let mut program = Cli::command();
         program.build();
         if let Some(dir) = self.dir {
-            clap_mangen::generate_to(program, &dir)
-                .with_context(|| format!("cannot write into {}; create the folder first", dir.display()))?;
+            clap_mangen::generate_to(program, &dir).with_context(|| format!("cannot write into {}", dir.display()))?;
             return if global.json {
                 output::json(&serde_json::json!({ "dir": dir }))
             } else {
