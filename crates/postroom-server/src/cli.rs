@@ -1,16 +1,23 @@
 //! The command line: what all commands share, and the list of them.
 
 mod backup;
+mod completions;
 mod demo;
 mod doctor;
+mod explain;
 mod failed;
 mod lookup;
 mod migrate;
 mod purge;
+mod redrive;
+mod restore;
 mod retry;
+mod revive;
 mod send;
 mod show;
 mod stats;
+mod tail;
+mod top;
 mod up;
 
 use std::path::PathBuf;
@@ -24,7 +31,8 @@ use crate::database::Database;
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 nothing found under that id, 4 the doctor found something.
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 nothing found under that id, 4 the doctor found something,
+5 the tables are missing or of another version (migrate --check, explain).
 Durations are written 250ms, 10s, 5m, 2h or 7d.
 RUST_LOG sets what is logged, for instance RUST_LOG=postroom=debug.";
 
@@ -71,14 +79,22 @@ enum Command {
     Up(up::Up),
     Send(send::Send),
     Stats(stats::Stats),
+    Top(top::Top),
+    Tail(tail::Tail),
     Failed(failed::Failed),
     Show(show::Show),
+    Explain(explain::Explain),
     Retry(retry::Retry),
+    Revive(revive::Revive),
+    Redrive(redrive::Redrive),
     Purge(purge::Purge),
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
+    Restore(restore::Restore),
     Demo(demo::Demo),
+    Completions(completions::Completions),
+    Man(completions::Man),
     #[command(hide = true)]
     DemoProducer(demo::Producer),
     #[command(hide = true)]
@@ -92,14 +108,22 @@ impl Cli {
             Command::Up(up) => up.run(global).await,
             Command::Send(send) => send.run(global).await,
             Command::Stats(stats) => stats.run(global).await,
+            Command::Top(top) => top.run(global).await,
+            Command::Tail(tail) => tail.run(global).await,
             Command::Failed(failed) => failed.run(global).await,
             Command::Show(show) => show.run(global).await,
+            Command::Explain(explain) => explain.run(global).await,
             Command::Retry(retry) => retry.run(global).await,
+            Command::Revive(revive) => revive.run(global).await,
+            Command::Redrive(redrive) => redrive.run(global).await,
             Command::Purge(purge) => purge.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,
             Command::Doctor(doctor) => doctor.run(global).await,
             Command::Backup(backup) => backup.run(global).await,
+            Command::Restore(restore) => restore.run(global).await,
             Command::Demo(demo) => demo.run(global).await,
+            Command::Completions(completions) => completions.run(global),
+            Command::Man(man) => man.run(global),
             Command::DemoProducer(producer) => producer.run(global).await,
             Command::DemoWorker(worker) => worker.run(global).await,
         }

@@ -1,5 +1,6 @@
 //! The `postroom` binary: a worker beside a service in any language, and the operator's command line.
 
+mod ask;
 mod cli;
 mod database;
 mod demo;

@@ -28,7 +28,11 @@ pub(crate) fn state(state: State) -> String {
 
 /// A moment, and how far away it is.
 pub(crate) fn moment(at: Timestamp) -> String {
-    let now = Clock::Database.now();
+    moment_from(at, Clock::Database.now())
+}
+
+/// A moment, and how far away it is by another clock than this machine's.
+pub(crate) fn moment_from(at: Timestamp, now: Timestamp) -> String {
     let away = match (at.since(now), now.since(at)) {
         (Duration::ZERO, past) => format!("{} ago", duration::short(past)),
         (future, _) => format!("in {}", duration::short(future)),
@@ -40,6 +44,20 @@ pub(crate) fn moment(at: Timestamp) -> String {
 pub(crate) fn count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
+}
+
+/// A text of somebody else in one line, without what would move a terminal's cursor.
+pub(crate) fn one_line(text: &str) -> String {
+    let text = text.trim().replace('\n', " ⏎ ");
+    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+}
+
+/// The beginning of a text that is too long for its place.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// A number with its thousands apart: `12,345`.
@@ -64,5 +82,11 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(thousands(number), text);
         }
+    }
+
+    #[test]
+    fn a_foreign_text_stays_in_its_place() {
+        assert_eq!(one_line(" broken\nby \u{1b}[2Jsomeone\n"), "broken ⏎ by  [2Jsomeone");
+        assert_eq!((cut("größer", 6).as_str(), cut("größer", 4).as_str()), ("größer", "grö…"));
     }
 }

@@ -9,6 +9,7 @@ use postroom::ErrorKind;
 const ERROR: u8 = 1;
 const NOTHING_FOUND: u8 = 3;
 const UNHEALTHY: u8 = 4;
+const OTHER_SCHEMA: u8 = 5;
 
 /// What is wrong, and what to try.
 #[derive(Debug)]
@@ -33,7 +34,15 @@ impl Problem {
         Self { what: what.into(), advice: advice.into(), code: UNHEALTHY }
     }
 
-    #[cfg(test)]
+    /// The tables are missing, or of a version that this program does not know.
+    pub(crate) fn other_schema(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into(), code: OTHER_SCHEMA }
+    }
+
+    pub(crate) fn is_nothing_found(&self) -> bool {
+        self.code == NOTHING_FOUND
+    }
+
     pub(crate) fn advice(&self) -> &str {
         &self.advice
     }
@@ -59,10 +68,31 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         eprintln!("  try: {}", problem.advice);
         return ExitCode::from(problem.code);
     }
-    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<postroom::Error>()) {
-        eprintln!("  try: {}", advice(error.kind()));
-    }
+    eprintln!("  try: {}", advice_on(error));
     ExitCode::from(ERROR)
+}
+
+/// Whether the database was reached, and its tables are not those that this program knows.
+pub(crate) fn is_about_schema(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<postroom::Error>());
+    causes.any(|error| error.kind() == ErrorKind::Schema)
+}
+
+/// The error in one line.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    chain(error)
+}
+
+fn advice_on(error: &anyhow::Error) -> &'static str {
+    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<postroom::Error>()) {
+        advice(error.kind())
+    } else if error.chain().any(|cause| cause.is::<sqlx::Error>()) {
+        advice(ErrorKind::Unavailable)
+    } else if error.chain().any(|cause| cause.is::<io::Error>()) {
+        "another place, or to make room and allow this user to read and write there"
+    } else {
+        advice(ErrorKind::Database)
+    }
 }
 
 fn advice(kind: ErrorKind) -> &'static str {

@@ -28,6 +28,11 @@ const TESTS: &[(&str, Test)] = &[
     ("an_arrived_message_is_found_by_its_id", an_arrived_message_is_found_by_its_id),
     ("a_backup_is_left_to_the_servers_tools", a_backup_is_left_to_the_servers_tools),
     ("the_doctor_looks_at_it", the_doctor_looks_at_it),
+    ("the_schema_is_checked_without_a_change", the_schema_is_checked_without_a_change),
+    ("a_message_is_explained", a_message_is_explained),
+    ("a_snapshot_tells_of_both_queues", a_snapshot_tells_of_both_queues),
+    ("what_happens_is_followed", what_happens_is_followed),
+    ("what_failed_is_revived_and_what_was_done_redriven", what_failed_is_revived_and_what_was_done_redriven),
     ("a_server_out_of_reach_is_named_without_its_password", a_server_out_of_reach_is_named_without_its_password),
 ];
 
@@ -107,6 +112,14 @@ impl Database {
                 }
             }
         });
+    }
+
+    /// The outbox, as it is called there.
+    fn outbox(&self) -> &'static str {
+        match self.server {
+            Server::Postgres => "infra.outbox",
+            Server::MariaDb => "infra_outbox",
+        }
     }
 
     /// The inbox, as it is called there.
@@ -199,6 +212,111 @@ fn the_doctor_looks_at_it(desk: &Desk, database: &Database) {
     assert_eq!(desk.run(&["doctor", "--strict", "--db", &database.url]).code, Some(4));
     desk.ok(&["migrate", "--db", &database.url]);
     assert_eq!(schema(&examine())["level"], "ok");
+}
+
+fn the_schema_is_checked_without_a_change(desk: &Desk, database: &Database) {
+    for _ in 0..2 {
+        let ran = desk.run(&["migrate", "--check", "--db", &database.url]);
+        assert_eq!(ran.code, Some(5), "{ran:?}");
+    }
+    let ran = desk.run(&["explain", "x", "--db", &database.url]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    desk.ok(&["migrate", "--db", &database.url]);
+    desk.ok(&["migrate", "--check", "--db", &database.url]);
+}
+
+/// Works until one message is done and one is dead.
+fn work(desk: &Desk, database: &Database) {
+    let url = database.url.as_str();
+    desk.ok(&["migrate", "--db", url]);
+    desk.ok(&["send", "good", "--to", "billing", "--db", url]);
+    desk.ok(&["send", "bad", "secret", "--max-attempts", "1", "--db", url]);
+    let exec = "[ $POSTROOM_TOPIC = good ] || { echo broken >&2; exit 1; }";
+    let mut up = desk.start(&["up", "--db", url, "--exec", exec, "--poll", "20ms"]);
+    desk::until("one is done and one is dead", || stands(desk, url, "done") == 1 && stands(desk, url, "dead") == 1);
+    up.terminate();
+    assert!(up.end().success(), "{}", up.rest_of_stderr());
+}
+
+fn a_message_is_explained(desk: &Desk, database: &Database) {
+    let url = database.url.as_str();
+    let explained = |id: &str| desk.json(&["explain", id, "--db", url]);
+    desk.ok(&["migrate", "--db", url]);
+    let later = desk.ok(&["send", "later", "--due-in", "1h", "--db", url]);
+    let (first, second) = (desk.ok(&["send", "a", "--db", url]), desk.ok(&["send", "a", "--db", url]));
+    assert_eq!(explained(&later)["cause"], "not-due");
+    let answer = explained(&second);
+    assert_eq!((&answer["cause"], &answer["ahead"]), (&"no-worker".into(), &1.into()), "{answer}");
+    database.execute(&format!("UPDATE {} SET due_at = 9, kind = 'Nonsense' WHERE seq = 2", database.outbox()));
+    assert_eq!(explained(&first)["cause"], "unreadable");
+    database.execute(&format!("DELETE FROM {} WHERE seq = 2", database.outbox()));
+    work(desk, database);
+    let dead = desk.json(&["failed", "--db", url])[0]["id"].as_str().unwrap().to_owned();
+    let answer = explained(&dead);
+    assert_eq!(answer["cause"], "dead", "{answer}");
+    assert!(answer["is"].as_str().unwrap().contains("exit status 1: broken"), "{answer}");
+    let third = desk.ok(&["send", "a", "--db", url]);
+    assert_eq!(explained(&third)["cause"], "in-line", "something was done just now");
+    assert_eq!(explained(&third)["clock_ahead_seconds"], 0);
+    assert_eq!(desk.run(&["explain", "nonsense", "--db", url]).code, Some(3));
+}
+
+fn a_snapshot_tells_of_both_queues(desk: &Desk, database: &Database) {
+    work(desk, database);
+    desk.ok(&["send", "waits", "--to", "billing", "--db", &database.url]);
+    let columns = "(source, message_id, payload, topic, state, created_at, last_seen_at, visible_at)";
+    database
+        .execute(&format!("INSERT INTO {} {columns} VALUES ('stripe', 'e', '', 't', 0, 1, 1, 1)", database.inbox()));
+    let seen = desk.json(&["top", "--once", "--db", &database.url]);
+    assert_eq!(
+        seen["outbox"]["most_waiting"]["topics"][0],
+        serde_json::json!({ "name": "waits", "count": 1 }),
+        "{seen}"
+    );
+    assert_eq!(seen["outbox"]["most_waiting"]["services"][0]["name"], "billing");
+    assert_eq!(seen["outbox"]["most_dead"]["topics"][0]["name"], "bad");
+    assert_eq!(seen["inbox"]["most_waiting"]["services"][0]["name"], "stripe");
+    assert!(seen["outbox"]["in_per_second"].as_f64() > Some(0.0), "{seen}");
+    assert!(seen["outbox"]["out_per_second"].as_f64() > Some(0.0), "{seen}");
+    assert_eq!(seen["errors"][0]["error"], "exit status 1: broken");
+    assert!(desk.ok(&["top", "--once", "--db", &database.url]).contains("last failed attempts"));
+}
+
+fn what_happens_is_followed(desk: &Desk, database: &Database) {
+    let url = database.url.as_str();
+    desk.ok(&["migrate", "--db", url]);
+    let mut tail = desk.start(&["tail", "--json", "--interval", "50ms", "--db", url]);
+    tail.wait_for("following");
+    work(desk, database);
+    let mut told: Vec<_> = (0..5).map(|_| tail.next_json()).collect();
+    told.sort_by_key(|event| (event["topic"].to_string(), event["state"].to_string()));
+    let told: Vec<_> = told.iter().map(|event| format!("{} {}", event["topic"], event["state"])).collect();
+    let expected =
+        [r#""bad" "dead""#, r#""bad" "enqueued""#, r#""bad" "failed""#, r#""good" "done""#, r#""good" "enqueued""#];
+    assert_eq!(told, expected);
+    let columns = "(source, message_id, payload, topic, created_at, last_seen_at)";
+    database.execute(&format!("INSERT INTO {} {columns} VALUES ('stripe', 'e/1', 'ö', 't', 1, 1)", database.inbox()));
+    let event = tail.next_json();
+    assert_eq!((&event["source"], &event["id"], &event["payload_bytes"]), (&"stripe".into(), &"e/1".into(), &2.into()));
+    tail.terminate();
+    assert!(tail.end().success());
+}
+
+fn what_failed_is_revived_and_what_was_done_redriven(desk: &Desk, database: &Database) {
+    let url = database.url.as_str();
+    work(desk, database);
+    let revive = |args: &[&str]| desk.json(&[&["revive", "--db", url], args].concat())["revived"].clone();
+    assert_eq!(revive(&["--all", "--destination", "billing"]), 0);
+    assert_eq!(revive(&["--topic", "bad", "--dry-run"]), 1);
+    assert_eq!(revive(&["--topic", "bad"]), 1);
+    let redrive = ["redrive", "--destination", "billing", "--since", "1h", "--db", url];
+    assert_eq!(desk.json(&[&redrive[..], &["--dry-run"]].concat())["redriven"], 1);
+    assert_eq!(desk.run(&redrive).code, Some(1), "nobody said yes");
+    assert_eq!(desk.json(&[&redrive[..], &["--yes"]].concat())["redriven"], 1);
+    assert_eq!(stands(desk, url, "ready"), 2);
+    let ran = desk.run(&["restore", "copy", "--db", url]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("only a SQLite file is restored here"), "{ran:?}");
 }
 
 fn a_server_out_of_reach_is_named_without_its_password(desk: &Desk, database: &Database) {

@@ -6,6 +6,7 @@ use postroom::{MySqlStore, PostgresStore, SqliteStore, TableNames};
 
 use super::Global;
 use crate::database::Database;
+use crate::problem::{self, Problem};
 use crate::{open, output};
 
 /// Create the tables in the database, or bring them up to date; other tables stay as they are
@@ -14,6 +15,11 @@ pub(crate) struct Migrate {
     /// Print the SQL instead, for migrations of your own; no database is touched
     #[arg(long)]
     print: bool,
+
+    /// Change nothing: exit status 0 when the tables are there and up to date, 5 when they are missing or of another
+    /// version
+    #[arg(long, conflicts_with = "print")]
+    check: bool,
 
     /// With --print: for this kind of database, whatever --db names
     #[arg(long = "for", value_name = "KIND", requires = "print")]
@@ -36,11 +42,26 @@ impl Migrate {
             return if global.json { output::json(&serde_json::json!({ "sql": sql })) } else { output::line(sql) };
         }
         let database = global.database()?;
-        open::migrated(&database).await?;
+        if self.check {
+            check(&database).await?;
+        } else {
+            open::migrated(&database).await?;
+        }
         if global.json {
             return output::json(&serde_json::json!({ "db": database.shown(), "tables": "up to date" }));
         }
         output::line(format!("{}: the tables are up to date", database.shown()))
+    }
+}
+
+/// Opening a store looks at its tables before it writes anything.
+async fn check(database: &Database) -> Result<()> {
+    match open::existing(database).await {
+        Err(error) if problem::is_about_schema(&error) => {
+            let advice = "`postroom migrate`, which adds the tables and leaves everything else as it is";
+            Err(Problem::other_schema(problem::told(&error), advice).into())
+        }
+        opened => opened.map(drop),
     }
 }
 

@@ -13,16 +13,16 @@ use crate::{duration, open, output};
 pub(crate) struct Stats {}
 
 #[derive(Serialize)]
-struct Counts {
-    ready: u64,
-    leased: u64,
-    done: u64,
-    dead: u64,
-    expired: u64,
-    seen: u64,
-    processing: u64,
-    total: u64,
-    oldest_waiting_ms: Option<u128>,
+pub(super) struct Counts {
+    pub(super) ready: u64,
+    pub(super) leased: u64,
+    pub(super) done: u64,
+    pub(super) dead: u64,
+    pub(super) expired: u64,
+    pub(super) seen: u64,
+    pub(super) processing: u64,
+    pub(super) total: u64,
+    pub(super) oldest_waiting_ms: Option<u128>,
 }
 
 impl From<&QueueStats> for Counts {

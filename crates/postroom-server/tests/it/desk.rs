@@ -69,6 +69,13 @@ impl Desk {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
     }
 
+    /// Changes the database behind the program's back.
+    pub(crate) fn sql(&self, sql: &str) {
+        let conn = rusqlite::Connection::open(self.path("postroom.db")).unwrap();
+        conn.busy_timeout(PAUSE * PAUSES_MAX).unwrap();
+        conn.execute_batch(&sql.replace("NOW", "CAST(unixepoch('subsec') * 1000000 AS INTEGER)")).unwrap();
+    }
+
     /// How many messages of the outbox stand in that state.
     pub(crate) fn outbox(&self, state: &str) -> u64 {
         self.json(&["stats"])["outbox"][state].as_u64().unwrap()
@@ -115,6 +122,11 @@ impl Running {
     /// The next line of JSON it prints.
     pub(crate) fn next_json(&self) -> Value {
         serde_json::from_str(&self.stdout.recv_timeout(PAUSE * PAUSES_MAX).unwrap()).unwrap()
+    }
+
+    /// The next line it prints.
+    pub(crate) fn next_line(&self) -> String {
+        self.stdout.recv_timeout(PAUSE * PAUSES_MAX).unwrap()
     }
 
     /// Waits for a line on stderr that contains `text`.

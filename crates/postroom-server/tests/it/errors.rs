@@ -2,8 +2,20 @@
 
 use crate::desk::Desk;
 
-const QUESTIONS: [&[&str]; 6] =
-    [&["stats"], &["failed"], &["show", "x"], &["retry", "x"], &["purge", "--older-than", "1d"], &["backup", "copy"]];
+const QUESTIONS: [&[&str]; 12] = [
+    &["stats"],
+    &["failed"],
+    &["show", "x"],
+    &["explain", "x"],
+    &["retry", "x"],
+    &["revive", "x"],
+    &["redrive", "--destination", "x", "--since", "1h"],
+    &["purge", "--older-than", "1d"],
+    &["backup", "copy"],
+    &["top", "--once"],
+    &["tail"],
+    &["migrate", "--check"],
+];
 
 #[test]
 fn a_question_creates_no_file() {
@@ -87,6 +99,7 @@ fn what_a_message_may_not_be_is_refused() {
 #[test]
 fn help_names_the_exit_codes() {
     assert!(Desk::new().ok(&["--help"]).contains("3 nothing found"));
+    assert!(Desk::new().ok(&["--help"]).contains("5 the tables are"));
 }
 
 #[test]

@@ -29,6 +29,25 @@ fn migrate_adds_the_tables_beside_others() {
 }
 
 #[test]
+fn a_check_changes_nothing_and_has_an_exit_code_of_its_own() {
+    let desk = Desk::new();
+    assert_eq!(desk.run(&["migrate", "--check"]).code, Some(1), "there is no file");
+    rusqlite::Connection::open(desk.path("postroom.db")).unwrap().execute("CREATE TABLE orders (id)", []).unwrap();
+    for _ in 0..2 {
+        let ran = desk.run(&["migrate", "--check"]);
+        assert_eq!(ran.code, Some(5), "{ran:?}");
+        assert!(ran.stderr.contains("are not there") && ran.stderr.contains("`postroom migrate`"), "{ran:?}");
+    }
+    desk.ok(&["migrate"]);
+    assert_eq!(desk.json(&["migrate", "--check"])["tables"], "up to date");
+    desk.sql("UPDATE postroom_schema SET version = 99");
+    let ran = desk.run(&["migrate", "--check"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.stderr.contains("version 99"), "{ran:?}");
+    assert_eq!(desk.run(&["migrate", "--check", "--print"]).code, Some(2));
+}
+
+#[test]
 fn the_file_can_be_named_by_the_environment() {
     let desk = Desk::new();
     let ran = std::process::Command::new(env!("CARGO_BIN_EXE_postroom"))

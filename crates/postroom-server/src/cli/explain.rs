@@ -1,0 +1,164 @@
+//! `postroom explain`: one answer to why a message is not delivered or handled.
+
+mod answer;
+mod judge;
+mod trouble;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use postroom::{Clock, Queue, Record, Timestamp};
+use serde_json::{Value, json};
+
+use self::answer::Answer;
+use self::judge::{Around, CLOCK_TOLERANCE, LINE_MAX, Seen};
+use super::Global;
+use super::lookup::{self, Found};
+use crate::ask::Asker;
+use crate::open::Opened;
+use crate::problem::{self, Problem};
+use crate::{open, output};
+
+/// Say why a message is not delivered or handled: what is the case, what happens next by itself, and what to do
+///
+/// Exit status 0 means that there is an answer; 3 that no message has that id; 5 that the tables are missing or of
+/// another version.
+#[derive(Args)]
+pub(crate) struct Explain {
+    /// Its id, for the inbox also SOURCE/ID
+    id: String,
+}
+
+impl Explain {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let database = global.database()?;
+        let opened = match open::existing(&database).await {
+            Err(error) if problem::is_about_schema(&error) => return self.other_schema(&error, global.json),
+            opened => opened?,
+        };
+        let found = match lookup::by_id(&opened, &database, &self.id).await {
+            Err(error) => return self.unknown(error, global.json),
+            Ok(found) => found,
+        };
+        let mut asker = Asker::new(&opened, &database).await?;
+        for (index, Found { queue, record }) in found.iter().enumerate() {
+            let around = around(&mut asker, &opened, *queue, record).await?;
+            let id = record.message().map_or_else(|_| self.id.clone(), lookup::id_of);
+            let answer = judge::judge(&Seen::of(*queue, id, record), &around);
+            if global.json {
+                output::json(&told(*queue, record, &answer, &around))?;
+                continue;
+            }
+            if index > 0 {
+                output::line("")?;
+            }
+            print(*queue, record, &answer, &around)?;
+        }
+        Ok(())
+    }
+
+    /// No message has that id. Who asked for JSON gets the answer as JSON too.
+    fn unknown(&self, error: anyhow::Error, json: bool) -> Result<()> {
+        let nothing = error.downcast_ref::<Problem>().filter(|problem| problem.is_nothing_found());
+        if let Some(problem) = nothing.filter(|_| json) {
+            output::json(&json!({
+                "id": self.id, "cause": "unknown-id", "is": problem.to_string(), "since": null,
+                "next": "Nothing: there is no such message.", "next_at": null, "advice": problem.advice(),
+            }))?;
+        }
+        Err(error)
+    }
+
+    fn other_schema(&self, error: &anyhow::Error, json: bool) -> Result<()> {
+        let (is, advice) =
+            (problem::told(error), "`postroom migrate`, or the newer program; `postroom doctor` says more");
+        if json {
+            output::json(&json!({
+                "id": self.id, "cause": "schema", "is": is, "since": null,
+                "next": "Nothing: no program can open the store.", "next_at": null, "advice": advice,
+            }))?;
+        }
+        bail!(Problem::other_schema(is, advice));
+    }
+}
+
+/// What goes on in the queue around the message.
+async fn around(asker: &mut Asker, opened: &Opened, queue: Queue, record: &Record) -> Result<Around> {
+    let time = |micros: Option<i64>| micros.filter(|micros| *micros > 0).map(Timestamp::from_micros);
+    let (now, ours) = (opened.store().clock().now(), Clock::Database.now());
+    let micros = now.as_micros();
+    let held = format!(
+        "FROM (SELECT last_attempt_at FROM {{t}} WHERE state = 1 AND visible_at > {micros} LIMIT 1000) AS held"
+    );
+    let [claimed, held] = asker.numbers(queue, ["max(last_attempt_at)", "count(*)"], &held).await?;
+    let done = "FROM {t} AS m WHERE state = 2 AND processed_at IS NOT NULL ORDER BY m.processed_at DESC LIMIT 1";
+    let done = asker.number(queue, "processed_at", done).await?;
+    let failed = asker.number(queue, "at", "FROM {t}_failures AS f ORDER BY f.{no} DESC LIMIT 1").await?;
+    let maintained = "FROM {s}postroom_schema WHERE outbox = '{outbox}'";
+    let maintained = asker.number(queue, "max(maintained_at)", maintained).await?;
+    let ahead = match record.visible_at() {
+        None => 0,
+        Some(at) => {
+            let (at, seq, most) = (at.as_micros(), record.seq(), LINE_MAX + 1);
+            let line = format!(
+                "FROM (SELECT seq FROM {{t}}
+                       WHERE state = 0 AND visible_at <= {at} AND (visible_at < {at} OR seq < {seq})
+                       ORDER BY visible_at LIMIT {most}) AS line"
+            );
+            asker.number(queue, "count(*)", &line).await?.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0)
+        }
+    };
+    Ok(Around {
+        now,
+        ours,
+        ahead,
+        held: held.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0),
+        active_at: time(claimed.max(done).max(failed)),
+        maintained_at: time(maintained),
+    })
+}
+
+fn told(queue: Queue, record: &Record, answer: &Answer, around: &Around) -> Value {
+    let message = record.message().ok();
+    let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    json!({
+        "id": message.map(postroom::Message::id),
+        "queue": queue.as_str(),
+        "row": record.seq(),
+        "topic": message.map(|message| &message.topic),
+        "source": message.and_then(|message| message.source()),
+        "destination": message.and_then(|message| message.destination()),
+        "state": output::state(record.state()),
+        "cause": answer.cause,
+        "is": answer.is,
+        "since": time(answer.since),
+        "next": answer.next,
+        "next_at": time(answer.next_at),
+        "advice": answer.advice,
+        "error": record.last_error(),
+        "attempts": record.attempts(),
+        "crashes": record.crashes(),
+        "ahead": around.ahead,
+        "clock_ahead_seconds": around.clock_ahead() / 1_000_000,
+    })
+}
+
+fn print(queue: Queue, record: &Record, answer: &Answer, around: &Around) -> Result<()> {
+    let (id, topic) = match record.message() {
+        Ok(message) => (lookup::id_of(message), message.topic.as_str()),
+        Err(_) => (format!("row {}", record.seq()), "unreadable"),
+    };
+    output::line(format!("{queue} {id}  {topic}"))?;
+    output::line(format!("  cause  {}", answer.cause))?;
+    output::line(format!("  is     {}", answer.is))?;
+    output::line(format!("  next   {}", answer.next))?;
+    output::line(format!("  do     {}", answer.advice))?;
+    let ahead = around.clock_ahead();
+    if ahead.abs() > CLOCK_TOLERANCE {
+        let way = if ahead < 0 { "behind" } else { "ahead of" };
+        eprintln!(
+            "the database's clock is {} s {way} this machine's; due times and leases follow it",
+            ahead.abs() / 1_000_000
+        );
+    }
+    Ok(())
+}

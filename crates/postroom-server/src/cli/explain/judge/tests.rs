@@ -1,0 +1,83 @@
+use super::*;
+
+const SECOND: i64 = 1_000_000;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(seconds * SECOND)
+}
+
+/// A message that was stored at second 1000 and is ready.
+fn ready() -> Seen {
+    Seen {
+        queue: Queue::Outbox,
+        id: "x".into(),
+        state: State::Ready,
+        unreadable: None,
+        topic: "order.placed".into(),
+        party: None,
+        created_at: Some(at(1000)),
+        visible_at: Some(at(1000)),
+        next_attempt_at: None,
+        expires_at: None,
+        last_attempt_at: None,
+        processed_at: None,
+        processed_by: None,
+        owner: None,
+        attempts: 0,
+        crashes: 0,
+        max_attempts: None,
+        last_error: None,
+        has_response: false,
+    }
+}
+
+/// Second 1100 on both clocks, with workers at work.
+fn around() -> Around {
+    Around {
+        now: at(1100),
+        ours: at(1100),
+        ahead: 3,
+        held: 0,
+        active_at: Some(at(1099)),
+        maintained_at: Some(at(1000)),
+    }
+}
+
+fn waits_until(second: i64) -> Seen {
+    Seen { visible_at: Some(at(second)), ..ready() }
+}
+
+#[test]
+fn a_line_moves_only_where_somebody_works() {
+    assert_eq!(judge(&ready(), &around()).cause, "in-line");
+    assert!(judge(&ready(), &around()).is.contains("behind 3 others"));
+    let alone = Around { active_at: Some(at(1000)), ..around() };
+    assert_eq!(judge(&ready(), &alone).cause, "no-worker");
+    assert_eq!(judge(&ready(), &Around { active_at: None, maintained_at: None, ..around() }).cause, "no-worker");
+    let slow = Around { held: 1, active_at: Some(at(500)), ..around() };
+    assert_eq!(judge(&ready(), &slow).cause, "in-line", "a handler takes long");
+    let fresh = Seen { visible_at: Some(at(1099)), ..ready() };
+    assert_eq!(judge(&fresh, &alone).cause, "in-line", "an idle worker has not had the time yet");
+    assert_eq!(judge(&Seen { crashes: 1, ..ready() }, &around()).cause, "claimed-alone");
+}
+
+#[test]
+fn a_clock_is_the_cause_only_where_it_matters() {
+    assert_eq!(judge(&waits_until(1150), &around()).cause, "not-due");
+    let behind = Around { ours: at(1200), ..around() };
+    let answer = judge(&waits_until(1150), &behind);
+    assert_eq!((answer.cause, answer.next_at), ("clock", Some(at(1150))));
+    assert!(answer.is.contains("100 s behind"), "{answer:?}");
+    assert_eq!(judge(&waits_until(1900), &behind).cause, "not-due", "by either clock");
+    assert_eq!(judge(&waits_until(1150), &Around { ours: at(1159), ..around() }).cause, "not-due", "within a minute");
+    let tomorrow = Seen { created_at: Some(at(90_000)), visible_at: Some(at(90_000)), ..ready() };
+    assert_eq!(judge(&tomorrow, &around()).cause, "clock");
+    assert_eq!(judge(&ready(), &behind).cause, "in-line");
+}
+
+#[test]
+fn a_line_is_not_counted_to_its_end() {
+    let long = Around { ahead: LINE_MAX + 1, ..around() };
+    assert!(judge(&ready(), &long).is.contains("behind more than 10,000 others"));
+    assert!(judge(&ready(), &Around { ahead: 0, ..around() }).is.contains("first in line"));
+}

@@ -1,0 +1,146 @@
+//! `postroom redrive`: what was delivered to a service goes out again, because that service was restored.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use postroom::{Clock, Filter, Outbox, Queue, State, Timestamp};
+
+use super::Global;
+use crate::ask::Asker;
+use crate::problem::Problem;
+use crate::{duration, open, output};
+
+/// So many rows in one transaction.
+const PAGE: usize = 5000;
+/// More than these are not sent again without a yes.
+const MANY: u64 = 1000;
+
+/// Send messages again that were delivered to a service, because it was restored from a backup
+///
+/// Run it where the messages were sent from. Every message to that service that was done at --since or later goes out
+/// again; what the service still knows it recognises by its id and does not handle twice.
+#[derive(Args)]
+pub(crate) struct Redrive {
+    /// The service that was restored
+    #[arg(long, value_name = "SERVICE")]
+    destination: String,
+
+    /// Delivered at this time or later: a moment like 2026-02-14T12:00:00Z, or a duration like 2h for so long ago. Take
+    /// the time of the backup, or earlier
+    #[arg(long, value_name = "TIME or DUR", value_parser = parse_since)]
+    since: Since,
+
+    /// Their new time to live
+    #[arg(long, value_name = "DUR", default_value = "1d", value_parser = duration::parse_positive)]
+    ttl: Duration,
+
+    /// Change nothing, and say how many would be sent
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Send without a question, however many they are
+    #[arg(long, short)]
+    yes: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Since {
+    At(Timestamp),
+    Ago(Duration),
+}
+
+impl Redrive {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let database = global.database()?;
+        let opened = open::existing(&database).await?;
+        let mut asker = Asker::new(&opened, &database).await?;
+        let since = match self.since {
+            Since::At(at) => at,
+            Since::Ago(ago) => opened.store().clock().now().minus(ago),
+        };
+        let rows = self.count(&mut asker, since).await?;
+        let redriven = if self.dry_run || rows == 0 {
+            rows
+        } else {
+            self.confirm(rows, since)?;
+            self.send(&mut asker, &Outbox::of(opened.store()), since).await?
+        };
+        if global.json {
+            return output::json(&serde_json::json!({
+                "destination": self.destination, "since": since.to_string(), "redriven": redriven,
+                "dry_run": self.dry_run,
+            }));
+        }
+        let (count, would) = (output::count(redriven, "message"), if self.dry_run { "would go" } else { "will go" });
+        output::line(format!("{count} to {} {would} out again", self.destination))?;
+        if rows == 0 {
+            eprintln!("nothing was delivered to {} since {since}", self.destination);
+        } else if !self.dry_run {
+            eprintln!("a worker sends them; `postroom top` shows how they get fewer");
+        }
+        Ok(())
+    }
+
+    async fn count(&self, asker: &mut Asker, since: Timestamp) -> Result<u64> {
+        let rest = self.delivered(since);
+        let rows = asker.rows(Queue::Outbox, &["count(*)"], &rest, Some(&self.destination)).await?;
+        let count = rows.into_iter().flatten().flatten().next();
+        count.as_deref().unwrap_or("0").parse().context("the database counts in another way")
+    }
+
+    fn delivered(&self, since: Timestamp) -> String {
+        let (done, since) = (State::Done.code(), since.as_micros());
+        format!("FROM {{t}} WHERE state = {done} AND processed_at >= {since} AND destination = {{1}}")
+    }
+
+    /// Asks whoever sits there; where nobody does, the command line has to say it.
+    fn confirm(&self, rows: u64, since: Timestamp) -> Result<()> {
+        let is_attended = std::io::stdin().is_terminal();
+        if self.yes || (rows <= MANY && is_attended) {
+            return Ok(());
+        }
+        let what = format!("{} to {} since {since}", output::count(rows, "message"), self.destination);
+        if !is_attended {
+            let what = format!("{what} would go out again, and nobody is there to be asked");
+            bail!(Problem::new(what, "--yes to send them, --dry-run to count them only"));
+        }
+        eprint!("{what} go out again. Go on? [y/N] ");
+        std::io::stderr().flush()?;
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
+        if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+            return Ok(());
+        }
+        bail!(Problem::new("nothing was sent", "--dry-run to count, a later --since for fewer, or --yes"));
+    }
+
+    /// Page by page in the order of the rows: one that is delivered meanwhile is not sent a third time.
+    async fn send(&self, asker: &mut Asker, outbox: &Outbox, since: Timestamp) -> Result<u64> {
+        let (mut redriven, mut after) = (0, 0);
+        loop {
+            let rest = format!(
+                "FROM (SELECT seq {} AND seq > {after} ORDER BY seq LIMIT {PAGE}) AS page",
+                self.delivered(since)
+            );
+            let rows = asker.rows(Queue::Outbox, &["max(seq)"], &rest, Some(&self.destination)).await?;
+            let Some(last) = rows.into_iter().flatten().flatten().next() else { return Ok(redriven) };
+            let page = Filter::all().state(State::Done).party(&self.destination).finished_since(since);
+            redriven += outbox.redrive(page.after(after).limit(PAGE), Some(self.ttl)).await?;
+            after = last.parse().context("the database counts in another way")?;
+        }
+    }
+}
+
+fn parse_since(text: &str) -> Result<Since, String> {
+    if text.contains('T') || text.contains('t') && text.contains(':') {
+        let at: Timestamp = text.parse().map_err(|error: postroom::Error| error.to_string())?;
+        return match at > Clock::Database.now() {
+            true => Err("it lies in the future; name the time of the backup".into()),
+            false => Ok(Since::At(at)),
+        };
+    }
+    let moment = "or a moment like 2026-02-14T12:00:00Z";
+    duration::parse(text).map(Since::Ago).map_err(|error| format!("{error}, {moment}"))
+}

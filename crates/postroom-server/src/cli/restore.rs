@@ -1,0 +1,264 @@
+//! `postroom restore`: a backup in place of the database, when nobody has it open.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use postroom::{Clock, Queue, SqliteOptions, TableNames, Timestamp};
+
+use super::Global;
+use crate::database::{Database, absolute};
+use crate::output;
+use crate::problem::Problem;
+
+/// Check a backup and put it in place of the database file, which is kept beside it; nobody may have it open
+///
+/// Afterwards run `postroom redrive` where messages to this service are sent from: what came after the backup is not in
+/// it.
+#[derive(Args)]
+pub(crate) struct Restore {
+    /// The backup, as `postroom backup` made it
+    from: PathBuf,
+
+    /// Check the backup and whether the database is free, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What belongs to a database: its log and the log's index.
+const LOGS: [&str; 2] = ["-wal", "-shm"];
+
+impl Restore {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let to = absolute(&file(global.database()?)?);
+        // Of a link, the file it leads to.
+        let to = std::fs::canonicalize(&to).unwrap_or(to);
+        let from = absolute(&self.from);
+        check_paths(&from, &to)?;
+        let copy = Copy::of(&from, &to)?;
+        let newest = check_copy(&copy.0, &from).await?;
+        let was_there = to.exists();
+        // Held until the end: whoever opens the file meanwhile is told that it is busy.
+        let _alone = if was_there { Some(alone(&to)?) } else { None };
+        // A log without its database is read into whatever takes its place.
+        let has_log = LOGS.iter().any(|part| beside(&to, part).exists());
+        let kept = (was_there || has_log).then(|| kept_name(&to));
+        if !self.dry_run {
+            copy.take_after(&to)?;
+            let kept_old = kept.as_deref().map_or(Ok(()), |kept| keep(&to, kept));
+            kept_old.and_then(|()| copy.put(&to)).inspect_err(|_| {
+                kept.iter().for_each(|kept| put_back(&to, kept));
+            })?;
+            sync_folder(&to)?;
+        }
+        self.tell(&to, kept.as_deref().filter(|_| was_there), newest, global.json)
+    }
+
+    fn tell(&self, to: &Path, kept: Option<&Path>, newest: Option<Timestamp>, json: bool) -> Result<()> {
+        let kept = kept.filter(|_| !self.dry_run);
+        if json {
+            return output::json(&serde_json::json!({
+                "path": to, "kept": kept, "newest": newest.map(|at| at.to_string()), "dry_run": self.dry_run,
+            }));
+        }
+        if self.dry_run {
+            return output::line(format!("{}: the backup is whole and could take its place", to.display()));
+        }
+        output::line(format!("{}: restored from {}", to.display(), self.from.display()))?;
+        if let Some(kept) = kept {
+            output::line(format!("the old file is kept as {}", kept.display()))?;
+        }
+        let since = newest.map_or_else(|| "TIME".to_owned(), |at| at.to_string());
+        eprintln!("what came after the backup is not in it. On each service that sends here, run");
+        eprintln!("  postroom redrive --destination THIS-SERVICE --since {since}");
+        Ok(())
+    }
+}
+
+fn file(database: Database) -> Result<PathBuf> {
+    let tool = match &database {
+        Database::Sqlite(path) => return Ok(path.clone()),
+        Database::Postgres(_) => {
+            "`pg_restore`, or recovery from its archived log; then `postroom redrive` on the senders"
+        }
+        Database::MySql(_) => "`mariadb < dump.sql`, or its binary log; then `postroom redrive` on the senders",
+    };
+    let what = format!("only a SQLite file is restored here, and this is {}", database.kind());
+    Err(Problem::new(what, tool).into())
+}
+
+fn check_paths(from: &Path, to: &Path) -> Result<()> {
+    if !from.is_file() {
+        bail!(Problem::new(
+            format!("there is no backup at {}", from.display()),
+            "the path of a file that `postroom backup` made"
+        ));
+    }
+    let same = |path: &Path| std::fs::canonicalize(path).ok();
+    if same(from).is_some() && same(from) == same(to) {
+        bail!(Problem::new(
+            "the backup is the database itself",
+            "--db PATH for the database, and the backup's own path"
+        ));
+    }
+    if std::fs::metadata(beside(from, "-wal")).is_ok_and(|log| log.len() > 0) {
+        let what = format!("{} has a log (-wal) beside it: it is in use, or not a backup", from.display());
+        bail!(Problem::new(what, "`postroom backup` of it, which makes one whole file"));
+    }
+    let folder = to.parent().unwrap_or(Path::new("/"));
+    if !folder.is_dir() {
+        bail!(Problem::new(format!("the folder {} does not exist", folder.display()), "to create it, or --db PATH"));
+    }
+    Ok(())
+}
+
+/// A copy of the backup beside the database; gone again unless it was put in its place.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn of(from: &Path, to: &Path) -> Result<Self> {
+        let copy = Self(beside(to, &format!(".restoring-{}", std::process::id())));
+        let cannot = || format!("cannot copy {} to {}", from.display(), copy.0.display());
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&copy.0).with_context(cannot)?;
+        let mut source = std::fs::File::open(from).with_context(cannot)?;
+        std::io::copy(&mut source, &mut file).with_context(cannot)?;
+        file.sync_all().with_context(cannot)?;
+        Ok(copy)
+    }
+
+    /// It belongs to whom the old file belonged to.
+    fn take_after(&self, old: &Path) -> Result<()> {
+        #[cfg(unix)]
+        if let Ok(file) = std::fs::metadata(old) {
+            use std::os::unix::fs::MetadataExt;
+            let cannot = || format!("cannot give {} the owner and the mode of {}", self.0.display(), old.display());
+            std::fs::set_permissions(&self.0, file.permissions()).with_context(cannot)?;
+            let copy = std::fs::metadata(&self.0).with_context(cannot)?;
+            if (copy.uid(), copy.gid()) != (file.uid(), file.gid()) {
+                std::os::unix::fs::chown(&self.0, Some(file.uid()), Some(file.gid())).with_context(cannot)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, to: &Path) -> Result<()> {
+        std::fs::rename(&self.0, to).with_context(|| format!("cannot put the backup at {}", to.display()))
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // Opening the copy may have left an empty log.
+        for part in ["", LOGS[0], LOGS[1]] {
+            let _ = std::fs::remove_file(beside(&self.0, part));
+        }
+    }
+}
+
+/// Whether the copy is whole and ours; the time of the last thing in it.
+async fn check_copy(copy: &Path, from: &Path) -> Result<Option<Timestamp>> {
+    let advice = "another backup: this one is not whole, or not of Postroom";
+    if let Err(error) = postroom::restore_check(copy) {
+        let why = error.to_string().replace(&copy.display().to_string(), "it");
+        bail!(Problem::new(format!("{} cannot be restored: {why}", from.display()), advice));
+    }
+    let store = SqliteOptions::new(copy).create_file(false).watch(false).open().await;
+    let store =
+        store.map_err(|error| Problem::new(format!("{} cannot be restored: {error}", from.display()), advice))?;
+    let names = TableNames::default();
+    let newest = [Queue::Outbox, Queue::Inbox].map(|queue| {
+        let table = names.of(queue);
+        format!(
+            "SELECT max((SELECT coalesce(max(processed_at), 0) FROM {table} WHERE processed_at IS NOT NULL),
+                        coalesce((SELECT created_at FROM {table} ORDER BY seq DESC LIMIT 1), 0))"
+        )
+    });
+    let newest = store.read(move |conn| {
+        let mut times = Vec::new();
+        for sql in &newest {
+            times.push(conn.query_row(sql, [], |row| row.get::<_, i64>(0))?);
+        }
+        Ok(times.into_iter().max().filter(|at| *at > 0))
+    });
+    let newest = newest.await?;
+    store.close().await;
+    Ok(newest.map(Timestamp::from_micros))
+}
+
+/// `shop.db-wal` for `shop.db`.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn kept_name(to: &Path) -> PathBuf {
+    let time = Clock::Database.now().to_string();
+    let time: String = time.chars().take_while(|sign| *sign != '.').filter(|sign| !"-:".contains(*sign)).collect();
+    (0..)
+        .map(|number: u32| if number == 0 { String::new() } else { format!("-{number}") })
+        .map(|number| beside(to, &format!(".before-{time}Z{number}")))
+        .find(|name| !name.exists())
+        .unwrap_or_else(|| beside(to, ".before"))
+}
+
+/// The database and what belongs to it, under another name. Its log goes first: it must never be read into the backup.
+/// The file itself stays where it is as well, until the backup takes its place in one step.
+fn keep(path: &Path, kept: &Path) -> Result<()> {
+    let cannot = || format!("cannot keep {} as {}", path.display(), kept.display());
+    if path.exists() {
+        std::fs::hard_link(path, kept).or_else(|_| std::fs::copy(path, kept).map(drop)).with_context(cannot)?;
+    }
+    for part in LOGS {
+        let (from, to) = (beside(path, part), beside(kept, part));
+        if from.exists() {
+            std::fs::rename(&from, &to).with_context(cannot)?;
+        }
+    }
+    sync_folder(path)
+}
+
+/// Everything as it was.
+fn put_back(path: &Path, kept: &Path) {
+    for part in LOGS {
+        let _ = std::fs::rename(beside(kept, part), beside(path, part));
+    }
+    let _ = std::fs::remove_file(kept);
+}
+
+/// A rename is for good when its folder is on the disk.
+fn sync_folder(path: &Path) -> Result<()> {
+    #[cfg(unix)]
+    if let Some(folder) = path.parent() {
+        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).context("cannot write the folder")?;
+    }
+    Ok(())
+}
+
+/// Takes the whole file for ourselves. Whoever has a SQLite file with a log open holds a part of it all the time, even
+/// when it is damaged.
+#[cfg(unix)]
+fn alone(path: &Path) -> Result<std::fs::File> {
+    let file = std::fs::File::options().read(true).write(true).open(path);
+    let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+    let lock = rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    if lock.is_err() {
+        return Err(in_use(path));
+    }
+    Ok(file)
+}
+
+/// Elsewhere a file that is open cannot be renamed: that is enough.
+#[cfg(not(unix))]
+fn alone(path: &Path) -> Result<std::fs::File> {
+    std::fs::File::options().read(true).write(true).open(path).map_err(|_| in_use(path))
+}
+
+fn in_use(path: &Path) -> anyhow::Error {
+    let what = format!("a program has {} open", path.display());
+    Problem::new(what, "to stop every program that uses it (`fuser` names them), then this again").into()
+}

@@ -1,0 +1,169 @@
+//! `postroom tail`: what happens in the queues, as it happens.
+
+mod follow;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use postroom::{Queue, Timestamp};
+use serde::Serialize;
+use tokio::time::MissedTickBehavior;
+
+use self::follow::Follower;
+use super::{Global, QueueArg};
+use crate::ask::Asker;
+use crate::problem::Problem;
+use crate::up::signals::Signals;
+use crate::{duration, open, output};
+
+/// Follow what is enqueued, fails, is done or given up, a line each, until Ctrl-C
+///
+/// It begins with what happens from now on. What was there before is in `postroom top`, `failed` and `show`.
+#[derive(Args)]
+pub(crate) struct Tail {
+    /// Only this queue
+    #[arg(long)]
+    queue: Option<QueueArg>,
+
+    /// Only this topic
+    #[arg(long)]
+    topic: Option<String>,
+
+    /// Only to this service; only the outbox has such
+    #[arg(long, value_name = "SERVICE", conflicts_with = "source")]
+    destination: Option<String>,
+
+    /// Only from this service; only the inbox has such
+    #[arg(long, value_name = "SERVICE")]
+    source: Option<String>,
+
+    /// Only this; may be repeated
+    #[arg(long = "state", value_name = "STATE")]
+    states: Vec<Happened>,
+
+    /// How often to look
+    #[arg(long, value_name = "DUR", default_value = "500ms", value_parser = parse_interval)]
+    interval: Duration,
+
+    /// Print the payload too; it may hold secrets
+    #[arg(long)]
+    show_payload: bool,
+}
+
+/// What happened to a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Happened {
+    /// Stored, or arrived in the inbox
+    Enqueued,
+    /// An attempt failed
+    Failed,
+    Done,
+    Dead,
+    Expired,
+}
+
+/// One line.
+#[derive(Serialize)]
+struct Event {
+    at: String,
+    #[serde(skip)]
+    time: Timestamp,
+    #[serde(skip)]
+    seq: i64,
+    queue: &'static str,
+    state: Happened,
+    id: String,
+    topic: String,
+    destination: Option<String>,
+    source: Option<String>,
+    attempts: u64,
+    error: Option<String>,
+    payload_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<String>,
+}
+
+impl Tail {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let queues = self.queues()?;
+        let database = global.database()?;
+        let opened = open::existing(&database).await?;
+        let mut asker = Asker::new(&opened, &database).await?;
+        let mut signals = Signals::new()?;
+        let mut followers = Vec::new();
+        for queue in queues {
+            followers.push(Follower::begin(queue, self.show_payload, &mut asker).await?);
+        }
+        eprintln!("following {}; Ctrl-C ends", database.shown());
+        let mut ticks = tokio::time::interval(self.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = signals.next() => return Ok(()),
+            }
+            let mut events = Vec::new();
+            for follower in &mut followers {
+                events.extend(follower.look(&mut asker, self.interval).await?);
+            }
+            events.sort_by_key(|event| (event.time, event.seq));
+            for event in events.iter().filter(|event| self.is_wanted(event)) {
+                if global.json { output::json(event)? } else { output::line(event.line())? }
+            }
+        }
+    }
+
+    fn queues(&self) -> Result<Vec<Queue>> {
+        let mut queues = QueueArg::or_both(self.queue);
+        queues.retain(|queue| match queue {
+            Queue::Outbox => self.source.is_none(),
+            Queue::Inbox => self.destination.is_none(),
+        });
+        if queues.is_empty() {
+            let what = "the outbox has destinations and the inbox has sources, and not the other way round";
+            bail!(Problem::new(what, "--destination for the outbox, --source for the inbox, or no --queue"));
+        }
+        Ok(queues)
+    }
+
+    fn is_wanted(&self, event: &Event) -> bool {
+        let is_named = |wanted: &Option<String>, is: Option<&str>| wanted.is_none() || wanted.as_deref() == is;
+        is_named(&self.topic, Some(&event.topic))
+            && is_named(&self.destination, event.destination.as_deref())
+            && is_named(&self.source, event.source.as_deref())
+            && (self.states.is_empty() || self.states.contains(&event.state))
+    }
+}
+
+impl Event {
+    fn line(&self) -> String {
+        let time = self.at.split(['T', 'Z']).nth(1).and_then(|time| time.get(..12)).unwrap_or(&self.at);
+        let state = format!("{:?}", self.state).to_lowercase();
+        let (topic, id) = (output::one_line(&self.topic), output::one_line(&self.id));
+        let party = match (&self.destination, &self.source) {
+            (Some(to), _) => format!("  to {}", output::one_line(to)),
+            (_, Some(from)) => format!("  from {}", output::one_line(from)),
+            _ => String::new(),
+        };
+        let error = self.error.as_deref().map_or_else(String::new, |error| format!(": {}", output::one_line(error)));
+        let more = match self.state {
+            Happened::Enqueued => output::count(self.payload_bytes, "byte"),
+            Happened::Failed => format!("attempt {}{error}", self.attempts),
+            Happened::Done => String::new(),
+            Happened::Dead => format!("{}{error}", output::count(self.attempts, "failed attempt")),
+            Happened::Expired => "not delivered in time".to_owned(),
+        };
+        let payload =
+            self.payload.as_deref().map_or_else(String::new, |payload| format!("  {}", output::one_line(payload)));
+        format!("{time}  {:<6}  {state:<8}  {id}  {topic}{party}  {more}{payload}", self.queue).trim_end().to_owned()
+    }
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        interval if interval < Duration::from_millis(20) => Err("it must be at least 20ms".into()),
+        interval => Ok(interval),
+    }
+}
