@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::source::Known;
 use super::{ANSWER_TO, Inner, Reply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{
@@ -58,6 +59,7 @@ impl<B: Backend> Inner<B> {
             },
             Fate::Newer { .. } => Reply::not_yet(&failure.message),
             Fate::Retry { after } => Reply { retry_after: after, ..Reply::failed("the handler failed") },
+            Fate::Postpone { after } => Reply::later(after),
             Fate::Conflict | Fate::Outage => {
                 Reply::of_database(&Error::new(ErrorKind::Unavailable, "the database is out of reach"))
             }
@@ -71,8 +73,8 @@ impl<B: Backend> Inner<B> {
 
     /// Puts it in line for the worker.
     async fn queue(&self, mut incoming: Incoming) -> Reply {
-        if self.options.answers_back {
-            let source = incoming.key().source().to_owned();
+        let source = incoming.key().source().to_owned();
+        if self.options.answers_back && self.sources.get(&source).is_none_or(Known::is_answered) {
             incoming = incoming.header(ANSWER_TO, source);
         }
         match self.store.put(incoming.clone(), PutMode::FirstWins).await {
