@@ -1,6 +1,7 @@
 //! The command line: what all commands share, and the list of them.
 
 mod backup;
+mod config;
 mod demo;
 mod doctor;
 mod failed;
@@ -13,9 +14,10 @@ mod show;
 mod stats;
 mod up;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use postroom::Queue;
 
@@ -45,10 +47,17 @@ pub(crate) struct Cli {
 #[derive(Args)]
 pub(crate) struct Global {
     /// The database: a SQLite file, or a server's URL: postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE. One
-    /// with a password is better given in POSTROOM_DB, where other users of the machine cannot see it
+    /// with a password is better given in POSTROOM_DB, where other users of the machine cannot see it. Unless told
+    /// otherwise that of the configuration, or postroom.db
     #[arg(long, visible_alias = "database", global = true, help_heading = HEADING, env = "POSTROOM_DB",
-          hide_env_values = true, default_value = "postroom.db", value_name = "PATH or URL")]
+          hide_env_values = true, default_value = "",
+          hide_default_value = true, value_parser = OsStringValueParser::new().map(PathBuf::from),
+          value_name = "PATH or URL")]
     db: PathBuf,
+
+    /// The configuration; postroom.toml in the current folder, if it is there, unless told otherwise
+    #[arg(long, global = true, help_heading = HEADING, env = "POSTROOM_CONFIG", value_name = "PATH")]
+    config: Option<PathBuf>,
 
     /// Print JSON
     #[arg(long, global = true, help_heading = HEADING)]
@@ -60,9 +69,19 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// The database that was named.
+    /// The database that was named, or that of the configuration.
     pub(crate) fn database(&self) -> Result<Database> {
-        Database::parse(&self.db)
+        self.named_database().unwrap_or_else(|| crate::config::load(self.config())?.database())
+    }
+
+    /// The database, if the command line or POSTROOM_DB names one.
+    pub(crate) fn named_database(&self) -> Option<Result<Database>> {
+        (!self.db.as_os_str().is_empty()).then(|| Database::parse(&self.db))
+    }
+
+    /// The configuration, if one was named.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
     }
 }
 
@@ -78,6 +97,7 @@ enum Command {
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
+    Config(config::Config),
     Demo(demo::Demo),
     #[command(hide = true)]
     DemoProducer(demo::Producer),
@@ -99,6 +119,7 @@ impl Cli {
             Command::Migrate(migrate) => migrate.run(global).await,
             Command::Doctor(doctor) => doctor.run(global).await,
             Command::Backup(backup) => backup.run(global).await,
+            Command::Config(config) => config.run(global),
             Command::Demo(demo) => demo.run(global).await,
             Command::DemoProducer(producer) => producer.run(global).await,
             Command::DemoWorker(worker) => worker.run(global).await,

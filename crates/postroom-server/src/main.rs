@@ -1,6 +1,7 @@
 //! The `postroom` binary: a worker beside a service in any language, and the operator's command line.
 
 mod cli;
+mod config;
 mod database;
 mod demo;
 mod duration;
