@@ -163,6 +163,7 @@ impl fmt::Debug for HandlerError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::Outcome;
 
     #[test]
     fn a_question_mark_means_retry_and_keeps_the_causes() {
@@ -174,6 +175,14 @@ mod tests {
         let error = fails().unwrap_err();
         assert_eq!(error.fate, Fate::Retry { after: None });
         assert_eq!(error.message, "connection refused");
+    }
+
+    #[test]
+    fn who_has_no_time_now_costs_no_attempt() {
+        let (minute, why) = (Duration::from_secs(60), "closed for lunch");
+        let postponed = HandlerError::postpone(minute, why);
+        assert!(!postponed.is_terminal() && postponed.retry_delay() == Some(minute));
+        assert_eq!(Outcome::from(postponed), Outcome::Postpone { after: minute, why: why.into() });
     }
 
     #[test]

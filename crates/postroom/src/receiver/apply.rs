@@ -8,7 +8,6 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::source::Known;
 use super::{ANSWER_TO, Inner, Reply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{
@@ -27,9 +26,9 @@ impl<B: Backend> Inner<B> {
         is_handled && matches!(self.handlers.find(&incoming.topic), Some(Entry::Blocking(_)))
     }
 
-    pub(super) async fn apply(&self, incoming: Incoming) -> Reply {
+    pub(super) async fn apply(&self, incoming: Incoming, is_answered: bool) -> Reply {
         if incoming.kind != Kind::Response && self.options.queued {
-            return self.queue(incoming).await;
+            return self.queue(incoming, is_answered).await;
         }
         let incoming = Arc::new(incoming);
         let result = match incoming.kind {
@@ -72,9 +71,9 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Puts it in line for the worker.
-    async fn queue(&self, mut incoming: Incoming) -> Reply {
-        let source = incoming.key().source().to_owned();
-        if self.options.answers_back && self.sources.get(&source).is_none_or(Known::is_answered) {
+    async fn queue(&self, mut incoming: Incoming, is_answered: bool) -> Reply {
+        if is_answered {
+            let source = incoming.key().source().to_owned();
             incoming = incoming.header(ANSWER_TO, source);
         }
         match self.store.put(incoming.clone(), PutMode::FirstWins).await {
