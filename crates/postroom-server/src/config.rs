@@ -44,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) sources: Vec<Source>,
     pub(crate) services: Vec<Service>,
     pub(crate) handlers: Vec<Handler>,
+    pub(crate) hooks: Vec<Hook>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -78,8 +79,15 @@ pub(crate) struct Receiver {
     pub(crate) window: Duration,
     pub(crate) body_max: usize,
     pub(crate) in_flight: usize,
-    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    tls: Option<Tls>,
     pub(crate) allow_unencrypted: bool,
+}
+
+#[derive(Clone, PartialEq)]
+struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+    at: At,
 }
 
 #[derive(Clone, PartialEq)]
@@ -109,6 +117,22 @@ pub(crate) struct Handler {
     secrets: Vec<SecretRef>,
     timeout: Duration,
     concurrency: usize,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Hook {
+    pub(crate) name: String,
+    at: At,
+    scheme: Scheme,
+    secrets: Vec<SecretRef>,
+}
+
+/// How a provider of webhooks signs.
+#[derive(Clone, Copy, PartialEq)]
+enum Scheme {
+    StandardWebhooks,
+    Stripe,
+    GitHub,
 }
 
 /// Reads the file that was named, or the one in the current folder; without any there are the defaults.
@@ -161,7 +185,7 @@ impl Config {
             Place::Variable(name) => {
                 std::env::var(name).map_err(|_| wrong(format!("`url` in [store]: the variable {name} is not set")))?
             }
-            Place::File(path) => std::fs::read_to_string(self.folder().join(path))
+            Place::File(path) => secrets::read_private(&self.folder().join(path))
                 .map_err(|error| wrong(format!("`url` in [store]: {}: {error}", path.display())))?,
         };
         match Database::parse(Path::new(text.trim()))? {

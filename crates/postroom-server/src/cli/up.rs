@@ -9,7 +9,9 @@ use postroom::{BATCH_MAX, LEASE_MAX, MySql, Postgres, Sqlite};
 
 use super::Global;
 use crate::config::{self, Config};
+use crate::database::{Database, absolute};
 use crate::open::Opened;
+use crate::up::greeting::quoted;
 use crate::up::signals::{HangUps, Signals};
 use crate::up::{Command, Node, run};
 use crate::{duration, open};
@@ -72,7 +74,8 @@ impl Up {
         let opened = open::for_node(&database, deploy, dead_letters).await?;
         let exec = self.exec.map(|text| (text.clone(), Command::new(text, self.timeout)));
         let (named, show_payload) = (global.config().map(Into::into), self.show_payload);
-        let node = Node { config, read, secrets, named, database, exec, show_payload };
+        let option = option(global, &config, &database);
+        let node = Node { config, read, secrets, named, database, option, exec, show_payload };
         match opened {
             Opened::Sqlite(store) => Box::pin(run::<Sqlite>(node, store, signals)).await,
             Opened::Postgres(store) => Box::pin(run::<Postgres>(node, store, signals)).await,
@@ -90,6 +93,19 @@ impl Up {
         worker.poll_max = worker.poll_max.max(worker.poll);
         worker.grace = self.grace.unwrap_or(worker.grace);
         config
+    }
+}
+
+/// How another command finds the same database. A password stays where it is: in the environment, or where the file
+/// says.
+fn option(global: &Global, config: &Config, database: &Database) -> String {
+    match &config.file {
+        _ if database.is_public() => format!("--db {}", quoted(&database.shown())),
+        Some(file) if global.named_database().is_none() && std::env::var_os("POSTROOM_STORE_URL").is_none() => {
+            format!("--config {}", quoted(&absolute(file).to_string_lossy()))
+        }
+        _ if global.named_database().is_none() => "--db \"$POSTROOM_STORE_URL\"".into(),
+        _ => "--db \"$POSTROOM_DB\"".into(),
     }
 }
 

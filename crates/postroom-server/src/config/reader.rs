@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::nearest::nearest;
+use super::nearest::{nearest, within};
 use super::secrets::{Place, SecretRef};
 use super::tree::{self, At, Node, Table, Value};
 use crate::duration;
@@ -14,6 +14,9 @@ use crate::problem::Problem;
 
 /// Every variable of ours begins like this.
 pub(super) const PREFIX: &str = "POSTROOM_";
+
+/// A variable that differs from a key's by more is somebody else's: there are systems that invent them.
+const SLIPS_MAX: usize = 2;
 
 /// What is wrong with a configuration: all of it.
 #[derive(Debug)]
@@ -123,7 +126,7 @@ impl Reader {
         let (known, secrets) = (self.known.into_inner(), self.secrets.into_inner());
         let mut mistakes = self.mistakes.into_inner();
         for name in self.environment.keys().filter(|name| !known.contains(*name) && !secrets.contains(*name)) {
-            if let Some(meant) = nearest(name, known.iter().map(String::as_str)) {
+            if let Some(meant) = within(name, known.iter().map(String::as_str), SLIPS_MAX) {
                 let at = At::Variable(name.clone());
                 mistakes.push((at, format!("no key is read from this variable; did you mean `{meant}`?")));
             }

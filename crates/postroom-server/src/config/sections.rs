@@ -5,17 +5,17 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postroom::{Address, BATCH_MAX, LEASE_MAX, PushUrl};
+use postroom::{Address, BATCH_MAX, LEASE_MAX};
 
 use super::reader::{Reader, Section};
 use super::secrets::Place;
 use super::tree::{At, Table};
-use super::{Config, Handler, Receiver, Retention, Service, Source, Store, Worker};
+use super::{Config, Handler, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
 use crate::database::Database;
 use crate::duration;
 
-const SECTIONS: [&str; 9] =
-    ["node", "store", "worker", "retention", "receiver", "admin", "sources", "services", "handlers"];
+const SECTIONS: [&str; 10] =
+    ["node", "store", "worker", "retention", "receiver", "admin", "sources", "services", "handlers", "hooks"];
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -43,7 +43,11 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         sources: reader.sections(&mut root, "sources").into_iter().map(source).collect(),
         services: reader.sections(&mut root, "services").into_iter().filter_map(service).collect(),
         handlers: reader.sections(&mut root, "handlers").into_iter().filter_map(handler).collect(),
+        hooks: reader.sections(&mut root, "hooks").into_iter().filter_map(hook).collect(),
     };
+    for hook in config.hooks.iter().filter(|hook| config.sources.iter().any(|source| source.name == hook.name)) {
+        reader.mistake(&hook.at, format!("{} is both a source and a hook; give one of them another name", hook.name));
+    }
     reader.unknown_sections(&root, &SECTIONS);
     let windows = config.sources.iter().filter_map(|source| source.window);
     let window = windows.fold(config.receiver.window, Duration::max);
@@ -80,6 +84,7 @@ fn store(mut section: Section<'_>) -> Store {
     let url = section.text_or_place("url");
     if let Some((Place::Here(text), at)) = &url {
         match Database::parse(Path::new(text)) {
+            _ if text.trim().is_empty() => section.mistake(at, "`url` in [store] must not be empty"),
             Err(error) => section.mistake(at, format!("`url` in [store]: {error}")),
             Ok(database) if matches!(at, At::Line(_)) && !database.is_public() => section.mistake(
                 at,
@@ -130,9 +135,15 @@ fn receiver(mut section: Section<'_>) -> Receiver {
     for (address, at) in listen.iter().flatten() {
         check_address(&section, "listen", address, at);
     }
+    let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
+    let exposed = listen.iter().flatten().find(|(address, _)| !allow_unencrypted && is_exposed(address));
+    if let Some((_, at)) = exposed {
+        let why = "beyond this machine it would listen unencrypted; use https://, or set `allow_unencrypted` to true";
+        section.mistake(at, format!("`listen` in [receiver]: {why}"));
+    }
     let (certificate, key) = (section.text("tls_cert"), section.text("tls_key"));
     let tls = match (certificate, key) {
-        (Some((certificate, _)), Some((key, _))) => Some((certificate.into(), key.into())),
+        (Some((certificate, at)), Some((key, _))) => Some(Tls { certificate: certificate.into(), key: key.into(), at }),
         (None, None) => {
             let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
             if let Some((_, at)) = https {
@@ -152,7 +163,7 @@ fn receiver(mut section: Section<'_>) -> Receiver {
         body_max: places(section.number("body_max", 1..=1 << 30), 4 << 20),
         in_flight: places(section.number("in_flight", 1..=PLACES_MAX), 512),
         tls,
-        allow_unencrypted: section.flag("allow_unencrypted").unwrap_or(false),
+        allow_unencrypted,
     };
     section.finish();
     receiver
@@ -206,7 +217,7 @@ fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 32);
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
     let service = url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted });
-    if let Some(service) = service.as_ref().filter(|service| is_exposed(service)) {
+    if let Some(service) = service.as_ref().filter(|service| !service.allow_unencrypted && is_exposed(&service.url)) {
         let why = "messages would travel unencrypted; use https://, or set `allow_unencrypted` to true";
         section.mistake(&service.at, format!("`url` in {}: {why}", section.title));
     }
@@ -214,32 +225,59 @@ fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
     service
 }
 
-fn is_exposed(service: &Service) -> bool {
-    let Some(rest) = service.url.strip_prefix("http://") else { return false };
+/// Whether others can hear what is said there.
+fn is_exposed(address: &str) -> bool {
+    let Some(rest) = address.strip_prefix("http://") else { return false };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,
     };
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    !service.allow_unencrypted && host != "localhost" && !address.is_ok_and(|address| address.is_loopback())
+    host != "localhost" && !address.is_ok_and(|address| address.is_loopback())
 }
 
 fn handler((topic, mut section): (String, Section<'_>)) -> Option<Handler> {
     let url = required(&mut section, "http://127.0.0.1:8080/messages");
-    if let Some((url, at)) = &url
-        && let Err(error) = PushUrl::new(url)
-    {
-        section.mistake(at, format!("`url` in {}: {error}", section.title));
+    if let Some((url, at)) = &url {
+        let is_http = url.starts_with("http://") || url.starts_with("https://");
+        if !is_http || url.parse::<Address>().is_err() {
+            let forms = "http://host:port/path or https://host:port/path, without a user or password";
+            section.mistake(at, format!("`url` in {} must be {forms}", section.title));
+        }
     }
-    if topic.trim().is_empty() {
-        section.mistake(&section.at, "a handler's topic must not be empty; \"*\" stands for every topic");
+    if topic.trim().is_empty() || topic.contains('*') && topic != "*" {
+        section.mistake(&section.at, "a handler is for one topic, by its whole name, or for \"*\": every other topic");
     }
     let secrets = section.secrets("secret");
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 16);
     section.finish();
     url.map(|(url, at)| Handler { topic, at, url, secrets, timeout, concurrency })
+}
+
+fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
+    check_name(&section, &name, &section.at, "the name of a hook");
+    let scheme = section.text("scheme");
+    let known = match scheme.as_ref().map(|(scheme, _)| scheme.as_str()) {
+        Some("standard-webhooks") => Some(Scheme::StandardWebhooks),
+        Some("stripe") => Some(Scheme::Stripe),
+        Some("github") => Some(Scheme::GitHub),
+        _ => None,
+    };
+    if known.is_none() {
+        let at = section.place_of("scheme").unwrap_or_else(|| section.at.clone());
+        let forms = "\"standard-webhooks\", \"stripe\" or \"github\"";
+        section.mistake(&at, format!("`scheme` in {} must be {forms}", section.title));
+    }
+    let secrets = section.secrets("secret");
+    if section.place_of("secret").is_none() {
+        let example = "secret = { env = \"VARIABLE\" }";
+        section.mistake(&section.at, format!("{} needs a secret, like {example}", section.title));
+    }
+    let at = section.at.clone();
+    section.finish();
+    known.map(|scheme| Hook { name, at, scheme, secrets })
 }
 
 fn required(section: &mut Section<'_>, example: &str) -> Option<(String, At)> {

@@ -23,11 +23,18 @@ impl Config {
                 format!("receives at {at} as {}, from {}", self.name, listed(names))
             }
         });
+        lines.extend(self.takes());
         lines.push(self.sends());
         lines.extend(self.pushes());
         let kept = (duration::short(self.retention.outbox), duration::short(self.retention.inbox));
         lines.push(format!("keeps done messages for {} in the outbox and {} in the inbox", kept.0, kept.1));
         lines
+    }
+
+    /// Which webhooks come in, and where.
+    pub(crate) fn takes(&self) -> Option<String> {
+        let hooks = self.hooks.iter().map(|hook| format!("/_rf/hooks/{}", hook.name)).collect::<Vec<_>>();
+        (!hooks.is_empty()).then(|| format!("takes webhooks at {}", listed(hooks.iter().map(String::as_str))))
     }
 
     /// Where messages go to.
@@ -58,8 +65,10 @@ impl Config {
                 doubts.push(format!("{name} gets no answers: there is no [services.{name}] to send them to"));
             }
         }
-        if self.receiver.listen.as_ref().is_some_and(Vec::is_empty) && !self.sources.is_empty() {
-            doubts.push("there are sources, but `listen` in [receiver] is empty".into());
+        if self.receiver.listen.as_ref().is_some_and(Vec::is_empty)
+            && (!self.sources.is_empty() || !self.hooks.is_empty())
+        {
+            doubts.push("there are sources or hooks, but `listen` in [receiver] is empty".into());
         }
         doubts
     }

@@ -1,20 +1,16 @@
 //! What `postroom up` says first: what it works on, and how to try it.
 
-use crate::database::Database;
-
 /// Says what is worked on, what else runs, and how to try it, in words that can be pasted into another terminal.
-pub(crate) fn greet(database: &Database, doing: &str, parts: &[String]) {
-    let (program, shown) = (program(), quoted(&database.shown()));
-    // A password stays where it is: in the environment, if it is there.
-    let db = if database.is_public() { &shown } else { "\"$POSTROOM_DB\"" };
+pub(crate) fn greet(database: &str, option: &str, doing: &str, parts: &[String]) {
+    let (program, shown) = (program(), quoted(database));
     eprintln!("postroom {} works on {shown}: it {doing}", env!("CARGO_PKG_VERSION"));
     for part in parts {
         eprintln!("{part}");
     }
     eprintln!("Try it in another terminal:");
-    eprintln!("  {program} send order.placed '{{\"order\":7}}' --db {db}");
-    eprintln!("  {program} stats --db {db}");
-    eprintln!("  {program} failed --db {db}");
+    eprintln!("  {program} send order.placed '{{\"order\":7}}' {option}");
+    eprintln!("  {program} stats {option}");
+    eprintln!("  {program} failed {option}");
     eprintln!("Ctrl-C ends it.");
 }
 

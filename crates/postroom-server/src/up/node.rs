@@ -30,6 +30,8 @@ pub(crate) struct Node {
     /// The file that was named, if one was.
     pub(crate) named: Option<PathBuf>,
     pub(crate) database: Database,
+    /// How another command finds the same database.
+    pub(crate) option: String,
     /// The command that handles everything, as it was given.
     pub(crate) exec: Option<(String, Command)>,
     pub(crate) show_payload: bool,
@@ -43,12 +45,13 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let work = Arc::new(Work { command: command.clone(), routes: routes.clone(), printer });
     let courier = Courier::new(services(&node.config, &node.secrets, store.clock()))?;
     let Receiving { receiver, keys } = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
-    let (listeners, receives) = listeners(&node.config).await?;
+    let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
     start_admin_listener(node.config.admin);
     node.greet(receives);
     let options = node.options();
     routes.replace(node.secrets.handlers);
-    let ways = Ways { courier: courier.clone(), command };
+    let ways = Ways::new(courier.clone(), command, !node.config.services.is_empty());
+    let is_sending = ways.is_sending();
     let outbox = Worker::<B>::outbox(store.clone(), handlers(&work)).options(options.clone()).transport(ways);
     let inbox = Worker::<B>::inbox(store.clone(), handlers(&work)).options(options);
     let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
@@ -60,7 +63,8 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
     let grace = duration::short(node.config.worker.grace);
     let clock = store.clock().clone();
-    let replaceable = Replaceable { named: node.named, started: node.read, courier, keys, routes, clock };
+    let (named, started) = (node.named, node.read);
+    let replaceable = Replaceable { named, started, courier, is_sending, keys, routes, clock };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
         bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));
@@ -114,6 +118,7 @@ impl Node {
             parts.push(format!("its configuration is {}", file.display()));
         }
         parts.push(receives);
+        parts.extend(config.takes());
         if !config.services.is_empty() {
             parts.push(config.sends());
         }
@@ -131,7 +136,7 @@ impl Node {
             }
         };
         parts.extend(config.doubts().into_iter().map(|doubt| format!("note: {doubt}")));
-        greeting::greet(&self.database, &doing, &parts);
+        greeting::greet(&self.database.shown(), &self.option, &doing, &parts);
     }
 
     fn options(&self) -> WorkerOptions {

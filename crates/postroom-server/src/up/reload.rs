@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use postroom::{Clock, Courier, Keys, Services};
@@ -18,6 +20,7 @@ pub(super) struct Replaceable {
     /// As it was when the node started.
     pub(super) started: Config,
     pub(super) courier: Courier,
+    pub(super) is_sending: Arc<AtomicBool>,
     pub(super) keys: BTreeMap<String, Keys>,
     pub(super) routes: Routes,
     pub(super) clock: Clock,
@@ -37,6 +40,7 @@ impl Replaceable {
         let opened = config.open()?;
         // The only step that can fail comes first.
         self.courier.replace(services(&config, &opened, &self.clock))?;
+        self.is_sending.store(!config.services.is_empty(), Ordering::Relaxed);
         for (name, keys) in &self.keys {
             let now = opened.sources.iter().find(|(source, _)| source == name).map(|(_, keys)| keys.clone());
             // Without keys nobody can speak for a source any more.
@@ -61,6 +65,7 @@ impl Replaceable {
             ("[retention]", before.retention != config.retention),
             ("[receiver]", before.receiver != config.receiver),
             ("[admin]", before.admin != config.admin),
+            ("[hooks]", before.hooks != config.hooks),
         ];
         let mut changed: Vec<_> =
             changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name.to_owned()).collect();

@@ -38,6 +38,7 @@ pub(super) fn receiver<B: Backend>(
         .window(config.receiver.window)
         .body_max(config.receiver.body_max)
         .in_flight(config.receiver.in_flight);
+    let options = opened.hooks.iter().cloned().fold(options, ReceiverOptions::hook);
     let options = if config.receiver.queued { options.queued() } else { options };
     let receiver = Receiver::with(&config.name, store, work::handlers(work), sources, options)?;
     Ok(Receiving { receiver, keys })
@@ -45,12 +46,8 @@ pub(super) fn receiver<B: Backend>(
 
 /// The listeners of the receiver, and what is to be said about them. The usual place may be another node's: then this
 /// one receives nothing, which it could not anyway without a configuration that names its sources.
-pub(super) async fn listeners(config: &Config) -> Result<(Vec<Listener>, String)> {
-    let mut options = ListenOptions::default();
-    if let Some((certificates, key)) = &config.receiver.tls {
-        let (certificates, key) = (config.folder().join(certificates), config.folder().join(key));
-        options = options.tls(TlsIdentity::from_files(certificates, key).context("[receiver] tls_cert and tls_key")?);
-    }
+pub(super) async fn listeners(config: &Config, tls: Option<&TlsIdentity>) -> Result<(Vec<Listener>, String)> {
+    let mut options = tls.cloned().into_iter().fold(ListenOptions::default(), ListenOptions::tls);
     if config.receiver.allow_unencrypted {
         options = options.allow_unencrypted();
     }
@@ -58,6 +55,7 @@ pub(super) async fn listeners(config: &Config) -> Result<(Vec<Listener>, String)
         Some(addresses) => addresses.clone(),
         None => vec![RECEIVER.to_owned()],
     };
+    let has_no_senders = config.sources.is_empty() && config.hooks.is_empty();
     let (mut listeners, mut shown) = (Vec::new(), Vec::new());
     for address in &addresses {
         match Listener::bind(address, options.clone()).await {
@@ -65,8 +63,8 @@ pub(super) async fn listeners(config: &Config) -> Result<(Vec<Listener>, String)
                 shown.push(place(address, listener.tcp_address()));
                 listeners.push(listener);
             }
-            Err(_) if config.receiver.listen.is_none() && config.sources.is_empty() => {
-                return Ok((listeners, format!("receives nothing: {RECEIVER} is taken")));
+            Err(error) if config.receiver.listen.is_none() && has_no_senders => {
+                return Ok((listeners, format!("receives nothing: {error}")));
             }
             Err(error) => return Err(error).context("`listen` in [receiver]"),
         }

@@ -67,7 +67,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[handlers.\"a.b\"]\nurl = \"ftp://127.0.0.1/\"",
-            "postroom.toml:2: `url` in [handlers.\"a.b\"]: a handler's URL is http://host:port/path or \
+            "postroom.toml:2: `url` in [handlers.\"a.b\"] must be http://host:port/path or \
              https://host:port/path, without a user or password",
         ),
         (

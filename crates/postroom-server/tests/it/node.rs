@@ -1,5 +1,6 @@
 //! Two nodes that talk to each other, as their configurations say.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -161,4 +162,71 @@ fn a_place_that_is_taken_is_an_error_only_if_it_was_asked_for() {
     let ran = desk.run(&["up"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("`listen` in [receiver]") && ran.stderr.contains("cannot be listened at"), "{ran:?}");
+}
+
+#[test]
+fn a_receiver_that_is_not_queued_answers_at_once() {
+    let hook = Hook::new(|_, _| said("200 OK", "", r#"{"shelf":3}"#));
+    let (orders, mut inventory) = two(&hook);
+    inventory.more = inventory.more.clone() + "\n[retention]\nevery = \"1h\"\n";
+    inventory.configure(&["old"]);
+    let text = std::fs::read_to_string(inventory.desk.path("postroom.toml")).unwrap();
+    inventory.desk.write("postroom.toml", &text.replace("[receiver]\n", "[receiver]\nqueued = false\n"));
+    let (_here, _there) = (orders.start(), inventory.start());
+    let id = orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
+    until("it is done", || orders.count("state = 2") == 1);
+    assert_eq!(orders.desk.json(&["show", &id, "--show-payload"])[0]["response"], r#"{"shelf":3}"#);
+    assert_eq!(inventory.count("1 = 1"), 0, "no answer goes another way");
+}
+
+#[test]
+fn a_source_that_cannot_be_reached_gets_no_answer() {
+    let hook = Hook::new(|_, _| said("200 OK", "", r#"{"shelf":3}"#));
+    let (orders, inventory) = two(&hook);
+    let text = std::fs::read_to_string(inventory.desk.path("postroom.toml")).unwrap();
+    let (before, after) = text.split_once("[services.orders]").unwrap();
+    let (_, handlers) = after.split_once("[handlers").unwrap();
+    inventory.desk.write("postroom.toml", &format!("{before}[handlers{handlers}"));
+    let there = inventory.desk.start(&["up"]);
+    there.wait_for("note: orders gets no answers: there is no [services.orders] to send them to");
+    let _here = orders.start();
+    orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
+    hook.next();
+    until("it is done", || inventory.desk.json(&["stats"])["inbox"]["done"] == 1);
+    assert_eq!(inventory.count("1 = 1"), 0);
+}
+
+#[test]
+fn a_webhook_comes_in_and_is_handled() {
+    let hook = Hook::new(|_, _| said("200 OK", "", "thanks"));
+    let (desk, port) = (Desk::new(), free_port());
+    desk.write("github.key", "It's a Secret to Everybody");
+    desk.write(
+        "postroom.toml",
+        &format!(
+            "[receiver]\nlisten = \"http://127.0.0.1:{port}\"\n[hooks.github]\nscheme = \"github\"\n\
+             secret = {{ file = \"github.key\" }}\n[handlers.\"*\"]\nurl = \"{}\"\n",
+            hook.url()
+        ),
+    );
+    let up = desk.start(&["up"]);
+    up.wait_for("takes webhooks at /_rf/hooks/github");
+    // The example of GitHub's own documentation.
+    let signature = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+    let body = "Hello, World!";
+    let request = format!(
+        "POST /_rf/hooks/github HTTP/1.1\r\nhost: localhost\r\nx-github-delivery: d-1\r\nx-github-event: push\r\n\
+         x-hub-signature-256: sha256={signature}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    let asked = hook.next();
+    assert_eq!((asked.headers["postroom-source"].as_str(), asked.body.as_str()), ("github", body));
+    assert_eq!(asked.headers["postroom-topic"], "push");
+    until("it is done", || desk.json(&["stats"])["inbox"]["done"] == 1);
+    assert_eq!(desk.outbox("total"), 0, "nobody waits for an answer");
 }
