@@ -9,7 +9,7 @@ mod desk;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use desk::Desk;
+use desk::{Desk, until};
 use libtest_mimic::{Arguments, Completion, Trial};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
@@ -28,6 +28,7 @@ const TESTS: &[(&str, Test)] = &[
     ("an_arrived_message_is_found_by_its_id", an_arrived_message_is_found_by_its_id),
     ("a_backup_is_left_to_the_servers_tools", a_backup_is_left_to_the_servers_tools),
     ("the_doctor_looks_at_it", the_doctor_looks_at_it),
+    ("a_node_finds_it_by_its_configuration", a_node_finds_it_by_its_configuration),
     ("a_server_out_of_reach_is_named_without_its_password", a_server_out_of_reach_is_named_without_its_password),
 ];
 
@@ -199,6 +200,17 @@ fn the_doctor_looks_at_it(desk: &Desk, database: &Database) {
     assert_eq!(desk.run(&["doctor", "--strict", "--db", &database.url]).code, Some(4));
     desk.ok(&["migrate", "--db", &database.url]);
     assert_eq!(schema(&examine())["level"], "ok");
+}
+
+fn a_node_finds_it_by_its_configuration(desk: &Desk, database: &Database) {
+    desk.write("database.url", &format!("{}\n", database.url));
+    let store = "[store]\nurl = { file = \"database.url\" }\ndeploy_schema = true\ndead_letter_topic = \"dead\"\n";
+    desk.write("postroom.toml", &format!("{store}[receiver]\nlisten = []\n"));
+    let up = desk.start(&["up"]);
+    up.wait_for("Try it in another terminal");
+    let id = desk.ok(&["send", "a"]);
+    assert_eq!(up.next_json()["id"], id.as_str());
+    until("it is done", || desk.outbox("done") == 1);
 }
 
 fn a_server_out_of_reach_is_named_without_its_password(desk: &Desk, database: &Database) {
