@@ -1,5 +1,9 @@
 //! Messages that are posted to a handler's URL.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -151,4 +155,48 @@ fn a_second_signal_does_not_wait_for_the_handler() {
     up.terminate();
     assert_eq!(up.end().code(), Some(1));
     assert!(up.rest_of_stderr().contains("ended at once by a second signal"));
+}
+
+#[test]
+fn a_handler_gets_no_more_at_once_than_it_should() {
+    let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = most.clone();
+    let hook = Hook::new(move |_, _| {
+        most.fetch_max(busy.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        // tidy: time itself, two at once must have the time to meet
+        std::thread::sleep(Duration::from_millis(50));
+        busy.fetch_sub(1, Ordering::SeqCst);
+        said("200 OK", "", "")
+    });
+    let (desk, _up) = node(&hook, "concurrency = 1");
+    desk.ok(&["send", "order.placed", "{}", "--count", "20"]);
+    until("all are done", || desk.outbox("done") == 20);
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn an_answer_that_cannot_be_kept_does_not_undo_what_was_done() {
+    let hook = Hook::new(|_, asked| match asked.headers["postroom-topic"].as_str() {
+        "long" => said("200 OK", "", &"x".repeat(64 * 1024 + 1)),
+        _ => said("200 OK", "", &"x".repeat(64 * 1024)),
+    });
+    let (desk, up) = node(&hook, "");
+    let long = desk.ok(&["send", "long"]);
+    up.wait_for("the handler's answer is not kept");
+    let fits = desk.ok(&["send", "fits"]);
+    until("both are done", || desk.outbox("done") == 2);
+    let has_response = |id: &str| desk.json(&["show", id])[0]["has_response"].clone();
+    assert_eq!((has_response(&long), has_response(&fits)), (false.into(), true.into()));
+}
+
+#[test]
+fn a_command_goes_before_the_handlers_of_the_file() {
+    let hook = Hook::new(|_, _| said("500 Internal Server Error", "", ""));
+    let desk = Desk::new();
+    desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[handlers.\"*\"]\nurl = \"{}\"\n", hook.url()));
+    let up = desk.start(&["up", "--exec", "cat"]);
+    up.wait_for("leaves [handlers] alone: --exec goes before them");
+    let id = desk.ok(&["send", "order.placed", "teapot"]);
+    until("it is done", || desk.outbox("done") == 1);
+    assert_eq!(desk.json(&["show", &id, "--show-payload"])[0]["response"], "teapot");
 }
