@@ -2,6 +2,7 @@
 
 mod backup;
 mod completions;
+mod config;
 mod demo;
 mod doctor;
 mod explain;
@@ -20,9 +21,10 @@ mod tail;
 mod top;
 mod up;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use postroom::Queue;
 
@@ -53,10 +55,17 @@ pub(crate) struct Cli {
 #[derive(Args)]
 pub(crate) struct Global {
     /// The database: a SQLite file, or a server's URL: postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE. One
-    /// with a password is better given in POSTROOM_DB, where other users of the machine cannot see it
+    /// with a password is better given in POSTROOM_DB, where other users of the machine cannot see it. Unless told
+    /// otherwise that of the configuration, or postroom.db
     #[arg(long, visible_alias = "database", global = true, help_heading = HEADING, env = "POSTROOM_DB",
-          hide_env_values = true, default_value = "postroom.db", value_name = "PATH or URL")]
+          hide_env_values = true, default_value = "",
+          hide_default_value = true, value_parser = OsStringValueParser::new().map(PathBuf::from),
+          value_name = "PATH or URL")]
     db: PathBuf,
+
+    /// The configuration; postroom.toml in the current folder, if it is there, unless told otherwise
+    #[arg(long, global = true, help_heading = HEADING, env = "POSTROOM_CONFIG", value_name = "PATH")]
+    config: Option<PathBuf>,
 
     /// Print JSON
     #[arg(long, global = true, help_heading = HEADING)]
@@ -68,9 +77,19 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// The database that was named.
+    /// The database that was named, or that of the configuration.
     pub(crate) fn database(&self) -> Result<Database> {
-        Database::parse(&self.db)
+        self.named_database().unwrap_or_else(|| crate::config::load(self.config())?.database())
+    }
+
+    /// The database, if the command line or POSTROOM_DB names one.
+    pub(crate) fn named_database(&self) -> Option<Result<Database>> {
+        (!self.db.as_os_str().is_empty()).then(|| Database::parse(&self.db))
+    }
+
+    /// The configuration, if one was named.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
     }
 }
 
@@ -92,6 +111,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
     Restore(restore::Restore),
+    Config(config::Config),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -121,6 +141,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(global).await,
             Command::Backup(backup) => backup.run(global).await,
             Command::Restore(restore) => restore.run(global).await,
+            Command::Config(config) => config.run(global),
             Command::Demo(demo) => demo.run(global).await,
             Command::Completions(completions) => completions.run(global),
             Command::Man(man) => man.run(global),

@@ -1,7 +1,9 @@
 //! The `postroom` binary: a worker beside a service in any language, and the operator's command line.
 
+mod admin;
 mod ask;
 mod cli;
+mod config;
 mod database;
 mod demo;
 mod duration;

@@ -56,6 +56,27 @@ pub(crate) async fn or_create(database: &Database) -> Result<Opened> {
     }
 }
 
+/// Opens the database for a node. Unless it says otherwise, a file's tables are created and a server's are not.
+pub(crate) async fn for_node(database: &Database, deploy: Option<bool>, dead_letters: Option<&str>) -> Result<Opened> {
+    match database {
+        Database::Sqlite(path) => {
+            let options = SqliteOptions::new(path).deploy_schema(deploy.unwrap_or(true));
+            let options = dead_letters.into_iter().fold(options, SqliteOptions::dead_letters);
+            kept(options).await.map(Opened::Sqlite)
+        }
+        Database::Postgres(url) => {
+            let options = PostgresOptions::new(url)?.deploy_schema(deploy.unwrap_or(false));
+            let options = dead_letters.into_iter().fold(options, PostgresOptions::dead_letters);
+            on_server(database, Box::pin(async { options.open().await.map(Opened::Postgres) })).await
+        }
+        Database::MySql(url) => {
+            let options = MySqlOptions::new(url)?.deploy_schema(deploy.unwrap_or(false));
+            let options = dead_letters.into_iter().fold(options, MySqlOptions::dead_letters);
+            on_server(database, Box::pin(async { options.open().await.map(Opened::MySql) })).await
+        }
+    }
+}
+
 /// Opens a database that must be there: a question, or an operator's verb, creates nothing.
 pub(crate) async fn existing(database: &Database) -> Result<Opened> {
     match database {

@@ -9,7 +9,7 @@ mod desk;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use desk::Desk;
+use desk::{Desk, until};
 use libtest_mimic::{Arguments, Completion, Trial};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
@@ -33,6 +33,7 @@ const TESTS: &[(&str, Test)] = &[
     ("a_snapshot_tells_of_both_queues", a_snapshot_tells_of_both_queues),
     ("what_happens_is_followed", what_happens_is_followed),
     ("what_failed_is_revived_and_what_was_done_redriven", what_failed_is_revived_and_what_was_done_redriven),
+    ("a_node_finds_it_by_its_configuration", a_node_finds_it_by_its_configuration),
     ("a_server_out_of_reach_is_named_without_its_password", a_server_out_of_reach_is_named_without_its_password),
 ];
 
@@ -317,6 +318,17 @@ fn what_failed_is_revived_and_what_was_done_redriven(desk: &Desk, database: &Dat
     let ran = desk.run(&["restore", "copy", "--db", url]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("only a SQLite file is restored here"), "{ran:?}");
+}
+
+fn a_node_finds_it_by_its_configuration(desk: &Desk, database: &Database) {
+    desk.write("database.url", &format!("{}\n", database.url));
+    let store = "[store]\nurl = { file = \"database.url\" }\ndeploy_schema = true\ndead_letter_topic = \"dead\"\n";
+    desk.write("postroom.toml", &format!("{store}[receiver]\nlisten = []\n"));
+    let up = desk.start(&["up"]);
+    up.wait_for("Try it in another terminal");
+    let id = desk.ok(&["send", "a"]);
+    assert_eq!(up.next_json()["id"], id.as_str());
+    until("it is done", || desk.outbox("done") == 1);
 }
 
 fn a_server_out_of_reach_is_named_without_its_password(desk: &Desk, database: &Database) {

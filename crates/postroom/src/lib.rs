@@ -161,7 +161,7 @@ pub use transport::{
     Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, ServicesConfig, Transport,
 };
 #[cfg(feature = "http")]
-pub use transport::{Egress, HttpService, ListenOptions, Listener, TlsIdentity};
+pub use transport::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
 pub use wire::{Key, Keys, Secret};
 pub use worker::{Worker, WorkerOptions};
 pub use workqueue::WorkQueue;

@@ -146,10 +146,11 @@ impl<B: Backend> Receiver<B> {
         let Ok(permit) = self.0.in_flight.clone().try_acquire_owned() else { return Reply::overloaded() };
         let (inner, key) = (self.0.clone(), incoming.key().clone());
         let Some(alone) = inner.twins.enter(incoming.key()) else { return Reply::busy() };
+        let is_answered = !from.is_webhook && inner.answers(&from.source);
         let is_finished_elsewhere = inner.is_handled_by_writer(&incoming);
         let handling = async move {
             let _held = (permit, alone);
-            inner.apply(incoming).await
+            inner.apply(incoming, is_answered).await
         };
         let reply = match is_finished_elsewhere {
             true => handling.await,
@@ -181,6 +182,13 @@ impl<B: Backend> Receiver<B> {
     pub(crate) fn window(&self, source: &str) -> std::time::Duration {
         let of_source = self.0.sources.get(source).and_then(|source| source.window);
         of_source.unwrap_or(self.0.options.window)
+    }
+}
+
+impl<B: Backend> Inner<B> {
+    /// Whether answers go back to this source in the queued form.
+    fn answers(&self, source: &str) -> bool {
+        self.options.answers_back && self.sources.get(source).is_none_or(Known::is_answered)
     }
 }
 

@@ -266,14 +266,21 @@ pub(crate) fn handled(
             }
         }
         Outcome::Retry { why, .. } | Outcome::Dead { why } => {
-            error!(store, %queue, topic, message_id = message.id(), attempt, error = why, "the handler failed");
+            let error = headline(why);
+            error!(store, %queue, topic, message_id = message.id(), attempt, error, "the handler failed");
         }
         Outcome::Postpone { why, .. } | Outcome::Unroutable { why, .. } => {
-            warn!(store, %queue, topic, message_id = message.id(), reason = why, "postponed");
+            let reason = headline(why);
+            warn!(store, %queue, topic, message_id = message.id(), reason, "postponed");
         }
         Outcome::Lost => warn!(store, %queue, topic, message_id = message.id(), "the lease was lost; rolled back"),
         Outcome::Release => debug!(store, %queue, topic, message_id = message.id(), "broken off"),
     }
+}
+
+/// What is logged of a failure: whatever follows its first line is kept with the message alone.
+fn headline(why: &str) -> &str {
+    why.lines().next().unwrap_or_default()
 }
 
 pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {

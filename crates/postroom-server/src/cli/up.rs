@@ -1,27 +1,34 @@
-//! `postroom up`: a worker on both queues of a database.
+//! `postroom up`: a node on a database.
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use postroom::{BATCH_MAX, Backend, Handlers, LEASE_MAX, MySql, Postgres, Sqlite, Worker, WorkerOptions};
+use postroom::{BATCH_MAX, LEASE_MAX, MySql, Postgres, Sqlite};
 
 use super::Global;
+use crate::config::{self, Config};
+use crate::database::{Database, absolute};
 use crate::open::Opened;
-use crate::problem::Problem;
-use crate::up::{exec, greeting, print, signals};
+use crate::up::greeting::quoted;
+use crate::up::signals::{HangUps, Signals};
+use crate::up::{Command, Node, run};
 use crate::{duration, open};
 
-/// Work on both queues of the database; a file that is missing is created
+/// Work on both queues of the database, receive from other services and send to them; a file that is missing is created
 ///
-/// A server's tables are not created by this: `postroom migrate` does it once.
+/// What it does stands in postroom.toml: `postroom config print` explains every key. Options go before it. SIGTERM ends
+/// it once what is in hand is finished, a second one at once; on SIGHUP it reads secrets, services and handlers again.
 ///
-/// Without --exec each message is printed as a line of JSON and done. With it each message goes to a command: payload
-/// on stdin, and in the environment POSTROOM_QUEUE, POSTROOM_MESSAGE_ID, POSTROOM_TOPIC, POSTROOM_ATTEMPT and, where
-/// there is one, POSTROOM_SOURCE, POSTROOM_DESTINATION and POSTROOM_CORRELATION_ID. Exit status 0 means done, and what
-/// it printed (up to 64 KiB) is stored as the response; 65 means never try again; any other means try again later, with
-/// the end of stderr as the reason. Messages are delivered at least once: the command may see one twice.
+/// A server's tables are not created by this, unless the configuration says so: `postroom migrate` does it once.
+///
+/// Without --exec messages are posted to the handlers of the configuration; without those, each is printed as a line of
+/// JSON and done. With --exec each message goes to a command instead: payload on stdin, and in the environment
+/// POSTROOM_QUEUE, POSTROOM_MESSAGE_ID, POSTROOM_TOPIC, POSTROOM_ATTEMPT and, where there is one, POSTROOM_SOURCE,
+/// POSTROOM_DESTINATION and POSTROOM_CORRELATION_ID. Exit status 0 means done, and what it printed (up to 64 KiB) is
+/// stored as the response; 65 means never try again; any other means try again later, with the end of stderr as the
+/// reason. Messages are delivered at least once: the command may see one twice.
 #[derive(Args)]
 pub(crate) struct Up {
     /// Run this command for each message, through `sh -c`
@@ -36,97 +43,69 @@ pub(crate) struct Up {
     #[arg(long, conflicts_with = "exec")]
     show_payload: bool,
 
-    /// Claim at most so many messages at once
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
-    batch: usize,
+    /// Claim at most so many messages at once [default: 50]
+    #[arg(long, value_name = "N", value_parser = rows())]
+    batch: Option<usize>,
 
-    /// How long a message stays ours when this process vanishes; renewed while a command runs
-    #[arg(long, value_name = "DUR", default_value = "30s", value_parser = parse_lease)]
-    lease: Duration,
+    /// How long a message stays ours when this process vanishes; renewed while a command runs [default: 30s]
+    #[arg(long, value_name = "DUR", value_parser = parse_lease)]
+    lease: Option<Duration>,
 
-    /// Work on at most so many messages of each queue at once
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = rows())]
-    concurrency: usize,
+    /// Work on at most so many messages of each queue at once [default: 16]
+    #[arg(long, value_name = "N", value_parser = rows())]
+    concurrency: Option<usize>,
 
-    /// How often to look for messages when nothing announces them
-    #[arg(long, value_name = "DUR", default_value = "500ms", value_parser = duration::parse_positive)]
-    poll: Duration,
+    /// How often to look for messages when nothing announces them [default: 500ms]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
+    poll: Option<Duration>,
 
-    /// How long to finish what is in hand when told to stop
-    #[arg(long, value_name = "DUR", default_value = "30s", value_parser = duration::parse)]
-    grace: Duration,
+    /// How long to finish what is in hand when told to stop [default: 30s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    grace: Option<Duration>,
 }
 
 impl Up {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let signals = signals::Signals::new()?;
-        let database = global.database()?;
-        let opened = open::or_create(&database).await?;
-        greeting::greet(&database, self.exec.as_deref());
+        let signals = (Signals::new()?, HangUps::new()?);
+        let read = config::load(global.config())?;
+        let (config, secrets) = (self.over(read.clone()), read.open()?);
+        let database = global.named_database().unwrap_or_else(|| config.database())?;
+        let (deploy, dead_letters) = (config.store.deploy_schema, config.store.dead_letter_topic.as_deref());
+        let opened = open::for_node(&database, deploy, dead_letters).await?;
+        let exec = self.exec.map(|text| (text.clone(), Command::new(text, self.timeout)));
+        let (named, show_payload) = (global.config().map(Into::into), self.show_payload);
+        let option = option(global, &config, &database);
+        let node = Node { config, read, secrets, named, database, option, exec, show_payload };
         match opened {
-            Opened::Sqlite(store) => self.work::<Sqlite>(store, signals).await,
-            Opened::Postgres(store) => self.work::<Postgres>(store, signals).await,
-            Opened::MySql(store) => self.work::<MySql>(store, signals).await,
+            Opened::Sqlite(store) => Box::pin(run::<Sqlite>(node, store, signals)).await,
+            Opened::Postgres(store) => Box::pin(run::<Postgres>(node, store, signals)).await,
+            Opened::MySql(store) => Box::pin(run::<MySql>(node, store, signals)).await,
         }
     }
 
-    /// Works on both queues until it is told to stop.
-    async fn work<B: Backend>(self, store: B::Store, mut signals: signals::Signals) -> Result<()> {
-        let (stop, stopped) = signals::stop();
-        let outbox = Worker::<B>::outbox(store.clone(), self.handlers(&stop)).options(self.options());
-        let outbox = match self.command() {
-            Some(command) => outbox.transport(command),
-            None => outbox,
-        };
-        let inbox = Worker::<B>::inbox(store, self.handlers(&stop)).options(self.options());
-        let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
-        let mut working = Box::pin(async { tokio::try_join!(outbox, inbox) });
-        loop {
-            tokio::select! {
-                ended = &mut working => {
-                    ended?;
-                    break;
-                }
-                name = signals.next() => {
-                    if stop.is_asked() {
-                        bail!(Problem::new(
-                            "ended at once by a second signal",
-                            "`postroom up` again: what was in hand is taken over when its lease is over"
-                        ));
-                    }
-                    let grace = duration::short(self.grace);
-                    eprintln!("{name}: finishing what is in hand, at most {grace}; again to end at once");
-                    stop.ask();
-                }
-            }
-        }
-        if stop.lost_stdout() {
-            bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));
-        }
-        Ok(())
+    /// The configuration with what the command line says.
+    fn over(&self, mut config: Config) -> Config {
+        let worker = &mut config.worker;
+        worker.batch = self.batch.unwrap_or(worker.batch);
+        worker.lease = self.lease.unwrap_or(worker.lease);
+        worker.concurrency = self.concurrency.unwrap_or(worker.concurrency);
+        worker.poll = self.poll.unwrap_or(worker.poll);
+        worker.poll_max = worker.poll_max.max(worker.poll);
+        worker.grace = self.grace.unwrap_or(worker.grace);
+        config
     }
+}
 
-    fn command(&self) -> Option<exec::Command> {
-        self.exec.clone().map(|command| exec::Command::new(command, self.timeout))
-    }
-
-    fn handlers<B: Backend>(&self, stop: &signals::Stop) -> Handlers<B> {
-        match self.command() {
-            Some(command) => Handlers::new().state(command).fallback(exec::handle::<B>),
-            None => {
-                let printer = print::Printer::new(self.show_payload, stop.clone());
-                Handlers::new().state(printer).fallback(print::handle::<B>)
-            }
+/// How another command finds the same database. A password stays where it is: in the environment, or where the file
+/// says.
+fn option(global: &Global, config: &Config, database: &Database) -> String {
+    match &config.file {
+        _ if database.is_public() => format!("--db {}", quoted(&database.shown())),
+        Some(file) if global.named_database().is_none() && std::env::var_os("POSTROOM_STORE_URL").is_none() => {
+            format!("--config {}", quoted(&absolute(file).to_string_lossy()))
         }
-    }
-
-    fn options(&self) -> WorkerOptions {
-        WorkerOptions::default()
-            .batch(self.batch)
-            .lease(self.lease)
-            .concurrency(self.concurrency)
-            .poll(self.poll)
-            .grace(self.grace)
+        _ if global.named_database().is_none() => "--db \"$POSTROOM_STORE_URL\"".into(),
+        _ => "--db \"$POSTROOM_DB\"".into(),
     }
 }
 

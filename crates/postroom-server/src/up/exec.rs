@@ -2,10 +2,9 @@
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
-use postroom::{Backend, BoxFuture, Ctx, Delivery, HandlerError, Message, Transport};
+use postroom::{BoxFuture, Delivery, HandlerError, HandlerResult, Message, Transport};
 
 use super::group::Group;
 use super::pipes::{Head, Tail, feed};
@@ -30,19 +29,6 @@ enum Ran {
     Failed { why: String },
 }
 
-/// Handles a message that is for this service.
-pub(crate) async fn handle<B: Backend>(
-    ctx: &mut Ctx<B>,
-    message: Arc<Message>,
-) -> Result<Option<String>, HandlerError> {
-    let command = ctx.state::<Command>()?;
-    match command.run(&message).await {
-        Ran::Done { response } => Ok(response),
-        Ran::Terminal { why } => Err(HandlerError::terminal(why)),
-        Ran::Failed { why } => Err(HandlerError::retry(why)),
-    }
-}
-
 /// A message that is for another service goes to the same command, which knows the way.
 impl Transport for Command {
     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
@@ -59,6 +45,15 @@ impl Transport for Command {
 impl Command {
     pub(crate) fn new(text: String, timeout: Option<Duration>) -> Self {
         Self { text, timeout }
+    }
+
+    /// Handles a message that is for this service.
+    pub(super) async fn handle(&self, message: &Message) -> HandlerResult<Option<String>> {
+        match self.run(message).await {
+            Ran::Done { response } => Ok(response),
+            Ran::Terminal { why } => Err(HandlerError::terminal(why)),
+            Ran::Failed { why } => Err(HandlerError::retry(why)),
+        }
     }
 
     async fn run(&self, message: &Message) -> Ran {

@@ -1,22 +1,27 @@
 //! What `postroom up` says first: what it works on, and how to try it.
 
-use crate::database::Database;
-
-/// Says what is worked on and how to try it, in words that can be pasted into another terminal.
-pub(crate) fn greet(database: &Database, command: Option<&str>) {
-    let doing = match command {
-        Some(command) => format!("runs {} for each message", quoted(command)),
-        None => "prints each message and marks it done".to_owned(),
-    };
-    let (program, shown) = (program(), quoted(&database.shown()));
-    // A password stays where it is: in the environment, if it is there.
-    let db = if database.is_public() { &shown } else { "\"$POSTROOM_DB\"" };
+/// Says what is worked on, what else runs, and how to try it, in words that can be pasted into another terminal.
+pub(crate) fn greet(database: &str, option: &str, doing: &str, parts: &[String]) {
+    let (program, shown) = (program(), quoted(database));
     eprintln!("postroom {} works on {shown}: it {doing}", env!("CARGO_PKG_VERSION"));
+    for part in parts {
+        eprintln!("{part}");
+    }
     eprintln!("Try it in another terminal:");
-    eprintln!("  {program} send order.placed '{{\"order\":7}}' --db {db}");
-    eprintln!("  {program} stats --db {db}");
-    eprintln!("  {program} failed --db {db}");
+    eprintln!("  {program} send order.placed '{{\"order\":7}}' {option}");
+    eprintln!("  {program} stats {option}");
+    eprintln!("  {program} failed {option}");
     eprintln!("Ctrl-C ends it.");
+}
+
+/// `a`, `a and b`, `a, b and c`; without any of them, nobody.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.into_iter().collect();
+    match names.as_slice() {
+        [] => "nobody".into(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
 }
 
 /// How this program is called from any folder: by its name if that finds it, else by its path.
@@ -31,7 +36,7 @@ fn program() -> String {
 }
 
 /// The text as one word of a shell.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
@@ -42,6 +47,13 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_told_in_a_row() {
+        assert_eq!(listed([]), "nobody");
+        assert_eq!(listed(["a"]), "a");
+        assert_eq!(listed(["a", "b", "c"]), "a, b and c");
+    }
 
     #[test]
     fn a_path_stays_one_word() {

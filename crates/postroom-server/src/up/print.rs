@@ -1,9 +1,8 @@
 //! Without a command: each message is a line of JSON on stdout, and done.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use postroom::{Backend, Ctx, HandlerError, Message};
+use postroom::{HandlerError, HandlerResult, Message};
 use serde::Serialize;
 
 use super::queue_of;
@@ -23,6 +22,24 @@ impl Printer {
     pub(crate) fn new(show_payload: bool, stop: Stop) -> Self {
         Self { show_payload, stop }
     }
+
+    /// Prints one message. Without a reader nothing is ever done: the worker stops instead of trying again and again.
+    pub(super) async fn handle(&self, message: &Message) -> HandlerResult<Option<String>> {
+        let line = Line {
+            queue: queue_of(message).as_str(),
+            id: message.id(),
+            topic: &message.topic,
+            attempt: message.attempts + 1,
+            payload_bytes: message.payload.len(),
+            payload: self.show_payload.then_some(&message.payload),
+        };
+        if let Err(error) = output::json(&line) {
+            self.stop.ask_without_stdout();
+            let _ = tokio::time::timeout(STOP_TIME, std::future::pending::<()>()).await;
+            return Err(HandlerError::retry(format_args!("cannot print: {error}")));
+        }
+        Ok(None)
+    }
 }
 
 #[derive(Serialize)]
@@ -34,26 +51,4 @@ struct Line<'a> {
     payload_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a str>,
-}
-
-/// Prints one message. Without a reader nothing is ever done: the worker stops instead of trying again and again.
-pub(crate) async fn handle<B: Backend>(
-    ctx: &mut Ctx<B>,
-    message: Arc<Message>,
-) -> Result<Option<String>, HandlerError> {
-    let printer = ctx.state::<Printer>()?;
-    let line = Line {
-        queue: queue_of(&message).as_str(),
-        id: message.id(),
-        topic: &message.topic,
-        attempt: ctx.attempt(),
-        payload_bytes: message.payload.len(),
-        payload: printer.show_payload.then_some(&message.payload),
-    };
-    if let Err(error) = output::json(&line) {
-        printer.stop.ask_without_stdout();
-        let _ = tokio::time::timeout(STOP_TIME, std::future::pending::<()>()).await;
-        return Err(HandlerError::retry(format_args!("cannot print: {error}")));
-    }
-    Ok(None)
 }

@@ -90,3 +90,34 @@ impl Signals {
         "Ctrl-C"
     }
 }
+
+/// The signal that asks a node to read its configuration again.
+#[cfg(unix)]
+pub(crate) struct HangUps(tokio::signal::unix::Signal);
+
+#[cfg(unix)]
+impl HangUps {
+    pub(crate) fn new() -> Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self(signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?))
+    }
+
+    pub(crate) async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}
+
+/// Nobody can ask here.
+#[cfg(not(unix))]
+pub(crate) struct HangUps;
+
+#[cfg(not(unix))]
+impl HangUps {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self)
+    }
+
+    pub(crate) async fn next(&mut self) {
+        std::future::pending().await
+    }
+}

@@ -44,6 +44,18 @@ impl Desk {
         command
     }
 
+    /// Runs a command to its end, with these variables.
+    pub(crate) fn run_in(&self, environment: &[(&str, &str)], args: &[&str]) -> Ran {
+        Ran::from(self.command(args).envs(environment.iter().copied()).output().unwrap())
+    }
+
+    /// A file in the folder, for its owner's eyes only.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(self.path(name), text).unwrap();
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
     /// Runs a command to its end.
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         Ran::from(self.command(args).output().unwrap())
@@ -129,9 +141,19 @@ impl Running {
         self.stdout.recv_timeout(PAUSE * PAUSES_MAX).unwrap()
     }
 
-    /// Waits for a line on stderr that contains `text`.
-    pub(crate) fn wait_for(&self, text: &str) {
-        while !self.stderr.recv_timeout(PAUSE * PAUSES_MAX).unwrap().contains(text) {}
+    /// Waits for a line on stderr that contains `text`, and gives it.
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        loop {
+            let line = self.stderr.recv_timeout(PAUSE * PAUSES_MAX).unwrap();
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Asks it to read its configuration again.
+    pub(crate) fn hang_up(&self) {
+        self.signal(rustix::process::Signal::HUP);
     }
 
     /// What else it said on stderr, after its end.
@@ -140,8 +162,12 @@ impl Running {
     }
 
     pub(crate) fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     pub(crate) fn end(&mut self) -> ExitStatus {

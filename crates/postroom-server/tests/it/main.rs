@@ -3,14 +3,19 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admin;
+mod config;
 mod demo;
 mod desk;
 mod doctor;
 mod errors;
 mod exec;
 mod explain;
+mod hook;
 mod manual;
+mod node;
 mod operator;
+mod push;
 mod recover;
 mod schema;
 mod send;

@@ -29,6 +29,8 @@ pub type HandlerResult<T> = Result<T, HandlerError>;
 /// broken connection the handler is run again at once, a few times, and while the database is away the message waits.
 /// A driver's error is recognised wherever it stands among the causes.
 ///
+/// Its text is kept with the message; only the first line of it is logged.
+///
 /// It does not implement [`std::error::Error`] itself; that is what lets every error become one.
 ///
 /// ```
@@ -57,6 +59,10 @@ pub(crate) enum Fate {
         after: Option<Duration>,
     },
     Terminal,
+    /// Not the message's fault: it waits, and no attempt is spent.
+    Postpone {
+        after: Duration,
+    },
     /// A newer program wrote the message, and a newer one will read it. It has waited since then.
     Newer {
         since: Timestamp,
@@ -89,6 +95,13 @@ impl HandlerError {
         Self { fate: Fate::Retry { after: Some(delay) }, message: why.to_string() }
     }
 
+    /// Try again after this long, at least a second, without spending an attempt: whoever is needed has no time now.
+    ///
+    /// Such a message is never given up; it can only expire.
+    pub fn postpone(delay: Duration, why: impl fmt::Display) -> Self {
+        Self { fate: Fate::Postpone { after: delay }, message: why.to_string() }
+    }
+
     /// Never try again: the message is dead.
     pub fn terminal(why: impl fmt::Display) -> Self {
         Self { fate: Fate::Terminal, message: why.to_string() }
@@ -103,6 +116,7 @@ impl HandlerError {
     pub fn retry_delay(&self) -> Option<Duration> {
         match self.fate {
             Fate::Retry { after } => after,
+            Fate::Postpone { after } => Some(after),
             _ => None,
         }
     }
@@ -149,6 +163,7 @@ impl fmt::Debug for HandlerError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::Outcome;
 
     #[test]
     fn a_question_mark_means_retry_and_keeps_the_causes() {
@@ -160,6 +175,14 @@ mod tests {
         let error = fails().unwrap_err();
         assert_eq!(error.fate, Fate::Retry { after: None });
         assert_eq!(error.message, "connection refused");
+    }
+
+    #[test]
+    fn who_has_no_time_now_costs_no_attempt() {
+        let (minute, why) = (Duration::from_secs(60), "closed for lunch");
+        let postponed = HandlerError::postpone(minute, why);
+        assert!(!postponed.is_terminal() && postponed.retry_delay() == Some(minute));
+        assert_eq!(Outcome::from(postponed), Outcome::Postpone { after: minute, why: why.into() });
     }
 
     #[test]

@@ -135,8 +135,8 @@ impl<B: Backend> Runner<B> {
         };
         match failure.fate {
             // It ended because it was told to: no failure of the message.
-            Fate::Retry { .. } if cancelled.is_cancelled() => Ok(Outcome::Release),
-            Fate::Terminal | Fate::Retry { after: Some(_) } => Ok(failure.into()),
+            Fate::Retry { .. } | Fate::Postpone { .. } if cancelled.is_cancelled() => Ok(Outcome::Release),
+            Fate::Terminal | Fate::Postpone { .. } | Fate::Retry { after: Some(_) } => Ok(failure.into()),
             Fate::Conflict if !overran => Err(Error::new(ErrorKind::NotCommitted, failure.message)),
             _ if is_undone => Ok(failure.into()),
             _ => Err(Error::new(ErrorKind::NotCommitted, failure.message)),

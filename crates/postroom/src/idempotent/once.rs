@@ -79,7 +79,7 @@ impl Unhandled {
         match failure.fate {
             Fate::Conflict => Self::Store(Error::new(ErrorKind::NotCommitted, failure.message)),
             Fate::Outage => Self::Store(Error::new(ErrorKind::Unavailable, failure.message)),
-            Fate::Retry { .. } | Fate::Newer { .. } | Fate::Terminal => Self::Handler(failure),
+            Fate::Retry { .. } | Fate::Postpone { .. } | Fate::Newer { .. } | Fate::Terminal => Self::Handler(failure),
         }
     }
 }

@@ -26,9 +26,9 @@ impl<B: Backend> Inner<B> {
         is_handled && matches!(self.handlers.find(&incoming.topic), Some(Entry::Blocking(_)))
     }
 
-    pub(super) async fn apply(&self, incoming: Incoming) -> Reply {
+    pub(super) async fn apply(&self, incoming: Incoming, is_answered: bool) -> Reply {
         if incoming.kind != Kind::Response && self.options.queued {
-            return self.queue(incoming).await;
+            return self.queue(incoming, is_answered).await;
         }
         let incoming = Arc::new(incoming);
         let result = match incoming.kind {
@@ -58,6 +58,7 @@ impl<B: Backend> Inner<B> {
             },
             Fate::Newer { .. } => Reply::not_yet(&failure.message),
             Fate::Retry { after } => Reply { retry_after: after, ..Reply::failed("the handler failed") },
+            Fate::Postpone { after } => Reply::later(after),
             Fate::Conflict | Fate::Outage => {
                 Reply::of_database(&Error::new(ErrorKind::Unavailable, "the database is out of reach"))
             }
@@ -70,8 +71,8 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Puts it in line for the worker.
-    async fn queue(&self, mut incoming: Incoming) -> Reply {
-        if self.options.answers_back {
+    async fn queue(&self, mut incoming: Incoming, is_answered: bool) -> Reply {
+        if is_answered {
             let source = incoming.key().source().to_owned();
             incoming = incoming.header(ANSWER_TO, source);
         }

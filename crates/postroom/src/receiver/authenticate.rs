@@ -23,12 +23,19 @@ pub(crate) struct Authenticated {
     pub(crate) head: Option<Head>,
     /// The keys a receipt is signed with.
     keys: Vec<Key>,
+    /// Nobody waits for an answer behind a webhook.
+    pub(crate) is_webhook: bool,
 }
 
 impl Authenticated {
-    /// Known in another way than by our own signatures: in process, or by a provider's.
+    /// Known in another way than by our own signatures: in process.
     pub(crate) fn by_other_means(source: &str) -> Self {
-        Self { source: source.to_owned(), head: None, keys: Vec::new() }
+        Self { source: source.to_owned(), head: None, keys: Vec::new(), is_webhook: false }
+    }
+
+    /// Known by a provider's signature, or by the place it came to.
+    pub(crate) fn by_webhook(source: &str) -> Self {
+        Self { is_webhook: true, ..Self::by_other_means(source) }
     }
 
     /// Whether the inbox may have forgotten it by now.
@@ -75,7 +82,7 @@ impl<B: Backend> Receiver<B> {
         match (distrust, known) {
             (None, Some(known)) => {
                 known.has_used_v2();
-                Ok(Authenticated { source: head.source.clone(), head: Some(head), keys })
+                Ok(Authenticated { source: head.source.clone(), head: Some(head), keys, is_webhook: false })
             }
             (distrust, _) => Err(self.distrust(&head.message_id, &head.source, distrust)),
         }
@@ -96,7 +103,7 @@ impl<B: Backend> Receiver<B> {
         if distrust.is_some() {
             return Err(self.distrust(&envelope.message_id, &envelope.source_service_id, distrust));
         }
-        Ok(Authenticated { source: envelope.source_service_id.clone(), head: None, keys: Vec::new() })
+        Ok(Authenticated::by_other_means(&envelope.source_service_id))
     }
 
     fn distrust(&self, message_id: &str, source: &str, why: Option<Distrust>) -> Reply {

@@ -74,7 +74,7 @@ impl<B: Backend> Receiver<B> {
         if told.since.is_some_and(|since| since < self.now().minus(self.0.options.window)) {
             return Reply::too_old();
         }
-        self.receive(&Authenticated::by_other_means(&told.source), told.incoming).await
+        self.receive(&Authenticated::by_webhook(&told.source), told.incoming).await
     }
 
     fn verify_hook(&self, hook: &Hook, headers: &HeaderMap, body: &[u8]) -> Result<Told, Reply> {

@@ -84,6 +84,11 @@ impl Reply {
         Self { retry_after: Some(SOON), ..Self::error(503, "too many messages are being handled; come back later") }
     }
 
+    /// The handler has no time for it now.
+    pub(crate) fn later(after: Duration) -> Self {
+        Self { retry_after: Some(after), ..Self::error(503, "the handler asked to come back later") }
+    }
+
     /// A newer release of this service will take it.
     pub(crate) fn not_yet(why: &str) -> Self {
         Self { retry_after: Some(RELEASE), ..Self::error(503, why) }

@@ -28,12 +28,13 @@ pub struct Source {
     keys: Keys,
     v1: bool,
     window: Option<Duration>,
+    answers: bool,
 }
 
 impl Source {
     /// A service with the keys it shares with us. Keep a clone of the keys to change them later.
     pub fn new(name: impl Into<String>, keys: impl Into<Keys>) -> Self {
-        Self { name: name.into(), keys: keys.into(), v1: false, window: None }
+        Self { name: name.into(), keys: keys.into(), v1: false, window: None, answers: true }
     }
 
     /// Takes v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver: who
@@ -51,12 +52,20 @@ impl Source {
         self
     }
 
+    /// In the queued form: sends no answers back to it, for a source that cannot be reached from here.
+    #[must_use]
+    pub fn without_answers(mut self) -> Self {
+        self.answers = false;
+        self
+    }
+
     pub(super) fn checked(self) -> Result<(String, Known)> {
         grammar::service("a source's name", &self.name)?;
         if self.keys.is_empty() {
             return Err(Error::invalid(format!("the source {} has no key", self.name)));
         }
-        let known = Known { keys: self.keys, v1: self.v1, uses_v2: Arc::default(), window: self.window };
+        let (v1, window, answers) = (self.v1, self.window, self.answers);
+        let known = Known { keys: self.keys, v1, uses_v2: Arc::default(), window, answers };
         Ok((self.name, known))
     }
 }
@@ -68,9 +77,15 @@ pub(super) struct Known {
     v1: bool,
     uses_v2: Arc<AtomicBool>,
     pub(super) window: Option<Duration>,
+    answers: bool,
 }
 
 impl Known {
+    /// Whether answers go back to it.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answers
+    }
+
     /// From here on v1 would be a step back.
     pub(super) fn has_used_v2(&self) {
         self.uses_v2.store(true, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, Timestamp, monotonic};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sqlite::Durability;
 use crate::store::Fingerprint;
@@ -45,8 +45,7 @@ pub(crate) fn writer(path: &Path, durability: Durability, create: bool) -> Resul
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
-    let mode: String =
-        conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(|source| explain(path, source))?;
+    let mode = switch_to_log(&conn).map_err(|source| explain(path, source))?;
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(unusable(path, "it cannot be switched to a write-ahead log"));
     }
@@ -56,6 +55,20 @@ pub(crate) fn writer(path: &Path, durability: Durability, create: bool) -> Resul
     // The log would keep the size of the longest transaction ever for ever.
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
     Ok(conn)
+}
+
+/// Of several that switch a new file at once, SQLite lets one wait and turns the others away, because each holds what
+/// the other needs. Those ask again, for as long as they would have waited.
+fn switch_to_log(conn: &Connection) -> rusqlite::Result<String> {
+    let begun = monotonic();
+    loop {
+        let switched = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
+        let is_busy = |error: &rusqlite::Error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
+        if !switched.as_ref().is_err_and(is_busy) || begun.elapsed() > BUSY_PAUSE * BUSY_TRIES.unsigned_abs() {
+            return switched;
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
 }
 
 /// Opens a connection that only reads.
@@ -190,5 +203,22 @@ mod tests {
         let refused = check_version(3_051_002).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         assert!(refused.to_string().contains("3.51.2"), "{refused}");
+    }
+
+    #[test]
+    fn many_may_open_a_new_file_at_once() {
+        for _ in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("new.db");
+            let start = std::sync::Barrier::new(8);
+            std::thread::scope(|scope| {
+                let open = || {
+                    start.wait();
+                    writer(&path, Durability::Full, true).map(drop)
+                };
+                let opened: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+                opened.into_iter().for_each(|opened| opened.join().unwrap().unwrap());
+            });
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use metrics::counter;
 use tracing::{debug, error, info, warn};
 
-use super::{duplicate, handled, metric, store_label};
+use super::{duplicate, handled, headline, metric, store_label};
 use crate::error::Error;
 use crate::handler::HandlerError;
 use crate::message::{InboxKey, Message};
@@ -25,7 +25,7 @@ pub(crate) fn sent(store: &str, message: &Message, outcome: &Outcome, run: &Run,
             info!(store, message_id = message.id(), destination = message.destination(), ms, "outbox: message sent");
             return;
         }
-        Outcome::Retry { why, .. } | Outcome::Dead { why } => why,
+        Outcome::Retry { why, .. } | Outcome::Dead { why } => headline(why),
         _ => return handled(store, Queue::Outbox, message, outcome, &run.meters, took),
     };
     let max_retries = message.max_attempts.unwrap_or(run.sends_max).saturating_sub(1);
@@ -52,6 +52,11 @@ pub(crate) fn postponed(store: &str, queue: Queue, message: &Message, outcome: &
         let destination = message.destination();
         debug!(store, %queue, message_id = message.id(), destination, reason = why, "postponed");
     }
+}
+
+/// A handler's answer that cannot be kept; what it did is done all the same.
+pub(crate) fn answer_not_kept(message: &Message, reason: &str) {
+    warn!(topic = message.topic, message_id = message.id(), reason, "the handler's answer is not kept");
 }
 
 pub(crate) fn accept_failed(service: &str, error: &std::io::Error) {
@@ -118,7 +123,7 @@ pub(crate) fn received(store: &str, key: &InboxKey, reply: &Reply) {
 
 pub(crate) fn receive_failed(store: &str, key: &InboxKey, topic: &str, failure: &HandlerError) {
     let (source, message_id) = (key.source(), key.message_id());
-    error!(store, source, message_id, topic, error = failure.message, "the handler failed");
+    error!(store, source, message_id, topic, error = headline(&failure.message), "the handler failed");
 }
 
 pub(crate) fn receive_broken(store: &str, key: &InboxKey, error: &Error) {

@@ -48,7 +48,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    fn parse(text: &str, rest: &str, tls: bool) -> Result<(Self, String)> {
+    pub(crate) fn parse(text: &str, rest: &str, tls: bool) -> Result<(Self, String)> {
         let uri: Uri = format!("http://{rest}").parse().map_err(|_| malformed(text))?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
         let authority = authority.ok_or_else(|| malformed(text))?;

@@ -8,6 +8,7 @@ mod foreign;
 mod listen;
 #[cfg(feature = "pipe")]
 mod pipe;
+mod push;
 pub(super) mod receive;
 mod serve;
 mod service;
@@ -18,6 +19,7 @@ mod unix;
 pub(crate) use client::HttpWire;
 pub use egress::Egress;
 pub use listen::{ListenOptions, Listener};
+pub use push::PushUrl;
 pub use service::HttpService;
 pub use tls::TlsIdentity;
 

@@ -117,6 +117,7 @@ impl From<HandlerError> for Outcome {
     fn from(error: HandlerError) -> Self {
         match error.fate {
             Fate::Retry { after } => Self::Retry { after, why: error.message, service: false },
+            Fate::Postpone { after } => Self::Postpone { after, why: error.message },
             Fate::Newer { since } => Self::Unroutable { why: error.message, created_at: since },
             Fate::Conflict => Self::retry(error.message),
             Fate::Outage => Self::Postpone { after: POSTPONE_MIN, why: error.message },

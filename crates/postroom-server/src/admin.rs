@@ -1,0 +1,114 @@
+//! The admin listener: what services in any language and operators ask a running node. Never on the receiver's port.
+
+mod diagnostics;
+mod guard;
+mod health;
+mod messages;
+mod metrics;
+mod problem;
+mod pull;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+pub(crate) use metrics::install as count_metrics;
+pub(crate) use tokens::{Scope, Tokens};
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use axum::extract::DefaultBodyLimit;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use metrics_exporter_prometheus::PrometheusHandle;
+use postroom::{Inbox, Outbox, Store};
+use tokio::net::TcpListener;
+
+/// Where it listens unless it is told otherwise.
+pub(crate) const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
+/// The largest request: a message of four mebibytes and what is said of it.
+const BODY_MAX: usize = 5 * 1024 * 1024;
+
+const OPENAPI: &str = include_str!("admin/openapi.json");
+
+/// What every request is answered from.
+#[derive(Clone)]
+struct Desk(Arc<Inner>);
+
+struct Inner {
+    outbox: Outbox,
+    inbox: Inbox,
+    tokens: Tokens,
+    /// The names this listener is called by: a page elsewhere that has its own name point here is turned away.
+    hosts: Vec<String>,
+    metrics: PrometheusHandle,
+}
+
+/// A listener that is bound and does not answer yet.
+pub(crate) struct Admin {
+    listener: TcpListener,
+    address: SocketAddr,
+    tokens: Tokens,
+}
+
+impl Admin {
+    /// Listens on this machine; from outside, a proxy with TLS stands before it. Without an address of its own it takes
+    /// the usual one, or a free port if that is another node's.
+    pub(crate) async fn bind(address: Option<SocketAddr>, tokens: Tokens) -> Result<Self> {
+        let listener = match (TcpListener::bind(address.unwrap_or(USUAL)).await, address) {
+            (Err(_), None) => TcpListener::bind(SocketAddr::new(USUAL.ip(), 0)).await,
+            (bound, _) => bound,
+        };
+        let at = address.unwrap_or(USUAL);
+        let listener = listener.with_context(|| format!("the admin listener cannot listen at {at}"))?;
+        let address = listener.local_addr().context("the listener has no address")?;
+        Ok(Self { listener, address, tokens })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers for as long as it is waited for.
+    pub(crate) async fn run(self, store: Arc<dyn Store>, metrics: PrometheusHandle) -> Result<()> {
+        let hosts = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{}", self.address.port()));
+        let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store));
+        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts: hosts.into(), metrics }));
+        axum::serve(self.listener, router(desk)).await.context("the admin listener ended")
+    }
+}
+
+/// What can be asked here, for programs that write clients.
+async fn openapi() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], OPENAPI)
+}
+
+/// Every address, in one list. Whoever asks with GET must be allowed to read, with POST to write.
+fn router(desk: Desk) -> Router {
+    let guarded = Router::new()
+        .route("/_rf/outbox/stats", get(diagnostics::outbox_stats))
+        .route("/_rf/outbox/failed", get(diagnostics::failed))
+        .route("/_rf/outbox/{message_id}/retry", post(diagnostics::retry))
+        .route("/_rf/inbox/stats", get(diagnostics::inbox_stats))
+        .route("/metrics", get(metrics::render))
+        .route("/openapi.json", get(openapi))
+        .route("/v1/messages", post(messages::enqueue))
+        .route("/v1/{queue}/claim", post(pull::claim))
+        .route("/v1/{queue}/ack", post(pull::ack))
+        .route("/v1/{queue}/abandon", post(pull::abandon))
+        .route("/v1/{queue}/fail", post(pull::fail))
+        .route("/v1/{queue}/extend", post(pull::extend))
+        .fallback(problem::nowhere)
+        .method_not_allowed_fallback(problem::wrong_method)
+        .layer(middleware::from_fn_with_state(desk.clone(), guard::with_token));
+    Router::new()
+        .route("/_rf/health", get(diagnostics::health))
+        .route("/_rf/ready", get(diagnostics::ready))
+        .merge(guarded)
+        .layer(middleware::from_fn_with_state(desk.clone(), guard::from_here))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(desk)
+}

@@ -1,0 +1,138 @@
+//! What an operator asks: is it well, how much is there, what failed; and to try again.
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use postroom::{Filter, MessageId, Queue, QueueStats, Record, State as Stands};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Desk;
+use super::health::{Health, Level};
+use super::problem::Refusal;
+
+const LIMIT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+/// Red when messages cannot be taken or sent at all; else 200 with the reasons.
+pub(super) async fn health(State(desk): State<Desk>) -> Response {
+    let stats = tokio::try_join!(desk.0.outbox.queue().stats(), desk.0.inbox.queue().stats());
+    let health = match stats {
+        Ok((outbox, inbox)) => Health::of(&outbox, &inbox),
+        Err(error) => {
+            tracing::warn!(%error, "the database did not answer the health check");
+            Health::no_database()
+        }
+    };
+    let status = if health.status == Level::Red { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    (status, Json(health)).into_response()
+}
+
+/// Whether the node can take and handle messages now.
+pub(super) async fn ready(State(desk): State<Desk>) -> Response {
+    match desk.0.outbox.queue().list(Filter::all().limit(1)).await {
+        Ok(_) => Json(json!({ "ready": true })).into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "ready": false }))).into_response(),
+    }
+}
+
+pub(super) async fn outbox_stats(State(desk): State<Desk>) -> Result<Json<Value>, Refusal> {
+    let QueueStats { ready, leased, done, dead, expired, oldest_waiting, .. } = desk.0.outbox.queue().stats().await?;
+    Ok(Json(json!({
+        "pending": ready, "sending": leased, "sent": done, "failed": dead, "expired": expired,
+        "oldestPendingSeconds": oldest_waiting.map(|age| age.as_secs()),
+    })))
+}
+
+pub(super) async fn inbox_stats(State(desk): State<Desk>) -> Result<Json<Value>, Refusal> {
+    let stats = desk.0.inbox.queue().stats().await?;
+    Ok(Json(json!({
+        "size": stats.total(), "waiting": stats.ready, "processing": stats.leased + stats.processing,
+        "seen": stats.seen, "done": stats.done, "dead": stats.dead,
+        "oldestWaitingSeconds": stats.oldest_waiting.map(|age| age.as_secs()),
+    })))
+}
+
+/// Which part of the list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// What the last answer said under `next`.
+    after: Option<i64>,
+    limit: Option<usize>,
+    topic: Option<String>,
+    destination: Option<String>,
+}
+
+/// A message that was given up. Never its payload.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Failed {
+    message_id: String,
+    topic: String,
+    destination: Option<String>,
+    attempts: u32,
+    error: Option<String>,
+    failed_at: Option<String>,
+}
+
+pub(super) async fn failed(
+    State(desk): State<Desk>,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let Query(Page { after, limit, topic, destination }) = page?;
+    let limit = limit.unwrap_or(LIMIT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(Refusal::bad(format!("a limit of {limit}"), format!("allowed are 1 to {LIMIT_MAX}")));
+    }
+    let mut filter = Filter::all().state(Stands::Dead).limit(limit);
+    for (wanted, narrow) in [(topic, Filter::topic as fn(Filter, String) -> Filter), (destination, Filter::party)] {
+        if let Some(wanted) = wanted {
+            filter = narrow(filter, wanted);
+        }
+    }
+    if let Some(after) = after {
+        filter = filter.after(after);
+    }
+    let rows = desk.0.outbox.queue().list(filter).await?;
+    let next = rows.last().filter(|_| rows.len() == limit).map(Record::seq);
+    Ok(Json(json!({ "messages": rows.iter().map(told).collect::<Vec<_>>(), "next": next })))
+}
+
+fn told(row: &Record) -> Failed {
+    let message = row.message().ok();
+    Failed {
+        message_id: message.map(postroom::Message::id).unwrap_or_default(),
+        topic: message.map(|message| message.topic.clone()).unwrap_or_default(),
+        destination: message.and_then(|message| message.destination()).map(str::to_owned),
+        attempts: row.attempts(),
+        error: row.last_error().map(str::to_owned),
+        failed_at: row.processed_at().map(|at| at.to_string()),
+    }
+}
+
+/// Puts a message that was given up back in line.
+pub(super) async fn retry(
+    State(desk): State<Desk>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let id: MessageId = id?.0.parse()?;
+    let rows = desk.0.outbox.find(id.as_uuid()).await?;
+    if rows.is_empty() {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("no message {id} is in the outbox"), "check the id"));
+    }
+    let dead: Vec<&Record> = rows.iter().filter(|row| row.state() == Stands::Dead).collect();
+    let mut retried = 0;
+    for row in &dead {
+        retried += desk.0.outbox.queue().revive(Filter::one(row.seq()), None).await?;
+    }
+    if retried == 0 {
+        let state = rows.first().map(Record::state);
+        let error =
+            format!("the message was not given up: it is {}", state.map_or("gone", |state| state.name(Queue::Outbox)));
+        return Err(Refusal::new(StatusCode::CONFLICT, error, "`postroom explain` says what it waits for"));
+    }
+    Ok(Json(json!({ "messageId": id.to_string(), "retried": retried })))
+}

@@ -1,0 +1,119 @@
+//! Enqueueing by HTTP, for services that cannot write to the table themselves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::{HeaderMap, StatusCode};
+use postroom::{Kind, MessageId, NewMessage, Timestamp};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use uuid::{Builder, Uuid};
+
+use super::Desk;
+use super::problem::Refusal;
+
+const KEY_BYTES_MAX: usize = 255;
+
+/// A message as it is asked for.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Asked {
+    topic: String,
+    /// Any JSON; its text is kept as it is.
+    payload: Box<RawValue>,
+    message_id: Option<String>,
+    destination: Option<String>,
+    kind: Option<String>,
+    correlation_id: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    due_after_seconds: Option<u64>,
+    /// RFC 3339.
+    due_at: Option<String>,
+    expires_after_seconds: Option<u64>,
+    max_attempts: Option<u32>,
+}
+
+/// Stores a message; it is durable when this answers. The same id, or the same `Idempotency-Key`, again is no second
+/// message.
+pub(super) async fn enqueue(
+    State(desk): State<Desk>,
+    headers: HeaderMap,
+    asked: Result<Json<Asked>, JsonRejection>,
+) -> Result<(StatusCode, Json<Value>), Refusal> {
+    let Json(asked) = asked?;
+    let id = match (&asked.message_id, key(&headers)?) {
+        (Some(id), None) => Some(id.parse()?),
+        (None, Some(key)) => Some(MessageId::from_uuid(id_of(key))?),
+        (None, None) => None,
+        (Some(_), Some(_)) => {
+            return Err(Refusal::bad("both messageId and Idempotency-Key are given", "one of them is enough"));
+        }
+    };
+    let message = asked.message(id)?;
+    let id = message.message_id();
+    let stored = desk.0.outbox.enqueue(message).await?;
+    let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(json!({ "messageId": id.to_string(), "duplicate": stored.duplicate }))))
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let text = key.to_str().ok().map(|key| key.trim().trim_matches('"'));
+    let text = text.filter(|key| !key.is_empty() && key.len() <= KEY_BYTES_MAX);
+    text.map(Some).ok_or_else(|| Refusal::bad("the Idempotency-Key is malformed", "send 1 to 255 ASCII characters"))
+}
+
+/// The same key gives the same id; a key that is a UUID is one.
+fn id_of(key: &str) -> Uuid {
+    key.parse().unwrap_or_else(|_| {
+        let digest = Sha256::digest(format!("postroom idempotency-key\0{key}"));
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Builder::from_custom_bytes(bytes).into_uuid()
+    })
+}
+
+impl Asked {
+    fn message(self, id: Option<MessageId>) -> Result<NewMessage, Refusal> {
+        let mut message = NewMessage::new(self.topic, self.payload.get());
+        if let Some(id) = id {
+            message = message.id(id);
+        }
+        if let Some(kind) = self.kind {
+            let known = Kind::from_name(&kind);
+            let allowed = || format!("allowed are {}", Kind::ALL.map(Kind::as_str).join(", "));
+            message =
+                message.kind(known.ok_or_else(|| Refusal::bad(format!("the kind {kind:?} is unknown"), allowed()))?);
+        }
+        if let Some(destination) = self.destination {
+            message = message.to(destination);
+        }
+        if let Some(correlation_id) = self.correlation_id {
+            message = message.correlation_id(correlation_id);
+        }
+        message = self.headers.into_iter().fold(message, |message, (name, value)| message.header(name, value));
+        message = match (self.due_at, self.due_after_seconds) {
+            (Some(_), Some(_)) => return Err(Refusal::bad("both dueAt and dueAfterSeconds are given", "send one")),
+            (Some(time), None) => message.due_at(moment(&time)?),
+            (None, Some(seconds)) => message.due_after(Duration::from_secs(seconds)),
+            (None, None) => message,
+        };
+        if let Some(seconds) = self.expires_after_seconds {
+            message = message.expires_after(Duration::from_secs(seconds));
+        }
+        Ok(match self.max_attempts {
+            Some(attempts) => message.max_attempts(attempts),
+            None => message,
+        })
+    }
+}
+
+fn moment(text: &str) -> Result<Timestamp, Refusal> {
+    text.parse().map_err(|_| Refusal::bad("dueAt is no time", "write it like 2026-11-15T12:00:00Z"))
+}

@@ -1,0 +1,262 @@
+//! The listener's answers, without a listener.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use postroom::{Inbox, MemoryStore, NewMessage, Outbox, OwnerToken};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::{Desk, Inner, Scope, Tokens, router};
+
+const HOST: &str = "127.0.0.1:7411";
+
+struct Node {
+    router: Router,
+    outbox: Outbox,
+    inbox: Inbox,
+    read: String,
+    write: String,
+}
+
+struct Said {
+    status: StatusCode,
+    text: String,
+}
+
+impl Said {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+}
+
+impl Node {
+    fn new() -> Self {
+        let (store, mut tokens) = (MemoryStore::new(), Tokens::default());
+        let (read, write) = (tokens.generate(Scope::Read), tokens.generate(Scope::Write));
+        let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store));
+        let metrics = PrometheusBuilder::new().build_recorder().handle();
+        let (desk, hosts) = ((outbox.clone(), inbox.clone()), vec![HOST.to_owned()]);
+        let desk = Desk(Arc::new(Inner { outbox: desk.0, inbox: desk.1, tokens, hosts, metrics }));
+        Self { router: router(desk), outbox, inbox, read, write }
+    }
+
+    async fn send(&self, request: axum::http::request::Builder, body: &Value) -> Said {
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let response = self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap();
+        let status = response.status();
+        let text = response.into_body().collect().await.unwrap().to_bytes();
+        Said { status, text: String::from_utf8(text.to_vec()).unwrap() }
+    }
+
+    async fn get(&self, path: &str) -> Said {
+        self.send(request(Method::GET, path).header("authorization", format!("Bearer {}", self.read)), &Value::Null)
+            .await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Said {
+        let request = request(Method::POST, path).header("authorization", format!("Bearer {}", self.write));
+        self.send(request.header("content-type", "application/json"), body).await
+    }
+}
+
+fn request(method: Method, path: &str) -> axum::http::request::Builder {
+    Request::builder().method(method).uri(path).header("host", HOST)
+}
+
+/// Everything but health and readiness.
+const GUARDED: [(Method, &str); 10] = [
+    (Method::GET, "/_rf/outbox/stats"),
+    (Method::GET, "/_rf/outbox/failed"),
+    (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry"),
+    (Method::GET, "/_rf/inbox/stats"),
+    (Method::GET, "/metrics"),
+    (Method::POST, "/v1/messages"),
+    (Method::POST, "/v1/inbox/claim"),
+    (Method::POST, "/v1/inbox/ack"),
+    (Method::POST, "/v1/outbox/extend"),
+    (Method::GET, "/nowhere"),
+];
+
+#[tokio::test]
+async fn without_a_token_only_health_is_told() {
+    let node = Node::new();
+    for path in ["/_rf/health", "/_rf/ready"] {
+        assert_eq!(node.send(request(Method::GET, path), &Value::Null).await.status, StatusCode::OK, "{path}");
+    }
+    for (method, path) in GUARDED {
+        for token in [None, Some("Bearer no"), Some("Basic no"), Some("Bearer")] {
+            let asked = request(method.clone(), path);
+            let asked = token.map_or(request(method.clone(), path), |token| asked.header("authorization", token));
+            let said = node.send(asked, &Value::Null).await;
+            assert_eq!(said.status, StatusCode::UNAUTHORIZED, "{method} {path} {token:?}");
+            assert!(said.json()["advice"].as_str().is_some_and(|advice| advice.contains("Bearer")));
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_may_read_may_not_write() {
+    let node = Node::new();
+    for (method, path) in GUARDED.into_iter().filter(|(method, _)| method == Method::POST) {
+        let asked = request(method, path).header("authorization", format!("Bearer {}", node.read));
+        assert_eq!(node.send(asked, &json!({})).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_elsewhere_is_turned_away() {
+    let node = Node::new();
+    let under = |host: &str| Request::builder().uri("/_rf/health").header("host", host);
+    for host in ["evil.example", "127.0.0.1:80", "127.0.0.1.evil.example:7411"] {
+        assert_eq!(node.send(under(host), &Value::Null).await.status, StatusCode::MISDIRECTED_REQUEST, "{host}");
+    }
+    let post = || request(Method::POST, "/v1/messages").header("authorization", format!("Bearer {}", node.write));
+    for (name, value) in [("origin", "http://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")] {
+        let said = node.send(post().header(name, value), &json!({ "topic": "a", "payload": 1 })).await;
+        assert_eq!(said.status, StatusCode::FORBIDDEN, "{name}: {value}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_stored_once_by_its_id_or_its_key() {
+    let node = Node::new();
+    let message = json!({ "topic": "order.placed", "payload": { "order": 7 }, "destination": "billing",
+        "messageId": "0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01", "correlationId": "order-7", "headers": { "a": "b" },
+        "kind": "Command", "dueAt": "2030-01-01T00:00:00Z", "expiresAfterSeconds": 60, "maxAttempts": 3 });
+    for (status, duplicate) in [(StatusCode::CREATED, false), (StatusCode::OK, true)] {
+        let said = node.post("/v1/messages", &message).await;
+        assert_eq!((said.status, &said.json()["duplicate"]), (status, &json!(duplicate)), "{}", said.text);
+    }
+    let keyed = || async {
+        let request = request(Method::POST, "/v1/messages").header("authorization", format!("Bearer {}", node.write));
+        let request = request.header("content-type", "application/json").header("idempotency-key", "\"order 8\"");
+        node.send(request, &json!({ "topic": "order.placed", "payload": "8" })).await
+    };
+    let (first, second) = (keyed().await, keyed().await);
+    assert_eq!((first.status, second.status), (StatusCode::CREATED, StatusCode::OK));
+    assert_eq!(first.json()["messageId"], second.json()["messageId"]);
+    assert_eq!(node.outbox.queue().stats().await.unwrap().ready, 2);
+    assert_eq!(node.get("/_rf/outbox/stats").await.json()["pending"], 2);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_message_is_said_and_nothing_is_stored() {
+    let node = Node::new();
+    for (message, error) in [
+        (json!([]), "wrong or a missing field"),
+        (json!({ "topic": "a" }), "wrong or a missing field"),
+        (json!({ "topic": "", "payload": 1 }), "topic must not be empty"),
+        (json!({ "topic": "a", "payload": 1, "kind": "Letter" }), "the kind \"Letter\" is unknown"),
+        (json!({ "topic": "a", "payload": 1, "messageId": "x" }), "is not a UUID"),
+        (json!({ "topic": "a", "payload": 1, "dueAt": "tomorrow" }), "dueAt is no time"),
+        (json!({ "topic": "a", "payload": 1, "dueAt": "2030-01-01T00:00:00Z", "dueAfterSeconds": 1 }), "both dueAt"),
+        (json!({ "topic": "a", "payload": 1, "maxAttempts": 0 }), "max attempts"),
+        (json!({ "topic": "a", "payload": 1, "colour": "red" }), "wrong or a missing field"),
+    ] {
+        let said = node.post("/v1/messages", &message).await;
+        let told = said.json()["error"].as_str().unwrap_or_default().to_owned();
+        assert!(said.status.is_client_error() && told.contains(error), "{message}: {} {told}", said.status);
+    }
+    let large = json!({ "topic": "a", "payload": "x".repeat(6 * 1024 * 1024) });
+    assert_eq!(node.post("/v1/messages", &large).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(node.post("/v1/elsewhere/claim", &json!({})).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(node.post("/_rf/health", &json!({})).await.status, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn messages_are_worked_on_over_http() {
+    let node = Node::new();
+    for n in 0..4 {
+        node.outbox.enqueue(NewMessage::new("a", format!("{n}"))).await.unwrap();
+    }
+    let claimed = node.post("/v1/outbox/claim", &json!({ "max": 10, "leaseSeconds": 60 })).await.json();
+    let leases: Vec<&str> =
+        claimed["messages"].as_array().unwrap().iter().map(|m| m["lease"].as_str().unwrap()).collect();
+    assert_eq!((leases.len(), &claimed["messages"][2]["payload"]), (4, &json!(2)));
+    let extended = node.post("/v1/outbox/extend", &json!({ "leases": leases, "leaseSeconds": 90 })).await;
+    assert_eq!(extended.json()["extended"], json!([true, true, true, true]));
+    let acked = node.post("/v1/outbox/ack", &json!({ "leases": [leases[0]], "response": { "shelf": 7 } })).await;
+    assert_eq!(acked.json(), json!({ "applied": 1, "lost": 0 }));
+    assert_eq!(node.post("/v1/outbox/ack", &json!({ "leases": [leases[0]] })).await.json()["lost"], 1);
+    let failed = node.post("/v1/outbox/fail", &json!({ "leases": [leases[1]], "error": "sold out" })).await;
+    assert_eq!(failed.json()["applied"], 1);
+    let abandoned = json!({ "leases": [leases[2]], "error": "later", "delaySeconds": 5 });
+    assert_eq!(node.post("/v1/outbox/abandon", &abandoned).await.json()["applied"], 1);
+    for bad in [json!({ "leases": [] }), json!({ "leases": ["1.2.3"] }), json!({ "leases": leases, "response": 1 })] {
+        assert_eq!(node.post("/v1/outbox/ack", &bad).await.status, StatusCode::BAD_REQUEST, "{bad}");
+    }
+    let stats = node.outbox.queue().stats().await.unwrap();
+    assert_eq!((stats.done, stats.dead, stats.ready, stats.leased), (1, 1, 1, 1));
+    assert_eq!(node.post("/v1/inbox/claim", &json!({})).await.json()["messages"], json!([]));
+    drop(node.inbox);
+}
+
+#[tokio::test]
+async fn what_failed_is_listed_by_pages_and_can_be_tried_again() {
+    let node = Node::new();
+    for n in 0..3 {
+        node.outbox.enqueue(NewMessage::new("a", "secret").to(format!("service-{n}"))).await.unwrap();
+    }
+    let claims = node.outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await.unwrap();
+    let _ = node
+        .outbox
+        .queue()
+        .fail(claims.claimed.into_iter().map(|claimed| claimed.lease), "no such item")
+        .await
+        .unwrap();
+    let first = node.get("/_rf/outbox/failed?limit=2").await;
+    assert!(!first.text.contains("secret"), "a payload was shown");
+    let (first, next) = (first.json(), first.json()["next"].clone());
+    assert_eq!(
+        (first["messages"].as_array().unwrap().len(), &first["messages"][0]["error"]),
+        (2, &json!("no such item"))
+    );
+    let second = node.get(&format!("/_rf/outbox/failed?limit=2&after={next}")).await.json();
+    assert_eq!((second["messages"].as_array().unwrap().len(), &second["next"]), (1, &Value::Null));
+    let narrow = node.get("/_rf/outbox/failed?destination=service-1").await.json();
+    assert_eq!(narrow["messages"].as_array().unwrap().len(), 1);
+    assert_eq!(node.get("/_rf/outbox/failed?limit=0").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(node.get("/_rf/health").await.json()["status"], "yellow");
+
+    let id = first["messages"][0]["messageId"].as_str().unwrap();
+    let retry = format!("/_rf/outbox/{id}/retry");
+    assert_eq!(node.post(&retry, &Value::Null).await.json()["retried"], 1);
+    assert_eq!(node.post(&retry, &Value::Null).await.status, StatusCode::CONFLICT);
+    let unknown = "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry";
+    assert_eq!(node.post(unknown, &Value::Null).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(node.post("/_rf/outbox/7/retry", &Value::Null).await.status, StatusCode::BAD_REQUEST);
+}
+
+/// What is described is there, and what is there is described.
+#[tokio::test]
+async fn the_description_is_true() {
+    let node = Node::new();
+    let described = node.get("/openapi.json").await.json();
+    let paths = described["paths"].as_object().unwrap();
+    for (path, methods) in paths {
+        let asked = path.replace("{queue}", "inbox").replace("{messageId}", "0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01");
+        for (method, operation) in methods.as_object().unwrap() {
+            let said = match method.as_str() {
+                "get" => node.get(&asked).await,
+                _ => node.post(&asked, &json!({})).await,
+            };
+            let told = &operation["responses"][said.status.as_str()];
+            assert!(told.is_object(), "{method} {path} answers {}, which is not described", said.status);
+            let is_missing = said.status == StatusCode::NOT_FOUND && !path.ends_with("retry");
+            assert!(!is_missing && said.status != StatusCode::METHOD_NOT_ALLOWED, "{method} {path} is not there");
+        }
+    }
+    let known = |path: &str| {
+        let path = path.replace("/outbox/extend", "/{queue}/extend").replace("/inbox/", "/{queue}/");
+        paths.contains_key(&path) || path.contains("retry") || path.contains("_rf")
+    };
+    for (method, path) in GUARDED.into_iter().filter(|(_, path)| *path != "/nowhere") {
+        assert!(known(path), "{method} {path} is not described");
+    }
+}

@@ -1,0 +1,70 @@
+//! `postroom config`: the configuration of a node, explained and checked.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use super::Global;
+use crate::{config, output};
+
+/// Print or check the configuration of a node
+#[derive(Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print every key with its default and what it means: a file to start from
+    Print,
+    /// Read a file and the environment as `up` would, and say what would run; nothing is started
+    Check(Check),
+}
+
+#[derive(Args)]
+struct Check {
+    /// The file; that of --config, or postroom.toml, when left out
+    path: Option<PathBuf>,
+
+    /// Do not read the secrets, which may be somewhere else
+    #[arg(long)]
+    without_secrets: bool,
+}
+
+impl Config {
+    pub(crate) fn run(self, global: &Global) -> Result<()> {
+        match self.command {
+            Command::Print if global.json => output::json(&serde_json::json!({ "config": config::DEFAULT })),
+            Command::Print => output::line(config::DEFAULT.trim_end()),
+            Command::Check(check) => check.run(global),
+        }
+    }
+}
+
+impl Check {
+    fn run(self, global: &Global) -> Result<()> {
+        let config = config::load(self.path.as_deref().or(global.config()))?;
+        if !self.without_secrets {
+            config.open()?;
+        }
+        let database = match global.named_database() {
+            Some(database) => database?.shown(),
+            None if self.without_secrets => config.database().map_or_else(|_| "(a secret)".into(), |db| db.shown()),
+            None => config.database()?.shown(),
+        };
+        let file = config.file.as_ref().map(|path| path.display().to_string());
+        if global.json {
+            return output::json(&serde_json::json!({
+                "file": file, "node": config.name, "store": database,
+                "runs": config.summary(), "doubts": config.doubts(),
+            }));
+        }
+        output::line(format!("{}: good", file.as_deref().unwrap_or("no file, the defaults")))?;
+        output::line(format!("  {} on {database}", config.name))?;
+        config.summary().iter().try_for_each(|line| output::line(format!("  {line}")))?;
+        config.doubts().iter().for_each(|doubt| eprintln!("note: {doubt}"));
+        Ok(())
+    }
+}

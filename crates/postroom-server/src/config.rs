@@ -1,0 +1,206 @@
+//! The configuration of a node: one file, overridden by the environment, checked as a whole before anything starts.
+
+mod nearest;
+mod reader;
+mod secrets;
+mod sections;
+mod summary;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+pub(crate) use reader::Mistakes;
+use reader::{PREFIX, Reader};
+pub(crate) use secrets::Opened;
+use secrets::{Place, SecretRef};
+use tree::{At, Table};
+
+use crate::admin::Tokens;
+use crate::database::Database;
+use crate::problem::Problem;
+
+/// Every key with its default, and what it means.
+pub(crate) const DEFAULT: &str = include_str!("config/default.toml");
+/// Read from the current folder when no other file is named.
+const FILE: &str = "postroom.toml";
+/// Variables of other parts of this program.
+const NO_KEYS: [&str; 2] = ["POSTROOM_DB", "POSTROOM_CONFIG"];
+
+/// What a node is to do.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Config {
+    /// The file it was read from.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) name: String,
+    pub(crate) store: Store,
+    pub(crate) worker: Worker,
+    pub(crate) retention: Retention,
+    pub(crate) receiver: Receiver,
+    pub(crate) admin: Admin,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) services: Vec<Service>,
+    pub(crate) handlers: Vec<Handler>,
+    pub(crate) hooks: Vec<Hook>,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Store {
+    url: Option<(Place, At)>,
+    pub(crate) deploy_schema: Option<bool>,
+    pub(crate) dead_letter_topic: Option<String>,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Admin {
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) tokens: Tokens,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Worker {
+    pub(crate) batch: usize,
+    pub(crate) lease: Duration,
+    pub(crate) poll: Duration,
+    pub(crate) poll_max: Duration,
+    pub(crate) concurrency: usize,
+    pub(crate) grace: Duration,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Retention {
+    pub(crate) outbox: Duration,
+    pub(crate) inbox: Duration,
+    pub(crate) every: Duration,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Receiver {
+    /// None when nobody said anything: then the usual place, if it is free.
+    pub(crate) listen: Option<Vec<String>>,
+    pub(crate) queued: bool,
+    pub(crate) window: Duration,
+    pub(crate) body_max: usize,
+    pub(crate) in_flight: usize,
+    tls: Option<Tls>,
+    pub(crate) allow_unencrypted: bool,
+}
+
+#[derive(Clone, PartialEq)]
+struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+    at: At,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    keys: Vec<(String, SecretRef)>,
+    pub(crate) window: Option<Duration>,
+    pub(crate) allow_v1: bool,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Service {
+    pub(crate) name: String,
+    at: At,
+    pub(crate) url: String,
+    keys: Vec<(String, SecretRef)>,
+    timeout: Duration,
+    concurrency: usize,
+    allow_unencrypted: bool,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Handler {
+    pub(crate) topic: String,
+    at: At,
+    pub(crate) url: String,
+    secrets: Vec<SecretRef>,
+    timeout: Duration,
+    concurrency: usize,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Hook {
+    pub(crate) name: String,
+    at: At,
+    scheme: Scheme,
+    secrets: Vec<SecretRef>,
+}
+
+/// How a provider of webhooks signs.
+#[derive(Clone, Copy, PartialEq)]
+enum Scheme {
+    StandardWebhooks,
+    Stripe,
+    GitHub,
+}
+
+/// Reads the file that was named, or the one in the current folder; without any there are the defaults.
+pub(crate) fn load(named: Option<&Path>) -> Result<Config> {
+    let file = named.map(Path::to_owned).or_else(|| Some(PathBuf::from(FILE)).filter(|path| path.exists()));
+    let Some(path) = file else { return Ok(Config::read(None, "", environment())?) };
+    let text = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let what = format!("there is no configuration at {}", path.display());
+            let advice = format!("`postroom config print > {}`, which writes one", path.display());
+            return Err(Problem::new(what, advice).into());
+        }
+        read => read.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    Ok(Config::read(Some(path), &text, environment())?)
+}
+
+fn environment() -> BTreeMap<String, String> {
+    let ours = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let ours = ours.filter(|(name, _)| name.starts_with(PREFIX) && !NO_KEYS.contains(&name.as_str()));
+    ours.map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect()
+}
+
+impl Config {
+    fn read(file: Option<PathBuf>, text: &str, environment: BTreeMap<String, String>) -> Result<Self, Mistakes> {
+        let shown = file.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+        let root: Table = tree::parse(text).map_err(|told| Mistakes::new(told, &shown))?;
+        let reader = Reader::new(environment);
+        let config = sections::read(&reader, root, file);
+        reader.finish(&shown)?;
+        Ok(config)
+    }
+
+    /// The file's name as it was given.
+    fn shown(&self) -> String {
+        self.file.as_deref().map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
+    /// Where relative paths begin.
+    pub(crate) fn folder(&self) -> &Path {
+        self.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
+    }
+
+    /// The database, unless the command line names another.
+    pub(crate) fn database(&self) -> Result<Database> {
+        let Some((place, at)) = &self.store.url else { return Database::parse(Path::new("postroom.db")) };
+        let wrong = |what: String| Mistakes::new(vec![(at.clone(), what)], &self.shown());
+        let text = match place {
+            Place::Here(text) => text.clone(),
+            Place::Variable(name) => {
+                std::env::var(name).map_err(|_| wrong(format!("`url` in [store]: the variable {name} is not set")))?
+            }
+            Place::File(path) => secrets::read_private(&self.folder().join(path))
+                .map_err(|error| wrong(format!("`url` in [store]: {}: {error}", path.display())))?,
+        };
+        match Database::parse(Path::new(text.trim()))? {
+            Database::Sqlite(path) => Ok(Database::Sqlite(self.folder().join(path))),
+            server => Ok(server),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

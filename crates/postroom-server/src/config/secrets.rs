@@ -1,0 +1,152 @@
+//! Where secrets are, and what they open: keys, services and handlers. Read when the node starts, and when it is told.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use postroom::{Key, PushUrl, Secret, Service, TlsIdentity, WebhookScheme, WebhookSecret, WebhookSigner};
+
+use super::reader::Mistakes;
+use super::tree::At;
+use super::{Config, Handler, Hook, Scheme};
+
+/// Where a text stands.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Place {
+    /// In the configuration itself.
+    Here(String),
+    Variable(String),
+    File(PathBuf),
+}
+
+/// A secret that stands elsewhere, and what it is for.
+#[derive(Clone, PartialEq)]
+pub(crate) struct SecretRef {
+    pub(super) place: Place,
+    pub(super) at: At,
+    pub(super) of: String,
+}
+
+/// What a node needs its secrets for.
+#[derive(Default)]
+pub(crate) struct Opened {
+    /// The keys of each source.
+    pub(crate) sources: Vec<(String, Vec<Key>)>,
+    pub(crate) services: Vec<Service>,
+    /// The handlers, with how many messages are posted to each at once.
+    pub(crate) handlers: Vec<(String, PushUrl, usize)>,
+    pub(crate) hooks: Vec<postroom::Hook>,
+    /// Who the receiver says it is.
+    pub(crate) tls: Option<TlsIdentity>,
+}
+
+impl Config {
+    /// Reads every secret. All that is wrong with them is told at once.
+    pub(crate) fn open(&self) -> Result<Opened, Mistakes> {
+        let mut told = Vec::new();
+        let mut opened = Opened::default();
+        if let Some(tls) = &self.receiver.tls {
+            let files = (self.folder().join(&tls.certificate), self.folder().join(&tls.key));
+            match TlsIdentity::from_files(files.0, files.1) {
+                Ok(identity) => opened.tls = Some(identity),
+                Err(error) => told.push((tls.at.clone(), format!("`tls_cert` and `tls_key` in [receiver]: {error}"))),
+            }
+        }
+        for source in &self.sources {
+            opened.sources.push((source.name.clone(), self.keys(&source.keys, &mut told)));
+        }
+        for service in &self.services {
+            let keys = postroom::Keys::new(self.keys(&service.keys, &mut told));
+            let keys = keys.unwrap_or_else(|error| {
+                told.push((service.at.clone(), error.to_string()));
+                postroom::Keys::default()
+            });
+            let described = Service::new(&service.name, &service.url)
+                .keys(keys)
+                .timeout(service.timeout)
+                .concurrency(service.concurrency);
+            let described = if service.allow_unencrypted { described.allow_unencrypted() } else { described };
+            opened.services.push(described);
+        }
+        for handler in &self.handlers {
+            match self.push_url(handler) {
+                Ok(url) => opened.handlers.push((handler.topic.clone(), url, handler.concurrency)),
+                Err(mistake) => told.push(mistake),
+            }
+        }
+        for hook in &self.hooks {
+            match self.webhooks(hook) {
+                Ok(scheme) => opened.hooks.push(postroom::Hook::new(&hook.name, scheme)),
+                Err(mistake) => told.push(mistake),
+            }
+        }
+        if told.is_empty() { Ok(opened) } else { Err(Mistakes::new(told, &self.shown())) }
+    }
+
+    fn keys(&self, keys: &[(String, SecretRef)], told: &mut Vec<(At, String)>) -> Vec<Key> {
+        let read = keys.iter().filter_map(|(id, secret)| {
+            let read = self.read_secret(secret, Secret::from_env, |path| Secret::from_file(path));
+            let key = read.and_then(|read| Key::new(id, read));
+            key.map_err(|error| told.push((secret.at.clone(), format!("{}: {error}", secret.of)))).ok()
+        });
+        read.collect()
+    }
+
+    fn push_url(&self, handler: &Handler) -> Result<PushUrl, (At, String)> {
+        let at = |error: postroom::Error| (handler.at.clone(), error.to_string());
+        let url = PushUrl::new(&handler.url).map_err(at)?.timeout(handler.timeout);
+        let secrets = self.webhook_secrets(&handler.secrets, |secret| WebhookSigner::new([secret]).map(|_| ()))?;
+        if secrets.is_empty() {
+            return Ok(url);
+        }
+        Ok(url.signer(WebhookSigner::new(secrets).map_err(at)?))
+    }
+
+    fn webhooks(&self, hook: &Hook) -> Result<WebhookScheme, (At, String)> {
+        let scheme = |secrets: Vec<WebhookSecret>| match hook.scheme {
+            Scheme::StandardWebhooks => WebhookScheme::standard_webhooks(secrets),
+            Scheme::Stripe => WebhookScheme::stripe(secrets),
+            Scheme::GitHub => WebhookScheme::github(secrets),
+        };
+        let secrets = self.webhook_secrets(&hook.secrets, |secret| scheme(vec![secret]).map(|_| ()))?;
+        scheme(secrets).map_err(|error| (hook.at.clone(), error.to_string()))
+    }
+
+    /// Each is tried by itself: which of them cannot be used is known here alone.
+    fn webhook_secrets(
+        &self,
+        secrets: &[SecretRef],
+        check: impl Fn(WebhookSecret) -> postroom::Result<()>,
+    ) -> Result<Vec<WebhookSecret>, (At, String)> {
+        let read = secrets.iter().map(|secret| {
+            let read = self.read_secret(secret, WebhookSecret::from_env, |path| WebhookSecret::from_file(path));
+            let usable = read.and_then(|read| check(read.clone()).map(|()| read));
+            usable.map_err(|error| (secret.at.clone(), format!("{}: {error}", secret.of)))
+        });
+        read.collect()
+    }
+
+    fn read_secret<T>(
+        &self,
+        secret: &SecretRef,
+        from_variable: impl FnOnce(&str) -> postroom::Result<T>,
+        from_file: impl FnOnce(&Path) -> postroom::Result<T>,
+    ) -> postroom::Result<T> {
+        match &secret.place {
+            Place::Here(name) | Place::Variable(name) => from_variable(name),
+            Place::File(path) => from_file(&self.folder().join(path)),
+        }
+    }
+}
+
+/// The text of a file that nobody but its owner may be able to read.
+pub(super) fn read_private(path: &Path) -> io::Result<String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(io::Error::other(format!("others may read it (mode {mode:o}); make it 600")));
+        }
+    }
+    std::fs::read_to_string(path)
+}

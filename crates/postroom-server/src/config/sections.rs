@@ -1,0 +1,308 @@
+//! The sections of the file, key by key: names, defaults and limits.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use postroom::{Address, BATCH_MAX, LEASE_MAX};
+
+use super::reader::{Reader, Section};
+use super::secrets::Place;
+use super::tree::{At, Table};
+use super::{Admin, Config, Handler, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
+use crate::admin::{Scope, Tokens};
+use crate::database::Database;
+use crate::duration;
+
+const SECTIONS: [&str; 10] =
+    ["node", "store", "worker", "retention", "receiver", "admin", "sources", "services", "handlers", "hooks"];
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+/// So much longer the inbox knows a message than the receiver takes it.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+/// A window must be longer than signatures may be old.
+const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
+/// A semaphore has so many places.
+const PLACES_MAX: u64 = 1_000_000;
+const NAME_CHARS_MAX: usize = 64;
+
+/// Reads every section; what is wrong is told to the reader.
+pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> Config {
+    let (retention, kept_at) = retention(reader.section(&mut root, "retention"));
+    let config = Config {
+        file,
+        name: node(reader.section(&mut root, "node")),
+        store: store(reader.section(&mut root, "store")),
+        worker: worker(reader.section(&mut root, "worker")),
+        retention,
+        receiver: receiver(reader.section(&mut root, "receiver")),
+        admin: admin(reader.section(&mut root, "admin")),
+        sources: reader.sections(&mut root, "sources").into_iter().map(source).collect(),
+        services: reader.sections(&mut root, "services").into_iter().filter_map(service).collect(),
+        handlers: reader.sections(&mut root, "handlers").into_iter().filter_map(handler).collect(),
+        hooks: reader.sections(&mut root, "hooks").into_iter().filter_map(hook).collect(),
+    };
+    for hook in config.hooks.iter().filter(|hook| config.sources.iter().any(|source| source.name == hook.name)) {
+        reader.mistake(&hook.at, format!("{} is both a source and a hook; give one of them another name", hook.name));
+    }
+    reader.unknown_sections(&root, &SECTIONS);
+    let windows = config.sources.iter().filter_map(|source| source.window);
+    let window = windows.fold(config.receiver.window, Duration::max);
+    if config.retention.inbox < window + FORGOTTEN {
+        let (kept, window) = (duration::short(config.retention.inbox), duration::short(window));
+        let why = "a message could be handled twice; keep them for ten minutes longer than they are taken";
+        reader.mistake(&kept_at, format!("the inbox keeps messages for {kept} and takes them for {window}: {why}"));
+    }
+    config
+}
+
+fn node(mut section: Section<'_>) -> String {
+    let name = section.text("name").map(|(name, at)| {
+        check_name(&section, &name, &at, "`name` in [node]");
+        name
+    });
+    section.finish();
+    name.unwrap_or_else(|| "postroom".into())
+}
+
+/// What stands in an envelope; the library would say the same, without the line.
+fn check_name(section: &Section<'_>, name: &str, at: &At, what: &str) {
+    let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_name = name.bytes().next().is_some_and(is_fine)
+        && name.bytes().all(|byte| is_fine(byte) || b"._-".contains(&byte))
+        && name.len() <= NAME_CHARS_MAX;
+    if !is_name {
+        let rule = "1 to 64 of a-z, 0-9, `.`, `_` and `-`, and begin with a letter or digit";
+        section.mistake(at, format!("{what} must be {rule}"));
+    }
+}
+
+fn store(mut section: Section<'_>) -> Store {
+    let url = section.text_or_place("url");
+    if let Some((Place::Here(text), at)) = &url {
+        match Database::parse(Path::new(text)) {
+            _ if text.trim().is_empty() => section.mistake(at, "`url` in [store] must not be empty"),
+            Err(error) => section.mistake(at, format!("`url` in [store]: {error}")),
+            Ok(database) if matches!(at, At::Line(_)) && !database.is_public() => section.mistake(
+                at,
+                "`url` in [store] holds a password, which must not stand here; write { env = \"VARIABLE\" } or { file \
+                 = \"PATH\" }, or give it in POSTROOM_STORE_URL, and change the password: it may have been read here",
+            ),
+            Ok(_) => {}
+        }
+    }
+    let (deploy_schema, topic) = (section.flag("deploy_schema"), section.text("dead_letter_topic"));
+    if let Some((_, at)) = topic.as_ref().filter(|(topic, _)| topic.trim().is_empty()) {
+        section.mistake(at, "`dead_letter_topic` in [store] must not be empty");
+    }
+    section.finish();
+    Store { url, deploy_schema, dead_letter_topic: topic.map(|(topic, _)| topic) }
+}
+
+fn worker(mut section: Section<'_>) -> Worker {
+    let rows = 1..=BATCH_MAX as u64;
+    let worker = Worker {
+        batch: places(section.number("batch", rows.clone()), 50),
+        lease: section.span("lease", MILLISECOND..=LEASE_MAX).unwrap_or(30 * SECOND),
+        poll: section.span("poll", MILLISECOND..=YEAR).unwrap_or(SECOND / 2),
+        poll_max: section.span("poll_max", MILLISECOND..=YEAR).unwrap_or(5 * SECOND),
+        concurrency: places(section.number("concurrency", rows), 16),
+        grace: section.span("grace", Duration::ZERO..=YEAR).unwrap_or(30 * SECOND),
+    };
+    if let Some(at) = section.place_of("poll_max").filter(|_| worker.poll_max < worker.poll) {
+        section.mistake(&at, "`poll_max` in [worker] must not be shorter than `poll`");
+    }
+    section.finish();
+    Worker { poll_max: worker.poll_max.max(worker.poll), ..worker }
+}
+
+fn retention(mut section: Section<'_>) -> (Retention, At) {
+    let retention = Retention {
+        outbox: section.span("outbox", Duration::ZERO..=100 * YEAR).unwrap_or(7 * DAY),
+        inbox: section.span("inbox", FORGOTTEN..=100 * YEAR).unwrap_or(30 * DAY),
+        every: section.span("every", SECOND..=YEAR).unwrap_or(5 * MINUTE),
+    };
+    let kept_at = section.place_of("inbox").unwrap_or_else(|| section.at.clone());
+    section.finish();
+    (retention, kept_at)
+}
+
+fn receiver(mut section: Section<'_>) -> Receiver {
+    let listen = section.list("listen");
+    for (address, at) in listen.iter().flatten() {
+        check_address(&section, "listen", address, at);
+    }
+    let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
+    let exposed = listen.iter().flatten().find(|(address, _)| !allow_unencrypted && is_exposed(address));
+    if let Some((_, at)) = exposed {
+        let why = "beyond this machine it would listen unencrypted; use https://, or set `allow_unencrypted` to true";
+        section.mistake(at, format!("`listen` in [receiver]: {why}"));
+    }
+    let (certificate, key) = (section.text("tls_cert"), section.text("tls_key"));
+    let tls = match (certificate, key) {
+        (Some((certificate, at)), Some((key, _))) => Some(Tls { certificate: certificate.into(), key: key.into(), at }),
+        (None, None) => {
+            let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
+            if let Some((_, at)) = https {
+                section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
+            }
+            None
+        }
+        (Some((_, at)), None) | (None, Some((_, at))) => {
+            section.mistake(&at, "[receiver] needs `tls_cert` and `tls_key`, or neither");
+            None
+        }
+    };
+    let receiver = Receiver {
+        listen: listen.map(|listen| listen.into_iter().map(|(address, _)| address).collect()),
+        queued: section.flag("queued").unwrap_or(true),
+        window: section.span("window", WINDOW).unwrap_or(29 * DAY),
+        body_max: places(section.number("body_max", 1..=1 << 30), 4 << 20),
+        in_flight: places(section.number("in_flight", 1..=PLACES_MAX), 512),
+        tls,
+        allow_unencrypted,
+    };
+    section.finish();
+    receiver
+}
+
+/// Whether it is an address of the wires that this program has.
+fn check_address(section: &Section<'_>, key: &str, text: &str, at: &At) -> bool {
+    let is_known = ["http://", "https://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
+    let is_fine = is_known && text.parse::<Address>().is_ok();
+    if !is_fine {
+        let forms = "http://host:port, https://host:port or unix:///path, without a user or password";
+        section.mistake(at, format!("`{key}` in {} must be {forms}", section.title));
+    }
+    is_fine
+}
+
+fn admin(mut section: Section<'_>) -> Admin {
+    let listen = section.text("listen").and_then(|(text, at)| match text.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Some(address),
+        Ok(_) => {
+            section.mistake(&at, "`listen` in [admin] must be an address of this machine alone, like 127.0.0.1:7411");
+            None
+        }
+        Err(_) => {
+            section.mistake(&at, "`listen` in [admin] must be an address and a port, like 127.0.0.1:7411");
+            None
+        }
+    });
+    let mut tokens = Tokens::default();
+    for (key, scope) in [("read_tokens", Scope::Read), ("write_tokens", Scope::Write)] {
+        for (digest, at) in section.list(key).into_iter().flatten() {
+            if let Err(what) = tokens.add(&digest, scope) {
+                section.mistake(&at, format!("`{key}` in [admin]: {what}"));
+            }
+        }
+    }
+    section.finish();
+    Admin { listen, tokens }
+}
+
+fn source((name, mut section): (String, Section<'_>)) -> Source {
+    check_name(&section, &name, &section.at, "the name of a source");
+    let keys = section.keys("keys");
+    let window = section.span("window", WINDOW);
+    let allow_v1 = section.flag("allow_v1").unwrap_or(false);
+    needs_key(&section, keys.is_empty());
+    section.finish();
+    Source { name, keys, window, allow_v1 }
+}
+
+fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
+    check_name(&section, &name, &section.at, "the name of a service");
+    let url = required(&mut section, "https://billing.example.com:7410");
+    let url = url.filter(|(url, at)| check_address(&section, "url", url, at));
+    let keys = section.keys("keys");
+    needs_key(&section, keys.is_empty());
+    let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
+    let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 32);
+    let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
+    let service = url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted });
+    if let Some(service) = service.as_ref().filter(|service| !service.allow_unencrypted && is_exposed(&service.url)) {
+        let why = "messages would travel unencrypted; use https://, or set `allow_unencrypted` to true";
+        section.mistake(&service.at, format!("`url` in {}: {why}", section.title));
+    }
+    section.finish();
+    service
+}
+
+/// Whether others can hear what is said there.
+fn is_exposed(address: &str) -> bool {
+    let Some(rest) = address.strip_prefix("http://") else { return false };
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host != "localhost" && !address.is_ok_and(|address| address.is_loopback())
+}
+
+fn handler((topic, mut section): (String, Section<'_>)) -> Option<Handler> {
+    let url = required(&mut section, "http://127.0.0.1:8080/messages");
+    if let Some((url, at)) = &url {
+        let is_http = url.starts_with("http://") || url.starts_with("https://");
+        if !is_http || url.parse::<Address>().is_err() {
+            let forms = "http://host:port/path or https://host:port/path, without a user or password";
+            section.mistake(at, format!("`url` in {} must be {forms}", section.title));
+        }
+    }
+    if topic.trim().is_empty() || topic.contains('*') && topic != "*" {
+        section.mistake(&section.at, "a handler is for one topic, by its whole name, or for \"*\": every other topic");
+    }
+    let secrets = section.secrets("secret");
+    let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
+    let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 16);
+    section.finish();
+    url.map(|(url, at)| Handler { topic, at, url, secrets, timeout, concurrency })
+}
+
+fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
+    check_name(&section, &name, &section.at, "the name of a hook");
+    let scheme = section.text("scheme");
+    let known = match scheme.as_ref().map(|(scheme, _)| scheme.as_str()) {
+        Some("standard-webhooks") => Some(Scheme::StandardWebhooks),
+        Some("stripe") => Some(Scheme::Stripe),
+        Some("github") => Some(Scheme::GitHub),
+        _ => None,
+    };
+    if known.is_none() {
+        let at = section.place_of("scheme").unwrap_or_else(|| section.at.clone());
+        let forms = "\"standard-webhooks\", \"stripe\" or \"github\"";
+        section.mistake(&at, format!("`scheme` in {} must be {forms}", section.title));
+    }
+    let secrets = section.secrets("secret");
+    if section.place_of("secret").is_none() {
+        let example = "secret = { env = \"VARIABLE\" }";
+        section.mistake(&section.at, format!("{} needs a secret, like {example}", section.title));
+    }
+    let at = section.at.clone();
+    section.finish();
+    known.map(|scheme| Hook { name, at, scheme, secrets })
+}
+
+fn required(section: &mut Section<'_>, example: &str) -> Option<(String, At)> {
+    let url = section.text("url");
+    if section.place_of("url").is_none() {
+        section.mistake(&section.at, format!("{} needs a `url`, like \"{example}\"", section.title));
+    }
+    url
+}
+
+fn needs_key(section: &Section<'_>, is_missing: bool) {
+    if is_missing && section.place_of("keys").is_none() {
+        let example = "keys = { \"2026-11\" = { env = \"VARIABLE\" } }";
+        section.mistake(&section.at, format!("{} needs a key, like {example}", section.title));
+    }
+}
+
+fn places(number: Option<u64>, usual: usize) -> usize {
+    number.and_then(|number| usize::try_from(number).ok()).unwrap_or(usual)
+}

@@ -1,0 +1,75 @@
+//! What a configuration means, in a few lines.
+
+use super::Config;
+use crate::duration;
+use crate::up::RECEIVER;
+use crate::up::greeting::listed;
+
+impl Config {
+    /// What would run with it, a line for each part.
+    pub(crate) fn summary(&self) -> Vec<String> {
+        let worker = &self.worker;
+        let mut lines = vec![format!(
+            "works on {} messages of each queue at once, with leases of {}",
+            worker.concurrency,
+            duration::short(worker.lease)
+        )];
+        lines.push(match &self.receiver.listen {
+            Some(listen) if listen.is_empty() => "receives nothing".into(),
+            listen => {
+                let usual = vec![RECEIVER.to_owned()];
+                let names = self.sources.iter().map(|source| source.name.as_str());
+                let at = listed(listen.as_ref().unwrap_or(&usual).iter().map(String::as_str));
+                format!("receives at {at} as {}, from {}", self.name, listed(names))
+            }
+        });
+        lines.extend(self.takes());
+        lines.push(self.sends());
+        lines.extend(self.pushes());
+        let kept = (duration::short(self.retention.outbox), duration::short(self.retention.inbox));
+        lines.push(format!("keeps done messages for {} in the outbox and {} in the inbox", kept.0, kept.1));
+        lines
+    }
+
+    /// Which webhooks come in, and where.
+    pub(crate) fn takes(&self) -> Option<String> {
+        let hooks = self.hooks.iter().map(|hook| format!("/_rf/hooks/{}", hook.name)).collect::<Vec<_>>();
+        (!hooks.is_empty()).then(|| format!("takes webhooks at {}", listed(hooks.iter().map(String::as_str))))
+    }
+
+    /// Where messages go to.
+    pub(crate) fn sends(&self) -> String {
+        let services = self.services.iter().map(|service| service.name.as_str());
+        format!("sends to {}", listed(services))
+    }
+
+    /// What is handled by which URL.
+    pub(crate) fn pushes(&self) -> Vec<String> {
+        let told = self.handlers.iter().map(|handler| {
+            // What stands behind the question mark may be a secret.
+            let url = handler.url.split('?').next().unwrap_or_default();
+            match handler.topic.as_str() {
+                "*" => format!("posts every other topic to {url}"),
+                topic => format!("posts {topic} to {url}"),
+            }
+        });
+        told.collect()
+    }
+
+    /// What may be meant otherwise.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for source in &self.sources {
+            if self.receiver.queued && !self.services.iter().any(|service| service.name == source.name) {
+                let name = &source.name;
+                doubts.push(format!("{name} gets no answers: there is no [services.{name}] to send them to"));
+            }
+        }
+        if self.receiver.listen.as_ref().is_some_and(Vec::is_empty)
+            && (!self.sources.is_empty() || !self.hooks.is_empty())
+        {
+            doubts.push("there are sources or hooks, but `listen` in [receiver] is empty".into());
+        }
+        doubts
+    }
+}

@@ -1,0 +1,114 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Mistakes> {
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Config::read(Some("postroom.toml".into()), text, environment.collect())
+}
+
+/// The default file with every key in force.
+fn uncommented() -> String {
+    let is_key = |line: &str| {
+        let name = line.split(" = ").next().unwrap_or_default();
+        line.contains(" = ") && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let lines = DEFAULT.lines().map(|line| match line.strip_prefix("# ") {
+        Some(rest) if rest.starts_with('[') && rest.ends_with(']') || is_key(rest) => rest,
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_default_file_says_what_is_so_without_it() {
+    let written = read(DEFAULT, &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let without = read("", &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert_eq!(written.receiver.listen, Some(vec![crate::up::RECEIVER.to_owned()]));
+    assert_eq!(written.admin.listen, Some(crate::admin::USUAL));
+    assert!(written.database().unwrap() == without.database().unwrap());
+    let listen = None;
+    let written = Config {
+        store: Store { url: None, ..written.store },
+        receiver: Receiver { listen, ..written.receiver },
+        admin: Admin { listen: None, ..written.admin },
+        ..written
+    };
+    assert!(written == without);
+}
+
+#[test]
+fn the_default_file_has_every_key_and_no_other() {
+    let text = uncommented();
+    let root = tree::parse(&text).unwrap();
+    let mut listed = BTreeSet::new();
+    for (section, (_, node)) in &root {
+        let tree::Value::Table(entries) = &node.value else { panic!("{section}") };
+        for (key, (_, node)) in entries {
+            let is_named = ["sources", "services", "handlers", "hooks"].contains(&section.as_str());
+            match &node.value {
+                tree::Value::Table(keys) if is_named => {
+                    listed.extend(keys.keys().map(|inner| format!("{section}.{key}.{inner}")));
+                }
+                _ => _ = listed.insert(format!("{section}.{key}")),
+            }
+        }
+    }
+    let variable = |name: &String| {
+        let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        format!("{PREFIX}{}", plain.to_uppercase())
+    };
+    let reader = Reader::new(BTreeMap::new());
+    sections::read(&reader, root, None);
+    assert_eq!(reader.known(), listed.iter().map(variable).collect());
+    reader.finish("postroom.toml").unwrap_or_else(|mistakes| panic!("{mistakes}"));
+}
+
+#[test]
+fn the_defaults_of_services_and_handlers_are_true_too() {
+    let written = read(&uncommented(), &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let short = r#"
+        [sources.orders]
+        keys = { "2026-11" = { env = "ORDERS_KEY" } }
+        [services.billing]
+        url = "https://billing.example.com:7410"
+        keys = { "2026-11" = { file = "/run/secrets/billing-key" } }
+        [handlers."order.placed"]
+        url = "http://127.0.0.1:8080/messages"
+        secret = { file = "/run/secrets/handler" }
+    "#;
+    let short = read(short, &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert!(written.services == short.services && written.handlers == short.handlers);
+    assert_eq!(written.sources[0].window, Some(short.receiver.window));
+    assert_eq!(written.sources[0].allow_v1, short.sources[0].allow_v1);
+}
+
+#[test]
+fn the_environment_goes_before_the_file() {
+    let text = "[worker]\nbatch = 10\n[handlers.\"order.placed\"]\nurl = \"http://127.0.0.1:1/a\"\n";
+    let environment = [
+        ("POSTROOM_WORKER_BATCH", "8"),
+        ("POSTROOM_WORKER_LEASE", "1m"),
+        ("POSTROOM_RECEIVER_QUEUED", "false"),
+        ("POSTROOM_RECEIVER_LISTEN", "http://127.0.0.1:1, unix:///run/a.sock"),
+        ("POSTROOM_HANDLERS_ORDER_PLACED_URL", "http://127.0.0.1:2/b"),
+        ("POSTROOM_HANDLERS_ORDER_PLACED_SECRET", "{ env = \"POSTROOM_HANDLERS_KEY\" }"),
+        ("POSTROOM_HANDLERS_KEY", "of somebody else's"),
+        ("POSTROOM_STORE_URL", "postgres://app:tiger@db/shop"),
+        ("POSTROOM_ADMIN_SERVICE_HOST", "10.0.0.1"),
+    ];
+    let config = read(text, &environment).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert_eq!((config.worker.batch, config.worker.lease), (8, Duration::from_secs(60)));
+    assert!(!config.receiver.queued);
+    let listen = ["http://127.0.0.1:1", "unix:///run/a.sock"].map(str::to_owned);
+    assert_eq!(config.receiver.listen.as_deref(), Some(&listen[..]));
+    assert_eq!((config.handlers[0].url.as_str(), config.handlers[0].secrets.len()), ("http://127.0.0.1:2/b", 1));
+    assert_eq!(config.database().unwrap().shown(), "postgres://app:***@db/shop");
+}
+
+#[test]
+fn a_relative_path_begins_in_the_folder_of_the_file() {
+    let config = Config::read(Some("/etc/shop/postroom.toml".into()), "[store]\nurl = \"shop.db\"", BTreeMap::new());
+    let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert_eq!(config.database().unwrap().shown(), "/etc/shop/shop.db");
+}

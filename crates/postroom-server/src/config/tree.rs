@@ -1,0 +1,102 @@
+//! A configuration file as a tree in which everything knows where it stands.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Where something stands. That is no part of what it says: wherever they stand, two values can be the same.
+#[derive(Clone, Debug)]
+pub(crate) enum At {
+    Line(usize),
+    Variable(String),
+}
+
+impl PartialEq for At {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// A value, and where it stands.
+#[derive(Clone)]
+pub(super) struct Node {
+    pub(super) at: At,
+    pub(super) value: Value,
+}
+
+#[derive(Clone)]
+pub(super) enum Value {
+    Text(String),
+    Number(i64),
+    Flag(bool),
+    List(Vec<Node>),
+    Table(Table),
+    /// Something no key takes, by its name.
+    Other(&'static str),
+}
+
+/// Values by name; a name stands somewhere too.
+pub(super) type Table = BTreeMap<String, (At, Node)>;
+
+impl Value {
+    /// What it is, in words.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Number(_) => "a whole number",
+            Self::Flag(_) => "true or false",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+            Self::Other(kind) => kind,
+        }
+    }
+}
+
+/// Reads a file; what is no TOML is told by line, without the text: there may be a secret in it.
+pub(super) fn parse(text: &str) -> Result<Table, Vec<(At, String)>> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(self::table(table.get_ref(), &|span| At::Line(line(text, &span))));
+    }
+    let told = errors.iter().map(|error| {
+        let at = At::Line(line(text, &error.span().unwrap_or_default()));
+        (at, format!("this is no TOML: {}", error.message().lines().collect::<Vec<_>>().join(", ")))
+    });
+    Err(told.collect())
+}
+
+/// Reads one value, as it would stand behind a key.
+pub(super) fn parse_value(text: &str, at: &At) -> Option<Node> {
+    let value = DeValue::parse(text).ok()?;
+    Some(node(&value, &|_| at.clone()))
+}
+
+fn line(text: &str, span: &Range<usize>) -> usize {
+    text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
+}
+
+fn table(table: &DeTable<'_>, place: &dyn Fn(Range<usize>) -> At) -> Table {
+    let entries = table.iter().map(|(key, value)| {
+        let value = (place(key.span()), node(value, place));
+        (key.get_ref().clone().into_owned(), value)
+    });
+    entries.collect()
+}
+
+fn node(spanned: &Spanned<DeValue<'_>>, place: &dyn Fn(Range<usize>) -> At) -> Node {
+    let value = match spanned.get_ref() {
+        DeValue::String(text) => Value::Text(text.clone().into_owned()),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Number(number),
+            Err(_) => Value::Other("a number beyond all bounds"),
+        },
+        DeValue::Boolean(flag) => Value::Flag(*flag),
+        DeValue::Array(items) => Value::List(items.iter().map(|item| node(item, place)).collect()),
+        DeValue::Table(entries) => Value::Table(table(entries, place)),
+        DeValue::Float(_) => Value::Other("a decimal number"),
+        DeValue::Datetime(_) => Value::Other("a date"),
+    };
+    Node { at: place(spanned.span()), value }
+}

@@ -1,0 +1,165 @@
+//! A node from its start to its end: workers on both queues, the receiver, the ways to other services.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use postroom::{Backend, Courier, Listener, Receiver, Store, Worker, WorkerOptions};
+
+use super::exec::Command;
+use super::greeting;
+use super::print::Printer;
+use super::push::Routes;
+use super::reload::{Replaceable, services};
+use super::serve::{Receiving, admin, listeners, receiver};
+use super::signals::{HangUps, Signals, Stop, Stopped, stop};
+use super::ways::Ways;
+use super::work::{Work, handlers};
+use crate::admin::count_metrics;
+use crate::config::{Config, Opened};
+use crate::database::Database;
+use crate::duration;
+use crate::problem::Problem;
+
+/// What a node is started with.
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    /// The configuration without what the command line says.
+    pub(crate) read: Config,
+    pub(crate) secrets: Opened,
+    /// The file that was named, if one was.
+    pub(crate) named: Option<PathBuf>,
+    pub(crate) database: Database,
+    /// How another command finds the same database.
+    pub(crate) option: String,
+    /// The command that handles everything, as it was given.
+    pub(crate) exec: Option<(String, Command)>,
+    pub(crate) show_payload: bool,
+}
+
+/// Runs until it is told to stop.
+pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signals, HangUps)) -> Result<()> {
+    let (stop, stopped) = stop();
+    let command = node.exec.as_ref().map(|(_, command)| command.clone());
+    let (routes, printer) = (Routes::default(), Printer::new(node.show_payload, stop.clone()));
+    let work = Arc::new(Work { command: command.clone(), routes: routes.clone(), printer });
+    let courier = Courier::new(services(&node.config, &node.secrets, store.clock()))?;
+    let Receiving { receiver, keys } = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
+    let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
+    let (admin, administered) = admin(&node.config.admin).await?;
+    let metrics = count_metrics()?;
+    node.greet(receives, administered);
+    let options = node.options();
+    routes.replace(node.secrets.handlers);
+    let ways = Ways::new(courier.clone(), command, !node.config.services.is_empty());
+    let is_sending = ways.is_sending();
+    let outbox = Worker::<B>::outbox(store.clone(), handlers(&work)).options(options.clone()).transport(ways);
+    let inbox = Worker::<B>::inbox(store.clone(), handlers(&work)).options(options);
+    let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
+    let receiving = receive(receiver, listeners, stopped);
+    let receiving = async {
+        receiving.await;
+        Ok(())
+    };
+    let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
+    // It answers while the work is being ended, and ends with it.
+    let administering = admin.run(Arc::new(store.clone()), metrics);
+    let working = async {
+        tokio::select! {
+            ended = working => Ok(ended?),
+            ended = administering => ended,
+        }
+    };
+    let grace = duration::short(node.config.worker.grace);
+    let clock = store.clock().clone();
+    let (named, started) = (node.named, node.read);
+    let replaceable = Replaceable { named, started, courier, is_sending, keys, routes, clock };
+    until_told(working, signals, &stop, &replaceable, &grace).await?;
+    if stop.lost_stdout() {
+        bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));
+    }
+    Ok(())
+}
+
+/// Receives at every listener until the node stops.
+async fn receive<B: Backend>(receiver: Receiver<B>, listeners: Vec<Listener>, stopped: Stopped) {
+    let mut serving = tokio::task::JoinSet::new();
+    for listener in listeners {
+        let (receiver, stopped) = (receiver.clone(), stopped.clone());
+        serving.spawn(async move { receiver.serve(listener, stopped.wait()).await });
+    }
+    serving.join_all().await;
+}
+
+/// Waits for the end of the work, and for signals: the first asks it to end, the second does not ask.
+async fn until_told(
+    working: impl Future<Output = Result<()>>,
+    (mut signals, mut hang_ups): (Signals, HangUps),
+    stop: &Stop,
+    replaceable: &Replaceable,
+    grace: &str,
+) -> Result<()> {
+    let mut working = Box::pin(working);
+    loop {
+        let name = tokio::select! {
+            ended = &mut working => return ended,
+            () = hang_ups.next() => {
+                replaceable.reload();
+                continue;
+            }
+            name = signals.next() => name,
+        };
+        if stop.is_asked() {
+            bail!(Problem::new(
+                "ended at once by a second signal",
+                "`postroom up` again: what was in hand is taken over when its lease is over"
+            ));
+        }
+        eprintln!("{name}: finishing what is in hand, at most {grace}; again to end at once");
+        stop.ask();
+    }
+}
+
+impl Node {
+    fn greet(&self, receives: String, administered: Vec<String>) {
+        let (config, mut parts) = (&self.config, Vec::new());
+        if let Some(file) = &config.file {
+            parts.push(format!("its configuration is {}", file.display()));
+        }
+        parts.push(receives);
+        parts.extend(config.takes());
+        if !config.services.is_empty() {
+            parts.push(config.sends());
+        }
+        let doing = match &self.exec {
+            Some((command, _)) => {
+                if !config.handlers.is_empty() {
+                    parts.push("leaves [handlers] alone: --exec goes before them".into());
+                }
+                format!("runs {} for each message", greeting::quoted(command))
+            }
+            None if config.handlers.is_empty() => "prints each message and marks it done".into(),
+            None => {
+                parts.extend(config.pushes());
+                "posts each message to its handler".into()
+            }
+        };
+        parts.extend(administered);
+        parts.extend(config.doubts().into_iter().map(|doubt| format!("note: {doubt}")));
+        greeting::greet(&self.database.shown(), &self.option, &doing, &parts);
+    }
+
+    fn options(&self) -> WorkerOptions {
+        let (worker, retention) = (&self.config.worker, &self.config.retention);
+        WorkerOptions::default()
+            .batch(worker.batch)
+            .lease(worker.lease)
+            .concurrency(worker.concurrency)
+            .poll(worker.poll)
+            .poll_max(worker.poll_max)
+            .grace(worker.grace)
+            .retention(retention.outbox, retention.inbox)
+            .maintenance(retention.every)
+    }
+}

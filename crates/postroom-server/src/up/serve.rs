@@ -1,0 +1,105 @@
+//! Where a node listens.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use postroom::{Backend, Keys, ListenOptions, Listener, Receiver, ReceiverOptions, Source, TlsIdentity};
+
+use super::work::{self, Work};
+use super::{RECEIVER, greeting};
+use crate::admin::{Admin, Scope};
+use crate::config::{self, Config, Opened};
+
+/// The receiver, with the keys of its sources: they may change.
+pub(super) struct Receiving<B: Backend> {
+    pub(super) receiver: Receiver<B>,
+    pub(super) keys: BTreeMap<String, Keys>,
+}
+
+/// The receiver of a node.
+pub(super) fn receiver<B: Backend>(
+    config: &Config,
+    opened: &Opened,
+    store: B::Store,
+    work: &std::sync::Arc<Work>,
+) -> Result<Receiving<B>> {
+    let mut keys = BTreeMap::new();
+    for (name, of_source) in &opened.sources {
+        keys.insert(name.clone(), Keys::new(of_source.iter().cloned())?);
+    }
+    let sources = config.sources.iter().map(|source| {
+        let described = Source::new(&source.name, keys.get(&source.name).cloned().unwrap_or_default());
+        let described = if source.allow_v1 { described.allow_v1() } else { described };
+        let described = source.window.into_iter().fold(described, Source::window);
+        let is_reached = config.services.iter().any(|service| service.name == source.name);
+        if is_reached { described } else { described.without_answers() }
+    });
+    let options = ReceiverOptions::default()
+        .window(config.receiver.window)
+        .body_max(config.receiver.body_max)
+        .in_flight(config.receiver.in_flight);
+    let options = opened.hooks.iter().cloned().fold(options, ReceiverOptions::hook);
+    let options = if config.receiver.queued { options.queued() } else { options };
+    let receiver = Receiver::with(&config.name, store, work::handlers(work), sources, options)?;
+    Ok(Receiving { receiver, keys })
+}
+
+/// The listeners of the receiver, and what is to be said about them. The usual place may be another node's: then this
+/// one receives nothing, which it could not anyway without a configuration that names its sources.
+pub(super) async fn listeners(config: &Config, tls: Option<&TlsIdentity>) -> Result<(Vec<Listener>, String)> {
+    let mut options = tls.cloned().into_iter().fold(ListenOptions::default(), ListenOptions::tls);
+    if config.receiver.allow_unencrypted {
+        options = options.allow_unencrypted();
+    }
+    let addresses = match &config.receiver.listen {
+        Some(addresses) => addresses.clone(),
+        None => vec![RECEIVER.to_owned()],
+    };
+    let has_no_senders = config.sources.is_empty() && config.hooks.is_empty();
+    let (mut listeners, mut shown) = (Vec::new(), Vec::new());
+    for address in &addresses {
+        match Listener::bind(address, options.clone()).await {
+            Ok(listener) => {
+                shown.push(place(address, listener.tcp_address()));
+                listeners.push(listener);
+            }
+            Err(error) if config.receiver.listen.is_none() && has_no_senders => {
+                return Ok((listeners, format!("receives nothing: {error}")));
+            }
+            Err(error) => return Err(error).context("`listen` in [receiver]"),
+        }
+    }
+    if shown.is_empty() {
+        return Ok((listeners, "receives nothing".into()));
+    }
+    let sources = greeting::listed(config.sources.iter().map(|source| source.name.as_str()));
+    let shown = greeting::listed(shown.iter().map(String::as_str));
+    Ok((listeners, format!("receives at {shown} as {}, from {sources}", config.name)))
+}
+
+/// The address as it was given, with the port that stands for port 0.
+fn place(address: &str, bound: Option<SocketAddr>) -> String {
+    match bound.filter(|_| address.ends_with(":0")) {
+        Some(bound) => format!("{}{}", address.trim_end_matches('0'), bound.port()),
+        None => address.to_owned(),
+    }
+}
+
+/// The admin listener, and what is to be said about it.
+pub(super) async fn admin(config: &config::Admin) -> Result<(Admin, Vec<String>)> {
+    let mut tokens = config.tokens.clone();
+    let made = tokens.is_empty().then(|| tokens.generate(Scope::Write));
+    let admin = Admin::bind(config.listen, tokens).await.context("`listen` in [admin]")?;
+    let address = admin.address();
+    let mut told = vec![format!("answers services and operators at http://{address}")];
+    if let Some(token) = made {
+        let curl = format!("  curl -s -H 'authorization: Bearer {token}' http://{address}");
+        told.push("By HTTP, with a token that is good until it ends:".into());
+        let message = r#"{"topic": "order.placed", "payload": {"order": 7}}"#;
+        told.push(format!("{curl}/v1/messages -H 'content-type: application/json' -d '{message}'"));
+        told.push(format!("{curl}/_rf/outbox/stats"));
+        told.push(format!("{curl}/_rf/outbox/failed"));
+    }
+    Ok((admin, told))
+}

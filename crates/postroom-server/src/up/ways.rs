@@ -1,0 +1,43 @@
+//! The ways to other services: those of the configuration, or the command that handles everything.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use postroom::{BoxFuture, Courier, Delivery, Message, Pass, Transport};
+
+use super::exec::Command;
+
+/// Takes messages to other services.
+pub(super) struct Ways {
+    courier: Courier,
+    command: Option<Command>,
+    is_sending: Arc<AtomicBool>,
+}
+
+impl Ways {
+    pub(super) fn new(courier: Courier, command: Option<Command>, is_sending: bool) -> Self {
+        Self { courier, command, is_sending: Arc::new(is_sending.into()) }
+    }
+
+    /// Whether there are services: they may come and go with the configuration.
+    pub(super) fn is_sending(&self) -> Arc<AtomicBool> {
+        self.is_sending.clone()
+    }
+}
+
+impl Transport for Ways {
+    fn admit<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Result<Pass, Delivery>> {
+        match self.is_sending.load(Ordering::Relaxed) {
+            true => self.courier.admit(message),
+            false => Box::pin(async { Ok(Pass::default()) }),
+        }
+    }
+
+    fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
+        match &self.command {
+            _ if self.is_sending.load(Ordering::Relaxed) => self.courier.send(message),
+            Some(command) => command.send(message),
+            None => Box::pin(async { Delivery::NoRoute }),
+        }
+    }
+}

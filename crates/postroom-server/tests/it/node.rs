@@ -1,0 +1,232 @@
+//! Two nodes that talk to each other, as their configurations say.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use postroom::Secret;
+
+use crate::desk::{Desk, Running, until};
+use crate::hook::{Hook, said};
+
+/// A port that nobody listens at.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// One end of two that know each other.
+struct End {
+    desk: Desk,
+    name: &'static str,
+    port: u16,
+    other: (&'static str, u16),
+    more: String,
+}
+
+impl End {
+    /// The configuration with these keys, each in a file of its name.
+    fn configure(&self, keys: &[&str]) {
+        let (name, port, (other, other_port), more) = (self.name, self.port, self.other, &self.more);
+        let keys: Vec<_> = keys.iter().map(|id| format!("{id} = {{ file = \"{id}.key\" }}")).collect();
+        let keys = keys.join(", ");
+        self.desk.write(
+            "postroom.toml",
+            &format!(
+                "[node]\nname = \"{name}\"\n[receiver]\nlisten = [\"http://127.0.0.1:{port}\"]\n\
+                 [sources.{other}]\nkeys = {{ {keys} }}\n\
+                 [services.{other}]\nurl = \"http://127.0.0.1:{other_port}\"\nkeys = {{ {keys} }}\n{more}"
+            ),
+        );
+    }
+
+    fn start(&self) -> Running {
+        let up = self.desk.start(&["up"]);
+        up.wait_for(&format!("receives at http://127.0.0.1:{} as {}, from {}", self.port, self.name, self.other.0));
+        up
+    }
+
+    fn reload(&self, up: &Running, keys: &[&str]) {
+        self.configure(keys);
+        up.hang_up();
+        up.wait_for("SIGHUP: secrets, services and handlers are those of the configuration now");
+    }
+
+    fn count(&self, what: &str) -> i64 {
+        let conn = rusqlite::Connection::open(self.desk.path("postroom.db")).unwrap();
+        conn.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+        conn.query_row(&format!("SELECT count(*) FROM outbox_messages WHERE {what}"), [], |row| row.get(0)).unwrap()
+    }
+}
+
+/// `orders`, which asks, and `inventory`, which has a handler; both know the keys `old` and `new`.
+fn two(hook: &Hook) -> (End, End) {
+    let (here, there) = (free_port(), free_port());
+    let handler = format!("[handlers.\"stock.reserve\"]\nurl = \"{}\"\n", hook.url());
+    let end = |name, port, other, more| End { desk: Desk::new(), name, port, other, more };
+    let orders = end("orders", here, ("inventory", there), String::new());
+    let inventory = end("inventory", there, ("orders", here), handler);
+    for id in ["old", "new"] {
+        let secret = Secret::generate();
+        orders.desk.write(&format!("{id}.key"), &secret);
+        inventory.desk.write(&format!("{id}.key"), &secret);
+    }
+    orders.configure(&["old"]);
+    inventory.configure(&["old"]);
+    (orders, inventory)
+}
+
+#[test]
+fn one_sends_the_other_handles_and_the_answer_comes_back() {
+    let hook = Hook::new(|_, _| said("200 OK", "", r#"{"shelf":3}"#));
+    let (orders, inventory) = two(&hook);
+    let (mut here, mut there) = (orders.start(), inventory.start());
+    let id = orders.desk.ok(&["send", "stock.reserve", r#"{"item":"teapot"}"#, "--to", "inventory"]);
+    let asked = hook.next();
+    assert_eq!((asked.headers["postroom-source"].as_str(), asked.body.as_str()), ("orders", r#"{"item":"teapot"}"#));
+    assert_eq!(asked.headers["postroom-message-id"], id);
+    let answer = || orders.desk.json(&["show", &id, "--show-payload"])[0]["response"].clone();
+    until("the answer is there", || answer() == r#"{"shelf":3}"#);
+    for up in [&mut here, &mut there] {
+        up.terminate();
+        assert_eq!(up.end().code(), Some(0));
+    }
+}
+
+#[test]
+fn a_key_is_changed_while_messages_flow_and_nothing_is_refused() {
+    let hook = Hook::new(|_, _| said("200 OK", "", ""));
+    let (orders, inventory) = two(&hook);
+    let (here, there) = (orders.start(), inventory.start());
+    let send = || orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory", "--count", "5"]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let flow = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                send();
+            }
+        });
+        until("messages flow", || orders.count("state = 2") > 20);
+        inventory.reload(&there, &["new", "old"]);
+        orders.reload(&here, &["new"]);
+        let done = orders.count("state = 2");
+        until("messages flow", || orders.count("state = 2") > done + 20);
+        is_over.store(true, Ordering::Relaxed);
+        flow.join().unwrap();
+    });
+    until("all have arrived", || orders.count("state <> 2") == 0);
+    inventory.reload(&there, &["new"]);
+    send();
+    until("all have arrived", || orders.count("state <> 2") == 0);
+    assert_eq!(orders.count("attempts > 0 OR last_error IS NOT NULL"), 0);
+}
+
+#[test]
+fn a_broken_configuration_changes_nothing() {
+    let hook = Hook::new(|_, _| said("200 OK", "", ""));
+    let (orders, inventory) = two(&hook);
+    let (_here, there) = (orders.start(), inventory.start());
+    inventory.desk.write("postroom.toml", "[node]\nnam = \"inventory\"\n");
+    there.hang_up();
+    there.wait_for("SIGHUP: the configuration stays as it was: postroom.toml:2: unknown key `nam` in [node]");
+    orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
+    until("it has arrived", || orders.count("state = 2") == 1);
+    assert_eq!(hook.next().headers["postroom-source"], "orders");
+
+    inventory.configure(&["missing"]);
+    there.hang_up();
+    there.wait_for("the key `missing` in [sources.orders]: the secret in");
+    orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
+    until("it has arrived", || orders.count("state = 2") == 2);
+}
+
+#[test]
+fn what_cannot_be_replaced_is_named() {
+    let hook = Hook::new(|_, _| said("200 OK", "", ""));
+    let (orders, _) = two(&hook);
+    let up = orders.start();
+    let text = std::fs::read_to_string(orders.desk.path("postroom.toml")).unwrap();
+    orders.desk.write(
+        "postroom.toml",
+        &format!("{text}\n[worker]\nbatch = 7\n[sources.billing]\nkeys = {{ old = {{ file = \"old.key\" }} }}\n"),
+    );
+    up.hang_up();
+    up.wait_for("SIGHUP: a restart is needed for [worker] and [sources.billing]");
+}
+
+#[test]
+fn a_place_that_is_taken_is_an_error_only_if_it_was_asked_for() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let desk = Desk::new();
+    let listen = format!("[receiver]\nlisten = \"http://{}\"\n", taken.local_addr().unwrap());
+    desk.write("postroom.toml", &listen);
+    let ran = desk.run(&["up"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("`listen` in [receiver]") && ran.stderr.contains("cannot be listened at"), "{ran:?}");
+}
+
+#[test]
+fn a_receiver_that_is_not_queued_answers_at_once() {
+    let hook = Hook::new(|_, _| said("200 OK", "", r#"{"shelf":3}"#));
+    let (orders, mut inventory) = two(&hook);
+    inventory.more = inventory.more.clone() + "\n[retention]\nevery = \"1h\"\n";
+    inventory.configure(&["old"]);
+    let text = std::fs::read_to_string(inventory.desk.path("postroom.toml")).unwrap();
+    inventory.desk.write("postroom.toml", &text.replace("[receiver]\n", "[receiver]\nqueued = false\n"));
+    let (_here, _there) = (orders.start(), inventory.start());
+    let id = orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
+    until("it is done", || orders.count("state = 2") == 1);
+    assert_eq!(orders.desk.json(&["show", &id, "--show-payload"])[0]["response"], r#"{"shelf":3}"#);
+    assert_eq!(inventory.count("1 = 1"), 0, "no answer goes another way");
+}
+
+#[test]
+fn a_source_that_cannot_be_reached_gets_no_answer() {
+    let hook = Hook::new(|_, _| said("200 OK", "", r#"{"shelf":3}"#));
+    let (orders, inventory) = two(&hook);
+    let text = std::fs::read_to_string(inventory.desk.path("postroom.toml")).unwrap();
+    let (before, after) = text.split_once("[services.orders]").unwrap();
+    let (_, handlers) = after.split_once("[handlers").unwrap();
+    inventory.desk.write("postroom.toml", &format!("{before}[handlers{handlers}"));
+    let there = inventory.desk.start(&["up"]);
+    there.wait_for("note: orders gets no answers: there is no [services.orders] to send them to");
+    let _here = orders.start();
+    orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
+    hook.next();
+    until("it is done", || inventory.desk.json(&["stats"])["inbox"]["done"] == 1);
+    assert_eq!(inventory.count("1 = 1"), 0);
+}
+
+#[test]
+fn a_webhook_comes_in_and_is_handled() {
+    let hook = Hook::new(|_, _| said("200 OK", "", "thanks"));
+    let (desk, port) = (Desk::new(), free_port());
+    desk.write("github.key", "It's a Secret to Everybody");
+    desk.write(
+        "postroom.toml",
+        &format!(
+            "[receiver]\nlisten = \"http://127.0.0.1:{port}\"\n[hooks.github]\nscheme = \"github\"\n\
+             secret = {{ file = \"github.key\" }}\n[handlers.\"*\"]\nurl = \"{}\"\n",
+            hook.url()
+        ),
+    );
+    let up = desk.start(&["up"]);
+    up.wait_for("takes webhooks at /_rf/hooks/github");
+    // The example of GitHub's own documentation.
+    let signature = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+    let body = "Hello, World!";
+    let request = format!(
+        "POST /_rf/hooks/github HTTP/1.1\r\nhost: localhost\r\nx-github-delivery: d-1\r\nx-github-event: push\r\n\
+         x-hub-signature-256: sha256={signature}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    let asked = hook.next();
+    assert_eq!((asked.headers["postroom-source"].as_str(), asked.body.as_str()), ("github", body));
+    assert_eq!(asked.headers["postroom-topic"], "push");
+    until("it is done", || desk.json(&["stats"])["inbox"]["done"] == 1);
+    assert_eq!(desk.outbox("total"), 0, "nobody waits for an answer");
+}
