@@ -24,7 +24,7 @@ pub(crate) struct Tokens(Vec<Token>);
 impl Tokens {
     /// A new token for as long as the node runs, and its text: 256 random bits.
     pub(crate) fn generate(&mut self, scope: Scope) -> String {
-        let text = format!("pr_{}", postroom::Secret::generate());
+        let text = postroom::Secret::generate();
         self.0.push(Token { digest: Sha256::digest(&text).into(), scope });
         text
     }
