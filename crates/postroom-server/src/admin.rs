@@ -6,7 +6,6 @@ mod health;
 mod messages;
 mod metrics;
 mod problem;
-mod pull;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -74,9 +73,11 @@ impl Admin {
 
     /// Answers for as long as it is waited for.
     pub(crate) async fn run(self, store: Arc<dyn Store>, metrics: PrometheusHandle) -> Result<()> {
-        let hosts = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{}", self.address.port()));
+        let port = self.address.port();
+        let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
+        hosts.push(self.address.to_string());
         let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store));
-        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts: hosts.into(), metrics }));
+        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts, metrics }));
         axum::serve(self.listener, router(desk)).await.context("the admin listener ended")
     }
 }
@@ -96,11 +97,6 @@ fn router(desk: Desk) -> Router {
         .route("/metrics", get(metrics::render))
         .route("/openapi.json", get(openapi))
         .route("/v1/messages", post(messages::enqueue))
-        .route("/v1/{queue}/claim", post(pull::claim))
-        .route("/v1/{queue}/ack", post(pull::ack))
-        .route("/v1/{queue}/abandon", post(pull::abandon))
-        .route("/v1/{queue}/fail", post(pull::fail))
-        .route("/v1/{queue}/extend", post(pull::extend))
         .fallback(problem::nowhere)
         .method_not_allowed_fallback(problem::wrong_method)
         .layer(middleware::from_fn_with_state(desk.clone(), guard::with_token));

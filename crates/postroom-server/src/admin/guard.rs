@@ -20,9 +20,9 @@ pub(super) async fn from_here(State(desk): State<Desk>, request: Request, next: 
         return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "this is not the host that was asked for", advice));
     }
     let origin = text(ORIGIN).map(|origin| origin.trim_start_matches("http://"));
-    let is_foreign =
-        origin.is_some_and(|origin| !is_ours(origin)) || site(headers).is_some_and(|site| site == "cross-site");
-    if is_foreign && request.method() != Method::GET {
+    let is_cross_site = site(headers).is_some_and(|site| site == "cross-site");
+    let is_foreign = origin.is_some_and(|origin| !is_ours(origin));
+    if is_cross_site || is_foreign && request.method() != Method::GET {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "the request comes from another site", "send it from here"));
     }
     Ok(next.run(request).await)

@@ -127,7 +127,8 @@ impl Redrive {
             let rows = asker.rows(Queue::Outbox, &["max(seq)"], &rest, Some(&self.destination)).await?;
             let Some(last) = rows.into_iter().flatten().flatten().next() else { return Ok(redriven) };
             let page = Filter::all().state(State::Done).party(&self.destination).finished_since(since);
-            redriven += outbox.redrive(page.after(after).limit(PAGE), Some(self.ttl)).await?;
+            // More than the page: what was delivered in between stands before its end, and must not push others beyond.
+            redriven += outbox.redrive(page.after(after).limit(2 * PAGE), Some(self.ttl)).await?;
             after = last.parse().context("the database counts in another way")?;
         }
     }

@@ -1,10 +1,13 @@
 //! `postroom restore`: a backup in place of the database, when nobody has it open.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use postroom::{Clock, Queue, SqliteOptions, TableNames, Timestamp};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
 
 use super::Global;
 use crate::database::{Database, absolute};
@@ -28,6 +31,9 @@ pub(crate) struct Restore {
 /// What belongs to a database: its log and the log's index.
 const LOGS: [&str; 2] = ["-wal", "-shm"];
 
+/// For clocks that differ.
+const MARGIN: Duration = Duration::from_secs(5 * 60);
+
 impl Restore {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let to = absolute(&file(global.database()?)?);
@@ -38,6 +44,9 @@ impl Restore {
         let copy = Copy::of(&from, &to)?;
         let newest = check_copy(&copy.0, &from).await?;
         let was_there = to.exists();
+        if was_there && !self.dry_run {
+            fold_log(&to);
+        }
         // Held until the end: whoever opens the file meanwhile is told that it is busy.
         let _alone = if was_there { Some(alone(&to)?) } else { None };
         // A log without its database is read into whatever takes its place.
@@ -68,7 +77,8 @@ impl Restore {
         if let Some(kept) = kept {
             output::line(format!("the old file is kept as {}", kept.display()))?;
         }
-        let since = newest.map_or_else(|| "TIME".to_owned(), |at| at.to_string());
+        // The senders' clocks may differ; what they send twice is known again.
+        let since = newest.map_or_else(|| "TIME".to_owned(), |at| at.minus(MARGIN).to_string());
         eprintln!("what came after the backup is not in it. On each service that sends here, run");
         eprintln!("  postroom redrive --destination THIS-SERVICE --since {since}");
         Ok(())
@@ -117,13 +127,15 @@ struct Copy(PathBuf);
 
 impl Copy {
     fn of(from: &Path, to: &Path) -> Result<Self> {
-        let copy = Self(beside(to, &format!(".restoring-{}", std::process::id())));
-        let cannot = || format!("cannot copy {} to {}", from.display(), copy.0.display());
+        let path = beside(to, &format!(".restoring-{}", std::process::id()));
+        let cannot = || format!("cannot copy {} to {}", from.display(), path.display());
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&copy.0).with_context(cannot)?;
+        let mut file = options.open(&path).with_context(cannot)?;
+        // Ours from here on, to be taken away again.
+        let copy = Self(path.clone());
         let mut source = std::fs::File::open(from).with_context(cannot)?;
         std::io::copy(&mut source, &mut file).with_context(cannot)?;
         file.sync_all().with_context(cannot)?;
@@ -237,6 +249,18 @@ fn sync_folder(path: &Path) -> Result<()> {
         std::fs::File::open(folder).and_then(|folder| folder.sync_all()).context("cannot write the folder")?;
     }
     Ok(())
+}
+
+/// Folds the log into the database, if it can be read and nobody else has it open: were we killed in the middle, the
+/// old file would be whole without it.
+fn fold_log(path: &Path) {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let folded = Connection::open_with_flags(path, flags).and_then(|conn| {
+        // What cannot be read stays as it is: closing would take the log away.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+    });
+    tracing::debug!(?folded, "the log was to be folded into the old file");
 }
 
 /// Takes the whole file for ourselves. Whoever has a SQLite file with a log open holds a part of it all the time, even

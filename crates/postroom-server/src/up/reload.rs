@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use postroom::{Clock, Courier, Keys, Services};
 
 use super::greeting::listed;
 use super::push::Routes;
 use crate::config::{self, Config, Opened};
+use crate::problem::Problem;
 
 /// What can be replaced while messages are on their way.
 pub(super) struct Replaceable {
@@ -36,7 +37,12 @@ impl Replaceable {
     }
 
     fn replace(&self) -> Result<Vec<String>> {
-        let config = config::load(self.named.as_deref())?;
+        // The file that was there at the start must be there: without it there would be the defaults.
+        let config = config::load(self.started.file.as_deref().or(self.named.as_deref()))?;
+        if config.handlers.is_empty() && !self.started.handlers.is_empty() {
+            let what = "it has no [handlers] any more: messages would be printed, and done";
+            bail!(Problem::new(what, "a restart, if that is what you want"));
+        }
         let opened = config.open()?;
         // The only step that can fail comes first.
         self.courier.replace(services(&config, &opened, &self.clock))?;
@@ -48,6 +54,9 @@ impl Replaceable {
         }
         self.routes.replace(opened.handlers);
         let mut told = vec!["secrets, services and handlers are those of the configuration now".to_owned()];
+        if !config.hooks.is_empty() || opened.tls.is_some() {
+            told.push("secrets of webhooks and the TLS certificate are read at the start only".to_owned());
+        }
         let waiting = self.needs_restart(&config);
         if !waiting.is_empty() {
             told.push(format!("a restart is needed for {}", listed(waiting.iter().map(String::as_str))));

@@ -137,6 +137,18 @@ fn a_broken_configuration_changes_nothing() {
     there.wait_for("the key `missing` in [sources.orders]: the secret in");
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
     until("it has arrived", || orders.count("state = 2") == 2);
+
+    // While somebody writes it anew it may be empty, or not there: by the defaults messages are printed, and done.
+    inventory.desk.write("postroom.toml", "");
+    there.hang_up();
+    there.wait_for("SIGHUP: the configuration stays as it was: it has no [handlers] any more");
+    std::fs::remove_file(inventory.desk.path("postroom.toml")).unwrap();
+    there.hang_up();
+    there.wait_for("SIGHUP: the configuration stays as it was: there is no configuration at postroom.toml");
+    orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
+    until("it has arrived", || orders.count("state = 2") == 3);
+    let asked: Vec<_> = (0..2).map(|_| hook.next()).collect();
+    assert_eq!(asked.len(), 2, "the handler has them");
 }
 
 #[test]

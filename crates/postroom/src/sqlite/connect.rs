@@ -30,6 +30,9 @@ pub(crate) fn check_version(version: i32) -> Result<()> {
     ))
 }
 
+/// So often a file is opened that is being replaced.
+const REPLACED_MAX: u32 = 3;
+
 /// Opens a connection that writes. The file is created for its owner's eyes only, if it may be created.
 pub(crate) fn writer(path: &Path, durability: Durability, create: bool) -> Result<Connection> {
     check_version(rusqlite::version_number())?;
@@ -37,24 +40,40 @@ pub(crate) fn writer(path: &Path, durability: Durability, create: bool) -> Resul
     if create {
         create_private(path)?;
     }
-    let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    if conn.is_readonly("main")? {
-        return Err(unusable(path, "it is read-only"));
-    }
+    let conn = the_same_file(path, || {
+        let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        if conn.is_readonly("main")? {
+            return Err(unusable(path, "it is read-only"));
+        }
+        let mode = switch_to_log(&conn).map_err(|source| explain(path, source))?;
+        match mode.eq_ignore_ascii_case("wal") {
+            true => Ok(conn),
+            false => Err(unusable(path, "it cannot be switched to a write-ahead log")),
+        }
+    })?;
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
-    let mode = switch_to_log(&conn).map_err(|source| explain(path, source))?;
-    if !mode.eq_ignore_ascii_case("wal") {
-        return Err(unusable(path, "it cannot be switched to a write-ahead log"));
-    }
     conn.pragma_update(None, "synchronous", synchronous)?;
     // A page that is claimed, acknowledged and claimed again is copied back once instead of each time.
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     // The log would keep the size of the longest transaction ever for ever.
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
     Ok(conn)
+}
+
+/// Opens the file again if another one took its place meanwhile, as a restore does it: the connection would write to
+/// the old file, and to the log of the new one, which goes by its name.
+fn the_same_file(path: &Path, open: impl Fn() -> Result<Connection>) -> Result<Connection> {
+    for _ in 0..REPLACED_MAX {
+        let before = file_number(path);
+        let conn = open()?;
+        if before == file_number(path) {
+            return Ok(conn);
+        }
+    }
+    Err(unusable(path, "another file takes its place again and again"))
 }
 
 /// Of several that switch a new file at once, SQLite lets one wait and turns the others away, because each holds what
@@ -75,9 +94,11 @@ fn switch_to_log(conn: &Connection) -> rusqlite::Result<String> {
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
     check_version(rusqlite::version_number())?;
     check_folder(path)?;
-    let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    conn.pragma_update(None, "query_only", true)?;
-    Ok(conn)
+    the_same_file(path, || {
+        let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        conn.pragma_update(None, "query_only", true)?;
+        Ok(conn)
+    })
 }
 
 fn open(path: &Path, access: OpenFlags) -> Result<Connection> {
