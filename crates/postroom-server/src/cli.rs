@@ -29,6 +29,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use postroom::Queue;
 
 use crate::database::Database;
+use crate::problem::Problem;
 
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr.
@@ -168,5 +169,20 @@ impl QueueArg {
             Some(Self::Outbox) => vec![Queue::Outbox],
             Some(Self::Inbox) => vec![Queue::Inbox],
         }
+    }
+
+    /// Those of them that can hold messages to that destination, or from that source.
+    fn with_parties(named: Option<Self>, destination: Option<&str>, source: Option<&str>) -> Result<Vec<Queue>> {
+        let mut queues = Self::or_both(named);
+        queues.retain(|queue| match queue {
+            Queue::Outbox => source.is_none(),
+            Queue::Inbox => destination.is_none(),
+        });
+        if queues.is_empty() {
+            let what = "the outbox has destinations and the inbox has sources, and not the other way round";
+            let advice = "--destination for the outbox, --source for the inbox, or no --queue";
+            return Err(Problem::new(what, advice).into());
+        }
+        Ok(queues)
     }
 }

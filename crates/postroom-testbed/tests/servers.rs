@@ -1,30 +1,23 @@
 //! The servers themselves: what they keep, and that they leave nothing behind.
 
-use std::{
-    env,
-    io::{self, BufRead, BufReader, Read},
-    path::Path,
-    process::{Command, Stdio},
-};
+mod doomed;
+
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Completion, Trial};
 use postroom_testbed::{Engine, Mode, Options, Server};
-use rustix::process::{Pid, test_kill_process};
-
-/// Names, in the process that shall start a server and be killed, the server.
-const DOOMED: &str = "POSTROOM_TESTBED_DOOMED";
 
 fn main() -> Result<()> {
     for engine in Engine::ALL {
-        if env::var(DOOMED).is_ok_and(|name| name == engine.to_string()) {
+        if doomed::is_here_for(&engine.to_string()) {
             return be_killed_with(engine);
         }
     }
     let mut trials = vec![trial(Engine::Postgres, "lets_a_client_check_who_it_talks_to", |_| checked_by_its_client())];
     for engine in Engine::ALL {
         trials.push(trial(engine, "keeps_what_was_committed_when_it_is_killed", keeps_what_was_committed));
-        trials.push(trial(engine, "ends_with_its_parent", ends_with_its_parent));
+        trials.push(trial(engine, "ends_with_its_parent", |engine| doomed::ends_with_its_parent(&engine.to_string())));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit()
 }
@@ -63,7 +56,7 @@ fn keeps_what_was_committed(engine: Engine) -> Result<()> {
     ask(&server, "CREATE TABLE kept (id INT); INSERT INTO kept VALUES (1)")?;
     let first = server.pid().context("it does not run")?;
     server.kill()?;
-    ensure!(is_gone(first), "it outlived its kill");
+    ensure!(doomed::is_gone(first), "it outlived its kill");
     ensure!(server.pid().is_none(), "it still has a process");
     server.restart()?;
     ask(&server, "INSERT INTO kept VALUES (2)")?;
@@ -73,37 +66,15 @@ fn keeps_what_was_committed(engine: Engine) -> Result<()> {
     ensure!(kept == "2", "{kept} rows were kept");
     let (log, last) = (server.log(), server.pid().context("it does not run")?);
     drop(server);
-    ensure!(is_gone(last), "it outlived its owner");
+    ensure!(doomed::is_gone(last), "it outlived its owner");
     ensure!(!log.exists(), "{} is still there", log.display());
-    Ok(())
-}
-
-fn ends_with_its_parent(engine: Engine) -> Result<()> {
-    let mut doomed = Command::new(env::current_exe()?);
-    doomed.env(DOOMED, engine.to_string());
-    doomed.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut doomed = doomed.spawn()?;
-    let mut line = String::new();
-    BufReader::new(doomed.stdout.take().context("no output")?).read_line(&mut line)?;
-    let (pid, log) = line.trim().split_once(' ').context("it started no server")?;
-    let server = Pid::from_raw(pid.parse()?).context("no process")?;
-    ensure!(!is_gone(server), "it does not run");
-
-    doomed.kill()?;
-    // The server's keeper is the last to hold it.
-    doomed.stderr.take().context("no output")?.read_to_end(&mut Vec::new())?;
-    ensure!(is_gone(server), "it outlived its parent");
-    ensure!(!Path::new(log).exists(), "{log} is still there");
-    doomed.wait()?;
     Ok(())
 }
 
 /// The other side of `ends_with_its_parent`.
 fn be_killed_with(engine: Engine) -> Result<()> {
     let server = Server::start(engine, Mode::Fast)?;
-    println!("{} {}", server.pid().context("it does not run")?, server.log().display());
-    io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
+    doomed::wait_with(&server.log(), &[server.pid().context("it does not run")?])
 }
 
 fn checked_by_its_client() -> Result<()> {
@@ -117,8 +88,4 @@ fn checked_by_its_client() -> Result<()> {
     let refusal = String::from_utf8_lossy(&refusal);
     ensure!(refusal.contains("does not match"), "a wrong name was believed: {refusal}");
     Ok(())
-}
-
-fn is_gone(process: Pid) -> bool {
-    test_kill_process(process).is_err()
 }

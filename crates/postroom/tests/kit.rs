@@ -115,6 +115,20 @@ async fn what_goes_to_services_is_noted_and_what_arrived_is_handled() {
 }
 
 #[tokio::test]
+async fn a_payload_that_is_no_json_is_refused_by_its_place_and_not_stored() {
+    #[derive(Serialize, Deserialize, Event)]
+    #[event("keyed")]
+    struct Keyed {
+        inner: std::collections::HashMap<Vec<u8>, u8>,
+    }
+    let bench = Workbench::memory();
+    let keyed = Keyed { inner: [(vec![1], 2)].into() };
+    let refused = keyed.outgoing().correlation_id("a").enqueue(bench.outbox()).await.unwrap_err();
+    assert_eq!(refused.to_string(), "the payload for keyed is not JSON at `inner`: key must be a string");
+    assert_not_enqueued::<Keyed>(bench.outbox()).await;
+}
+
+#[tokio::test]
 async fn a_message_that_is_given_up_is_listed() {
     async fn never(_: &mut Ctx<Memory>, _: Placed) -> HandlerResult<()> {
         Err(HandlerError::terminal("sold out"))

@@ -68,7 +68,7 @@ impl From<QueryRejection> for Refusal {
 
 impl From<PathRejection> for Refusal {
     fn from(_: PathRejection) -> Self {
-        Self::bad("the path has a wrong part", "a queue is `outbox` or `inbox`, an id is a UUID")
+        Self::bad("the path has a wrong part", "an id is a UUID")
     }
 }
 

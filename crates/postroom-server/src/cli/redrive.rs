@@ -126,10 +126,11 @@ impl Redrive {
             );
             let rows = asker.rows(Queue::Outbox, &["max(seq)"], &rest, Some(&self.destination)).await?;
             let Some(last) = rows.into_iter().flatten().flatten().next() else { return Ok(redriven) };
+            let last = last.parse().context("the database counts in another way")?;
             let page = Filter::all().state(State::Done).party(&self.destination).finished_since(since);
-            // More than the page: what was delivered in between stands before its end, and must not push others beyond.
-            redriven += outbox.redrive(page.after(after).limit(2 * PAGE), Some(self.ttl)).await?;
-            after = last.parse().context("the database counts in another way")?;
+            // With room for what is delivered in between: it must not push others out of the page.
+            redriven += outbox.redrive(page.after(after).up_to(last).limit(2 * PAGE), Some(self.ttl)).await?;
+            after = last;
         }
     }
 }

@@ -68,7 +68,7 @@ struct Count {
 
 impl Revive {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let queues = self.queues()?;
+        let queues = QueueArg::with_parties(self.queue, self.destination.as_deref(), self.source.as_deref())?;
         let database = global.database()?;
         let opened = open::existing(&database).await?;
         let count = match &self.id {
@@ -88,20 +88,6 @@ impl Revive {
             eprintln!("{count} {stay} expired; --ttl 1h gives a new time to live");
         }
         Ok(())
-    }
-
-    /// The queues that can hold such messages.
-    fn queues(&self) -> Result<Vec<Queue>> {
-        let mut queues = QueueArg::or_both(self.queue);
-        queues.retain(|queue| match queue {
-            Queue::Outbox => self.source.is_none(),
-            Queue::Inbox => self.destination.is_none(),
-        });
-        if queues.is_empty() {
-            let what = "the outbox has destinations and the inbox has sources, and not the other way round";
-            bail!(Problem::new(what, "--destination for the outbox, --source for the inbox, or no --queue"));
-        }
-        Ok(queues)
     }
 
     async fn one(&self, opened: &Opened, found: Vec<Found>, id: &str) -> Result<Count> {

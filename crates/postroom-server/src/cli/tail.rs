@@ -4,16 +4,15 @@ mod follow;
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
-use postroom::{Queue, Timestamp};
+use postroom::Timestamp;
 use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 
 use self::follow::Follower;
 use super::{Global, QueueArg};
 use crate::ask::Asker;
-use crate::problem::Problem;
 use crate::up::signals::Signals;
 use crate::{duration, open, output};
 
@@ -87,7 +86,7 @@ struct Event {
 
 impl Tail {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let queues = self.queues()?;
+        let queues = QueueArg::with_parties(self.queue, self.destination.as_deref(), self.source.as_deref())?;
         let database = global.database()?;
         let opened = open::existing(&database).await?;
         let mut asker = Asker::new(&opened, &database).await?;
@@ -113,19 +112,6 @@ impl Tail {
                 if global.json { output::json(event)? } else { output::line(event.line())? }
             }
         }
-    }
-
-    fn queues(&self) -> Result<Vec<Queue>> {
-        let mut queues = QueueArg::or_both(self.queue);
-        queues.retain(|queue| match queue {
-            Queue::Outbox => self.source.is_none(),
-            Queue::Inbox => self.destination.is_none(),
-        });
-        if queues.is_empty() {
-            let what = "the outbox has destinations and the inbox has sources, and not the other way round";
-            bail!(Problem::new(what, "--destination for the outbox, --source for the inbox, or no --queue"));
-        }
-        Ok(queues)
     }
 
     fn is_wanted(&self, event: &Event) -> bool {

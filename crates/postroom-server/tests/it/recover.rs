@@ -144,6 +144,24 @@ fn a_backup_takes_the_place_of_the_database() {
     assert!(!names.iter().any(|name| name.to_string_lossy().contains("restoring")), "{names:?}");
 }
 
+/// Were the restore killed in the middle, the old file would be opened without its log.
+#[test]
+fn the_old_file_is_whole_without_its_log() {
+    let desk = Desk::new();
+    desk.ok(&["send", "before"]);
+    desk.ok(&["backup", "copy.db"]);
+    let conn = rusqlite::Connection::open(desk.path("postroom.db")).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+    conn.execute_batch("CREATE TABLE orders AS SELECT 7 AS id").unwrap();
+    drop(conn);
+    assert!(std::fs::metadata(desk.path("postroom.db-wal")).unwrap().len() > 0, "there is a log");
+    let kept = desk.json(&["restore", "copy.db"])["kept"].as_str().unwrap().to_owned();
+    let alone = desk.path("alone.db");
+    std::fs::copy(kept, &alone).unwrap();
+    let conn = rusqlite::Connection::open(alone).unwrap();
+    assert_eq!(conn.query_row("SELECT id FROM orders", [], |row| row.get::<_, i64>(0)), Ok(7));
+}
+
 #[test]
 fn a_damaged_database_is_replaced_with_its_log() {
     let desk = Desk::new();

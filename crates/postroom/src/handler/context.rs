@@ -208,6 +208,12 @@ pub struct Ctx<B: Backend> {
 }
 
 impl<B: Backend> Ctx<B> {
+    /// Without a transaction yet.
+    pub(crate) fn new(store: &B::Store, hold_max: Duration, message: Arc<Message>, state: &State) -> Self {
+        let (store, state, cancelled) = (store.clone(), state.clone(), CancellationToken::new());
+        Self { store, hold_max, tx: None, message, state, cancelled }
+    }
+
     /// The connection: what is written here commits with the message's ack, or not at all.
     ///
     /// The transaction begins with the first call: call other services before it, not while it is open. A handler that

@@ -86,14 +86,9 @@ impl<B: Backend> Runner<B> {
         run: &Run,
     ) -> Result<Outcome> {
         let cancelled = run.lost(lease);
-        let mut ctx = Ctx {
-            store: self.store.clone(),
-            hold_max: self.hold_max(&message.topic, run.lease),
-            tx: None,
-            message: message.clone(),
-            state: self.handlers.state.clone(),
-            cancelled: cancelled.clone(),
-        };
+        let hold_max = self.hold_max(&message.topic, run.lease);
+        let mut ctx = Ctx::<B>::new(&self.store, hold_max, message.clone(), &self.handlers.state);
+        ctx.cancelled = cancelled.clone();
         let handled = {
             let handling = B::scope(&self.store, async { handler.run(&mut ctx).await });
             let mut handling = pin!(AssertUnwindSafe(handling).catch_unwind());

@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tokio_util::sync::CancellationToken;
 
 use super::{Idempotent, Marking, Once, Unhandled};
 use crate::background::in_background;
@@ -77,14 +76,7 @@ impl<B: Backend> Idempotent<B> {
 
     /// What the handler is given, with the mark in its transaction; none for a duplicate.
     pub(super) async fn enter(&self, message: Arc<Message>, key: &InboxKey) -> Result<Option<Ctx<B>>> {
-        let mut ctx = Ctx {
-            store: self.core.store.clone(),
-            hold_max: HOLD_MAX,
-            tx: None,
-            message,
-            state: self.state.clone(),
-            cancelled: CancellationToken::new(),
-        };
+        let mut ctx = Ctx::new(&self.core.store, HOLD_MAX, message, &self.state);
         if !self.core.options.enabled || self.core.options.marking != Marking::InTransaction {
             return Ok(Some(ctx));
         }

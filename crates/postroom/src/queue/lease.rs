@@ -1,7 +1,5 @@
 //! A lease: the right to settle one row, for a while.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
@@ -46,7 +44,6 @@ pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// let claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
 /// let lease = claims.claimed[0].lease.clone();
 /// assert_eq!((lease.claim_no(), lease.attempts()), (1, 0));
-/// assert_eq!(lease.to_string().parse::<postroom::Lease>()?, lease, "it may travel as text");
 /// assert_eq!(outbox.queue().ack([lease.clone()]).await?.applied, 1);
 /// assert_eq!(outbox.queue().ack([lease]).await?.lost, 1, "it settles once");
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -90,34 +87,6 @@ impl Lease {
     /// How many workers vanished with the row in hand before.
     pub fn crashes(&self) -> u32 {
         self.crashes
-    }
-}
-
-/// As text, for a worker in another process: it is handed back as it came, and parsed again here.
-impl fmt::Display for Lease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seq, owner, claim_no, until, attempts, crashes } = self;
-        write!(f, "{seq}.{owner}.{claim_no}.{}.{attempts}.{crashes}", until.as_micros())
-    }
-}
-
-impl FromStr for Lease {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let mut parts = text.split('.');
-        let mut read = || {
-            let lease = Self {
-                seq: parts.next()?.parse().ok()?,
-                owner: parts.next()?.parse().ok()?,
-                claim_no: parts.next()?.parse().ok()?,
-                until: Timestamp::from_micros(parts.next()?.parse().ok()?),
-                attempts: parts.next()?.parse().ok()?,
-                crashes: parts.next()?.parse().ok()?,
-            };
-            parts.next().is_none().then_some(lease)
-        };
-        read().ok_or_else(|| Error::invalid("this is not a lease: hand back what the claim gave"))
     }
 }
 

@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{ANSWER_TO, Inner, Reply};
@@ -98,14 +97,8 @@ impl<B: Backend> Inner<B> {
             Ok(held) => held,
             Err(admission) => return Ok(Received::Not(admission)),
         };
-        let mut ctx = Ctx {
-            store: self.store.clone(),
-            hold_max: HOLD_MAX,
-            tx: Some(tx),
-            message: Arc::new(message),
-            state: self.handlers.state.clone(),
-            cancelled: CancellationToken::new(),
-        };
+        let mut ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &self.handlers.state);
+        ctx.tx = Some(tx);
         let span = telemetry::handle_span(self.store.name(), Queue::Inbox, &ctx.message);
         let handled = self.call(&mut ctx, handler).instrument(span).await;
         let Some(tx) = ctx.tx else { return Err(Error::new(ErrorKind::NotCommitted, "the transaction is gone")) };

@@ -242,4 +242,26 @@ mod tests {
             });
         }
     }
+
+    /// As `postroom restore` does it, while somebody waits for the file.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_replaced_while_it_is_opened_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, other] = ["shop.db", "backup.db"].map(|name| dir.path().join(name));
+        for (path, id) in [(&path, 1), (&other, 2)] {
+            let conn = writer(path, Durability::Full, true).unwrap();
+            conn.execute_batch(&format!("CREATE TABLE t AS SELECT {id} AS id")).unwrap();
+        }
+        let opened = std::cell::Cell::new(0);
+        let conn = the_same_file(&path, || {
+            let conn = open(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            if opened.replace(opened.get() + 1) == 0 {
+                std::fs::rename(&other, &path).unwrap();
+            }
+            Ok(conn)
+        });
+        let id: i64 = conn.unwrap().query_row("SELECT id FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!((id, opened.get()), (2, 2));
+    }
 }

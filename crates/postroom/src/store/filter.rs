@@ -22,14 +22,14 @@ pub struct Filter {
     pub(crate) topic: Option<String>,
     pub(crate) party: Option<String>,
     pub(crate) finished_since: Option<Timestamp>,
-    pub(crate) seq: Option<i64>,
     pub(crate) after: Option<i64>,
+    pub(crate) up_to: Option<i64>,
     pub(crate) limit: usize,
 }
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { state: None, topic: None, party: None, finished_since: None, seq: None, after: None, limit: 1000 }
+        Self { state: None, topic: None, party: None, finished_since: None, after: None, up_to: None, limit: 1000 }
     }
 }
 
@@ -41,7 +41,7 @@ impl Filter {
 
     /// One row.
     pub fn one(seq: i64) -> Self {
-        Self { seq: Some(seq), after: Some(seq.saturating_sub(1)), limit: 1, ..Self::default() }
+        Self::all().after(seq.saturating_sub(1)).up_to(seq).limit(1)
     }
 
     /// Only in this state.
@@ -79,6 +79,13 @@ impl Filter {
         self
     }
 
+    /// Only rows up to this number.
+    #[must_use]
+    pub fn up_to(mut self, seq: i64) -> Self {
+        self.up_to = Some(seq);
+        self
+    }
+
     /// At most so many.
     #[must_use]
     pub fn limit(mut self, rows: usize) -> Self {
@@ -93,7 +100,7 @@ impl Filter {
             && self.topic.as_deref().is_none_or(|topic| message.is_some_and(|message| message.topic == topic))
             && self.party.as_deref().is_none_or(|wanted| party == Some(wanted))
             && self.finished_since.is_none_or(|since| record.processed_at() >= Some(since))
-            && self.seq.is_none_or(|seq| seq == record.seq)
             && self.after.is_none_or(|after| record.seq > after)
+            && self.up_to.is_none_or(|last| record.seq <= last)
     }
 }

@@ -4,12 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::Workbench;
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Ctx, Entry, Handlers};
-use crate::message::{Message, MessageId, OwnerToken, Payload};
+use crate::message::{MessageId, OwnerToken, Payload};
 use crate::queue::{BATCH_MAX, Claimed};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -137,7 +135,7 @@ impl<B: Backend> Workbench<B> {
                 B::rehearse(&self.store, Arc::new(message), handler, &handlers.state).await?;
             }
             Some(Entry::Async(handler)) => {
-                let mut ctx = self.ctx(message, handlers);
+                let mut ctx = Ctx::<B>::new(&self.store, LEASE, Arc::new(message), &handlers.state);
                 let handled = B::scope(&self.store, async { handler.run(&mut ctx).await }).await;
                 if let Some(tx) = ctx.tx {
                     B::roll_back(tx).await;
@@ -146,16 +144,5 @@ impl<B: Backend> Workbench<B> {
             }
         }
         Ok(())
-    }
-
-    fn ctx(&self, message: Message, handlers: &Handlers<B>) -> Ctx<B> {
-        Ctx {
-            store: self.store.clone(),
-            hold_max: LEASE,
-            tx: None,
-            message: Arc::new(message),
-            state: handlers.state.clone(),
-            cancelled: CancellationToken::new(),
-        }
     }
 }

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::Request;
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::Core;
@@ -79,14 +78,9 @@ impl<B: Backend> Core<B> {
             Ok(held) => held,
             Err(admission) => return Ok(self.known(incoming, admission)),
         };
-        let shared = SharedCtx::<B>::new(Ctx {
-            store: self.store.clone(),
-            hold_max: HOLD_MAX,
-            tx: Some(tx),
-            message: Arc::new(message),
-            state: State::default(),
-            cancelled: CancellationToken::new(),
-        });
+        let mut ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &State::default());
+        ctx.tx = Some(tx);
+        let shared = SharedCtx::new(ctx);
         let over = shared.over_when_dropped();
         let serving = B::scope(&self.store, self.serve(service, request.again(shared.clone())));
         let served = tokio::time::timeout(self.options.timeout, serving).await;

@@ -121,7 +121,7 @@ impl Verbs {
             _ => &statements.list,
         };
         let mut records = session.query(&sql.with(values), |row| read_record(row, queue)).await?;
-        records.retain(|record| filter.seq.is_none_or(|seq| seq == record.seq));
+        records.retain(|record| filter.up_to.is_none_or(|last| record.seq <= last));
         Ok(records)
     }
 
