@@ -23,6 +23,7 @@ use tree::{At, Table};
 use crate::admin::Tokens;
 use crate::database::Database;
 use crate::problem::Problem;
+use crate::up::backups::{Plan, folder_beside};
 
 /// Every key with its default, and what it means.
 pub(crate) const DEFAULT: &str = include_str!("config/default.toml");
@@ -40,6 +41,7 @@ pub(crate) struct Config {
     pub(crate) store: Store,
     pub(crate) worker: Worker,
     pub(crate) retention: Retention,
+    pub(crate) backup: Backup,
     pub(crate) receiver: Receiver,
     pub(crate) admin: Admin,
     pub(crate) sources: Vec<Source>,
@@ -76,6 +78,14 @@ pub(crate) struct Retention {
     pub(crate) outbox: Duration,
     pub(crate) inbox: Duration,
     pub(crate) every: Duration,
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct Backup {
+    /// None: no backups.
+    every: Option<(Duration, At)>,
+    keep: Duration,
+    folder: Option<PathBuf>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -181,6 +191,18 @@ impl Config {
     /// Where relative paths begin.
     pub(crate) fn folder(&self) -> &Path {
         self.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
+    }
+
+    /// How often that database is copied, and where to.
+    pub(crate) fn backups(&self, database: &Database) -> Result<Option<Plan>> {
+        let Some((every, at)) = &self.backup.every else { return Ok(None) };
+        let Database::Sqlite(file) = database else {
+            let what = format!("`every` in [backup]: only a SQLite file is backed up, and this is {}", database.kind());
+            return Err(Mistakes::new(vec![(at.clone(), what)], &self.shown()).into());
+        };
+        let folder = self.backup.folder.as_ref().map(|folder| self.folder().join(folder));
+        let folder = folder.unwrap_or_else(|| folder_beside(file));
+        Ok(Some(Plan { every: *every, keep: self.backup.keep, folder }))
     }
 
     /// The database, unless the command line names another.

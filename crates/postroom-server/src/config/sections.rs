@@ -10,13 +10,13 @@ use postroom::{Address, BATCH_MAX, LEASE_MAX};
 use super::reader::{Reader, Section};
 use super::secrets::Place;
 use super::tree::{At, Table};
-use super::{Admin, Config, Handler, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
+use super::{Admin, Backup, Config, Handler, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
 use crate::admin::{Scope, Tokens};
 use crate::database::Database;
 use crate::duration;
 
-const SECTIONS: [&str; 10] =
-    ["node", "store", "worker", "retention", "receiver", "admin", "sources", "services", "handlers", "hooks"];
+const SECTIONS: [&str; 11] =
+    ["node", "store", "worker", "retention", "backup", "receiver", "admin", "sources", "services", "handlers", "hooks"];
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -39,6 +39,7 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         store: store(reader.section(&mut root, "store")),
         worker: worker(reader.section(&mut root, "worker")),
         retention,
+        backup: backup(reader.section(&mut root, "backup")),
         receiver: receiver(reader.section(&mut root, "receiver")),
         admin: admin(reader.section(&mut root, "admin")),
         sources: reader.sections(&mut root, "sources").into_iter().map(source).collect(),
@@ -129,6 +130,25 @@ fn retention(mut section: Section<'_>) -> (Retention, At) {
     let kept_at = section.place_of("inbox").unwrap_or_else(|| section.at.clone());
     section.finish();
     (retention, kept_at)
+}
+
+fn backup(mut section: Section<'_>) -> Backup {
+    let every = section.span("every", MINUTE..=YEAR);
+    let every = every.zip(section.place_of("every"));
+    let keep = section.span("keep", MINUTE..=100 * YEAR).unwrap_or(7 * DAY);
+    let folder = section.text("folder").filter(|(folder, at)| {
+        let is_empty = folder.trim().is_empty();
+        if is_empty {
+            section.mistake(at, "`folder` in [backup] must not be empty");
+        }
+        !is_empty
+    });
+    if let Some((every, at)) = every.as_ref().filter(|(every, _)| *every > keep) {
+        let (every, keep) = (duration::short(*every), duration::short(keep));
+        section.mistake(at, format!("a backup every {every} that is kept for {keep} is gone before the next"));
+    }
+    section.finish();
+    Backup { every, keep, folder: folder.map(|(folder, _)| folder.into()) }
 }
 
 fn receiver(mut section: Section<'_>) -> Receiver {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use postroom::{Backend, Courier, Listener, Receiver, Store, Worker, WorkerOptions};
 
+use super::backups::Backups;
 use super::exec::Command;
 use super::greeting;
 use super::print::Printer;
@@ -36,6 +37,7 @@ pub(crate) struct Node {
     /// The command that handles everything, as it was given.
     pub(crate) exec: Option<(String, Command)>,
     pub(crate) show_payload: bool,
+    pub(crate) backups: Option<Backups>,
 }
 
 /// Runs until it is told to stop.
@@ -57,9 +59,14 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let outbox = Worker::<B>::outbox(store.clone(), handlers(&work)).options(options.clone()).transport(ways);
     let inbox = Worker::<B>::inbox(store.clone(), handlers(&work)).options(options);
     let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
-    let receiving = receive(receiver, listeners, stopped);
+    let receiving = receive(receiver, listeners, stopped.clone());
+    let copying = async {
+        if let Some(backups) = node.backups {
+            backups.run(stopped).await;
+        }
+    };
     let receiving = async {
-        receiving.await;
+        tokio::join!(receiving, copying);
         Ok(())
     };
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };

@@ -72,6 +72,7 @@ impl Replaceable {
             ("[store]", before.store != config.store),
             ("[worker]", before.worker != config.worker),
             ("[retention]", before.retention != config.retention),
+            ("[backup]", before.backup != config.backup),
             ("[receiver]", before.receiver != config.receiver),
             ("[admin]", before.admin != config.admin),
             ("[hooks]", before.hooks != config.hooks),

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod backups;
 mod config;
+mod corrupt;
 mod demo;
 mod desk;
 mod doctor;
