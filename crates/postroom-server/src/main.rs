@@ -2,6 +2,7 @@
 
 mod admin;
 mod ask;
+mod bench;
 mod cli;
 mod config;
 mod database;

@@ -5,6 +5,7 @@
 
 mod admin;
 mod backups;
+mod bench;
 mod config;
 mod corrupt;
 mod demo;
