@@ -1,4 +1,4 @@
-//! How fast a database takes, hands out and finishes messages: measured in tables of its own, which are gone afterwards.
+//! How fast a database takes, hands out and finishes messages: measured in tables of its own, gone afterwards.
 
 mod phases;
 mod scratch;

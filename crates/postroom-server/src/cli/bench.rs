@@ -20,10 +20,10 @@ const PARTS: u32 = 4;
 
 /// Measure how fast the database takes, hands out and finishes messages
 ///
-/// It works in tables of its own, which are gone afterwards: for a SQLite file in a new file beside it, on PostgreSQL in a
-/// new schema, on MySQL and MariaDB under new names. Your messages are left alone, but whatever else uses the disk or the
-/// server is slowed down meanwhile. What a commit costs is in all of the figures: `postroom doctor` says whether it waits
-/// for the disk.
+/// It works in tables of its own, which are gone afterwards: for a SQLite file in a new file beside it, on PostgreSQL
+/// in a new schema, on MySQL and MariaDB under new names. Your messages are left alone, but whatever else uses the disk
+/// or the server is slowed down meanwhile. What a commit costs is in all of the figures: `postroom doctor` says whether
+/// it waits for the disk.
 #[derive(Args)]
 pub(crate) struct Bench {
     /// How long it takes, in all
@@ -31,7 +31,8 @@ pub(crate) struct Bench {
     duration: Duration,
 
     /// So many callers enqueue at once
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = RangedU64ValueParser::<usize>::new().range(2..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = RangedU64ValueParser::<usize>::new().range(2..=1000))]
     callers: usize,
 
     /// Bytes of a payload
