@@ -13,7 +13,7 @@ const FILES: [&str; 5] =
     ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "contrib/systemd/postroom.service"];
 const SHELLS: [(&str, &str); 3] = [("bash", "postroom.bash"), ("zsh", "_postroom"), ("fish", "postroom.fish")];
 /// What a Linux of today has in any case. Everything else is in the binary.
-const LIBRARIES: [&str; 4] = ["linux-vdso", "ld-linux", "libc.so", "libm.so"];
+const LIBRARIES: [&str; 5] = ["linux-vdso", "ld-linux", "libc.so", "libm.so", "libgcc_s.so"];
 
 pub(crate) fn run(target: Option<&str>) -> Result<()> {
     let host = host()?;
@@ -57,9 +57,7 @@ fn version() -> Result<String> {
 
 fn build(target: &str) -> Result<PathBuf> {
     let build = ["build", "--locked", "--profile", "dist", "--package", "postroom-server", "--target", target];
-    // Its own support library is small, and not everywhere.
-    let flags = if target.contains("linux-gnu") { "-C link-arg=-static-libgcc" } else { "" };
-    let status = run::cargo(build).env("RUSTFLAGS", flags).status().context("cannot start cargo")?;
+    let status = run::cargo(build).status().context("cannot start cargo")?;
     ensure!(status.success(), "the build failed");
     Ok(run::target().join(target).join("dist").join("postroom"))
 }
