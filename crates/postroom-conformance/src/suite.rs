@@ -45,6 +45,7 @@ mod own_tx;
 mod plans;
 mod pooler;
 mod processes;
+mod pull;
 mod purge;
 mod queued;
 mod reap;
@@ -91,6 +92,7 @@ pub fn cases() -> Vec<Case> {
         crash::CASES,
         expire::CASES,
         revive::CASES,
+        pull::CASES,
         purge::CASES,
         inspect::CASES,
         declared::CASES,
