@@ -6,11 +6,13 @@ mod health;
 mod messages;
 mod metrics;
 mod problem;
+mod pull;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
 pub(crate) use metrics::install as count_metrics;
+pub(crate) use pull::Counters;
 pub(crate) use tokens::{Scope, Tokens};
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,6 +27,8 @@ use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
 use postroom::{Inbox, Outbox, Store};
 use tokio::net::TcpListener;
+
+use crate::up::signals::Stopped;
 
 /// Where it listens unless it is told otherwise.
 pub(crate) const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
@@ -44,6 +48,9 @@ struct Inner {
     /// The names this listener is called by: a page elsewhere that has its own name point here is turned away.
     hosts: Vec<String>,
     metrics: PrometheusHandle,
+    /// What services fetch, if they fetch anything.
+    counters: Option<Counters>,
+    stopped: Stopped,
 }
 
 /// A listener that is bound and does not answer yet.
@@ -72,12 +79,18 @@ impl Admin {
     }
 
     /// Answers for as long as it is waited for.
-    pub(crate) async fn run(self, store: Arc<dyn Store>, metrics: PrometheusHandle) -> Result<()> {
+    pub(crate) async fn run(
+        self,
+        store: Arc<dyn Store>,
+        metrics: PrometheusHandle,
+        counters: Option<Counters>,
+        stopped: Stopped,
+    ) -> Result<()> {
         let port = self.address.port();
         let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
         hosts.push(self.address.to_string());
         let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store));
-        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts, metrics }));
+        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts, metrics, counters, stopped }));
         axum::serve(self.listener, router(desk)).await.context("the admin listener ended")
     }
 }
@@ -97,6 +110,11 @@ fn router(desk: Desk) -> Router {
         .route("/metrics", get(metrics::render))
         .route("/openapi.json", get(openapi))
         .route("/v1/messages", post(messages::enqueue))
+        .route("/v1/{queue}/claim", post(pull::claim))
+        .route("/v1/{queue}/ack", post(pull::ack))
+        .route("/v1/{queue}/abandon", post(pull::abandon))
+        .route("/v1/{queue}/fail", post(pull::fail))
+        .route("/v1/{queue}/extend", post(pull::extend))
         .fallback(problem::nowhere)
         .method_not_allowed_fallback(problem::wrong_method)
         .layer(middleware::from_fn_with_state(desk.clone(), guard::with_token));

@@ -1,5 +1,6 @@
 //! The configuration of a node: one file, overridden by the environment, checked as a whole before anything starts.
 
+mod handlers;
 mod nearest;
 mod reader;
 mod secrets;
@@ -45,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) sources: Vec<Source>,
     pub(crate) services: Vec<Service>,
     pub(crate) handlers: Vec<Handler>,
+    /// Topics whose messages services fetch themselves.
+    pub(crate) pulled: Vec<String>,
     pub(crate) hooks: Vec<Hook>,
 }
 

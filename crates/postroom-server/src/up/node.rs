@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Courier, Listener, Receiver, Store, Worker, WorkerOptions};
+use postroom::{Backend, Courier, Listener, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions};
 
 use super::exec::Command;
 use super::greeting;
@@ -16,7 +16,7 @@ use super::serve::{Receiving, admin, listeners, receiver};
 use super::signals::{HangUps, Signals, Stop, Stopped, stop};
 use super::ways::Ways;
 use super::work::{Work, handlers};
-use crate::admin::count_metrics;
+use crate::admin::{Counters, count_metrics};
 use crate::config::{Config, Opened};
 use crate::database::Database;
 use crate::duration;
@@ -50,21 +50,23 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let (admin, administered) = admin(&node.config.admin).await?;
     let metrics = count_metrics()?;
     node.greet(receives, administered);
-    let options = node.options();
-    routes.replace(node.secrets.handlers);
+    let fetched = if node.exec.is_some() { None } else { node.config.fetched()? };
+    let options = fetched.iter().fold(node.options(), WorkerOptions::leave);
+    let counters = fetched.map(|topics| counters::<B>(topics, &store, &options)).transpose()?;
+    routes.replace(node.secrets.handlers, !node.config.pulled.is_empty());
     let ways = Ways::new(courier.clone(), command, !node.config.services.is_empty());
     let is_sending = ways.is_sending();
     let outbox = Worker::<B>::outbox(store.clone(), handlers(&work)).options(options.clone()).transport(ways);
     let inbox = Worker::<B>::inbox(store.clone(), handlers(&work)).options(options);
     let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
-    let receiving = receive(receiver, listeners, stopped);
+    let receiving = receive(receiver, listeners, stopped.clone());
     let receiving = async {
         receiving.await;
         Ok(())
     };
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
     // It answers while the work is being ended, and ends with it.
-    let administering = admin.run(Arc::new(store.clone()), metrics);
+    let administering = admin.run(Arc::new(store.clone()), metrics, counters, stopped);
     let working = async {
         tokio::select! {
             ended = working => Ok(ended?),
@@ -80,6 +82,12 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
         bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));
     }
     Ok(())
+}
+
+/// Where services fetch messages of these topics.
+fn counters<B: Backend>(topics: Topics, store: &B::Store, options: &WorkerOptions) -> Result<Counters> {
+    let counter = |queue| Pull::<B>::new(store.clone(), queue, options.clone()).map(Box::new);
+    Ok(Counters { topics, outbox: counter(Queue::Outbox)?, inbox: counter(Queue::Inbox)? })
 }
 
 /// Receives at every listener until the node stops.
@@ -134,12 +142,18 @@ impl Node {
         }
         let doing = match &self.exec {
             Some((command, _)) => {
-                if !config.handlers.is_empty() {
+                if !config.handlers.is_empty() || !config.pulled.is_empty() {
                     parts.push("leaves [handlers] alone: --exec goes before them".into());
                 }
                 format!("runs {} for each message", greeting::quoted(command))
             }
-            None if config.handlers.is_empty() => "prints each message and marks it done".into(),
+            None if config.handlers.is_empty() && config.pulled.is_empty() => {
+                "prints each message and marks it done".into()
+            }
+            None if config.handlers.is_empty() => {
+                parts.extend(config.pushes());
+                "leaves messages to services that fetch them".into()
+            }
             None => {
                 parts.extend(config.pushes());
                 "posts each message to its handler".into()

@@ -39,7 +39,8 @@ impl Replaceable {
     fn replace(&self) -> Result<Vec<String>> {
         // The file that was there at the start must be there: without it there would be the defaults.
         let config = config::load(self.started.file.as_deref().or(self.named.as_deref()))?;
-        if config.handlers.is_empty() && !self.started.handlers.is_empty() {
+        let has_none = |config: &Config| config.handlers.is_empty() && config.pulled.is_empty();
+        if has_none(&config) && !has_none(&self.started) {
             let what = "it has no [handlers] any more: messages would be printed, and done";
             bail!(Problem::new(what, "a restart, if that is what you want"));
         }
@@ -52,7 +53,7 @@ impl Replaceable {
             // Without keys nobody can speak for a source any more.
             keys.replace(now.unwrap_or_default())?;
         }
-        self.routes.replace(opened.handlers);
+        self.routes.replace(opened.handlers, !self.started.pulled.is_empty());
         let mut told = vec!["secrets, services and handlers are those of the configuration now".to_owned()];
         if !config.hooks.is_empty() || opened.tls.is_some() {
             told.push("secrets of webhooks and the TLS certificate are read at the start only".to_owned());
@@ -75,6 +76,7 @@ impl Replaceable {
             ("[receiver]", before.receiver != config.receiver),
             ("[admin]", before.admin != config.admin),
             ("[hooks]", before.hooks != config.hooks),
+            ("`pull` in [handlers]", before.pulled != config.pulled),
         ];
         let mut changed: Vec<_> =
             changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name.to_owned()).collect();

@@ -256,7 +256,7 @@ const QUEUE: Texts = Texts {
     extend: UNUSED,
     extend_batch: "UPDATE {t} SET locked_until = $4, visible_at = $4
          FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)
-         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c RETURNING seq",
+         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c RETURNING seq, claim_no",
     held: "SELECT 1 FROM {t} WHERE seq = $1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WHERE seq = $1 AND {fence} FOR UPDATE",
     load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= $1
