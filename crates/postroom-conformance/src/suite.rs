@@ -144,9 +144,8 @@ pub fn cases() -> Vec<Case> {
         receipts::CASES,
         failures::CASES,
         neighbours::CASES,
-        services_log::CASES,
     ];
-    [areas.concat(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    [areas.concat(), services_log::CASES.to_vec(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 
 fn once() -> Vec<Case> {

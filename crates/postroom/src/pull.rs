@@ -1,5 +1,5 @@
-//! Messages that are fetched, handled outside this process, and settled by a token. What a worker does with an answer, a
-//! failure and a lease that is lost is done here by the same code.
+//! Messages that are fetched, handled outside this process, and settled by a token. What a worker does with an answer,
+//! a failure and a lease that is lost is done here by the same code.
 
 mod request;
 mod token;

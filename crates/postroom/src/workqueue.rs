@@ -204,7 +204,8 @@ impl WorkQueue {
         self.store.stats(self.queue).await
     }
 
-    pub(crate) async fn measure(&self) -> Result<()> {
+    /// Counts what waits or is worked on, and shows it in the metrics; workers do so now and then.
+    pub async fn measure(&self) -> Result<()> {
         telemetry::backlog(self, self.store.backlog(self.queue).await?);
         Ok(())
     }

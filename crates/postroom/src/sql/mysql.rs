@@ -196,7 +196,7 @@ const QUEUE: Texts = Texts {
     failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY no",
     count: "SELECT state, count(*) FROM {t} WHERE state IN (0, 1, 2, 3, 4) GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE state IN (0, 1)",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+    oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

@@ -94,7 +94,8 @@ macro_rules! claim {
                  WHERE CASE WHEN first.crashes = 0 THEN line.crashes = 0 ELSE line.seq = first.seq END
              )
              UPDATE {t}
-             SET state = 1, owner = $3, locked_until = $4, visible_at = $4, claim_no = claim_no + 1, last_attempt_at = $1
+             SET state = 1, owner = $3, locked_until = $4, visible_at = $4, claim_no = claim_no + 1,
+                 last_attempt_at = $1
              FROM chosen WHERE seq = chosen.n
              RETURNING {message}, chosen.at"
     )
@@ -291,7 +292,7 @@ const QUEUE: Texts = Texts {
          UNION ALL SELECT 2, count(*) FROM {t} WHERE state = 2 UNION ALL SELECT 3, count(*) FROM {t} WHERE state = 3
          UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4",
     count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+    oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

@@ -173,7 +173,7 @@ const QUEUE: Texts = Texts {
     count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NOT NULL GROUP BY state
          UNION ALL SELECT state, count(*) FROM {t} WHERE processed_at IS NOT NULL GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
+    oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
          ORDER BY visible_at, seq LIMIT 1",
 };
 

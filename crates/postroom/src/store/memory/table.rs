@@ -210,6 +210,8 @@ impl Table {
         let waiting = self.rows.values().filter(|record| record.state() == State::Ready);
         let first = waiting.min_by_key(|record| (record.visible_at(), record.seq));
         stats.oldest_waiting = first.map(|record| now.since(record.work.created_at));
+        let due = first.and_then(Record::visible_at).filter(|due| *due <= now);
+        stats.overdue = due.map(|due| now.since(due));
         stats
     }
 
