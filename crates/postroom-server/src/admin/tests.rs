@@ -1,6 +1,7 @@
 //! The listener's answers, without a listener.
 
 mod pull;
+mod strangers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +11,13 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use postroom::{Inbox, Memory, MemoryStore, NewMessage, Outbox, OwnerToken, Pull, Queue, Topics, WorkerOptions};
+use postroom::{
+    Courier, Memory, MemoryStore, NewMessage, Outbox, OwnerToken, Pull, Queue, Services, Topics, WorkerOptions,
+};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::{Counters, Desk, Inner, Scope, Tokens, router};
+use super::{Counters, Desk, Parts, Scope, Tokens, Watched, router};
 use crate::up::signals::{self, Stop};
 
 const HOST: &str = "127.0.0.1:7411";
@@ -48,7 +51,7 @@ impl Node {
     fn fetching(topics: Option<Topics>) -> Self {
         let (store, mut tokens) = (MemoryStore::new(), Tokens::default());
         let (read, write) = (tokens.generate(Scope::Read), tokens.generate(Scope::Write));
-        let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store.clone()));
+        let outbox = Outbox::new(store.clone());
         let counter = |queue| Pull::<Memory>::new(store.clone(), queue, WorkerOptions::default()).map(Box::new);
         let counters = topics.map(|topics| Counters {
             topics,
@@ -58,8 +61,9 @@ impl Node {
         let (stop, stopped) = signals::stop();
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let hosts = vec![HOST.to_owned()];
-        let desk = Inner { outbox: outbox.clone(), inbox, tokens, hosts, metrics, counters, stopped };
-        Self { router: router(Desk(Arc::new(desk))), store, outbox, read, write, stop }
+        let watched = Watched { courier: Courier::new(Services::new("shop")).unwrap(), file: None };
+        let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
+        Self { router: router(Desk::new(parts, tokens, hosts)), store, outbox, read, write, stop }
     }
 
     async fn send(&self, request: axum::http::request::Builder, body: &Value) -> Said {

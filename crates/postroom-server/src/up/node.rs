@@ -16,7 +16,7 @@ use super::serve::{Receiving, admin, listeners, receiver};
 use super::signals::{HangUps, Signals, Stop, Stopped, stop};
 use super::ways::Ways;
 use super::work::{Work, handlers};
-use crate::admin::{Counters, count_metrics};
+use crate::admin::{Counters, Parts, Watched, count_metrics};
 use crate::config::{Config, Opened};
 use crate::database::Database;
 use crate::duration;
@@ -65,14 +65,17 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
         Ok(())
     };
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
+    let watched = Watched { courier: courier.clone(), file: node.database.file() };
+    let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
     // It answers while the work is being ended, and ends with it.
-    let administering = admin.run(Arc::new(store.clone()), metrics, counters, stopped);
+    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
+    let administering = admin.run(parts, async { drop(is_over.await) });
     let working = async {
-        tokio::select! {
-            ended = working => Ok(ended?),
-            ended = administering => ended,
-        }
+        let ended = working.await;
+        drop(over);
+        Ok(ended?)
     };
+    let working = async { tokio::join!(working, administering).0 };
     let grace = duration::short(node.config.worker.grace);
     let clock = store.clock().clone();
     let (named, started) = (node.named, node.read);

@@ -40,10 +40,7 @@ fn the_node_leaves_what_services_fetch_and_unknown_topics_wait() {
 fn a_service_that_waits_is_woken_by_a_message_of_another_process() {
     let desk = Desk::new();
     let (_up, node) = node(&desk, "[handlers.\"*\"]\npull = true\n");
-    let waiting = {
-        let node = node.clone();
-        std::thread::spawn(move || node.post("/v1/outbox/claim", &json!({ "waitSeconds": 20 })))
-    };
+    let waiting = std::thread::spawn(move || node.post("/v1/outbox/claim", &json!({ "waitSeconds": 20 })));
     desk.ok(&["send", "order.placed", "teapot"]);
     let claimed = waiting.join().unwrap();
     assert_eq!(claimed.body["messages"][0]["payloadText"], "teapot", "{claimed:?}");

@@ -10,7 +10,6 @@ pub(crate) const DIGEST: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef
 const TOKEN: &str = "secret";
 
 /// Whom to ask.
-#[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) address: String,
 }
