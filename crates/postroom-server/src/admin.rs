@@ -7,11 +7,13 @@ mod health;
 mod look;
 mod messages;
 mod metrics;
+mod object;
 mod problem;
 mod pull;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod whole;
 
 pub(crate) use look::Watched;
 pub(crate) use metrics::install as count_metrics;

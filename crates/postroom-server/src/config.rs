@@ -93,6 +93,14 @@ pub(crate) struct Receiver {
     pub(crate) allow_unencrypted: bool,
 }
 
+impl Receiver {
+    /// Whether it is the same but for the certificate, which can be replaced. To speak TLS at all cannot.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let without = |receiver: &Self| Self { tls: None, ..receiver.clone() };
+        self.tls.is_some() == other.tls.is_some() && without(self) == without(other)
+    }
+}
+
 #[derive(Clone, PartialEq)]
 struct Tls {
     certificate: PathBuf,

@@ -16,8 +16,9 @@ use postroom::{Backend, BoxFuture, Headers, LeaseToken, Pull, PullRequest, Pulle
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Desk;
+use super::object::Object;
 use super::problem::Refusal;
+use super::{Desk, whole};
 
 const LIMIT: usize = 10;
 const LIMIT_MAX: usize = 100;
@@ -94,8 +95,11 @@ impl Desk {
 pub(super) struct Asked {
     /// All that are fetched, unless some are named.
     topics: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "whole::maybe")]
     limit: Option<usize>,
+    #[serde(default, deserialize_with = "whole::maybe")]
     lease_seconds: Option<u64>,
+    #[serde(default, deserialize_with = "whole::maybe")]
     wait_seconds: Option<u64>,
 }
 
@@ -128,10 +132,10 @@ impl Asked {
 pub(super) async fn claim(
     State(desk): State<Desk>,
     queue: Result<Path<String>, PathRejection>,
-    asked: Result<Json<Asked>, JsonRejection>,
+    asked: Result<Json<Object<Asked>>, JsonRejection>,
 ) -> Result<Response, Refusal> {
     let (counters, counter) = desk.counter(queue)?;
-    let request = asked?.0.request(&counters.topics)?;
+    let request = asked?.0.0.request(&counters.topics)?;
     let pulled = tokio::select! {
         pulled = counter.claim(&request) => pulled?,
         () = desk.0.stopped.clone().wait() => Vec::new(),

@@ -13,19 +13,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Counter, Verb};
-use crate::admin::Desk;
+use crate::admin::object::Object;
 use crate::admin::problem::Refusal;
+use crate::admin::{Desk, whole};
 
 const ITEMS_MAX: usize = 1000;
 /// So many are settled at once: they share commits, and leave connections to others.
 const AT_ONCE: usize = 16;
+const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 const ANSWER_MAX: usize = 64 * 1024;
 
 /// What is settled.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::admin) struct Items<T> {
-    items: Vec<T>,
+    items: Vec<Object<T>>,
 }
 
 /// One message of them, and what becomes of it.
@@ -56,13 +58,16 @@ pub(in crate::admin) struct Abandoned {
     lease: String,
     #[serde(default)]
     error: String,
+    #[serde(default, deserialize_with = "whole::maybe")]
     delay_seconds: Option<u64>,
 }
 
 impl Item for Abandoned {
     fn into_parts(self) -> (String, Result<Verb, Refusal>) {
         let delay = self.delay_seconds.map(Duration::from_secs);
-        (self.lease, Ok(Verb::Abandon { error: self.error, delay }))
+        let refusal = || Refusal::bad("the delay is too long", "a year is allowed");
+        let too_long = delay.is_some_and(|delay| delay > DELAY_MAX);
+        (self.lease, if too_long { Err(refusal()) } else { Ok(Verb::Abandon { error: self.error, delay }) })
     }
 }
 
@@ -84,6 +89,7 @@ impl Item for Failed {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::admin) struct Extended {
     lease: String,
+    #[serde(deserialize_with = "whole::number")]
     lease_seconds: u64,
 }
 
@@ -99,7 +105,7 @@ macro_rules! settles {
         pub(in crate::admin) async fn $name(
             State(desk): State<Desk>,
             queue: Result<Path<String>, PathRejection>,
-            items: Result<Json<Items<$item>>, JsonRejection>,
+            items: Result<Json<Object<Items<$item>>>, JsonRejection>,
         ) -> Result<Response, Refusal> {
             settle(&desk, queue, items).await
         }
@@ -136,14 +142,14 @@ struct Results {
 async fn settle<T: Item>(
     desk: &Desk,
     queue: Result<Path<String>, PathRejection>,
-    items: Result<Json<Items<T>>, JsonRejection>,
+    items: Result<Json<Object<Items<T>>>, JsonRejection>,
 ) -> Result<Response, Refusal> {
     let (_, counter) = desk.counter(queue)?;
-    let Items { items } = items?.0;
+    let Items { items } = items?.0.0;
     if items.is_empty() || items.len() > ITEMS_MAX {
         return Err(Refusal::bad(format!("{} items", items.len()), format!("allowed are 1 to {ITEMS_MAX}")));
     }
-    let results: Vec<Settled> = stream::iter(items.into_iter().map(Item::into_parts))
+    let results: Vec<Settled> = stream::iter(items.into_iter().map(|item| item.0.into_parts()))
         .map(|(lease, verb)| settle_one(counter, lease, verb))
         .buffered(AT_ONCE)
         .collect()
