@@ -45,6 +45,7 @@ mod own_tx;
 mod plans;
 mod pooler;
 mod processes;
+mod pull;
 mod purge;
 mod queued;
 mod reap;
@@ -91,6 +92,7 @@ pub fn cases() -> Vec<Case> {
         crash::CASES,
         expire::CASES,
         revive::CASES,
+        pull::CASES,
         purge::CASES,
         inspect::CASES,
         declared::CASES,
@@ -142,9 +144,8 @@ pub fn cases() -> Vec<Case> {
         receipts::CASES,
         failures::CASES,
         neighbours::CASES,
-        services_log::CASES,
     ];
-    [areas.concat(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    [areas.concat(), services_log::CASES.to_vec(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 
 fn once() -> Vec<Case> {

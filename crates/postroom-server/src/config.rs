@@ -1,5 +1,6 @@
 //! The configuration of a node: one file, overridden by the environment, checked as a whole before anything starts.
 
+mod handlers;
 mod nearest;
 mod reader;
 mod secrets;
@@ -47,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) sources: Vec<Source>,
     pub(crate) services: Vec<Service>,
     pub(crate) handlers: Vec<Handler>,
+    /// Topics whose messages services fetch themselves.
+    pub(crate) pulled: Vec<String>,
     pub(crate) hooks: Vec<Hook>,
 }
 
@@ -98,6 +101,14 @@ pub(crate) struct Receiver {
     pub(crate) in_flight: usize,
     tls: Option<Tls>,
     pub(crate) allow_unencrypted: bool,
+}
+
+impl Receiver {
+    /// Whether it is the same but for the certificate, which can be replaced. To speak TLS at all cannot.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let without = |receiver: &Self| Self { tls: None, ..receiver.clone() };
+        self.tls.is_some() == other.tls.is_some() && without(self) == without(other)
+    }
 }
 
 #[derive(Clone, PartialEq)]

@@ -296,7 +296,7 @@ fn a_message_is_explained(desk: &Desk, database: &Database) {
     let dead = desk.json(&["failed", "--db", url])[0]["id"].as_str().unwrap().to_owned();
     let answer = explained(&dead);
     assert_eq!(answer["cause"], "dead", "{answer}");
-    assert!(answer["is"].as_str().unwrap().contains("exit status 1: broken"), "{answer}");
+    assert!(answer["is"].as_str().unwrap().contains("exit status 1 ⏎ broken"), "{answer}");
     let third = desk.ok(&["send", "a", "--db", url]);
     assert_eq!(explained(&third)["cause"], "in-line", "something was done just now");
     assert_eq!(explained(&third)["clock_ahead_seconds"], 0);
@@ -320,7 +320,7 @@ fn a_snapshot_tells_of_both_queues(desk: &Desk, database: &Database) {
     assert_eq!(seen["inbox"]["most_waiting"]["services"][0]["name"], "stripe");
     assert!(seen["outbox"]["in_per_second"].as_f64() > Some(0.0), "{seen}");
     assert!(seen["outbox"]["out_per_second"].as_f64() > Some(0.0), "{seen}");
-    assert_eq!(seen["errors"][0]["error"], "exit status 1: broken");
+    assert_eq!(seen["errors"][0]["error"], "exit status 1 ⏎ broken");
     assert!(desk.ok(&["top", "--once", "--db", &database.url]).contains("last failed attempts"));
 }
 

@@ -90,6 +90,7 @@ mod wire;
 mod dispatcher;
 mod handler;
 mod maintenance;
+mod pull;
 mod transport;
 mod worker;
 
@@ -134,8 +135,10 @@ pub use outbox::{Enqueued, Outbox};
 pub use outgoing::Outgoing;
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use postgres::{Postgres, PostgresOptions, PostgresStore};
+pub use pull::{LeaseToken, Pull, PullRequest, Pulled};
 pub use queue::{
     BATCH_MAX, CRASHES_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease, Queue, Reaped, Settle, Settled, State,
+    Topics,
 };
 pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
 pub use request::{Pending, Request};

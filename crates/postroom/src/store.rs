@@ -144,6 +144,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes the store's maintenance for this interval; false when another worker has it.
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>>;
 
+    /// Whether the tables are still those that this program was written for.
+    fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
     #[doc(hidden)]
     /// What the store looks like from outside, without a call to the database; none where that cannot be told, or not
     /// yet for sure. While it stays the same nothing was committed, so that an idle worker need not ask.

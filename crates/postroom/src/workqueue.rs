@@ -8,7 +8,7 @@ use tracing::Instrument;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::OwnerToken;
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, Topics};
 use crate::retry::RetryPolicy;
 use crate::store::{Failure, Filter, Fingerprint, QueueStats, Record, Store, Wake};
 use crate::telemetry;
@@ -69,7 +69,21 @@ impl WorkQueue {
 
     /// Takes up to `batch` ready messages for `owner`, each for `lease`.
     pub async fn claim(&self, owner: OwnerToken, lease: Duration, batch: usize) -> Result<Claims> {
-        let request = ClaimRequest::new(owner, lease, batch)?;
+        self.claim_as(ClaimRequest::new(owner, lease, batch)?).await
+    }
+
+    /// The same, of these messages alone. Those in line before them are looked through.
+    pub async fn claim_topics(
+        &self,
+        owner: OwnerToken,
+        lease: Duration,
+        batch: usize,
+        topics: &Topics,
+    ) -> Result<Claims> {
+        self.claim_as(ClaimRequest::new(owner, lease, batch)?.topics(topics.clone())).await
+    }
+
+    pub(crate) async fn claim_as(&self, request: ClaimRequest) -> Result<Claims> {
         let claims = self.store.claim(self.queue, request).instrument(telemetry::verb_span("claim", self)).await?;
         telemetry::claimed(self, &claims);
         Ok(claims)
@@ -190,7 +204,8 @@ impl WorkQueue {
         self.store.stats(self.queue).await
     }
 
-    pub(crate) async fn measure(&self) -> Result<()> {
+    /// Counts what waits or is worked on, and shows it in the metrics; workers do so now and then.
+    pub async fn measure(&self) -> Result<()> {
         telemetry::backlog(self, self.store.backlog(self.queue).await?);
         Ok(())
     }

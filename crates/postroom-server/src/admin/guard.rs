@@ -1,5 +1,7 @@
 //! Who may ask. Before anything is asked of the database.
 
+use std::time::Duration;
+
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -32,12 +34,27 @@ fn site(headers: &HeaderMap) -> Option<&str> {
     headers.get("sec-fetch-site")?.to_str().ok()
 }
 
+/// So long a request may take, a service that waits for messages included: half of it is the longest wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Gives a request up that takes too long; the slow body of a client too.
+pub(super) async fn in_time(request: Request, next: Next) -> Result<Response, Refusal> {
+    let late = |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request took too long", "send it again, and faster");
+    tokio::time::timeout(PATIENCE, next.run(request)).await.map_err(late)
+}
+
+impl Desk {
+    /// What the one who asks may do; none without a token that is known.
+    pub(super) fn scope_of(&self, headers: &HeaderMap) -> Option<Scope> {
+        let (kind, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        kind.eq_ignore_ascii_case("bearer").then(|| self.0.tokens.scope_of(token.trim())).flatten()
+    }
+}
+
 /// Lets those pass whose token may do it.
 pub(super) async fn with_token(State(desk): State<Desk>, request: Request, next: Next) -> Result<Response, Refusal> {
     let needed = if matches!(*request.method(), Method::GET | Method::HEAD) { Scope::Read } else { Scope::Write };
-    let said = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = said.and_then(|said| said.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-    match token.and_then(|(_, token)| desk.0.tokens.scope_of(token.trim())) {
+    match desk.scope_of(request.headers()) {
         Some(scope) if scope >= needed => Ok(next.run(request).await),
         Some(_) => Err(Refusal::new(StatusCode::FORBIDDEN, "this token may only read", "use one that may write")),
         None => Err(Refusal::new(

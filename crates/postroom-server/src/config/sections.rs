@@ -7,32 +7,45 @@ use std::time::Duration;
 
 use postroom::{Address, BATCH_MAX, LEASE_MAX};
 
+use super::handlers::{Way, handler};
 use super::reader::{Reader, Section};
 use super::secrets::Place;
 use super::tree::{At, Table};
-use super::{Admin, Backup, Config, Handler, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
+use super::{Admin, Backup, Config, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
 use crate::admin::{Scope, Tokens};
 use crate::database::Database;
 use crate::duration;
 
 const SECTIONS: [&str; 11] =
     ["node", "store", "worker", "retention", "backup", "receiver", "admin", "sources", "services", "handlers", "hooks"];
-const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// So much longer the inbox knows a message than the receiver takes it.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// A window must be longer than signatures may be old.
 const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
 /// A semaphore has so many places.
-const PLACES_MAX: u64 = 1_000_000;
+pub(super) const PLACES_MAX: u64 = 1_000_000;
 const NAME_CHARS_MAX: usize = 64;
 
 /// Reads every section; what is wrong is told to the reader.
 pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> Config {
     let (retention, kept_at) = retention(reader.section(&mut root, "retention"));
+    let (mut handlers, mut pulled, mut fetched_at) = (Vec::new(), Vec::new(), None);
+    for (topic, section) in reader.sections(&mut root, "handlers") {
+        let at = section.at.clone();
+        match handler((topic, section)) {
+            Some(Way::Posted(handler)) => handlers.push(handler),
+            Some(Way::Fetched(topic)) => {
+                pulled.push(topic);
+                fetched_at = fetched_at.or(Some(at));
+            }
+            None => {}
+        }
+    }
     let config = Config {
         file,
         name: node(reader.section(&mut root, "node")),
@@ -44,11 +57,16 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         admin: admin(reader.section(&mut root, "admin")),
         sources: reader.sections(&mut root, "sources").into_iter().map(source).collect(),
         services: reader.sections(&mut root, "services").into_iter().filter_map(service).collect(),
-        handlers: reader.sections(&mut root, "handlers").into_iter().filter_map(handler).collect(),
+        handlers,
+        pulled,
         hooks: reader.sections(&mut root, "hooks").into_iter().filter_map(hook).collect(),
     };
     for hook in config.hooks.iter().filter(|hook| config.sources.iter().any(|source| source.name == hook.name)) {
         reader.mistake(&hook.at, format!("{} is both a source and a hook; give one of them another name", hook.name));
+    }
+    if let Some(at) = fetched_at.filter(|_| !config.receiver.queued) {
+        let why = "nobody can fetch a message while its sender waits; leave `queued` in [receiver] true";
+        reader.mistake(&at, format!("`pull` is set: {why}"));
     }
     reader.unknown_sections(&root, &SECTIONS);
     let windows = config.sources.iter().filter_map(|source| source.window);
@@ -265,25 +283,6 @@ fn is_exposed(address: &str) -> bool {
     host != "localhost" && !address.is_ok_and(|address| address.is_loopback())
 }
 
-fn handler((topic, mut section): (String, Section<'_>)) -> Option<Handler> {
-    let url = required(&mut section, "http://127.0.0.1:8080/messages");
-    if let Some((url, at)) = &url {
-        let is_http = url.starts_with("http://") || url.starts_with("https://");
-        if !is_http || url.parse::<Address>().is_err() {
-            let forms = "http://host:port/path or https://host:port/path, without a user or password";
-            section.mistake(at, format!("`url` in {} must be {forms}", section.title));
-        }
-    }
-    if topic.trim().is_empty() || topic.contains('*') && topic != "*" {
-        section.mistake(&section.at, "a handler is for one topic, by its whole name, or for \"*\": every other topic");
-    }
-    let secrets = section.secrets("secret");
-    let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
-    let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 16);
-    section.finish();
-    url.map(|(url, at)| Handler { topic, at, url, secrets, timeout, concurrency })
-}
-
 fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
     check_name(&section, &name, &section.at, "the name of a hook");
     let scheme = section.text("scheme");
@@ -308,7 +307,7 @@ fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
     known.map(|scheme| Hook { name, at, scheme, secrets })
 }
 
-fn required(section: &mut Section<'_>, example: &str) -> Option<(String, At)> {
+pub(super) fn required(section: &mut Section<'_>, example: &str) -> Option<(String, At)> {
     let url = section.text("url");
     if section.place_of("url").is_none() {
         section.mistake(&section.at, format!("{} needs a `url`, like \"{example}\"", section.title));
@@ -323,6 +322,6 @@ fn needs_key(section: &Section<'_>, is_missing: bool) {
     }
 }
 
-fn places(number: Option<u64>, usual: usize) -> usize {
+pub(super) fn places(number: Option<u64>, usual: usize) -> usize {
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or(usual)
 }

@@ -57,7 +57,11 @@ impl Config {
                 topic => format!("posts {topic} to {url}"),
             }
         });
-        told.collect()
+        let fetched = self.pulled.iter().map(|topic| match topic.as_str() {
+            "*" => "leaves every other topic to services that fetch".to_owned(),
+            topic => format!("leaves {topic} to services that fetch"),
+        });
+        told.chain(fetched).collect()
     }
 
     /// What may be meant otherwise.

@@ -371,6 +371,12 @@ impl<E: Engine> Store for ServerStore<E> {
     }
 
     /// Closes its connections; calls on this store or a clone of it fail from now on.
+    fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
+        self.verb((), |verbs, link, (), _| {
+            Box::pin(async move { check_schema(verbs.schema_version(link).await?, verbs) })
+        })
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         self.0.pool.close();
         self.0.handler_pool.close();

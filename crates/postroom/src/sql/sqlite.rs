@@ -4,6 +4,21 @@
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
 
+/// Whether a row is among the topics of a claim: the names between line breaks, and the two switches.
+macro_rules! among {
+    ($names:literal, $named:literal, $taken:literal) => {
+        concat!(
+            "(({here} AND (instr(topic, char(10)) = 0 AND instr(",
+            $names,
+            ", char(10) || topic || char(10)) > 0) = ",
+            $named,
+            ") = ",
+            $taken,
+            ")"
+        )
+    };
+}
+
 pub(crate) const SQLITE: Dialect = Dialect {
     places: Places::Numbered,
     batch: Batch::EachRow,
@@ -19,11 +34,17 @@ pub(crate) const SQLITE: Dialect = Dialect {
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
     queue: QUEUE,
-    outbox: Identity { columns: "id, message_id, destination, NULL", key: "id = ?1", party: "destination" },
+    outbox: Identity {
+        columns: "id, message_id, destination, NULL",
+        key: "id = ?1",
+        party: "destination",
+        here: "destination IS NULL",
+    },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = ?1 AND message_id = ?2",
         party: "source",
+        here: "1 = 1",
     },
     outbox_insert: "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
@@ -100,6 +121,20 @@ const QUEUE: Texts = Texts {
          WHERE seq = ?4 AND state = 0",
     claim_next: "SELECT min(at) FROM (SELECT min(visible_at) AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
                               UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
+    topics_select: concat!(
+        "SELECT {message} FROM {t}
+         WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1) AND ",
+        among!("?3", "?4", "?5"),
+        " ORDER BY visible_at, seq LIMIT ?2"
+    ),
+    topics_line: UNUSED,
+    topics_next: concat!(
+        "SELECT min(at) FROM (
+             SELECT * FROM (SELECT visible_at AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL AND ",
+        among!("?1", "?2", "?3"),
+        " ORDER BY visible_at LIMIT 1)
+             UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)"
+    ),
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = coalesce(?5, response)
@@ -138,7 +173,7 @@ const QUEUE: Texts = Texts {
     count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NOT NULL GROUP BY state
          UNION ALL SELECT state, count(*) FROM {t} WHERE processed_at IS NOT NULL GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
+    oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
          ORDER BY visible_at, seq LIMIT 1",
 };
 

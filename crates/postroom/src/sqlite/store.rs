@@ -361,6 +361,11 @@ impl Store for SqliteStore {
         connect::fingerprint(&self.0.path)
     }
 
+    fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
+        let core = self.0.clone();
+        Box::pin(self.read(move |conn| check_schema(conn, &core.verbs)))
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.let_go())
     }

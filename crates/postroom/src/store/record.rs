@@ -300,6 +300,8 @@ pub struct QueueStats {
     pub processing: u64,
     /// How long the first in line has been there.
     pub oldest_waiting: Option<Duration>,
+    /// How long the first in line could have been claimed; none when it is not its time yet.
+    pub overdue: Option<Duration>,
 }
 
 impl QueueStats {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub(crate) struct Route {
     breaker: Arc<Breaker>,
     /// For how long the destination knows a message again, as it last said.
     window: Mutex<Option<Duration>>,
+    /// A message lives longer than that.
+    forgets_early: AtomicBool,
 }
 
 impl Courier {
@@ -144,6 +147,7 @@ impl Route {
             slots: Arc::new(Semaphore::new(service.concurrency.min(Semaphore::MAX_PERMITS))),
             breaker: Arc::new(Breaker::new(service.breaker)),
             window: Mutex::default(),
+            forgets_early: AtomicBool::new(false),
             service,
         })
     }
@@ -158,7 +162,8 @@ impl Route {
     fn with_keys_of(&self, service: Service) -> Self {
         let window = Mutex::new(*self.window.lock().unwrap_or_else(PoisonError::into_inner));
         let (wire, slots, breaker) = (self.wire.clone(), self.slots.clone(), self.breaker.clone());
-        Self { service, wire, slots, breaker, window }
+        let forgets_early = AtomicBool::new(self.forgets_early.load(Ordering::Relaxed));
+        Self { service, wire, slots, breaker, window, forgets_early }
     }
 
     fn state(&self) -> Destination {
@@ -167,6 +172,7 @@ impl Route {
             left_alone: self.breaker.is_open(),
             on_the_way: self.service.concurrency.saturating_sub(self.slots.available_permits()),
             window: *self.window.lock().unwrap_or_else(PoisonError::into_inner),
+            forgets_early: self.forgets_early.load(Ordering::Relaxed),
         }
     }
 
@@ -214,7 +220,11 @@ impl Route {
         // The receiver counts from when it is due.
         let begin = parcel.message.due_at.unwrap_or(parcel.message.created_at).max(parcel.message.created_at);
         let horizon = parcel.message.expires_at.map(|end| end.since(begin));
-        if known != Some(window) && horizon.is_none_or(|horizon| horizon > window) {
+        let is_short = horizon.is_none_or(|horizon| horizon > window);
+        if known != Some(window) || is_short {
+            self.forgets_early.store(is_short, Ordering::Relaxed);
+        }
+        if known != Some(window) && is_short {
             telemetry::window_too_short(parcel.destination, window, horizon);
         }
     }
@@ -281,6 +291,8 @@ pub struct Destination {
     pub on_the_way: usize,
     /// For how long it knows a message again, as it last said. A message that lives longer could be applied twice.
     pub window: Option<Duration>,
+    /// A message that was sent lives longer than that.
+    pub forgets_early: bool,
 }
 
 impl fmt::Debug for Courier {

@@ -133,10 +133,10 @@ impl Verbs {
     pub(crate) async fn stats(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<QueueStats> {
         let statements = self.statements.of(queue);
         let mut stats = QueueStats::default();
-        let mut counted = session.query(&statements.count.with(Vec::new()), read_count).await?;
+        let mut counted = session.query(&statements.count.with(Vec::new()), two_numbers).await?;
         if queue == Queue::Inbox {
             let outside = self.statements.inbox_count.with(Vec::new());
-            counted.extend(session.query(&outside, read_count).await?);
+            counted.extend(session.query(&outside, two_numbers).await?);
         }
         for (state, rows) in counted {
             if let Some(state) = state.and_then(State::from_code) {
@@ -144,8 +144,10 @@ impl Verbs {
             }
         }
         let oldest = statements.oldest.with(Vec::new());
-        let oldest = session.query(&oldest, |row| row.int(0)).await?.into_iter().flatten().next();
-        stats.oldest_waiting = oldest.map(|created| now.since(Timestamp::from_micros(created)));
+        if let Some((created, visible)) = session.query(&oldest, two_numbers).await?.pop() {
+            stats.oldest_waiting = created.map(|created| now.since(Timestamp::from_micros(created)));
+            stats.overdue = visible.map(Timestamp::from_micros).filter(|due| *due <= now).map(|due| now.since(due));
+        }
         Ok(stats)
     }
 
@@ -171,6 +173,7 @@ impl Verbs {
     }
 }
 
-fn read_count(row: &dyn Row) -> Result<(Option<i64>, Option<i64>)> {
+/// Two numbers.
+fn two_numbers(row: &dyn Row) -> Result<(Option<i64>, Option<i64>)> {
     Ok((row.int(0)?, row.int(1)?))
 }
