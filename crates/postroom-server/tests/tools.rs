@@ -60,7 +60,7 @@ fn node(desk: &Desk, more: &str) -> (Running, Asked) {
     (up, asked)
 }
 
-/// Hundreds of requests, right and wrong ones, by the description: no answer is an error of ours, and each is described.
+/// Hundreds of requests, right and wrong ones, by the description: no answer is an error of ours, each is described.
 fn no_answer_contradicts_the_description(program: &str) {
     let desk = Desk::new();
     let (_up, node) = node(&desk, "[handlers.\"*\"]\npull = true\n");
