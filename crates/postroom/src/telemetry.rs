@@ -91,6 +91,18 @@ impl Enqueued {
     }
 }
 
+/// Shows the counters of a store before anything is counted, as zero: who draws them sees a line, and the first failure
+/// is a step of it.
+///
+/// ```
+/// postroom::telemetry::begin_at_zero("warehouse");
+/// ```
+pub fn begin_at_zero(store: &str) {
+    for name in [metric::OUTBOX_FAILED, metric::OUTBOX_EXPIRED, metric::INBOX_DUPLICATES] {
+        counter!(name, "store" => store_label(store)).increment(0);
+    }
+}
+
 /// Around a verb.
 pub(crate) fn verb_span(verb: &'static str, queue: &WorkQueue) -> Span {
     debug_span!("store", verb, store = queue.store_name(), queue = %queue.kind())

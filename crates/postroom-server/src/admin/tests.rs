@@ -125,6 +125,28 @@ async fn without_a_token_only_health_is_told() {
 }
 
 #[tokio::test]
+async fn strangers_hear_what_kind_of_thing_is_wrong_and_others_all_of_it() {
+    let node = Node::new();
+    node.outbox.enqueue(NewMessage::new("a", "{}")).await.unwrap();
+    let claims = node.outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 1).await.unwrap();
+    let dead = node.outbox.queue().fail(claims.claimed.into_iter().map(|claimed| claimed.lease), "x").await.unwrap();
+    assert_eq!(dead.dead, 1);
+    let told = node.send(request(Method::GET, "/_rf/health"), &Value::Null).await.json();
+    assert_eq!(told, json!({ "status": "yellow", "reasons": [{ "level": "yellow", "kind": "dead" }] }));
+    let told = node.get("/_rf/health").await.json();
+    assert_eq!(told["reasons"][0]["what"], "1 messages of the outbox were given up");
+}
+
+#[tokio::test]
+async fn a_node_that_stops_is_not_ready() {
+    let node = Node::new();
+    assert_eq!(node.get("/_rf/ready").await.json(), json!({ "ready": true }));
+    node.stop.ask();
+    let said = node.get("/_rf/ready").await;
+    assert_eq!((said.status, said.json()), (StatusCode::SERVICE_UNAVAILABLE, json!({ "ready": false })));
+}
+
+#[tokio::test]
 async fn who_may_read_may_not_write() {
     let node = Node::new();
     for (method, path) in GUARDED.into_iter().filter(|(method, _)| method == Method::POST) {

@@ -53,6 +53,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
     let (admin, administered) = admin(&node.config.admin).await?;
     let metrics = count_metrics()?;
+    postroom::telemetry::begin_at_zero(store.name());
     node.greet(receives, administered);
     let fetched = if node.exec.is_some() { None } else { node.config.fetched()? };
     let options = fetched.iter().fold(node.options(), WorkerOptions::leave);

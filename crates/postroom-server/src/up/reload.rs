@@ -1,5 +1,5 @@
-//! Reads the configuration again while the node runs: secrets, the certificate, services and handlers. With a mistake in
-//! it, everything stays as it was.
+//! Reads the configuration again while the node runs: secrets, the certificate, services and handlers. With a mistake
+//! in it, everything stays as it was.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ static COUNTED: AtomicU64 = AtomicU64::new(0);
 /// # let folder = tempfile::tempdir().unwrap();
 /// use postroom::{Outbox, SqliteOptions, testing};
 ///
-/// let store = SqliteOptions::new(folder.path().join("shop.db")).open().await?;
+/// let store = SqliteOptions::new(folder.path().join("shop.db")).deploy_schema(true).open().await?;
 /// let before = testing::statements();
 /// Outbox::new(store).queue().stats().await?;
 /// assert!(testing::statements() > before);
