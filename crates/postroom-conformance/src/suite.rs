@@ -24,6 +24,7 @@ mod enqueue;
 mod expire;
 mod extend;
 mod fail;
+mod failed;
 mod failures;
 mod files;
 mod fleet;
@@ -85,6 +86,7 @@ pub fn cases() -> Vec<Case> {
         ack::CASES,
         abandon::CASES,
         fail::CASES,
+        failed::CASES,
         release::CASES,
         extend::CASES,
         reap::CASES,

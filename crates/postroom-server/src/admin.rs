@@ -5,12 +5,14 @@ mod guard;
 mod health;
 mod messages;
 mod metrics;
+mod page;
 mod problem;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
 pub(crate) use metrics::install as count_metrics;
+use tokens::Rights;
 pub(crate) use tokens::{Scope, Tokens};
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,7 +25,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
-use postroom::{Inbox, Outbox, Store};
+use postroom::{Courier, Inbox, Outbox, Store};
 use tokio::net::TcpListener;
 
 /// Where it listens unless it is told otherwise.
@@ -44,6 +46,7 @@ struct Inner {
     /// The names this listener is called by: a page elsewhere that has its own name point here is turned away.
     hosts: Vec<String>,
     metrics: PrometheusHandle,
+    page: Arc<page::Room>,
 }
 
 /// A listener that is bound and does not answer yet.
@@ -72,12 +75,13 @@ impl Admin {
     }
 
     /// Answers for as long as it is waited for.
-    pub(crate) async fn run(self, store: Arc<dyn Store>, metrics: PrometheusHandle) -> Result<()> {
+    pub(crate) async fn run(self, store: Arc<dyn Store>, metrics: PrometheusHandle, courier: Courier) -> Result<()> {
         let port = self.address.port();
         let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
         hosts.push(self.address.to_string());
+        let page = Arc::new(page::Room::new(&*store, Some(courier)));
         let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store));
-        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts, metrics }));
+        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts, metrics, page }));
         axum::serve(self.listener, router(desk)).await.context("the admin listener ended")
     }
 }
@@ -103,6 +107,7 @@ fn router(desk: Desk) -> Router {
     Router::new()
         .route("/_rf/health", get(diagnostics::health))
         .route("/_rf/ready", get(diagnostics::ready))
+        .merge(page::routes(&desk))
         .merge(guarded)
         .layer(middleware::from_fn_with_state(desk.clone(), guard::from_here))
         .layer(DefaultBodyLimit::max(BODY_MAX))

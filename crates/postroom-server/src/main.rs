@@ -8,6 +8,7 @@ mod database;
 mod demo;
 mod duration;
 mod open;
+mod operator;
 mod output;
 mod problem;
 mod up;

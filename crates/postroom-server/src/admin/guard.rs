@@ -33,12 +33,19 @@ fn site(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Lets those pass whose token may do it.
-pub(super) async fn with_token(State(desk): State<Desk>, request: Request, next: Next) -> Result<Response, Refusal> {
+pub(super) async fn with_token(
+    State(desk): State<Desk>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
     let needed = if matches!(*request.method(), Method::GET | Method::HEAD) { Scope::Read } else { Scope::Write };
     let said = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = said.and_then(|said| said.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-    match token.and_then(|(_, token)| desk.0.tokens.scope_of(token.trim())) {
-        Some(scope) if scope >= needed => Ok(next.run(request).await),
+    match token.and_then(|(_, token)| desk.0.tokens.rights_of(token.trim())) {
+        Some(rights) if rights.scope >= needed => {
+            request.extensions_mut().insert(rights);
+            Ok(next.run(request).await)
+        }
         Some(_) => Err(Refusal::new(StatusCode::FORBIDDEN, "this token may only read", "use one that may write")),
         None => Err(Refusal::new(
             StatusCode::UNAUTHORIZED,

@@ -12,6 +12,7 @@ use postroom::{Inbox, MemoryStore, NewMessage, Outbox, OwnerToken};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use super::page::Room;
 use super::{Desk, Inner, Scope, Tokens, router};
 
 const HOST: &str = "127.0.0.1:7411";
@@ -37,11 +38,12 @@ impl Said {
 impl Node {
     fn new() -> Self {
         let (store, mut tokens) = (MemoryStore::new(), Tokens::default());
-        let (read, write) = (tokens.generate(Scope::Read), tokens.generate(Scope::Write));
+        let (read, write) = (tokens.generate(Scope::Read, false), tokens.generate(Scope::Write, false));
+        let page = Arc::new(Room::new(&store, None));
         let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store));
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let hosts = vec![HOST.to_owned()];
-        let desk = Desk(Arc::new(Inner { outbox: outbox.clone(), inbox, tokens, hosts, metrics }));
+        let desk = Desk(Arc::new(Inner { outbox: outbox.clone(), inbox, tokens, hosts, metrics, page }));
         Self { router: router(desk), outbox, read, write }
     }
 

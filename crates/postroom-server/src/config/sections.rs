@@ -194,9 +194,10 @@ fn admin(mut section: Section<'_>) -> Admin {
         }
     });
     let mut tokens = Tokens::default();
-    for (key, scope) in [("read_tokens", Scope::Read), ("write_tokens", Scope::Write)] {
+    let lists = [("read_tokens", Scope::Read, false), ("write_tokens", Scope::Write, false)];
+    for (key, scope, payloads) in lists.into_iter().chain([("payload_tokens", Scope::Read, true)]) {
         for (digest, at) in section.list(key).into_iter().flatten() {
-            if let Err(what) = tokens.add(&digest, scope) {
+            if let Err(what) = tokens.add(&digest, scope, payloads) {
                 section.mistake(&at, format!("`{key}` in [admin]: {what}"));
             }
         }

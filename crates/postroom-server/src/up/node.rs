@@ -64,7 +64,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     };
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
     // It answers while the work is being ended, and ends with it.
-    let administering = admin.run(Arc::new(store.clone()), metrics);
+    let administering = admin.run(Arc::new(store.clone()), metrics, courier.clone());
     let working = async {
         tokio::select! {
             ended = working => Ok(ended?),
