@@ -123,7 +123,11 @@ impl Revive {
 impl Done {
     fn revived(count: Count, reviving: &Reviving<'_>) -> Self {
         let Count { revived, still_expired, looked_at } = count;
-        let verb = if reviving.dry_run { "would be" } else { "are" };
+        let verb = match (reviving.dry_run, revived) {
+            (true, _) => "would be",
+            (false, 1) => "is",
+            (false, _) => "are",
+        };
         let mut told = format!("{} {verb} back in line", plural(revived));
         if revived > 1 {
             let last = reviving.revival.delay_of(revived - 1);

@@ -88,7 +88,8 @@ pub(super) async fn failed(
     rights: Extension<Rights>,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Html, Refusal> {
-    let Query(asked) = asked?;
+    let Query(mut asked) = asked?;
+    asked.group = asked.group.filter(|group| !group.is_empty());
     let queue = queue_of(&desk, asked.queue.as_deref())?;
     let counted = queue.failed_groups(LOOKED_AT_MAX).await?;
     let looked_at: u64 = counted.iter().map(|group| group.messages).sum();
@@ -198,7 +199,7 @@ fn row_of_group(queue: Queue, group: &Group, may_write: bool) -> Html {
         "<td data-label=\"What went wrong\"><a href=\"#/failed?queue={}&amp;group={}\">",
         &[&queue, &group.digest],
     );
-    html.add("{}</a></td><td data-label=\"Topic\">{}</td>", &[&group.text, &group.topic]);
+    html.add("<span class=\"clip\">{}</span></a></td><td data-label=\"Topic\">{}</td>", &[&group.text, &group.topic]);
     let party = group.party.as_deref().unwrap_or("–");
     html.add("<td data-label=\"{}\">{}</td>", &[&party_name(queue), &party]);
     html.add("<td data-label=\"Last\">", &[]).append(&when(group.last_at)).add("</td><td class=\"act\">", &[]);
@@ -263,7 +264,10 @@ fn messages(queue: Queue, rows: &[Failed], asked: &Asked, is_more: bool) -> Html
         );
         let error = output::one_line(groups::words(row.state, row.error.as_deref()));
         html.add("<td class=\"n\" data-label=\"Attempts\">{}</td>", &[&row.attempts]);
-        html.add("<td data-label=\"What went wrong\">{}</td><td data-label=\"When\">", &[&error]);
+        html.add(
+            "<td data-label=\"What went wrong\"><span class=\"clip\">{}</span></td><td data-label=\"When\">",
+            &[&error],
+        );
         html.append(&when(row.at)).add("</td></tr>", &[]);
     }
     html.add("</tbody></table></div><nav class=\"pages\" aria-label=\"Pages\">", &[]);

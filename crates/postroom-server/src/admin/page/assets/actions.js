@@ -5,7 +5,7 @@ import { post } from "/admin/session.js";
 const dialog = document.getElementById("dialog");
 const form = document.getElementById("act");
 const preview = document.getElementById("preview");
-const confirm = document.getElementById("confirm");
+const yes = document.getElementById("yes");
 
 const TITLES = {
   revive: ["Retry messages", "They go back in line as if they were new."],
@@ -52,16 +52,16 @@ function body(dryRun) {
 /** Says what would be done. Only then can it be. */
 async function count() {
   const mine = ++asking;
-  confirm.disabled = true;
-  confirm.textContent = "Do it";
+  yes.disabled = true;
+  yes.textContent = "Do it";
   preview.className = "";
   preview.textContent = "counting…";
   try {
     const would = await post(`/admin/act/${asked.act}`, body(true));
     if (mine !== asking) return;
     preview.textContent = would.told;
-    confirm.disabled = would.messages === 0;
-    confirm.textContent = would.messages === 0 ? "Nothing to do" : `Do it: ${would.messages.toLocaleString("en")}`;
+    yes.disabled = would.messages === 0;
+    yes.textContent = would.messages === 0 ? "Nothing to do" : `Do it: ${would.messages.toLocaleString("en")}`;
   } catch (error) {
     if (mine !== asking) return;
     preview.className = "bad";
@@ -71,7 +71,7 @@ async function count() {
 
 form.addEventListener("input", () => {
   ++asking;
-  confirm.disabled = true;
+  yes.disabled = true;
   preview.className = "";
   preview.textContent = "Changed: count again first.";
 });
@@ -81,8 +81,8 @@ document.getElementById("cancel").addEventListener("click", () => dialog.close()
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  if (confirm.disabled) return count();
-  confirm.disabled = true;
+  if (yes.disabled) return count();
+  yes.disabled = true;
   preview.textContent = "working…";
   try {
     const done = await post(`/admin/act/${asked.act}`, body(false));

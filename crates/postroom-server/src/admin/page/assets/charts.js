@@ -3,7 +3,7 @@
 import { events } from "/admin/session.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 600, HEIGHT = 120, SPAN = 600_000, KEPT = 600;
+const WIDTH = 600, HEIGHT = 120, KEPT = 600, MINUTE = 60_000;
 const LINES = { rate: ["inPerSecond", "outPerSecond"], took: ["medianMs", "slowMs"] };
 
 const samples = [];
@@ -28,16 +28,18 @@ function roundUp(value) {
 function draw(figure) {
   const [queue, kind] = figure.dataset.chart.split(".");
   const svg = figure.querySelector("svg");
-  const end = samples.at(-1)?.at ?? Date.now();
+  const end = samples.at(-1)?.at ?? Date.now(), age = end - (samples[0]?.at ?? end);
+  const minutes = [1, 2, 5].find((minutes) => age <= minutes * MINUTE) ?? 10;
   const values = (key) => samples.filter((sample) => sample[queue][key] != null)
-    .map((sample) => ({ x: WIDTH - (end - sample.at) / SPAN * WIDTH, y: sample[queue][key] }))
+    .map((sample) => ({ x: WIDTH - (end - sample.at) / (minutes * MINUTE) * WIDTH, y: sample[queue][key] }))
     .filter((point) => point.x >= 0);
   const lines = LINES[kind].map(values);
   const top = roundUp(Math.max(kind === "rate" ? 1 : 0.1, ...lines.flat().map((point) => point.y)));
   const grid = [0.25, 0.5, 0.75].map((part) => element("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * part, y2: HEIGHT * part }));
   const paths = lines.map((points, index) => {
     const spots = points.map(({ x, y }) => `${x.toFixed(1)},${(HEIGHT - 1 - y / top * (HEIGHT - 4)).toFixed(1)}`);
-    return element("polyline", { class: `line line${index}`, points: spots.join(" ") });
+    // One spot alone would not be drawn: it is a line to itself.
+    return element("polyline", { class: `line line${index}`, points: [...spots, ...spots.slice(-1)].join(" ") });
   });
   svg.replaceChildren(...grid, ...paths);
   figure.dataset.points = lines.map((points) => points.length).join(" ");
@@ -46,7 +48,7 @@ function draw(figure) {
     figure.querySelector(`[data-now="${index}"]`).textContent = shown(kind, now);
   });
   figure.querySelector("[data-top]").textContent = samples.length ? `top: ${shown(kind, top)}` : "no numbers yet";
-  figure.querySelector("[data-span]").textContent = "10 minutes";
+  figure.querySelector("[data-span]").textContent = minutes === 1 ? "1 minute" : `${minutes} minutes`;
 }
 
 function element(name, attributes) {

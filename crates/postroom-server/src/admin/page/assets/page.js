@@ -8,7 +8,7 @@ const VIEWS = ["overview", "failed", "message", "find"];
 const place = (id) => document.getElementById(id);
 const view = place("view"), said = place("said"), login = place("login");
 
-let turn = 0;
+let turn = 0, isEntered = false;
 
 /** `#/failed?queue=inbox` is the view `failed` with a query. */
 function here() {
@@ -49,7 +49,9 @@ async function show({ keepPlace = false } = {}) {
   view.dataset.shown = name;
   document.title = `${view.querySelector("h1")?.textContent ?? "Postroom"} · Postroom`;
   if (!keepPlace) scrollTo(0, 0);
-  place("main").focus({ preventScroll: true });
+  // At first the focus stays where a page begins: before the link that skips to the content.
+  if (isEntered) place("main").focus({ preventScroll: true });
+  isEntered = true;
 }
 
 function problem(error) {
