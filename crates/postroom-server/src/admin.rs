@@ -25,13 +25,13 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
-use postroom::{Courier, Inbox, Outbox, Store};
-use tokio::net::TcpListener;
+use postroom::{Courier, Inbox, ListenOptions, Listener, Outbox, Store, TlsIdentity};
 
 /// Where it listens unless it is told otherwise.
 pub(crate) const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
 /// The largest request: a message of four mebibytes and what is said of it.
 const BODY_MAX: usize = 5 * 1024 * 1024;
+const CONNECTIONS_MAX: usize = 256;
 
 const OPENAPI: &str = include_str!("admin/openapi.json");
 
@@ -51,38 +51,50 @@ struct Inner {
 
 /// A listener that is bound and does not answer yet.
 pub(crate) struct Admin {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
+    url: String,
+    hosts: Vec<String>,
     tokens: Tokens,
 }
 
 impl Admin {
-    /// Listens on this machine; from outside, a proxy with TLS stands before it. Without an address of its own it takes
-    /// the usual one, or a free port if that is another node's.
-    pub(crate) async fn bind(address: Option<SocketAddr>, tokens: Tokens) -> Result<Self> {
-        let listener = match (TcpListener::bind(address.unwrap_or(USUAL)).await, address) {
-            (Err(_), None) => TcpListener::bind(SocketAddr::new(USUAL.ip(), 0)).await,
+    /// Without an address of its own it takes the usual one, or a free port if that is another node's. It answers under
+    /// the names of this machine, its own address, and `names`.
+    pub(crate) async fn bind(
+        address: Option<SocketAddr>,
+        tls: Option<&TlsIdentity>,
+        tokens: Tokens,
+        names: &[String],
+    ) -> Result<Self> {
+        let options = ListenOptions::default().connections(CONNECTIONS_MAX);
+        let options = tls.cloned().into_iter().fold(options, ListenOptions::tls);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let bind = async |address| Listener::bind(&format!("{scheme}://{address}"), options.clone()).await;
+        let listener = match (bind(address.unwrap_or(USUAL)).await, address) {
+            (Err(_), None) => bind(SocketAddr::new(USUAL.ip(), 0)).await,
             (bound, _) => bound,
         };
-        let at = address.unwrap_or(USUAL);
-        let listener = listener.with_context(|| format!("the admin listener cannot listen at {at}"))?;
-        let address = listener.local_addr().context("the listener has no address")?;
-        Ok(Self { listener, address, tokens })
+        let listener = listener.context("the admin listener cannot be started")?;
+        let address = listener.tcp_address().context("the listener has no address")?;
+        let port = address.port();
+        let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
+        hosts.push(address.to_string());
+        hosts.extend(names.iter().flat_map(|name| [format!("{name}:{port}"), name.clone()]));
+        let shown = names.first().map_or_else(|| address.to_string(), |name| format!("{name}:{port}"));
+        Ok(Self { listener, url: format!("{scheme}://{shown}"), hosts, tokens })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it is reached.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     /// Answers for as long as it is waited for.
-    pub(crate) async fn run(self, store: Arc<dyn Store>, metrics: PrometheusHandle, courier: Courier) -> Result<()> {
-        let port = self.address.port();
-        let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
-        hosts.push(self.address.to_string());
+    pub(crate) async fn run(self, store: Arc<dyn Store>, metrics: PrometheusHandle, courier: Courier) {
         let page = Arc::new(page::Room::new(&*store, Some(courier)));
         let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store));
-        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts, metrics, page }));
-        axum::serve(self.listener, router(desk)).await.context("the admin listener ended")
+        let desk = Inner { outbox, inbox, tokens: self.tokens, hosts: self.hosts, metrics, page };
+        self.listener.serve(router(Desk(Arc::new(desk))), std::future::pending()).await;
     }
 }
 

@@ -27,6 +27,7 @@ const TESTS: &[(&str, Test)] = &[
     ("a_group_is_counted_and_then_retried_slowly", walks::a_group_is_counted_and_then_retried_slowly),
     ("what_was_done_is_deleted_after_a_yes", walks::what_was_done_is_deleted_after_a_yes),
     ("a_token_that_may_only_read_sees_no_payload_and_no_buttons", walks::a_token_that_may_only_read),
+    ("beyond_this_machine_it_is_reached_by_tls", walks::beyond_this_machine_it_is_reached_by_tls),
     ("everything_is_reached_by_keyboard", walks::everything_is_reached_by_keyboard),
     ("the_charts_move_when_messages_flow", looks::the_charts_move_when_messages_flow),
     ("markup_in_a_message_is_only_text", looks::markup_in_a_message_is_only_text),
@@ -78,6 +79,17 @@ impl Stage {
         let (address, token) = (address.to_owned(), token.to_owned());
         node.wait_for("Ctrl-C ends it.");
         Self { desk, node, browser: Browser::start(), address, token }
+    }
+
+    /// Starts the node again, with this in `[admin]`; then it knows the token `secret`.
+    fn restart(&mut self, admin: &str) {
+        self.node.terminate();
+        self.node.end();
+        self.desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\n{admin}\n"));
+        self.node = self.desk.start(&["up"]);
+        let told = self.node.wait_for("Its page for operators: ");
+        self.address = told.rsplit_once(' ').unwrap().1.trim_end_matches("/admin").to_owned();
+        self.token = "secret".into();
     }
 
     /// Opens the page as the node's own link does, on a view.

@@ -19,9 +19,10 @@ pub(super) async fn from_here(State(desk): State<Desk>, request: Request, next: 
         let advice = format!("ask {}", desk.0.hosts.join(" or "));
         return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "this is not the host that was asked for", advice));
     }
-    let origin = text(ORIGIN).map(|origin| origin.trim_start_matches("http://"));
+    let bare = |origin: &str| origin.split_once("://").map(|(_, host)| host.to_owned()).unwrap_or_default();
+    let origin = text(ORIGIN).map(bare);
     let is_cross_site = site(headers).is_some_and(|site| site == "cross-site");
-    let is_foreign = origin.is_some_and(|origin| !is_ours(origin));
+    let is_foreign = origin.is_some_and(|origin| !is_ours(&origin));
     if is_cross_site || is_foreign && request.method() != Method::GET {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "the request comes from another site", "send it from here"));
     }

@@ -47,7 +47,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let courier = Courier::new(services(&node.config, &node.secrets, store.clock()))?;
     let Receiving { receiver, keys } = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
     let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
-    let (admin, administered) = admin(&node.config.admin).await?;
+    let (admin, administered) = admin(&node.config.admin, node.secrets.admin_tls.as_ref()).await?;
     let metrics = count_metrics()?;
     node.greet(receives, administered);
     let options = node.options();
@@ -68,7 +68,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let working = async {
         tokio::select! {
             ended = working => Ok(ended?),
-            ended = administering => ended,
+            () = administering => Ok(()),
         }
     };
     let grace = duration::short(node.config.worker.grace);

@@ -54,8 +54,8 @@ impl Replaceable {
         }
         self.routes.replace(opened.handlers);
         let mut told = vec!["secrets, services and handlers are those of the configuration now".to_owned()];
-        if !config.hooks.is_empty() || opened.tls.is_some() {
-            told.push("secrets of webhooks and the TLS certificate are read at the start only".to_owned());
+        if !config.hooks.is_empty() || opened.tls.is_some() || opened.admin_tls.is_some() {
+            told.push("secrets of webhooks and TLS certificates are read at the start only".to_owned());
         }
         let waiting = self.needs_restart(&config);
         if !waiting.is_empty() {

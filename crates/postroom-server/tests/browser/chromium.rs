@@ -16,7 +16,7 @@ pub(crate) const VARIABLE: &str = "POSTROOM_TEST_CHROMIUM";
 /// Far longer than anything here takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -28,6 +28,8 @@ const OPTIONS: [&str; 12] = [
     "--no-first-run",
     "--hide-scrollbars",
     "--force-color-profile=srgb",
+    // A test issues certificates of its own.
+    "--ignore-certificate-errors",
     "--remote-debugging-pipe",
 ];
 

@@ -1,7 +1,12 @@
 //! Ways through the page: in, to what failed, and back in line.
 
+use postroom_testbed::Certificate;
+
 use crate::Stage;
 use crate::desk::until;
+
+/// `printf %s secret | sha256sum`
+const DIGEST: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 
 pub(crate) fn a_wrong_token_is_refused_and_a_right_one_lets_in(stage: &mut Stage) {
     let (address, token) = (stage.address.clone(), stage.token.clone());
@@ -148,18 +153,7 @@ pub(crate) fn what_was_done_is_deleted_after_a_yes(stage: &mut Stage) {
 
 pub(crate) fn a_token_that_may_only_read(stage: &mut Stage) {
     stage.give_up(1, "order.placed", "no stock");
-    stage.node.terminate();
-    stage.node.end();
-    // `printf %s secret | sha256sum`
-    let digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
-    let config = format!(
-        "[admin]\nlisten = \"{}\"\nread_tokens = [\"{digest}\"]\n[receiver]\nlisten = []\n",
-        stage.address.trim_start_matches("http://")
-    );
-    stage.desk.write("postroom.toml", &config);
-    stage.node = stage.desk.start(&["up"]);
-    stage.node.wait_for("Ctrl-C ends it.");
-    stage.token = "secret".into();
+    stage.restart(&format!("listen = \"127.0.0.1:0\"\nread_tokens = [\"{DIGEST}\"]"));
     stage.enter("failed");
     let browser = &mut stage.browser;
     assert_eq!(browser.count("[data-act]"), 0, "a button that would be refused");
@@ -168,6 +162,22 @@ pub(crate) fn a_token_that_may_only_read(stage: &mut Stage) {
     let story = browser.text("article");
     assert!(story.contains("hidden: this token may not see payloads"), "{story}");
     assert!(!story.contains("{\"order\"") && !story.contains("north"), "{story}");
+}
+
+pub(crate) fn beyond_this_machine_it_is_reached_by_tls(stage: &mut Stage) {
+    Certificate::issue(&stage.desk.path("")).unwrap();
+    let files = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\nhosts = [\"localhost\"]";
+    stage.restart(&format!("listen = \"0.0.0.0:0\"\n{files}\nwrite_tokens = [\"{DIGEST}\"]"));
+    assert!(stage.address.starts_with("https://localhost:"), "{}", stage.address);
+    stage.give_up(1, "order.placed", "no stock");
+    stage.enter("failed");
+    let browser = &mut stage.browser;
+    browser.click("[data-group]");
+    browser.until("dialog.open && !yes.disabled");
+    browser.click("#yes");
+    browser.until("said.innerText === '1 message is back in line.'");
+    stage.go("overview");
+    stage.browser.until("live.innerText === 'live'");
 }
 
 pub(crate) fn everything_is_reached_by_keyboard(stage: &mut Stage) {

@@ -51,13 +51,63 @@ impl<B: Backend> Receiver<B> {
     /// # Ok(()) }
     /// ```
     pub async fn serve(&self, listener: Listener, shutdown: impl Future<Output = ()>) {
-        let connections = Arc::new(Semaphore::new(listener.options.connections.min(Semaphore::MAX_PERMITS)));
+        let routes = Routes::new(self);
+        let answer = move |request| {
+            let mut routes = routes.clone();
+            async move { routes.answer(request).await }
+        };
+        // Those whose senders gave up are finished all the same.
+        listener.converse(self.service_name(), answer, shutdown, self.idle()).await;
+    }
+}
+
+impl Listener {
+    /// Answers with a service of your own until `shutdown` is ready, with the limits of a receiver: so many connections
+    /// and no more, and no patience with those who are slow to say what they want.
+    ///
+    /// ```no_run
+    /// # async fn f(router: axum::Router) -> postroom::Result<()> {
+    /// use postroom::{ListenOptions, Listener};
+    ///
+    /// let listener = Listener::bind("http://127.0.0.1:7003", ListenOptions::default()).await?;
+    /// listener.serve(router, async { tokio::signal::ctrl_c().await.ok(); }).await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn serve<S, T>(self, service: S, shutdown: impl Future<Output = ()>)
+    where
+        S: Service<Request<Incoming>, Response = Response<T>, Error = Infallible> + Clone + Send + Sync + 'static,
+        S::Future: Send,
+        T: http_body::Body<Data = Bytes> + Send + 'static,
+        T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let answer = move |request| {
+            let answering = service.clone().call(request);
+            async move {
+                let Ok(response) = answering.await;
+                response.map(|body| body.map_err(Into::into).boxed_unsync())
+            }
+        };
+        self.converse("", answer, shutdown, async {}).await;
+    }
+
+    /// Accepts until `shutdown` is ready, then waits for those who are being answered and for `afterwards`.
+    async fn converse<A, F>(
+        self,
+        name: &str,
+        answer: A,
+        shutdown: impl Future<Output = ()>,
+        afterwards: impl Future<Output = ()>,
+    ) where
+        A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let connections = Arc::new(Semaphore::new(self.options.connections.min(Semaphore::MAX_PERMITS)));
         let (ending, mut conversations) = (GracefulShutdown::new(), JoinSet::new());
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             let next = async {
                 let permit = connections.clone().acquire_owned().await;
-                (permit, listener.accept().await)
+                (permit, self.accept().await)
             };
             let (permit, accepted) = tokio::select! {
                 () = &mut shutdown => break,
@@ -66,38 +116,40 @@ impl<B: Backend> Receiver<B> {
             let stream = match accepted {
                 Ok(stream) => stream,
                 Err(error) => {
-                    telemetry::accept_failed(self.service_name(), &error);
+                    telemetry::accept_failed(name, &error);
                     tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
                     continue;
                 }
             };
-            let (watcher, tls, options) = (ending.watcher(), listener.tls(), listener.options.clone());
-            let routes = Routes::new(self);
+            let (watcher, tls, options) = (ending.watcher(), self.tls(), self.options.clone());
+            let answer = answer.clone();
             conversations.spawn(async move {
                 let _permit = permit;
-                converse(stream, tls, &options, routes, watcher).await;
+                converse(stream, tls, &options, answer, watcher).await;
             });
             while conversations.try_join_next().is_some() {}
         }
         // Who comes now is turned away at once, instead of waiting for nobody.
-        drop(listener);
+        drop(self);
         let ending = async {
             ending.shutdown().await;
-            // Those whose senders gave up are finished all the same.
-            self.idle().await;
+            afterwards.await;
         };
         let _ = tokio::time::timeout(GRACE, ending).await;
     }
 }
 
 /// One connection, from its handshake to its end. What goes wrong with it is the client's business.
-async fn converse<B: Backend>(
+async fn converse<A, F>(
     stream: Stream,
     tls: Option<TlsAcceptor>,
     options: &ListenOptions,
-    routes: Routes<B>,
+    answer: A,
     watcher: hyper_util::server::graceful::Watcher,
-) {
+) where
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
     let stream = match tls {
         Some(acceptor) => match tokio::time::timeout(options.patience, listen::secure(stream, acceptor)).await {
             Ok(Ok(stream)) => stream,
@@ -121,8 +173,8 @@ async fn converse<B: Backend>(
         .keep_alive_timeout(options.patience);
     let stream = Stream::new(FirstByte::within(stream, options.patience));
     let answer = service_fn(move |request| {
-        let mut routes = routes.clone();
-        async move { Ok::<_, Infallible>(routes.answer(request).await) }
+        let answering = answer(request);
+        async move { Ok::<_, Infallible>(answering.await) }
     });
     let _ = watcher.watch(server.serve_connection(stream.for_hyper(), answer).into_owned()).await;
 }
