@@ -86,7 +86,6 @@ pub fn cases() -> Vec<Case> {
         ack::CASES,
         abandon::CASES,
         fail::CASES,
-        failed::CASES,
         release::CASES,
         extend::CASES,
         reap::CASES,
@@ -94,7 +93,6 @@ pub fn cases() -> Vec<Case> {
         expire::CASES,
         revive::CASES,
         purge::CASES,
-        inspect::CASES,
         declared::CASES,
         dedupe::CASES,
         marks::CASES,
@@ -146,7 +144,12 @@ pub fn cases() -> Vec<Case> {
         neighbours::CASES,
         services_log::CASES,
     ];
-    [areas.concat(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    [areas.concat(), asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+}
+
+/// What an operator asks.
+fn asked() -> Vec<Case> {
+    [inspect::CASES, failed::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

@@ -112,8 +112,8 @@ impl Stage {
         let error = error.replace('\'', "''").replace('N', "' || n || '");
         self.desk.sql(&format!(
             "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {messages})
-             INSERT INTO outbox_messages (id, topic, payload, destination, headers, correlation_id, state, visible_at, attempts,
-                                 claim_no, last_attempt_at, last_error, processed_at)
+             INSERT INTO outbox_messages (id, topic, payload, destination, headers, correlation_id, state, visible_at,
+                                 attempts, claim_no, last_attempt_at, last_error, processed_at)
              SELECT randomblob(16), '{topic}', '{{\"order\":' || n || '}}', 'billing', '{{\"x-shop\":\"north\"}}',
                     'order-' || n, 3, NULL, 1, 1, NOW, '{error}', NOW FROM numbers;
              INSERT INTO outbox_messages_failures (seq, at, attempt, worker, error)

@@ -2,12 +2,14 @@
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderName, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use super::problem::Refusal;
 use super::{Desk, Scope};
+
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Turns away what a page of somebody else makes a browser send here: it comes under a foreign name, or from one.
 pub(super) async fn from_here(State(desk): State<Desk>, request: Request, next: Next) -> Result<Response, Refusal> {
@@ -21,7 +23,7 @@ pub(super) async fn from_here(State(desk): State<Desk>, request: Request, next: 
     }
     let bare = |origin: &str| origin.split_once("://").map(|(_, host)| host.to_owned()).unwrap_or_default();
     let origin = text(ORIGIN).map(bare);
-    let is_cross_site = site(headers).is_some_and(|site| site == "cross-site");
+    let is_cross_site = text(SITE) == Some("cross-site") && !is_opening_the_page(&request);
     let is_foreign = origin.is_some_and(|origin| !is_ours(&origin));
     if is_cross_site || is_foreign && request.method() != Method::GET {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "the request comes from another site", "send it from here"));
@@ -29,8 +31,10 @@ pub(super) async fn from_here(State(desk): State<Desk>, request: Request, next: 
     Ok(next.run(request).await)
 }
 
-fn site(headers: &HeaderMap) -> Option<&str> {
-    headers.get("sec-fetch-site")?.to_str().ok()
+/// Somebody follows a link to the page. Its files hold no data, and nobody can show them inside of a page of his own.
+fn is_opening_the_page(request: &Request) -> bool {
+    let is_link = request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
+    is_link && request.method() == Method::GET && matches!(request.uri().path(), "/" | "/admin")
 }
 
 /// Lets those pass whose token may do it.

@@ -71,7 +71,10 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
 }
 
 /// Everything but health and readiness.
-const GUARDED: [(Method, &str); 8] = [
+const GUARDED: [(Method, &str); 11] = [
+    (Method::POST, "/admin/act/revive"),
+    (Method::POST, "/admin/act/expire"),
+    (Method::POST, "/admin/act/purge"),
     (Method::GET, "/_rf/outbox/stats"),
     (Method::GET, "/_rf/outbox/failed"),
     (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry"),

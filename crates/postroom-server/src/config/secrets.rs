@@ -45,9 +45,11 @@ impl Config {
     /// Reads every secret. All that is wrong with them is told at once.
     pub(crate) fn open(&self) -> Result<Opened, Mistakes> {
         let mut told = Vec::new();
-        let mut opened = Opened::default();
-        opened.tls = self.identity("[receiver]", self.receiver.tls.as_ref(), &mut told);
-        opened.admin_tls = self.identity("[admin]", self.admin.tls.as_ref(), &mut told);
+        let mut opened = Opened {
+            tls: self.identity("[receiver]", self.receiver.tls.as_ref(), &mut told),
+            admin_tls: self.identity("[admin]", self.admin.tls.as_ref(), &mut told),
+            ..Opened::default()
+        };
         for source in &self.sources {
             opened.sources.push((source.name.clone(), self.keys(&source.keys, &mut told)));
         }

@@ -37,7 +37,8 @@ macro_rules! list_in {
 macro_rules! brief_in {
     ($state:literal) => {
         concat!(
-            "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity} FROM {t} WHERE state = ",
+            "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity}
+             FROM {t} WHERE state = ",
             $state,
             " AND ($1 IS NULL OR state = $1)
                AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)

@@ -7,6 +7,12 @@ use crate::message::Origin;
 use crate::queue::State;
 
 /// So much of an error's text tells what it is about.
+///
+/// ```
+/// // What an operator sees of an error in a list.
+/// let shown: String = "connection refused".chars().take(postroom::ERROR_CHARS_LOOKED_AT).collect();
+/// assert_eq!(shown, "connection refused");
+/// ```
 pub const ERROR_CHARS_LOOKED_AT: usize = 200;
 
 /// A message that was given up, without what it holds.

@@ -5,7 +5,7 @@ use axum::extract::{Extension, Query, State};
 use postroom::{Failed, Filter, Origin, Queue, Timestamp, WorkQueue};
 use serde::Deserialize;
 
-use super::groups::{self, Group, LOOKED_AT_MAX, digest_of, merge};
+use super::groups::{self, Group, LOOKED_AT_MAX, merge};
 use super::html::{Html, Part};
 use super::{party_name, queue_of};
 use crate::admin::problem::Refusal;
@@ -64,7 +64,7 @@ impl Meant {
     }
 
     pub(super) fn is(&self, failed: &Failed) -> bool {
-        self.group.as_ref().is_none_or(|group| digest_of(failed) == group.digest)
+        self.group.as_ref().is_none_or(|group| group.has(failed))
             && self.part.as_ref().is_none_or(|part| {
                 let error = groups::words(failed.state, failed.error.as_deref());
                 [failed.topic.as_str(), failed.party().unwrap_or_default(), error, &id_of(failed)]

@@ -23,17 +23,25 @@ pub(super) struct Group {
     pub(super) last_at: Option<Timestamp>,
 }
 
+impl Group {
+    /// Whether a message is one of them.
+    pub(super) fn has(&self, failed: &Failed) -> bool {
+        self.topic == failed.topic
+            && self.party.as_deref() == failed.party()
+            && self.text == normalised(failed.state, failed.error.as_deref())
+    }
+}
+
 /// Puts together what says the same; the largest group first.
 pub(super) fn merge(counted: Vec<FailedGroup>) -> Vec<Group> {
-    let mut groups: HashMap<String, Group> = HashMap::new();
+    let mut groups: HashMap<(String, Option<String>, String), Group> = HashMap::new();
     for FailedGroup { topic, party, error, state, messages, first_at, last_at, .. } in counted {
         let text = normalised(state, error.as_deref());
-        let digest = digest(&topic, party.as_deref(), &text);
-        let group = groups.entry(digest.clone()).or_insert_with(|| Group {
-            digest,
-            topic,
-            party,
-            text,
+        let group = groups.entry((topic, party, text)).or_insert_with_key(|(topic, party, text)| Group {
+            digest: digest(topic, party.as_deref(), text),
+            topic: topic.clone(),
+            party: party.clone(),
+            text: text.clone(),
             messages: 0,
             first_at,
             last_at,
@@ -44,11 +52,6 @@ pub(super) fn merge(counted: Vec<FailedGroup>) -> Vec<Group> {
     let mut groups: Vec<_> = groups.into_values().collect();
     groups.sort_by(|a, b| b.messages.cmp(&a.messages).then_with(|| a.digest.cmp(&b.digest)));
     groups
-}
-
-/// The group of one message.
-pub(super) fn digest_of(failed: &Failed) -> String {
-    digest(&failed.topic, failed.party(), &normalised(failed.state, failed.error.as_deref()))
 }
 
 fn digest(topic: &str, party: Option<&str>, text: &str) -> String {

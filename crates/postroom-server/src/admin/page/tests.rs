@@ -120,6 +120,23 @@ async fn the_files_need_no_token_and_hold_no_data() {
 }
 
 #[tokio::test]
+async fn a_link_elsewhere_opens_the_page_and_nothing_else() {
+    let node = Node::new();
+    for (method, path, mode, status) in [
+        (Method::GET, "/admin", "navigate", StatusCode::OK),
+        (Method::GET, "/admin", "no-cors", StatusCode::FORBIDDEN),
+        (Method::GET, "/admin/page.js", "no-cors", StatusCode::FORBIDDEN),
+        (Method::GET, "/admin/view/overview", "navigate", StatusCode::FORBIDDEN),
+        (Method::POST, "/admin", "navigate", StatusCode::FORBIDDEN),
+    ] {
+        let request = Request::builder().method(method).uri(path).header("host", HOST);
+        let request = request.header("sec-fetch-site", "cross-site").header("sec-fetch-mode", mode);
+        let response = node.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), status, "{path} {mode}");
+    }
+}
+
+#[tokio::test]
 async fn everything_that_has_data_needs_a_token() {
     let node = Node::new();
     for path in VIEWS.into_iter().chain(["/admin/live"]) {

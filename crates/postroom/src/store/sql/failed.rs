@@ -1,5 +1,7 @@
 //! What was given up, without what it holds; and what would be expired or deleted.
 
+use std::collections::HashMap;
+
 use super::rows::{count, int, moment, number, opt, read_origin, row_count, text, time};
 use super::{Session, Verbs};
 use crate::clock::Timestamp;
@@ -40,7 +42,7 @@ impl Verbs {
         for &state in ends(queue) {
             let sql = if state == State::Dead { &statements.groups_dead } else { &statements.groups_expired };
             let select = sql.with(vec![int(state.code()), int(row_count(rows))]);
-            groups.extend(session.query(&select, |row| read_group(row, state)).await?);
+            groups.extend(merged(session.query(&select, |row| read_group(row, state)).await?));
         }
         Ok(groups)
     }
@@ -90,6 +92,20 @@ impl Verbs {
         let rows = session.query(&select, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
+}
+
+/// What the database did not count together.
+fn merged(counted: Vec<FailedGroup>) -> impl Iterator<Item = FailedGroup> {
+    let mut groups: HashMap<_, FailedGroup> = HashMap::with_capacity(counted.len());
+    for FailedGroup { topic, party, error, state, messages, first_at, last_at } in counted {
+        let group = groups.entry((topic, party, error)).or_insert_with_key(|(topic, party, error)| {
+            let (topic, party, error) = (topic.clone(), party.clone(), error.clone());
+            FailedGroup { topic, party, error, state, messages: 0, first_at, last_at }
+        });
+        group.messages += messages;
+        (group.first_at, group.last_at) = (group.first_at.min(first_at), group.last_at.max(last_at));
+    }
+    groups.into_values()
 }
 
 fn read_group(row: &dyn Row, state: State) -> Result<FailedGroup> {
