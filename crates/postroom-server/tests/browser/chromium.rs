@@ -108,7 +108,7 @@ impl Browser {
         said["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true. It is asked again whenever a picture would be drawn.
+    /// Waits until an expression is true, as the page itself sees it.
     pub(crate) fn until(&mut self, expression: &str) {
         let waiting = format!(
             "new Promise((done) => {{

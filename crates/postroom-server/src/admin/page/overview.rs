@@ -1,7 +1,11 @@
 //! Both queues at a glance, the charts, and where the other services stand.
 
+use std::time::Duration;
+
 use axum::extract::{Extension, State};
 use postroom::{Destination, Queue, QueueStats};
+
+use tokio::time::Instant;
 
 use super::html::Html;
 use crate::admin::problem::Refusal;
@@ -9,9 +13,12 @@ use crate::admin::{Desk, Rights};
 use crate::{duration, output};
 
 pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>) -> Result<Html, Refusal> {
+    let asked_at = Instant::now();
     let (outbox, inbox) = tokio::try_join!(desk.0.outbox.queue().stats(), desk.0.inbox.queue().stats())?;
+    let took = asked_at.elapsed().as_millis();
     let mut html = Html::default();
     html.add("<h1>Overview</h1><p class=\"quiet\">Store <b>{}</b>", &[&desk.0.page.store]);
+    html.add(", which answered in {} ms", &[&took]);
     html.add(" · <span id=\"live\" class=\"live\">connecting…</span></p>", &[]);
     if !rights.may_write() {
         html.add("<p class=\"note\">This token may only read: nothing can be changed with it.</p>", &[]);
@@ -89,11 +96,22 @@ fn destinations(ways: &[Destination]) -> Html {
     html.add("</tr></thead><tbody>", &[]);
     for way in ways {
         let window = way.window.map_or_else(|| "–".to_owned(), duration::short);
-        let (class, state) = if way.left_alone { ("bad", "left alone: it failed") } else { ("good", "reached") };
+        let (class, state) = standing(way);
         html.add("<tr data-way=\"{}\"><th scope=\"row\">{}</th>", &[&way.name, &way.name]);
         html.add("<td><span class=\"badge {}\" data-way-state>{}</span></td>", &[&class, &state]);
         html.add("<td class=\"n\" data-way-load>{}</td><td class=\"n\">{}</td></tr>", &[&way.on_the_way, &window]);
     }
     html.add("</tbody></table></div></section>", &[]);
     html
+}
+
+/// Where a destination stands, as a class and in words.
+pub(super) fn standing(way: &Destination) -> (&'static str, String) {
+    let failures = output::count(u64::from(way.failures), "failure");
+    match way.tried_in {
+        Some(Duration::ZERO) => ("bad", format!("left alone after {failures}; tried again now")),
+        Some(pause) => ("bad", format!("left alone after {failures}; tried again in {}", duration::short(pause))),
+        None if way.failures > 0 => ("plain", format!("{failures} in a row")),
+        None => ("good", "no trouble".to_owned()),
+    }
 }

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::meters::Took;
+use super::overview::standing;
 use crate::admin::Desk;
 
 const KEPT: usize = 600;
@@ -52,7 +53,8 @@ pub(super) struct Flow {
 #[serde(rename_all = "camelCase")]
 struct Way {
     name: String,
-    left_alone: bool,
+    class: &'static str,
+    state: String,
     on_the_way: usize,
 }
 
@@ -116,8 +118,10 @@ impl Reading {
     fn compared_with(&self, before: Option<&Self>, desk: &Desk) -> Sample {
         let before = before.filter(|before| self.at - before.at < BREAK);
         let elapsed = before.map_or(0.0, |before| (self.at - before.at).as_secs_f64());
-        let ways = desk.0.page.destinations().into_iter();
-        let ways = ways.map(|way| Way { name: way.name, left_alone: way.left_alone, on_the_way: way.on_the_way });
+        let ways = desk.0.page.destinations().into_iter().map(|way| {
+            let (class, state) = standing(&way);
+            Way { name: way.name, class, state, on_the_way: way.on_the_way }
+        });
         Sample {
             at: desk.0.page.clock().now().as_micros() / 1000,
             outbox: self.outbox.flow(before.map(|before| &before.outbox), elapsed),

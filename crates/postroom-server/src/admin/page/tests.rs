@@ -9,11 +9,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use postroom::{Clock, Filter, Inbox, InboxKey, Incoming, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken};
-use postroom::{Queue, State, Timestamp, WorkQueue};
+use postroom::{Courier, Key, Queue, Secret, Service, Services, State, Timestamp, Transport, WorkQueue};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::Room;
+use super::{Room, WATCHERS_MAX};
 use crate::admin::{Desk, Inner, Scope, Tokens, router};
 
 const HOST: &str = "127.0.0.1:7411";
@@ -46,11 +46,15 @@ impl Said {
 
 impl Node {
     fn new() -> Self {
+        Self::with(None)
+    }
+
+    fn with(courier: Option<Courier>) -> Self {
         let clock = ManualClock::new(Timestamp::from_micros(1_771_070_400_000_000));
         let (store, mut tokens) = (MemoryStore::with_clock(Clock::Manual(clock.clone())), Tokens::default());
         let (read, write) = (tokens.generate(Scope::Read, false), tokens.generate(Scope::Write, false));
         let payload = tokens.generate(Scope::Read, true);
-        let page = Arc::new(Room::new(&store, None));
+        let page = Arc::new(Room::new(&store, courier));
         let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store));
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let (hosts, doors) = (vec![HOST.to_owned()], (outbox.clone(), inbox.clone()));
@@ -80,6 +84,12 @@ impl Node {
 
     async fn act(&self, what: &str, body: Value) -> Said {
         self.ask(Method::POST, &format!("/admin/act/{what}"), Some(&self.write), &body).await
+    }
+
+    async fn watch(&self) -> axum::response::Response {
+        let request = Request::builder().uri("/admin/live").header("host", HOST);
+        let request = request.header("authorization", format!("Bearer {}", self.read)).body(Body::empty()).unwrap();
+        self.router.clone().oneshot(request).await.unwrap()
     }
 
     /// Gives messages up, one for each error.
@@ -197,6 +207,24 @@ async fn the_overview_counts_and_offers_only_what_the_token_may() {
     assert!(html.contains("No services are configured"));
     let said = node.ask(Method::GET, VIEWS[0], Some(&node.read), &Value::Null).await.text;
     assert!(!said.contains("data-act") && said.contains("This token may only read"), "{said}");
+}
+
+#[tokio::test]
+async fn the_overview_says_where_each_service_stands() {
+    let key = Key::new("2026-11", Secret::parse(&Secret::generate()).unwrap()).unwrap();
+    // Nobody listens at port 9 of this machine.
+    let billing = Service::new("billing", "http://127.0.0.1:9").keys(key);
+    let courier = Courier::new(Services::new("shop").service(billing)).unwrap();
+    let node = Node::with(Some(courier.clone()));
+    assert!(node.view("overview").await.contains("data-way-state>no trouble<"));
+    node.outbox.enqueue(NewMessage::new("a", "{}").to("billing")).await.unwrap();
+    let claimed = node.outbox.queue().claim(OwnerToken::new(), LEASE, 1).await.unwrap().claimed.remove(0);
+    let message = claimed.message.unwrap();
+    for _ in 0..5 {
+        courier.send(&message).await;
+    }
+    let html = node.view("overview").await;
+    assert!(html.contains("badge bad\" data-way-state>left alone after 5 failures; tried again in"), "{html}");
 }
 
 #[tokio::test]
@@ -368,11 +396,22 @@ async fn only_what_was_done_is_deleted() {
 }
 
 #[tokio::test]
+async fn so_many_watch_and_no_more() {
+    let node = Node::new();
+    let mut watching = Vec::new();
+    for _ in 0..WATCHERS_MAX {
+        watching.push(node.watch().await);
+    }
+    assert!(watching.iter().all(|response| response.status() == StatusCode::OK));
+    assert_eq!(node.watch().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    watching.pop();
+    assert_eq!(node.watch().await.status(), StatusCode::OK, "a place is free again");
+}
+
+#[tokio::test]
 async fn samples_are_told_as_they_are_taken() {
     let node = Node::new();
-    let request = Request::builder().uri("/admin/live").header("host", HOST);
-    let request = request.header("authorization", format!("Bearer {}", node.read)).body(Body::empty()).unwrap();
-    let response = node.router.clone().oneshot(request).await.unwrap();
+    let response = node.watch().await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let (mut body, mut text) = (response.into_body(), String::new());
     node.give_up("a", &["x"]).await;

@@ -70,8 +70,8 @@ function show() {
     const row = document.querySelector(`[data-way="${CSS.escape(way.name)}"]`);
     if (!row) continue;
     const state = row.querySelector("[data-way-state]");
-    state.className = `badge ${way.leftAlone ? "bad" : "good"}`;
-    state.textContent = way.leftAlone ? "left alone: it failed" : "reached";
+    state.className = `badge ${way.class}`;
+    state.textContent = way.state;
     row.querySelector("[data-way-load]").textContent = way.onTheWay;
   }
 }
