@@ -77,7 +77,10 @@ pub(super) async fn revive(
     State(desk): State<Desk>,
     asked: Result<Json<Revive>, JsonRejection>,
 ) -> Result<Json<Done>, Refusal> {
-    let Json(asked) = asked?;
+    let Json(mut asked) = asked?;
+    // An empty field is none: it must not mean everything.
+    asked.group = asked.group.filter(|group| !group.trim().is_empty());
+    asked.q = asked.q.filter(|part| !part.trim().is_empty());
     let queue = queue_of(&desk, asked.queue.as_deref())?;
     if !asked.all && asked.row.is_none() && asked.group.is_none() && asked.q.is_none() {
         return Err(Refusal::bad("it is not said which messages", "give `row`, `group`, `q`, or `all`: true"));

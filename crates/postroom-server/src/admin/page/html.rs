@@ -12,6 +12,7 @@ pub(super) struct Html(String);
 impl Html {
     /// Adds a text of the program's own, in which each `{}` stands for a value of anybody's.
     pub(super) fn add(&mut self, text: &'static str, values: &[&dyn Display]) -> &mut Self {
+        debug_assert_eq!(text.matches("{}").count(), values.len(), "a place for each value: {text}");
         let mut values = values.iter();
         for (index, part) in text.split("{}").enumerate() {
             if let Some(value) = (index > 0).then(|| values.next()).flatten() {
@@ -20,7 +21,6 @@ impl Html {
             }
             self.0.push_str(part);
         }
-        debug_assert!(values.next().is_none(), "more values than places: {text}");
         self
     }
 

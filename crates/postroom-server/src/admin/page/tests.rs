@@ -350,6 +350,8 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
     node.give_up("a", &["x"]).await;
     for (what, body) in [
         ("revive", json!({})),
+        ("revive", json!({ "q": " " })),
+        ("revive", json!({ "group": "" })),
         ("revive", json!({ "all": true, "perSecond": 0 })),
         ("revive", json!({ "all": true, "after": "soon" })),
         ("revive", json!({ "all": true, "after": "999d" })),
