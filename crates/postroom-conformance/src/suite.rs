@@ -24,6 +24,7 @@ mod enqueue;
 mod expire;
 mod extend;
 mod fail;
+mod failed;
 mod failures;
 mod files;
 mod fleet;
@@ -94,7 +95,6 @@ pub fn cases() -> Vec<Case> {
         revive::CASES,
         pull::CASES,
         purge::CASES,
-        inspect::CASES,
         declared::CASES,
         dedupe::CASES,
         marks::CASES,
@@ -145,7 +145,13 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
     ];
-    [areas.concat(), services_log::CASES.to_vec(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    let rest = [services_log::CASES.to_vec(), asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()];
+    [areas.concat(), rest.concat()].concat()
+}
+
+/// What an operator asks.
+fn asked() -> Vec<Case> {
+    [inspect::CASES, failed::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

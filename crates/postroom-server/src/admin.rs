@@ -8,6 +8,7 @@ mod look;
 mod messages;
 mod metrics;
 mod object;
+mod page;
 mod problem;
 mod pull;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod whole;
 pub(crate) use look::Watched;
 pub(crate) use metrics::install as count_metrics;
 pub(crate) use pull::Counters;
+use tokens::Rights;
 pub(crate) use tokens::{Scope, Tokens};
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,7 +33,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
-use postroom::{Inbox, ListenOptions, Listener, Outbox, Store};
+use postroom::{Inbox, ListenOptions, Listener, Outbox, Store, TlsIdentity};
 
 use cached::Cached;
 use health::Health;
@@ -69,6 +71,7 @@ struct Inner {
     health: Cached<Health>,
     reached: Cached<bool>,
     counted: Cached<()>,
+    page: Arc<page::Room>,
 }
 
 /// What a node gives to its listener.
@@ -83,43 +86,53 @@ pub(crate) struct Parts {
 /// A listener that is bound and does not answer yet.
 pub(crate) struct Admin {
     listener: Listener,
-    address: SocketAddr,
+    url: String,
+    hosts: Vec<String>,
     tokens: Tokens,
 }
 
 impl Admin {
-    /// Listens on this machine; from outside, a proxy with TLS stands before it. Without an address of its own it takes
-    /// the usual one, or a free port if that is another node's.
-    pub(crate) async fn bind(address: Option<SocketAddr>, tokens: Tokens) -> Result<Self> {
-        let at = |address: SocketAddr| {
-            let options = ListenOptions::default().connections(CONNECTIONS).grace(GRACE);
-            async move { Listener::bind(&format!("http://{address}"), options).await }
-        };
-        let listener = match (at(address.unwrap_or(USUAL)).await, address) {
-            (Err(_), None) => at(SocketAddr::new(USUAL.ip(), 0)).await,
+    /// Without an address of its own it takes the usual one, or a free port if that is another node's. It answers under
+    /// the names of this machine, its own address, and `names`.
+    pub(crate) async fn bind(
+        address: Option<SocketAddr>,
+        tls: Option<&TlsIdentity>,
+        tokens: Tokens,
+        names: &[String],
+    ) -> Result<Self> {
+        let options = ListenOptions::default().connections(CONNECTIONS).grace(GRACE);
+        let options = tls.cloned().into_iter().fold(options, ListenOptions::tls);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let bind = async |address| Listener::bind(&format!("{scheme}://{address}"), options.clone()).await;
+        let listener = match (bind(address.unwrap_or(USUAL)).await, address) {
+            (Err(_), None) => bind(SocketAddr::new(USUAL.ip(), 0)).await,
             (bound, _) => bound,
         };
         let listener = listener.context("the admin listener cannot listen")?;
         let address = listener.tcp_address().context("the listener has no address")?;
-        Ok(Self { listener, address, tokens })
+        let port = address.port();
+        let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
+        hosts.push(address.to_string());
+        hosts.extend(names.iter().flat_map(|name| [format!("{name}:{port}"), name.clone()]));
+        let shown = names.first().map_or_else(|| address.to_string(), |name| format!("{name}:{port}"));
+        Ok(Self { listener, url: format!("{scheme}://{shown}"), hosts, tokens })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it is reached.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     /// Answers until the work is over.
     pub(crate) async fn run(self, parts: Parts, over: impl Future<Output = ()>) {
-        let port = self.address.port();
-        let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
-        hosts.push(self.address.to_string());
-        self.listener.serve(router(Desk::new(parts, self.tokens, hosts)), over).await;
+        self.listener.serve(router(Desk::new(parts, self.tokens, self.hosts)), over).await;
     }
 }
 
 impl Desk {
     fn new(parts: Parts, tokens: Tokens, hosts: Vec<String>) -> Self {
         let Parts { store, metrics, counters, watched, stopped } = parts;
+        let page = Arc::new(page::Room::new(&*store, watched.courier.clone()));
         let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store.clone()));
         let (health, reached, counted) = Default::default();
         let inner = Inner {
@@ -135,6 +148,7 @@ impl Desk {
             health,
             reached,
             counted,
+            page,
         };
         Self(Arc::new(inner))
     }
@@ -166,6 +180,7 @@ fn router(desk: Desk) -> Router {
     Router::new()
         .route("/_rf/health", get(diagnostics::health))
         .route("/_rf/ready", get(diagnostics::ready))
+        .merge(page::routes(&desk))
         .merge(guarded)
         .layer(middleware::from_fn_with_state(desk.clone(), guard::from_here))
         .layer(DefaultBodyLimit::max(BODY_MAX))

@@ -64,6 +64,9 @@ pub(crate) struct Store {
 pub(crate) struct Admin {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) tokens: Tokens,
+    /// What it is called by, besides the names of this machine.
+    pub(crate) hosts: Vec<String>,
+    tls: Option<Tls>,
 }
 
 #[derive(Clone, PartialEq)]

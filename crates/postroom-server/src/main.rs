@@ -9,6 +9,7 @@ mod database;
 mod demo;
 mod duration;
 mod open;
+mod operator;
 mod output;
 mod problem;
 mod up;

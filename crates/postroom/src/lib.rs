@@ -151,8 +151,8 @@ pub use sqlite::{
     BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, MarkId, Marks, MemoryStore, PutMode, QueueStats,
-    Record, Sighting, Store, Stored, Wake, WakeListener,
+    Admission, Arrival, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Identity, Mark, MarkId,
+    Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::message::OwnerToken;
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, Topics};
 use crate::retry::RetryPolicy;
-use crate::store::{Failure, Filter, Fingerprint, QueueStats, Record, Store, Wake};
+use crate::store::{Failed, FailedGroup, Failure, Filter, Fingerprint, QueueStats, Record, Revival, Store, Wake};
 use crate::telemetry;
 
 /// The work-queue verbs of an outbox or inbox: claim, settle, and what keeps the table small.
@@ -178,13 +178,13 @@ impl WorkQueue {
         Ok(purged)
     }
 
-    /// Puts dead and expired messages back in line, as if they were new. Expired ones need a time to live.
-    pub async fn revive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
-        if ttl == Some(Duration::ZERO) {
-            return Err(Error::invalid("a revived message must live longer than zero"));
-        }
+    /// Puts dead and expired messages back in line, as if they were new. Expired ones need a time to live: `revival` is
+    /// one, or none, or a [`Revival`] with more to say.
+    pub async fn revive(&self, filter: Filter, revival: impl Into<Revival>) -> Result<u64> {
+        let revival = revival.into();
+        revival.check()?;
         let revived =
-            self.store.revive(self.queue, filter, ttl).instrument(telemetry::verb_span("revive", self)).await?;
+            self.store.revive(self.queue, filter, revival).instrument(telemetry::verb_span("revive", self)).await?;
         telemetry::revived(self, revived);
         Ok(revived)
     }
@@ -197,6 +197,30 @@ impl WorkQueue {
     /// What went wrong with a message so far, oldest first.
     pub async fn failures(&self, seq: i64) -> Result<Vec<Failure>> {
         self.store.failures(self.queue, seq).await
+    }
+
+    /// Messages that were given up, in the order of their rows, without what they hold.
+    pub async fn failed(&self, filter: Filter) -> Result<Vec<Failed>> {
+        self.store.failed(self.queue, filter).await
+    }
+
+    /// Messages that were given up, counted by topic, other service and the beginning of the error. Of the dead and of
+    /// the expired, the newest `rows` are looked at.
+    pub async fn failed_groups(&self, rows: usize) -> Result<Vec<FailedGroup>> {
+        self.store.failed_groups(self.queue, at_least_one(rows)?).await
+    }
+
+    /// How many messages [`expire`](Self::expire) would expire; not counted beyond `limit`.
+    pub async fn overdue(&self, limit: usize) -> Result<u64> {
+        match self.queue {
+            Queue::Outbox => self.store.overdue(at_least_one(limit)?).await,
+            Queue::Inbox => Ok(0),
+        }
+    }
+
+    /// How many messages [`purge`](Self::purge) would delete; not counted beyond `limit`.
+    pub async fn purgeable(&self, retention: Duration, limit: usize) -> Result<u64> {
+        self.store.purgeable(self.queue, retention, at_least_one(limit)?).await
     }
 
     /// How many messages stand in each state.

@@ -21,7 +21,7 @@ const LIMIT_MAX: usize = 1000;
 pub(super) async fn health(State(desk): State<Desk>, headers: HeaderMap) -> Response {
     let health = desk.0.health.get(async { Health::of(desk.look().await.as_ref()) }).await;
     let status = if health.status == Level::Red { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    match desk.scope_of(&headers) {
+    match desk.rights_of(&headers) {
         Some(_) => (status, Json(health.as_ref())).into_response(),
         None => (status, Json(health.for_strangers())).into_response(),
     }

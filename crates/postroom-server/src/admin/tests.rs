@@ -50,7 +50,7 @@ impl Node {
     /// One from which services fetch these.
     fn fetching(topics: Option<Topics>) -> Self {
         let (store, mut tokens) = (MemoryStore::new(), Tokens::default());
-        let (read, write) = (tokens.generate(Scope::Read), tokens.generate(Scope::Write));
+        let (read, write) = (tokens.generate(Scope::Read, false), tokens.generate(Scope::Write, false));
         let outbox = Outbox::new(store.clone());
         let counter = |queue| Pull::<Memory>::new(store.clone(), queue, WorkerOptions::default()).map(Box::new);
         let counters = topics.map(|topics| Counters {
@@ -90,7 +90,10 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
 }
 
 /// Everything but health and readiness.
-const GUARDED: [(Method, &str); 14] = [
+const GUARDED: [(Method, &str); 17] = [
+    (Method::POST, "/admin/act/revive"),
+    (Method::POST, "/admin/act/expire"),
+    (Method::POST, "/admin/act/purge"),
     (Method::GET, "/_rf/outbox/stats"),
     (Method::GET, "/_rf/outbox/failed"),
     (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry"),

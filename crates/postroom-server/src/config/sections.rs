@@ -180,21 +180,11 @@ fn receiver(mut section: Section<'_>) -> Receiver {
         let why = "beyond this machine it would listen unencrypted; use https://, or set `allow_unencrypted` to true";
         section.mistake(at, format!("`listen` in [receiver]: {why}"));
     }
-    let (certificate, key) = (section.text("tls_cert"), section.text("tls_key"));
-    let tls = match (certificate, key) {
-        (Some((certificate, at)), Some((key, _))) => Some(Tls { certificate: certificate.into(), key: key.into(), at }),
-        (None, None) => {
-            let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
-            if let Some((_, at)) = https {
-                section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
-            }
-            None
-        }
-        (Some((_, at)), None) | (None, Some((_, at))) => {
-            section.mistake(&at, "[receiver] needs `tls_cert` and `tls_key`, or neither");
-            None
-        }
-    };
+    let tls = tls(&mut section);
+    let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
+    if let Some((_, at)) = https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none()) {
+        section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
+    }
     let receiver = Receiver {
         listen: listen.map(|listen| listen.into_iter().map(|(address, _)| address).collect()),
         queued: section.flag("queued").unwrap_or(true),
@@ -219,28 +209,57 @@ fn check_address(section: &Section<'_>, key: &str, text: &str, at: &At) -> bool 
     is_fine
 }
 
-fn admin(mut section: Section<'_>) -> Admin {
-    let listen = section.text("listen").and_then(|(text, at)| match text.parse::<SocketAddr>() {
-        Ok(address) if address.ip().is_loopback() => Some(address),
-        Ok(_) => {
-            section.mistake(&at, "`listen` in [admin] must be an address of this machine alone, like 127.0.0.1:7411");
+/// A certificate and its key: both, or neither.
+fn tls(section: &mut Section<'_>) -> Option<Tls> {
+    match (section.text("tls_cert"), section.text("tls_key")) {
+        (Some((certificate, at)), Some((key, _))) => Some(Tls { certificate: certificate.into(), key: key.into(), at }),
+        (None, None) => None,
+        (Some((_, at)), None) | (None, Some((_, at))) => {
+            section.mistake(&at, format!("{} needs `tls_cert` and `tls_key`, or neither", section.title));
             None
         }
+    }
+}
+
+fn admin(mut section: Section<'_>) -> Admin {
+    let listen = section.text("listen").and_then(|(text, at)| match text.parse::<SocketAddr>() {
+        Ok(address) => Some((address, at)),
         Err(_) => {
             section.mistake(&at, "`listen` in [admin] must be an address and a port, like 127.0.0.1:7411");
             None
         }
     });
+    let tls = tls(&mut section);
+    let hosts = section.list("hosts").unwrap_or_default();
+    for (host, at) in &hosts {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+        if host.is_empty() || !host.bytes().all(is_name) {
+            section.mistake(at, "`hosts` in [admin] are names without a port, like node.example.com");
+        }
+    }
+    let tokens = tokens(&mut section);
+    let exposed = listen.as_ref().filter(|(address, _)| !address.ip().is_loopback());
+    if let Some((_, at)) = exposed.filter(|_| tls.is_none() || tokens.is_empty() || hosts.is_empty()) {
+        let needed = "`tls_cert` and `tls_key`, a token in `read_tokens` or `write_tokens`, and `hosts`";
+        let what = format!("beyond this machine it needs {needed}; without them listen at 127.0.0.1:7411");
+        section.mistake(at, format!("`listen` in [admin]: {what}"));
+    }
+    section.finish();
+    let (listen, hosts) = (listen.map(|(address, _)| address), hosts.into_iter().map(|(host, _)| host).collect());
+    Admin { listen, tokens, hosts, tls }
+}
+
+fn tokens(section: &mut Section<'_>) -> Tokens {
     let mut tokens = Tokens::default();
-    for (key, scope) in [("read_tokens", Scope::Read), ("write_tokens", Scope::Write)] {
+    let lists = [("read_tokens", Scope::Read, false), ("write_tokens", Scope::Write, false)];
+    for (key, scope, payloads) in lists.into_iter().chain([("payload_tokens", Scope::Read, true)]) {
         for (digest, at) in section.list(key).into_iter().flatten() {
-            if let Err(what) = tokens.add(&digest, scope) {
+            if let Err(what) = tokens.add(&digest, scope, payloads) {
                 section.mistake(&at, format!("`{key}` in [admin]: {what}"));
             }
         }
     }
-    section.finish();
-    Admin { listen, tokens }
+    tokens
 }
 
 fn source((name, mut section): (String, Section<'_>)) -> Source {

@@ -51,7 +51,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let hooked = receiver.clone();
     let (hooks, tls) = (Box::new(move |hook| hooked.replace_hook(hook)), node.secrets.tls.clone());
     let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
-    let (admin, administered) = admin(&node.config.admin).await?;
+    let (admin, administered) = admin(&node.config.admin, node.secrets.admin_tls.as_ref()).await?;
     let metrics = count_metrics()?;
     postroom::telemetry::begin_at_zero(store.name());
     node.greet(receives, administered);

@@ -125,6 +125,18 @@ const LIST_FINISHED: &str = "SELECT {record} FROM {t}
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6";
 
+/// The same, without what they hold.
+const BRIEF_FINISHED: &str =
+    "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity} FROM {t}
+         WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6";
+
+/// The newest rows in one finished state, each by itself: counting them here takes a temporary table with so wide a key
+/// that it goes to the disk, and five times as long as sending them.
+const GROUPS_FINISHED: &str = "SELECT topic, {party}, substr(last_error, 1, 200), 1, processed_at, processed_at
+         FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1 ORDER BY processed_at DESC LIMIT ?2";
+
 const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= ?1),
@@ -180,6 +192,15 @@ const QUEUE: Texts = Texts {
     list_done: LIST_FINISHED,
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
+    brief_dead: BRIEF_FINISHED,
+    brief_expired: BRIEF_FINISHED,
+    groups_dead: GROUPS_FINISHED,
+    groups_expired: GROUPS_FINISHED,
+    count_overdue: "SELECT count(*) FROM (
+             SELECT 1 AS one FROM {t} FORCE INDEX ({n}_expiring)
+             WHERE state = 0 AND expires_at <= ?1 LIMIT ?2) AS late",
+    count_purgeable: "SELECT count(*) FROM (
+             SELECT 1 AS one FROM {t} WHERE state = 2 AND processed_at < ?1 LIMIT ?2) AS old",
     save: "UPDATE {t}
          SET response = ?16, state = ?3, visible_at = ?4, due_at = ?5,
              next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,

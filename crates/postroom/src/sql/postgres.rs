@@ -33,6 +33,35 @@ macro_rules! list_in {
     };
 }
 
+/// The same, without what they hold.
+macro_rules! brief_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity}
+             FROM {t} WHERE state = ",
+            $state,
+            " AND ($1 IS NULL OR state = $1)
+               AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
+               AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+             ORDER BY seq LIMIT $6"
+        )
+    };
+}
+
+/// The newest rows in one finished state, counted by what they ended with.
+macro_rules! groups_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT topic, party, error, count(*), min(processed_at), max(processed_at)
+             FROM (SELECT topic, {party} AS party, substr(last_error, 1, 200) AS error, processed_at
+                   FROM {t} WHERE state = ",
+            $state,
+            " AND ($1 IS NULL OR state = $1) ORDER BY seq DESC LIMIT $2) AS newest
+             GROUP BY topic, party, error"
+        )
+    };
+}
+
 /// Begins one of our own transactions and answers with the server's time: one trip.
 pub(crate) const BEGIN: &str = concat!("BEGIN; SELECT ", clock!(), ", ", durable!());
 /// The same behind a pooler, where the next transaction may be on another connection.
@@ -273,6 +302,14 @@ const QUEUE: Texts = Texts {
     list_done: list_in!("2"),
     list_dead: list_in!("3"),
     list_expired: list_in!("4"),
+    brief_dead: brief_in!("3"),
+    brief_expired: brief_in!("4"),
+    groups_dead: groups_in!("3"),
+    groups_expired: groups_in!("4"),
+    count_overdue: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= $1 LIMIT $2) AS late",
+    count_purgeable: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE state = 2 AND processed_at < $1 LIMIT $2) AS old",
     save: "UPDATE {t}
          SET state = $3, visible_at = $4, due_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8,
              claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,

@@ -105,6 +105,22 @@ const LIST_FINISHED: &str = "SELECT {record} FROM {t} INDEXED BY {t}_finished
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6";
 
+/// The same, without what they hold.
+const BRIEF_FINISHED: &str =
+    "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity}
+         FROM {t} INDEXED BY {t}_finished
+         WHERE state = ?1 AND processed_at IS NOT NULL
+           AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6";
+
+/// The newest rows in one finished state, counted by what they ended with.
+const GROUPS_FINISHED: &str = "SELECT topic, party, error, count(*), min(processed_at), max(processed_at)
+         FROM (SELECT topic, {party} AS party, substr(last_error, 1, 200) AS error, processed_at
+               FROM {t} INDEXED BY {t}_finished WHERE state = ?1 AND processed_at IS NOT NULL
+               ORDER BY processed_at DESC LIMIT ?2)
+         GROUP BY topic, party, error";
+
 const QUEUE: Texts = Texts {
     claim_look: UNUSED,
     claim_select: "SELECT {message} FROM {t}
@@ -156,6 +172,13 @@ const QUEUE: Texts = Texts {
     list_done: LIST_FINISHED,
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
+    brief_dead: BRIEF_FINISHED,
+    brief_expired: BRIEF_FINISHED,
+    groups_dead: GROUPS_FINISHED,
+    groups_expired: GROUPS_FINISHED,
+    count_overdue: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1 LIMIT ?2)",
+    count_purgeable: "SELECT count(*) FROM (SELECT 1 FROM {t} WHERE state = 2 AND processed_at < ?1 LIMIT ?2)",
     save: "UPDATE {t}
          SET state = ?3, visible_at = ?4, due_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, claim_no = ?9,
              owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,

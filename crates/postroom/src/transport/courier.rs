@@ -167,9 +167,12 @@ impl Route {
     }
 
     fn state(&self) -> Destination {
+        let (failures, tried_in) = self.breaker.standing(monotonic());
         Destination {
             name: self.service.name.clone(),
-            left_alone: self.breaker.is_open(),
+            left_alone: tried_in.is_some(),
+            failures,
+            tried_in,
             on_the_way: self.service.concurrency.saturating_sub(self.slots.available_permits()),
             window: *self.window.lock().unwrap_or_else(PoisonError::into_inner),
             forgets_early: self.forgets_early.load(Ordering::Relaxed),
@@ -277,7 +280,7 @@ impl Transport for Courier {
 /// let courier = Courier::new(Services::new("orders").service(inventory))?;
 /// let destinations = courier.destinations();
 /// assert_eq!((destinations[0].name.as_str(), destinations[0].on_the_way), ("inventory", 0));
-/// assert!(!destinations[0].left_alone);
+/// assert!(!destinations[0].left_alone && destinations[0].tried_in.is_none());
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -287,6 +290,10 @@ pub struct Destination {
     pub name: String,
     /// It failed several times in a row, and is given time.
     pub left_alone: bool,
+    /// So often in a row nobody answered, or it was broken.
+    pub failures: u32,
+    /// It is left alone, and after so long one message tries whether it is back.
+    pub tried_in: Option<Duration>,
     /// How many messages are on their way to it.
     pub on_the_way: usize,
     /// For how long it knows a message again, as it last said. A message that lives longer could be applied twice.

@@ -80,8 +80,9 @@ async fn strangers() {
 
 async fn over_sockets() {
     let (_folder, store, parts, _stop) = parts().await;
-    let admin = Admin::bind(Some("127.0.0.1:0".parse().unwrap()), Tokens::default()).await.unwrap();
-    let (address, (over, is_over)) = (admin.address().to_string(), tokio::sync::oneshot::channel::<()>());
+    let admin = Admin::bind(Some("127.0.0.1:0".parse().unwrap()), None, Tokens::default(), &[]).await.unwrap();
+    let (address, (over, is_over)) =
+        (admin.url().trim_start_matches("http://").to_owned(), tokio::sync::oneshot::channel::<()>());
     let (began, before) = (Instant::now(), testing::statements());
     let asking = async {
         let clients = (0..8).map(|_| keep_asking(&address, 500));

@@ -1,14 +1,13 @@
 //! One table of the in-memory store.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, WorkItemId};
 use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Queue, Reaped, Settle, State, Verb, Work, choose};
-use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Stored};
+use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Revival, Stored};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -175,16 +174,21 @@ impl Table {
     }
 
     pub(super) fn purge(&mut self, before: Timestamp, limit: usize) -> u64 {
-        let done = self.rows.values().filter(|record| record.state() == State::Done);
-        let mut old: Vec<_> = done.map(|record| (record.work.processed_at, record.seq)).collect();
-        old.retain(|(processed_at, _)| processed_at.is_some_and(|at| at < before));
-        old.sort_unstable();
-        old.truncate(limit);
-        for (_, seq) in &old {
+        let old = self.old(before, limit);
+        for seq in &old {
             self.rows.remove(seq);
             self.failures.remove(seq);
         }
         old.len() as u64
+    }
+
+    /// Done before that time, the oldest first.
+    pub(super) fn old(&self, before: Timestamp, limit: usize) -> Vec<i64> {
+        let done = self.rows.values().filter(|record| record.state() == State::Done);
+        let mut old: Vec<_> = done.map(|record| (record.work.processed_at, record.seq)).collect();
+        old.retain(|(processed_at, _)| processed_at.is_some_and(|at| at < before));
+        old.sort_unstable();
+        old.into_iter().take(limit).map(|(_, seq)| seq).collect()
     }
 
     pub(super) fn again(
@@ -192,13 +196,13 @@ impl Table {
         queue: Queue,
         states: &[State],
         filter: &Filter,
-        ttl: Option<Duration>,
+        revival: Revival,
         now: Timestamp,
     ) -> u64 {
         let chosen = |record: &&mut Record| states.contains(&record.state()) && filter.accepts(record);
         let mut count = 0;
         for record in self.rows.values_mut().filter(chosen).take(filter.limit) {
-            count += u64::from(record.put_back(queue, ttl, now));
+            count += u64::from(record.put_back(queue, revival, count, now));
             record.refresh();
         }
         count

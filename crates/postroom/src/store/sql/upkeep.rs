@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::queue::{Queue, Reaped, State};
 use crate::sql::Row;
-use crate::store::{Failure, Filter, Identity, QueueStats};
+use crate::store::{Failure, Filter, Identity, QueueStats, Revival};
 
 impl Verbs {
     pub(crate) async fn reap(
@@ -71,7 +71,7 @@ impl Verbs {
         queue: Queue,
         states: &[State],
         filter: &Filter,
-        ttl: Option<Duration>,
+        revival: Revival,
         now: Timestamp,
     ) -> Result<u64> {
         let mut chosen = Vec::new();
@@ -83,7 +83,7 @@ impl Verbs {
         let mut count = 0;
         for mut record in chosen {
             let was = record.state();
-            if record.put_back(queue, ttl, now) {
+            if record.put_back(queue, revival, count, now) {
                 self.save(session, queue, &record, was, record.work.claim_no, now).await?;
                 count += 1;
             }
@@ -121,7 +121,7 @@ impl Verbs {
             _ => &statements.list,
         };
         let mut records = session.query(&sql.with(values), |row| read_record(row, queue)).await?;
-        records.retain(|record| filter.up_to.is_none_or(|last| record.seq <= last));
+        records.retain(|record| filter.accepts_row(record.seq));
         Ok(records)
     }
 
