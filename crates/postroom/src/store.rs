@@ -133,8 +133,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What was given up, in the order of its rows, without what it holds. Only dead and expired rows are meant.
     fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>>;
 
-    /// What was given up, by topic, other service and the beginning of the error: the newest `rows` in each of the two
-    /// states.
+    /// What was given up, by topic, other service and the beginning of the error: from the newest row back, until there
+    /// are `rows` in one of the two states. What came last is the newest, whenever it was given up.
     fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>>;
 
     /// How many rows [`Store::expire`] would expire; not counted beyond `limit`.

@@ -204,8 +204,8 @@ impl WorkQueue {
         self.store.failed(self.queue, filter).await
     }
 
-    /// Messages that were given up, counted by topic, other service and the beginning of the error. Of the dead and of
-    /// the expired, the newest `rows` are looked at.
+    /// Messages that were given up, counted by topic, other service and the beginning of the error. From the newest row
+    /// back, until `rows` of the dead or of the expired were looked at.
     pub async fn failed_groups(&self, rows: usize) -> Result<Vec<FailedGroup>> {
         self.store.failed_groups(self.queue, at_least_one(rows)?).await
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{Queue, Sqlite, State, WorkerOptions};
+use postroom::{Filter, Queue, Sqlite, State, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Side, Stage, eventually};
@@ -75,7 +75,22 @@ async fn it_dies_at_the_limit(stage: &Stage<Sqlite>, queues: &[Queue], change: &
         assert!(record.message().is_err());
         assert_eq!(side.verbs().failures(bad).await?.len(), 10);
         assert_eq!((done(stage, side.queue, "good").await?, script.count()), (2, 2), "the neighbours are handled");
+        is_found_among_the_failed(stage, side, bad).await?;
     }
+    Ok(())
+}
+
+/// Whoever wants to repair it sees it beside the others, and can put it back in line.
+async fn is_found_among_the_failed(stage: &Stage<Sqlite>, side: Side<'_>, bad: i64) -> Verdict {
+    let lease = side.leased("good").await?;
+    side.fail(lease.clone(), "no stock").await?;
+    let sql = format!("UPDATE {}_messages SET last_error = CAST(x'ff' AS TEXT) WHERE seq = {bad}", side.queue);
+    stage.store.write(move |tx| Ok(tx.execute(&sql, [])?)).await?;
+    let failed: Vec<_> = side.verbs().failed(Filter::all()).await?.iter().map(|failed| failed.seq).collect();
+    assert_eq!(failed, [bad, lease.seq()]);
+    assert_eq!(side.verbs().failed_groups(10).await?.iter().map(|group| group.messages).sum::<u64>(), 2);
+    assert_eq!(side.verbs().revive(Filter::all(), None).await?, 2);
+    assert_eq!(side.state(bad).await?, State::Ready);
     Ok(())
 }
 
@@ -122,7 +137,7 @@ async fn a_state_nobody_knows(stage: &Stage<Sqlite>) -> Verdict {
     neighbours_are_handled(stage, &BOTH, "state = 99").await?;
     for side in stage.sides() {
         // What is wrong with one row must not hide the others from whoever wants to repair it.
-        assert!(side.verbs().list(postroom::Filter::all()).await.is_ok_and(|listed| listed.len() >= 3));
+        assert!(side.verbs().list(Filter::all()).await.is_ok_and(|listed| listed.len() >= 3));
     }
     Ok(())
 }

@@ -11,11 +11,14 @@ cases! { failed:
     both failures_are_counted_by_topic_service_and_words [];
     both the_expired_are_a_group_of_their_own [];
     both only_the_newest_are_looked_at [];
+    both the_newest_is_what_came_last_whenever_it_was_given_up [];
     both a_long_error_is_known_by_its_beginning [];
     both the_failed_are_listed_without_what_they_hold [];
     both revived_messages_are_spread_over_time [];
     both a_message_that_would_expire_before_its_turn_stays [];
     both only_the_rows_that_were_chosen_come_back [];
+    both rows_that_are_named_are_found_whatever_the_limit [];
+    both two_who_revive_at_once_count_each_message_once [];
     both what_would_be_expired_or_deleted_is_counted [];
 }
 
@@ -88,6 +91,22 @@ async fn only_the_newest_are_looked_at(h: &Harness) -> Verdict {
     Ok(())
 }
 
+async fn the_newest_is_what_came_last_whenever_it_was_given_up(h: &Harness) -> Verdict {
+    for side in h.sides() {
+        let (first, last) = (side.leased("first").await?, side.leased("last").await?);
+        for (lease, error) in [(last.clone(), "x"), (first.clone(), "x")] {
+            side.fail(lease, error).await?;
+            h.clock.advance(Duration::from_secs(1));
+        }
+        let groups = side.verbs().failed_groups(1).await?;
+        assert_eq!(told(&groups), [("last".into(), Some("x".into()), 1)]);
+        assert_eq!(groups[0].first_row, last.seq());
+        let rows: Vec<_> = side.verbs().failed(Filter::all()).await?.iter().map(|failed| failed.seq).collect();
+        assert_eq!(rows, [first.seq(), last.seq()]);
+    }
+    Ok(())
+}
+
 async fn a_long_error_is_known_by_its_beginning(h: &Harness) -> Verdict {
     for side in h.sides() {
         let beginning = "ü".repeat(ERROR_CHARS_LOOKED_AT);
@@ -156,6 +175,50 @@ async fn only_the_rows_that_were_chosen_come_back(h: &Harness) -> Verdict {
         assert_eq!(side.verbs().failed(ends.clone()).await?.len(), 2);
         assert_eq!(side.verbs().revive(ends, None).await?, 2);
         assert_eq!(side.state(seqs[1]).await?, State::Dead);
+    }
+    Ok(())
+}
+
+async fn rows_that_are_named_are_found_whatever_the_limit(h: &Harness) -> Verdict {
+    for side in h.sides() {
+        let seqs = give_up(h, &side, "a", &["x", "x", "x"]).await?;
+        side.add("a").await?;
+        let last = Filter::all().topic("a").only([seqs[2], i64::MAX]).limit(1);
+        assert_eq!(side.verbs().failed(last.clone()).await?.iter().map(|row| row.seq).collect::<Vec<_>>(), [seqs[2]]);
+        assert_eq!(side.verbs().list(last.clone()).await?.iter().map(|row| row.seq()).collect::<Vec<_>>(), [seqs[2]]);
+        let all = Filter::all().only(seqs.clone());
+        for (filter, rows) in [
+            (all.clone().limit(2), &seqs[..2]),
+            (all.clone().after(seqs[0]), &seqs[1..]),
+            (all.clone().up_to(seqs[1]).state(State::Dead), &seqs[..2]),
+            (all.clone().finished_since(h.now()), &[]),
+            (all.clone().topic("b"), &[]),
+            (all.clone().party("nobody"), &[]),
+            (Filter::all().topic("a").up_to(seqs[0]), &seqs[..1]),
+        ] {
+            let listed: Vec<_> = side.verbs().list(filter.clone()).await?.iter().map(|row| row.seq()).collect();
+            let failed: Vec<_> = side.verbs().failed(filter).await?.iter().map(|row| row.seq).collect();
+            assert_eq!((listed.as_slice(), failed.as_slice()), (rows, rows));
+        }
+        assert_eq!(side.verbs().revive(last, None).await?, 1);
+        assert_eq!(side.state(seqs[2]).await?, State::Ready);
+    }
+    Ok(())
+}
+
+async fn two_who_revive_at_once_count_each_message_once(h: &Harness) -> Verdict {
+    const MESSAGES: usize = 50;
+    for side in h.sides() {
+        for _ in 0..MESSAGES {
+            side.add("a").await?;
+        }
+        let leases: Vec<_> = side.claim(MESSAGES).await?.into_iter().map(|claimed| claimed.lease).collect();
+        let _ = side.verbs().fail(leases, "x").await?;
+        let gently = Revival::at_once().after(LEASE).per_second(1);
+        let (one, other) =
+            tokio::try_join!(side.verbs().revive(Filter::all(), gently), side.verbs().revive(Filter::all(), gently))?;
+        assert_eq!(one + other, MESSAGES as u64);
+        assert!(side.verbs().failed(Filter::all()).await?.is_empty());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::queue::Queue;
 use crate::sql::TableNames;
 use crate::sql::text::{Places, Text};
+use crate::store::ERROR_CHARS_LOOKED_AT;
 
 /// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it. `{n}`
 /// is the table without its schema, `{s}` the schema with its dot, where there is one.
@@ -26,6 +27,8 @@ pub(crate) struct Dialect {
     pub(crate) message: &'static str,
     /// `{record}`: those and the columns of its work.
     pub(crate) record: &'static str,
+    /// `{brief}`: the columns of a message that ended, without what it holds.
+    pub(crate) brief: &'static str,
     /// What both queues do.
     pub(crate) queue: Texts,
     pub(crate) outbox: Identity,
@@ -121,8 +124,8 @@ macro_rules! queue_texts {
 queue_texts! {
     claim_look, claim_select, claim_line, claim_below, claim_one, claim_next, topics_select, topics_line, topics_next,
     ack, ack_batch, extend, extend_batch, held, load_lease, load_over, load_expired, load_key, find_key, list,
-    list_done, list_dead, list_expired, save, brief_dead, brief_expired, groups_dead, groups_expired, count_overdue,
-    count_purgeable, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+    list_done, list_dead, list_expired, list_rows, save, brief_done, brief_dead, brief_expired, brief_rows, put_back,
+    nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -242,6 +245,8 @@ impl Renderer<'_> {
         let text = text
             .replace("{record}", self.dialect.record)
             .replace("{message}", self.dialect.message)
+            .replace("{brief}", self.dialect.brief)
+            .replace("{error_chars}", &ERROR_CHARS_LOOKED_AT.to_string())
             .replace("{identity}", self.identity.columns)
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)

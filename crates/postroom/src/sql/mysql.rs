@@ -59,6 +59,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
+    brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party}, state,
+         claim_no, due_at, created_at",
     queue: QUEUE,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",
@@ -119,23 +121,27 @@ pub(crate) const MYSQL: Dialect = Dialect {
                 OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at <= ?1)",
 };
 
-/// Rows in one finished state.
-const LIST_FINISHED: &str = "SELECT {record} FROM {t}
+/// Rows in one finished state. Without the index it would look through the whole table, in the order of the numbers.
+const LIST_FINISHED: &str = "SELECT {record} FROM {t} FORCE INDEX ({n}_finished)
          WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+           AND (?4 IS NULL OR processed_at >= ?4) AND seq > ?5 AND seq <= ?7
          ORDER BY seq LIMIT ?6";
 
 /// The same, without what they hold.
-const BRIEF_FINISHED: &str =
-    "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity} FROM {t}
+const BRIEF_FINISHED: &str = "SELECT {brief} FROM {t} FORCE INDEX ({n}_finished)
          WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+           AND (?4 IS NULL OR processed_at >= ?4) AND seq > ?5 AND seq <= ?7
          ORDER BY seq LIMIT ?6";
 
-/// The newest rows in one finished state, each by itself: counting them here takes a temporary table with so wide a key
+/// The number of one row in a finished state, so many places behind the newest.
+const NTH_NEWEST: &str = "SELECT seq FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1
+         ORDER BY seq DESC LIMIT 1 OFFSET ?2";
+
+/// Rows in one finished state from a number on, each by itself: counting them here takes a temporary table with so wide a key
 /// that it goes to the disk, and five times as long as sending them.
-const GROUPS_FINISHED: &str = "SELECT topic, {party}, substr(last_error, 1, 200), 1, processed_at, processed_at
-         FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1 ORDER BY processed_at DESC LIMIT ?2";
+const GROUPS_FINISHED: &str =
+    "SELECT topic, {party}, substr(last_error, 1, {error_chars}), 1, processed_at, processed_at, seq
+         FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1 AND seq >= ?2";
 
 const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
@@ -187,13 +193,22 @@ const QUEUE: Texts = Texts {
     find_key: "SELECT {record} FROM {t} WHERE {key}",
     list: "SELECT {record} FROM {t}
          WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+           AND (?4 IS NULL OR processed_at >= ?4) AND seq > ?5 AND seq <= ?7
          ORDER BY seq LIMIT ?6",
     list_done: LIST_FINISHED,
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
+    list_rows: "SELECT {record} FROM {t} WHERE seq IN ({each|?|, })",
+    brief_done: BRIEF_FINISHED,
     brief_dead: BRIEF_FINISHED,
     brief_expired: BRIEF_FINISHED,
+    brief_rows: "SELECT {brief} FROM {t} WHERE seq IN ({each|?|, })",
+    put_back: "UPDATE {t}
+         SET state = ?4, visible_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, processed_at = ?9,
+             expires_at = ?10, processed_by = NULL, response = NULL
+         WHERE seq = ?1 AND claim_no = ?2 AND state = ?3",
+    nth_newest_dead: NTH_NEWEST,
+    nth_newest_expired: NTH_NEWEST,
     groups_dead: GROUPS_FINISHED,
     groups_expired: GROUPS_FINISHED,
     count_overdue: "SELECT count(*) FROM (

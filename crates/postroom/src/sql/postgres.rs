@@ -27,7 +27,7 @@ macro_rules! list_in {
             $state,
             " AND ($1 IS NULL OR state = $1)
                AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
-               AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+               AND ($4 IS NULL OR processed_at >= $4) AND seq > $5 AND seq <= $7
              ORDER BY seq LIMIT $6"
         )
     };
@@ -37,26 +37,36 @@ macro_rules! list_in {
 macro_rules! brief_in {
     ($state:literal) => {
         concat!(
-            "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity}
-             FROM {t} WHERE state = ",
+            "SELECT {brief} FROM {t} WHERE state = ",
             $state,
             " AND ($1 IS NULL OR state = $1)
                AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
-               AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+               AND ($4 IS NULL OR processed_at >= $4) AND seq > $5 AND seq <= $7
              ORDER BY seq LIMIT $6"
         )
     };
 }
 
-/// The newest rows in one finished state, counted by what they ended with.
+/// The number of one row in a finished state, so many places behind the newest.
+macro_rules! nth_newest_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT seq FROM {t} WHERE state = ",
+            $state,
+            " AND ($1 IS NULL OR state = $1) ORDER BY seq DESC LIMIT 1 OFFSET $2"
+        )
+    };
+}
+
+/// Rows in one finished state from a number on, counted by what they ended with.
 macro_rules! groups_in {
     ($state:literal) => {
         concat!(
-            "SELECT topic, party, error, count(*), min(processed_at), max(processed_at)
-             FROM (SELECT topic, {party} AS party, substr(last_error, 1, 200) AS error, processed_at
+            "SELECT topic, party, error, count(*), min(processed_at), max(processed_at), min(seq)
+             FROM (SELECT topic, {party} AS party, substr(last_error, 1, {error_chars}) AS error, processed_at, seq
                    FROM {t} WHERE state = ",
             $state,
-            " AND ($1 IS NULL OR state = $1) ORDER BY seq DESC LIMIT $2) AS newest
+            " AND ($1 IS NULL OR state = $1) AND seq >= $2) AS newest
              GROUP BY topic, party, error"
         )
     };
@@ -148,6 +158,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
+    brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party}, state,
+         claim_no, due_at, created_at",
     queue: QUEUE,
     outbox: Identity {
         columns: "id, message_id, destination, NULL::bigint",
@@ -297,13 +309,22 @@ const QUEUE: Texts = Texts {
     find_key: "SELECT {record} FROM {t} WHERE {key}",
     list: "SELECT {record} FROM {t}
          WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
-           AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+           AND ($4 IS NULL OR processed_at >= $4) AND seq > $5 AND seq <= $7
          ORDER BY seq LIMIT $6",
     list_done: list_in!("2"),
     list_dead: list_in!("3"),
     list_expired: list_in!("4"),
+    list_rows: "SELECT {record} FROM {t} WHERE seq = ANY ($1::bigint[])",
+    brief_done: brief_in!("2"),
     brief_dead: brief_in!("3"),
     brief_expired: brief_in!("4"),
+    brief_rows: "SELECT {brief} FROM {t} WHERE seq = ANY ($1::bigint[])",
+    put_back: "UPDATE {t}
+         SET state = $4, visible_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8, processed_at = $9,
+             expires_at = $10, processed_by = NULL, response = NULL
+         WHERE seq = $1 AND claim_no = $2 AND state = $3",
+    nth_newest_dead: nth_newest_in!("3"),
+    nth_newest_expired: nth_newest_in!("4"),
     groups_dead: groups_in!("3"),
     groups_expired: groups_in!("4"),
     count_overdue: "SELECT count(*) FROM (

@@ -33,6 +33,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
+    brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party}, state,
+         claim_no, due_at, created_at",
     queue: QUEUE,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",
@@ -102,23 +104,24 @@ pub(crate) const SQLITE: Dialect = Dialect {
 const LIST_FINISHED: &str = "SELECT {record} FROM {t} INDEXED BY {t}_finished
          WHERE state = ?1 AND processed_at IS NOT NULL
            AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+           AND (?4 IS NULL OR processed_at >= ?4) AND seq > ?5 AND seq <= ?7
          ORDER BY seq LIMIT ?6";
 
 /// The same, without what they hold.
-const BRIEF_FINISHED: &str =
-    "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity}
-         FROM {t} INDEXED BY {t}_finished
+const BRIEF_FINISHED: &str = "SELECT {brief} FROM {t} INDEXED BY {t}_finished
          WHERE state = ?1 AND processed_at IS NOT NULL
            AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+           AND (?4 IS NULL OR processed_at >= ?4) AND seq > ?5 AND seq <= ?7
          ORDER BY seq LIMIT ?6";
 
-/// The newest rows in one finished state, counted by what they ended with.
-const GROUPS_FINISHED: &str = "SELECT topic, party, error, count(*), min(processed_at), max(processed_at)
-         FROM (SELECT topic, {party} AS party, substr(last_error, 1, 200) AS error, processed_at
-               FROM {t} INDEXED BY {t}_finished WHERE state = ?1 AND processed_at IS NOT NULL
-               ORDER BY processed_at DESC LIMIT ?2)
+/// The number of one row in a finished state, so many places behind the newest.
+const NTH_NEWEST: &str = "SELECT seq FROM {t} INDEXED BY {t}_finished WHERE state = ?1 AND processed_at IS NOT NULL
+         ORDER BY seq DESC LIMIT 1 OFFSET ?2";
+
+/// Rows in one finished state from a number on, counted by what they ended with.
+const GROUPS_FINISHED: &str = "SELECT topic, party, error, count(*), min(processed_at), max(processed_at), min(seq)
+         FROM (SELECT topic, {party} AS party, substr(last_error, 1, {error_chars}) AS error, processed_at, seq
+               FROM {t} INDEXED BY {t}_finished WHERE state = ?1 AND processed_at IS NOT NULL AND seq >= ?2)
          GROUP BY topic, party, error";
 
 const QUEUE: Texts = Texts {
@@ -167,13 +170,22 @@ const QUEUE: Texts = Texts {
     find_key: "SELECT {record} FROM {t} WHERE {key}",
     list: "SELECT {record} FROM {t}
          WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
-           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+           AND (?4 IS NULL OR processed_at >= ?4) AND seq > ?5 AND seq <= ?7
          ORDER BY seq LIMIT ?6",
     list_done: LIST_FINISHED,
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
+    list_rows: "SELECT {record} FROM {t} WHERE seq = ?1",
+    brief_done: BRIEF_FINISHED,
     brief_dead: BRIEF_FINISHED,
     brief_expired: BRIEF_FINISHED,
+    brief_rows: "SELECT {brief} FROM {t} WHERE seq = ?1",
+    put_back: "UPDATE {t}
+         SET state = ?4, visible_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, processed_at = ?9,
+             expires_at = ?10, processed_by = NULL, response = NULL
+         WHERE seq = ?1 AND claim_no = ?2 AND state = ?3",
+    nth_newest_dead: NTH_NEWEST,
+    nth_newest_expired: NTH_NEWEST,
     groups_dead: GROUPS_FINISHED,
     groups_expired: GROUPS_FINISHED,
     count_overdue: "SELECT count(*) FROM (

@@ -39,7 +39,7 @@ pub struct Failed {
     pub seq: i64,
     /// What it is known by; none when that cannot be read.
     pub origin: Option<Origin>,
-    /// Its topic.
+    /// Its topic; empty when that cannot be read.
     pub topic: String,
     /// Dead or expired.
     pub state: State,
@@ -51,15 +51,13 @@ pub struct Failed {
     pub at: Option<Timestamp>,
     /// When its time is over.
     pub expires_at: Option<Timestamp>,
+    pub(crate) party: Option<String>,
 }
 
 impl Failed {
     /// Where it was to go to, or where it came from.
     pub fn party(&self) -> Option<&str> {
-        match self.origin.as_ref()? {
-            Origin::Outbox { destination, .. } => destination.as_deref(),
-            Origin::Inbox { key, .. } => Some(key.source()),
-        }
+        self.party.as_deref()
     }
 }
 
@@ -103,6 +101,8 @@ pub struct FailedGroup {
     pub first_at: Option<Timestamp>,
     /// When the last of them was given up.
     pub last_at: Option<Timestamp>,
+    /// The number of the first of their rows.
+    pub first_row: i64,
 }
 
 impl fmt::Debug for FailedGroup {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::queue::State;
-use crate::store::Record;
+use crate::store::{Failed, Record};
 
 /// Which rows are meant. All of them, until told otherwise.
 ///
@@ -54,7 +54,7 @@ impl Filter {
 
     /// One row.
     pub fn one(seq: i64) -> Self {
-        Self::all().after(seq.saturating_sub(1)).up_to(seq).limit(1)
+        Self::all().only([seq]).limit(1)
     }
 
     /// Only in this state.
@@ -99,8 +99,8 @@ impl Filter {
         self
     }
 
-    /// Of those that are meant otherwise, only the rows with these numbers. Rows that are left out count for the
-    /// limit: give the range of the numbers too.
+    /// Of those that are meant otherwise, only the rows with these numbers. They are looked up by them: it does not
+    /// matter how many others there are.
     #[must_use]
     pub fn only(mut self, seqs: impl IntoIterator<Item = i64>) -> Self {
         self.only = Some(Arc::new(seqs.into_iter().collect()));
@@ -121,12 +121,25 @@ impl Filter {
             && self.topic.as_deref().is_none_or(|topic| message.is_some_and(|message| message.topic == topic))
             && self.party.as_deref().is_none_or(|wanted| party == Some(wanted))
             && self.finished_since.is_none_or(|since| record.processed_at() >= Some(since))
-            && self.after.is_none_or(|after| record.seq > after)
-            && self.accepts_row(record.seq)
+            && self.is_in_range(record.seq)
+            && self.only.as_ref().is_none_or(|only| only.contains(&record.seq))
     }
 
-    /// What no statement asks for: rows that were read, and were not meant.
-    pub(crate) fn accepts_row(&self, seq: i64) -> bool {
-        self.up_to.is_none_or(|last| seq <= last) && self.only.as_ref().is_none_or(|only| only.contains(&seq))
+    /// The same of a row that ended, among those with the right numbers.
+    pub(crate) fn accepts_ended(&self, failed: &Failed) -> bool {
+        self.state.is_none_or(|state| state == failed.state)
+            && self.topic.as_ref().is_none_or(|topic| *topic == failed.topic)
+            && self.party.as_deref().is_none_or(|wanted| failed.party() == Some(wanted))
+            && self.finished_since.is_none_or(|since| failed.at >= Some(since))
+    }
+
+    /// The rows that are meant by their numbers, in order; none when they are meant otherwise.
+    pub(crate) fn numbers(&self) -> Option<Vec<i64>> {
+        let only = self.only.as_ref()?;
+        Some(only.iter().copied().filter(|seq| self.is_in_range(*seq)).collect())
+    }
+
+    fn is_in_range(&self, seq: i64) -> bool {
+        self.after.is_none_or(|after| seq > after) && self.up_to.is_none_or(|last| seq <= last)
     }
 }

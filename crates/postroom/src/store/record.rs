@@ -155,11 +155,11 @@ impl Record {
 
     /// Puts a finished row back in line, as the how-manieth. One whose time is over needs a new time to live.
     pub(crate) fn put_back(&mut self, queue: Queue, revival: Revival, nth: u64, now: Timestamp) -> bool {
-        let at = revival.at(nth, now);
-        let Ok(expires_at) = revival.expiry(queue, self.work.expires_at, at.unwrap_or(now)) else { return false };
-        self.work.revive(at, expires_at);
-        self.response = None;
-        true
+        let is_back = revival.put_back(&mut self.work, queue, nth, now);
+        if is_back {
+            self.response = None;
+        }
+        is_back
     }
 
     /// What the arrival of a known message does to its row.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::queue::Queue;
+use crate::queue::{Queue, Work};
 
 /// How messages that were given up go back in line: at once, until told otherwise.
 ///
@@ -74,12 +74,12 @@ impl Revival {
     }
 
     /// When one of them can be claimed; none when that is at once.
-    pub(crate) fn at(&self, nth: u64, now: Timestamp) -> Option<Timestamp> {
+    fn at(&self, nth: u64, now: Timestamp) -> Option<Timestamp> {
         Some(self.delay_of(nth)).filter(|delay| !delay.is_zero()).map(|delay| now.plus(delay))
     }
 
     /// When a message expires that goes back at that time; an error when it would before it could be claimed.
-    pub(crate) fn expiry(
+    fn expiry(
         &self,
         queue: Queue,
         expires_at: Option<Timestamp>,
@@ -93,6 +93,14 @@ impl Revival {
         }
     }
 
+    /// Puts a row that ended back in line, as one of many; false when its time would be over before its turn.
+    pub(crate) fn put_back(&self, work: &mut Work, queue: Queue, nth: u64, now: Timestamp) -> bool {
+        let at = self.at(nth, now);
+        let Ok(expires_at) = self.expiry(queue, work.expires_at, at.unwrap_or(now)) else { return false };
+        work.revive(at, expires_at);
+        true
+    }
+
     /// Whether a message that expires then would go back in line as one of them, the first of which goes back now.
     pub fn takes(&self, queue: Queue, expires_at: Option<Timestamp>, nth: u64, now: Timestamp) -> bool {
         self.expiry(queue, expires_at, now.plus(self.delay_of(nth))).is_ok()
@@ -101,7 +109,7 @@ impl Revival {
 
 /// The time of a message would be over before it could be claimed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TooLate;
+struct TooLate;
 
 impl From<Option<Duration>> for Revival {
     /// At once, with that time to live.

@@ -20,23 +20,23 @@ impl Table {
 
     pub(super) fn failed_groups(&self, rows: usize) -> Vec<FailedGroup> {
         let mut groups: BTreeMap<_, FailedGroup> = BTreeMap::new();
-        for state in [State::Dead, State::Expired] {
-            for record in self.given_up().filter(|record| record.state() == state).rev().take(rows) {
-                let failed = Failed::from(record);
-                let (at, party) = (failed.at, failed.party().map(str::to_owned));
-                let key = (state.code(), failed.topic.clone(), party.clone(), failed.error.clone());
-                let group = groups.entry(key).or_insert_with(|| FailedGroup {
-                    topic: failed.topic,
-                    party,
-                    error: failed.error,
-                    state,
-                    messages: 0,
-                    first_at: at,
-                    last_at: at,
-                });
-                group.messages += 1;
-                (group.first_at, group.last_at) = (group.first_at.min(at), group.last_at.max(at));
-            }
+        let nth_newest = |state| self.given_up().rev().filter(move |record| record.state() == state).nth(rows - 1);
+        let first = [State::Dead, State::Expired].into_iter().filter_map(nth_newest).map(|record| record.seq).max();
+        for record in self.given_up().filter(|record| Some(record.seq) >= first) {
+            let Failed { seq, topic, party, error, state, at, .. } = Failed::from(record);
+            let key = (state.code(), topic.clone(), party.clone(), error.clone());
+            let group = groups.entry(key).or_insert_with(|| FailedGroup {
+                topic,
+                party,
+                error,
+                state,
+                messages: 0,
+                first_at: at,
+                last_at: at,
+                first_row: seq,
+            });
+            group.messages += 1;
+            (group.first_at, group.last_at) = (group.first_at.min(at), group.last_at.max(at));
         }
         groups.into_values().collect()
     }
@@ -59,6 +59,7 @@ impl From<&Record> for Failed {
             error: record.last_error().map(looked_at),
             at: record.processed_at(),
             expires_at: record.expires_at(),
+            party: message.and_then(|message| message.source().or(message.destination())).map(str::to_owned),
         }
     }
 }

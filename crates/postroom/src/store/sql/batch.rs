@@ -163,8 +163,38 @@ impl Verbs {
         Ok(held)
     }
 
-    /// Runs a text that takes a list, in as few steps as it can; says how many rows changed. A list is filled up to a
-    /// size that stays prepared: a row that is named twice changes once.
+    /// The rows with these numbers, as far as they are there, in any order.
+    pub(super) async fn by_number<T: Send>(
+        &self,
+        session: &mut impl Session,
+        sql: &Text,
+        seqs: &[i64],
+        mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
+    ) -> Result<Vec<T>> {
+        let mut found = Vec::with_capacity(seqs.len());
+        match self.batch {
+            Batch::EachRow => {
+                for seq in seqs {
+                    found.extend(session.query(&sql.with(vec![int(*seq)]), &mut read).await?);
+                }
+            }
+            Batch::Arrays => {
+                for chunk in seqs.chunks(ARRAY_ROWS_MAX) {
+                    let numbers = Value::Ints(chunk.iter().copied().map(Some).collect());
+                    found.extend(session.query(&sql.with(vec![numbers]), &mut read).await?);
+                }
+            }
+            Batch::Rows => {
+                for chunk in seqs.chunks(LIST_MAX) {
+                    let list = filled(chunk.iter().map(|seq| vec![int(*seq)]).collect());
+                    found.extend(session.query(&sql.with_rows(&[], &list), &mut read).await?);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Runs a text that takes a list, in as few steps as it can; says how many rows changed.
     pub(super) async fn execute_list(
         &self,
         session: &mut impl Session,
@@ -174,9 +204,7 @@ impl Verbs {
     ) -> Result<u64> {
         let mut changed = 0;
         for chunk in rows.chunks(LIST_MAX) {
-            let mut list = chunk.to_vec();
-            list.resize(size_above(chunk.len()), chunk.last().cloned().unwrap_or_default());
-            changed += session.execute(&sql.with_rows(values, &list)).await?.rows;
+            changed += session.execute(&sql.with_rows(values, &filled(chunk.to_vec()))).await?.rows;
         }
         Ok(changed)
     }
@@ -215,6 +243,13 @@ impl Verbs {
 
 fn size_below(rows: usize) -> usize {
     SIZES.into_iter().find(|size| *size <= rows).unwrap_or(rows.clamp(1, SMALL))
+}
+
+/// A list that is filled up to a size that stays prepared: a row that is named twice is found, or changes, once.
+fn filled(mut list: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    let last = list.last().cloned().unwrap_or_default();
+    list.resize(size_above(list.len()), last);
+    list
 }
 
 fn size_above(rows: usize) -> usize {

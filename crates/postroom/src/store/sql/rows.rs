@@ -8,7 +8,7 @@ use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerT
 use crate::queue::{Claimed, Lease, Queue, State, Work};
 use crate::sql::text::Text;
 use crate::sql::{Row, Statement, Value};
-use crate::store::{Failure, Record};
+use crate::store::{Failure, Filter, Record};
 
 pub(super) fn int(value: i64) -> Value {
     Value::Int(Some(value))
@@ -226,6 +226,35 @@ pub(super) fn save(sql: &Text, record: &Record, claim_no: i64) -> Statement {
         text(record.response.as_deref()),
     ];
     sql.with(values)
+}
+
+/// What the lists ask for. Rows are taken from a number on and up to one: a range, which an index can be entered by.
+pub(super) fn filter_values(filter: &Filter, state: Option<State>) -> Vec<Value> {
+    vec![
+        opt(state.map(State::code)),
+        text(filter.topic.as_deref()),
+        text(filter.party.as_deref()),
+        time(filter.finished_since),
+        int(filter.after.unwrap_or(i64::MIN)),
+        int(row_count(filter.limit)),
+        int(filter.up_to.unwrap_or(i64::MAX)),
+    ]
+}
+
+/// What puts a row back in line, if it still stands as it was.
+pub(super) fn put_back(sql: &Text, seq: i64, claim_no: i64, was: State, work: &Work) -> Statement {
+    sql.with(vec![
+        int(seq),
+        int(claim_no),
+        int(was.code()),
+        int(work.state.code()),
+        time(work.visible_at()),
+        time(work.next_attempt_at),
+        int(i64::from(work.attempts)),
+        int(i64::from(work.crashes)),
+        time(work.processed_at),
+        time(work.expires_at),
+    ])
 }
 
 pub(super) fn number(row: &dyn Row, column: usize) -> Result<i64> {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::failed::Ended;
 use super::inbox::key_values;
-use super::rows::{int, opt, read_failure, read_record, row_count, text, time};
+use super::rows::{self, filter_values, int, read_failure, read_record, row_count, text, time};
 use super::{Record, Session, Verbs, uuid};
 use crate::clock::Timestamp;
 use crate::error::Result;
@@ -74,18 +75,14 @@ impl Verbs {
         revival: Revival,
         now: Timestamp,
     ) -> Result<u64> {
-        let mut chosen = Vec::new();
-        for &state in states.iter().filter(|&&state| filter.state.is_none_or(|wanted| wanted == state)) {
-            chosen.extend(self.list(session, queue, &filter.clone().state(state)).await?);
-        }
-        chosen.sort_by_key(|record| record.seq);
-        chosen.truncate(filter.limit);
+        let sql = &self.statements.of(queue).put_back;
         let mut count = 0;
-        for mut record in chosen {
-            let was = record.state();
-            if record.put_back(queue, revival, count, now) {
-                self.save(session, queue, &record, was, record.work.claim_no, now).await?;
-                count += 1;
+        for Ended { failed, claim_no, mut work } in self.ended(session, queue, states, filter).await? {
+            if revival.put_back(&mut work, queue, count, now) {
+                self.floor(queue).lower(work.visible_at());
+                // Another operator may have been faster: then it stands in line already, in the place it was given.
+                let put_back = rows::put_back(sql, failed.seq, claim_no, failed.state, &work);
+                count += session.execute(&put_back).await?.rows;
             }
         }
         Ok(count)
@@ -106,22 +103,35 @@ impl Verbs {
 
     pub(crate) async fn list(&self, session: &mut impl Session, queue: Queue, filter: &Filter) -> Result<Vec<Record>> {
         let statements = self.statements.of(queue);
-        let values = vec![
-            opt(filter.state.map(State::code)),
-            text(filter.topic.as_deref()),
-            text(filter.party.as_deref()),
-            time(filter.finished_since),
-            opt(filter.after),
-            int(row_count(filter.limit)),
-        ];
+        if let Some(numbers) = filter.numbers() {
+            return self.list_rows(session, queue, filter, &numbers).await;
+        }
         let sql = match filter.state {
             Some(State::Dead) => &statements.list_dead,
             Some(State::Expired) => &statements.list_expired,
             Some(State::Done) if filter.finished_since.is_some() => &statements.list_done,
             _ => &statements.list,
         };
-        let mut records = session.query(&sql.with(values), |row| read_record(row, queue)).await?;
-        records.retain(|record| filter.accepts_row(record.seq));
+        self.load(session, queue, &sql.with(filter_values(filter, filter.state))).await
+    }
+
+    /// Not more at a time than are still wanted: each comes with what it holds.
+    async fn list_rows(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        filter: &Filter,
+        mut numbers: &[i64],
+    ) -> Result<Vec<Record>> {
+        let (sql, mut records) = (&self.statements.of(queue).list_rows, Vec::new());
+        while !numbers.is_empty() && records.len() < filter.limit {
+            let (next, rest) = numbers.split_at(numbers.len().min(filter.limit - records.len()));
+            let mut found = self.by_number(session, sql, next, |row| read_record(row, queue)).await?;
+            found.retain(|record| filter.accepts(record));
+            found.sort_by_key(|record| record.seq);
+            records.extend(found);
+            numbers = rest;
+        }
         Ok(records)
     }
 
