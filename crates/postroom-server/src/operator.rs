@@ -11,16 +11,17 @@ const STEP: usize = 1000;
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Count {
     pub(crate) revived: u64,
+    /// Their time is over, or would be before their turn.
     pub(crate) still_expired: u64,
-    /// So many rows were looked at.
-    pub(crate) looked_at: u64,
+    /// They were not what they had been when it came to it: somebody else was faster.
+    pub(crate) changed: u64,
 }
 
 impl Count {
     pub(crate) fn add(&mut self, more: Self) {
         self.revived += more.revived;
         self.still_expired += more.still_expired;
-        self.looked_at += more.looked_at;
+        self.changed += more.changed;
     }
 }
 
@@ -32,8 +33,6 @@ pub(crate) struct Reviving<'a> {
     pub(crate) dry_run: bool,
     /// Not more than these.
     pub(crate) most: u64,
-    /// Nor are more rows looked at.
-    pub(crate) look_at_most: u64,
 }
 
 impl Reviving<'_> {
@@ -45,29 +44,32 @@ impl Reviving<'_> {
             let page = self.queue.failed(filter.clone().limit(STEP)).await?;
             let Some(last) = page.last().map(|failed| failed.seq) else { return Ok(count) };
             let left = usize::try_from(self.most.saturating_sub(count.revived)).unwrap_or(usize::MAX);
-            let meant: Vec<_> = page.iter().filter(|failed| is_meant(failed)).take(left).collect();
-            count.add(self.step(filter.up_to(last), &meant, count.revived).await?);
-            count.looked_at += page.len() as u64;
-            after = Some(last);
-            if count.revived >= self.most || count.looked_at >= self.look_at_most {
+            let mut meant: Vec<_> = page.iter().filter(|failed| is_meant(failed)).collect();
+            // Of those that are taken some may stay: then those behind the last of them have their turn.
+            let next = meant.get(left).map(|failed| failed.seq);
+            meant.truncate(left);
+            count.add(self.step(&meant, count.revived).await?);
+            after = next.map_or(Some(last), |next| Some(next - 1));
+            if count.revived >= self.most {
                 return Ok(count);
             }
         }
     }
 
-    async fn step(&self, filter: Filter, meant: &[&Failed], before: u64) -> postroom::Result<Count> {
+    async fn step(&self, meant: &[&Failed], before: u64) -> postroom::Result<Count> {
         if meant.is_empty() {
             return Ok(Count::default());
         }
         let revival = self.revival.after(self.revival.delay_of(before));
+        let expected = self.would_go(revival, meant);
         let revived = if self.dry_run {
-            self.would_go(revival, meant)
+            expected
         } else {
-            // With room for what is given up in between: it must not push others out of the step.
-            let only = filter.only(meant.iter().map(|failed| failed.seq)).limit(2 * STEP);
+            let only = Filter::all().only(meant.iter().map(|failed| failed.seq)).limit(meant.len());
             self.queue.revive(only, revival).await?
         };
-        Ok(Count { revived, still_expired: (meant.len() as u64).saturating_sub(revived), looked_at: 0 })
+        let still_expired = meant.len() as u64 - expected.max(revived);
+        Ok(Count { revived, still_expired, changed: expected.saturating_sub(revived) })
     }
 
     fn would_go(&self, revival: Revival, meant: &[&Failed]) -> u64 {
@@ -106,5 +108,53 @@ impl Ending {
             Self::Expire => queue.overdue(limit).await,
             Self::Purge(older_than) => queue.purgeable(older_than, limit).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postroom::{ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken, Timestamp};
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    /// Gives messages up; those with a time to live are past it.
+    async fn given_up(lives: &[Option<Duration>]) -> (Outbox, Clock) {
+        let clock = ManualClock::new(Timestamp::from_micros(1_771_070_400_000_000));
+        let outbox = Outbox::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));
+        for ttl in lives {
+            let message = ttl.iter().fold(NewMessage::new("a", "{}"), |message, ttl| message.expires_after(*ttl));
+            outbox.enqueue(message).await.unwrap();
+        }
+        let claims = outbox.queue().claim(OwnerToken::new(), LEASE, lives.len()).await.unwrap().claimed;
+        let _ = outbox.queue().fail(claims.into_iter().map(|claimed| claimed.lease), "x").await.unwrap();
+        clock.advance(LEASE);
+        (outbox, Clock::Manual(clock))
+    }
+
+    async fn revive(outbox: &Outbox, clock: &Clock, most: u64, dry_run: bool) -> Count {
+        let (queue, revival) = (outbox.queue(), Revival::at_once());
+        let reviving = Reviving { queue, clock, revival, dry_run, most };
+        reviving.those(&Filter::all(), |_| true).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn those_whose_time_is_over_do_not_hide_the_ones_behind_them() {
+        let (outbox, clock) = given_up(&[Some(LEASE), None, Some(LEASE), None, None]).await;
+        for dry_run in [true, false] {
+            let count = revive(&outbox, &clock, 2, dry_run).await;
+            assert_eq!(count, Count { revived: 2, still_expired: 2, changed: 0 });
+        }
+        assert_eq!(revive(&outbox, &clock, 2, false).await.revived, 1, "the last of them was not looked at before");
+    }
+
+    #[tokio::test]
+    async fn more_than_fit_into_one_step_are_all_revived() {
+        let messages = 2 * STEP + 1;
+        let (outbox, clock) = given_up(&vec![None; messages]).await;
+        let count = revive(&outbox, &clock, u64::MAX, false).await;
+        assert_eq!(count, Count { revived: messages as u64, ..Count::default() });
+        assert_eq!(outbox.queue().stats().await.unwrap().dead, 0);
     }
 }

@@ -5,6 +5,7 @@ mod act;
 mod failed;
 mod groups;
 mod html;
+mod jobs;
 mod live;
 mod meters;
 mod overview;
@@ -20,19 +21,22 @@ use axum::extract::Request;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 use postroom::{Clock, Courier, Destination, Queue, WorkQueue};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
+use self::jobs::Jobs;
 use self::samples::Samples;
 use super::problem::{self, Refusal};
 use super::{Desk, guard};
 
 /// So many may watch at once; each holds a connection open.
 const WATCHERS_MAX: usize = 32;
+/// So many look through messages at once; each may take the database a second.
+const VIEWS_MAX: usize = 8;
 
 /// Nothing but our own files runs or is asked, and nobody else shows the page inside of his own.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -52,6 +56,8 @@ pub(super) struct Room {
     courier: Courier,
     samples: Samples,
     watchers: Arc<Semaphore>,
+    views: Semaphore,
+    jobs: Jobs,
 }
 
 impl Room {
@@ -62,7 +68,30 @@ impl Room {
             courier,
             samples: Samples::default(),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            views: Semaphore::new(VIEWS_MAX),
+            jobs: Jobs::default(),
         }
+    }
+
+    /// A place for something that may take the database a while.
+    fn place(&self) -> Result<SemaphorePermit<'_>, Refusal> {
+        self.views.try_acquire().map_err(|_| {
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "many look through this node's messages", "try again soon")
+        })
+    }
+
+    /// Counts what would be done, or does it: to its end, whether or not somebody waits for it.
+    async fn act<T: Send + 'static>(
+        &self,
+        queue: Queue,
+        dry_run: bool,
+        doing: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        if dry_run {
+            let _place = self.place()?;
+            return doing.await;
+        }
+        self.jobs.run(queue, doing).await
     }
 
     fn clock(&self) -> &Clock {

@@ -87,7 +87,6 @@ impl Retry {
                 revival: self.ttl.into(),
                 dry_run: false,
                 most: u64::MAX,
-                look_at_most: u64::MAX,
             };
             count.add(reviving.those(&filter, |_| true).await?);
         }

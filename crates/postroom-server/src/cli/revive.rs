@@ -124,7 +124,6 @@ impl Revive {
             revival: self.ttl.into(),
             dry_run: self.dry_run,
             most: most.unwrap_or(u64::MAX),
-            look_at_most: u64::MAX,
         };
         Ok(reviving.those(filter, |_| true).await?)
     }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
+use axum::extract::{Extension, State};
 use postroom::{Filter, Queue, Revival, WorkQueue};
 use serde::{Deserialize, Serialize};
 
 use super::failed::Meant;
-use super::groups::{LOOKED_AT_MAX, merge};
+use super::groups::{LOOKED_AT_MAX, Looked, Sight};
 use super::queue_of;
-use crate::admin::Desk;
 use crate::admin::problem::Refusal;
+use crate::admin::{Desk, Rights};
 use crate::operator::{Count, Ending, Reviving};
 use crate::{duration, output};
 
@@ -75,6 +75,7 @@ pub(super) struct Done {
 
 pub(super) async fn revive(
     State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
     asked: Result<Json<Revive>, JsonRejection>,
 ) -> Result<Json<Done>, Refusal> {
     let Json(mut asked) = asked?;
@@ -85,22 +86,22 @@ pub(super) async fn revive(
     if !asked.all && asked.row.is_none() && asked.group.is_none() && asked.q.is_none() {
         return Err(Refusal::bad("it is not said which messages", "give `row`, `group`, `q`, or `all`: true"));
     }
-    let groups = match &asked.group {
-        Some(_) => merge(queue.failed_groups(LOOKED_AT_MAX).await?),
-        None => Vec::new(),
+    let (revival, dry_run, clock) = (asked.revival()?, asked.dry_run, desk.0.page.clock().clone());
+    let doing = {
+        let queue = queue.clone();
+        async move {
+            let reviving = Reviving { queue: &queue, clock: &clock, revival, dry_run, most: u64::MAX };
+            if let Some(row) = asked.row {
+                return Ok(Done::revived(reviving.those(&Filter::one(row), |_| true).await?, &reviving, false));
+            }
+            let sight = Sight::of(rights);
+            let looked = Looked::at(&queue, sight).await?;
+            let meant = Meant::new(&looked, asked.group.as_deref(), asked.q.as_deref(), sight)?;
+            let count = reviving.those(&meant.filter(), |failed| meant.is(failed)).await?;
+            Ok(Done::revived(count, &reviving, looked.is_bounded))
+        }
     };
-    let meant = Meant::new(&groups, asked.group.as_deref(), asked.q.as_deref())?;
-    let reviving = Reviving {
-        queue,
-        clock: desk.0.page.clock(),
-        revival: asked.revival()?,
-        dry_run: asked.dry_run,
-        most: u64::MAX,
-        look_at_most: LOOKED_AT_MAX as u64,
-    };
-    let filter = asked.row.map_or_else(|| meant.filter(), Filter::one);
-    let count = reviving.those(&filter, |failed| meant.is(failed)).await?;
-    Ok(Json(Done::revived(count, &reviving)))
+    desk.0.page.act(queue.kind(), dry_run, doing).await.map(Json)
 }
 
 impl Revive {
@@ -124,28 +125,31 @@ impl Revive {
 }
 
 impl Done {
-    fn revived(count: Count, reviving: &Reviving<'_>) -> Self {
-        let Count { revived, still_expired, looked_at } = count;
+    fn revived(count: Count, reviving: &Reviving<'_>, is_bounded: bool) -> Self {
+        let Count { revived, still_expired, changed } = count;
         let verb = match (reviving.dry_run, revived) {
             (true, _) => "would be",
             (false, 1) => "is",
             (false, _) => "are",
         };
         let mut told = format!("{} {verb} back in line", plural(revived));
-        if revived > 1 {
-            let last = reviving.revival.delay_of(revived - 1);
-            if !last.is_zero() {
-                told += &format!(", the last of them in {}", duration::short(last));
-            }
+        let last = reviving.revival.delay_of(revived.saturating_sub(1));
+        match (revived, last.is_zero()) {
+            (0, _) | (_, true) => {}
+            (1, false) => told += &format!(", and can be claimed in {}", duration::short(last)),
+            (_, false) => told += &format!(", the last of them in {}", duration::short(last)),
         }
         if still_expired > 0 {
             let stay = if reviving.dry_run { "would stay" } else { "stayed" };
             told +=
                 &format!("; {} {stay} as they are: their time is over, give a new time to live", plural(still_expired));
         }
-        let is_bounded = looked_at >= reviving.look_at_most;
+        if changed > 0 {
+            told += &format!("; {} had changed meanwhile and stayed as they were", plural(changed));
+        }
         if is_bounded {
-            told += &format!("; only {} were looked at, there may be more", plural(looked_at));
+            let most = output::thousands(LOOKED_AT_MAX as u64);
+            told += &format!("; only the newest {most} were looked at, there may be more");
         }
         Self { messages: revived, still_expired, dry_run: reviving.dry_run, is_bounded, told: told + "." }
     }
@@ -181,7 +185,7 @@ pub(super) async fn expire(
     if queue.kind() == Queue::Inbox {
         return Err(Refusal::bad("what arrived does not expire", "only the outbox has messages with a time to live"));
     }
-    Ok(Json(Done::ended(Ending::Expire, queue, dry_run).await?))
+    ended(&desk, Ending::Expire, queue, dry_run).await
 }
 
 pub(super) async fn purge(
@@ -191,7 +195,15 @@ pub(super) async fn purge(
     let Json(Purge { queue, older_than, dry_run }) = asked?;
     let queue = queue_of(&desk, queue.as_deref())?;
     let older_than = span("olderThan", Some(&older_than))?.unwrap_or(DELAY_MAX);
-    Ok(Json(Done::ended(Ending::Purge(older_than), queue, dry_run).await?))
+    ended(&desk, Ending::Purge(older_than), queue, dry_run).await
+}
+
+async fn ended(desk: &Desk, ending: Ending, queue: &WorkQueue, dry_run: bool) -> Result<Json<Done>, Refusal> {
+    let doing = {
+        let queue = queue.clone();
+        async move { Done::ended(ending, &queue, dry_run).await }
+    };
+    desk.0.page.act(queue.kind(), dry_run, doing).await.map(Json)
 }
 
 /// A span of time as people write it; an empty field is none.

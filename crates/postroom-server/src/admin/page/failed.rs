@@ -5,7 +5,7 @@ use axum::extract::{Extension, Query, State};
 use postroom::{Failed, Filter, Origin, Queue, Timestamp, WorkQueue};
 use serde::Deserialize;
 
-use super::groups::{self, Group, LOOKED_AT_MAX, merge};
+use super::groups::{Group, LOOKED_AT_MAX, Looked, Sight};
 use super::html::{Html, Part};
 use super::{party_name, queue_of};
 use crate::admin::problem::Refusal;
@@ -35,38 +35,46 @@ pub(super) struct Asked {
 pub(super) struct Meant {
     group: Option<Group>,
     part: Option<String>,
+    first_row: i64,
+    sight: Sight,
 }
 
 impl Meant {
     /// A group that is not there is refused: it is empty by now, or of another queue.
-    pub(super) fn new(groups: &[Group], group: Option<&str>, part: Option<&str>) -> Result<Self, Refusal> {
+    pub(super) fn new(looked: &Looked, group: Option<&str>, part: Option<&str>, sight: Sight) -> Result<Self, Refusal> {
         let group = match group {
             None => None,
-            Some(digest) => Some(groups.iter().find(|group| group.digest == digest).cloned().ok_or_else(|| {
-                Refusal::new(
-                    axum::http::StatusCode::NOT_FOUND,
-                    "nothing is in this group any more",
-                    "look at all groups",
-                )
-            })?),
+            Some(digest) => {
+                Some(looked.groups.iter().find(|group| group.digest == digest).cloned().ok_or_else(|| {
+                    Refusal::new(
+                        axum::http::StatusCode::NOT_FOUND,
+                        "nothing is in this group any more",
+                        "look at all groups",
+                    )
+                })?)
+            }
         };
         let part = part.map(str::trim).filter(|part| !part.is_empty()).map(str::to_lowercase);
         if part.as_ref().is_some_and(|part| part.chars().count() > SEARCH_CHARS_MAX) {
             return Err(Refusal::bad("the search is too long", format!("use at most {SEARCH_CHARS_MAX} characters")));
         }
-        Ok(Self { group, part })
+        let first_row = group.as_ref().map_or(looked.first_row, |group| group.first_row);
+        Ok(Self { group, part, first_row, sight })
     }
 
-    /// As far as the database can tell.
+    /// As far as the database can tell. A topic that cannot be read is empty here, and something else there.
     pub(super) fn filter(&self) -> Filter {
-        let Some(group) = &self.group else { return Filter::all() };
-        group.party.iter().fold(Filter::all().topic(&group.topic), |filter, party| filter.party(party))
+        let all = Filter::all().after(self.first_row.saturating_sub(1));
+        let Some(group) = &self.group else { return all };
+        let topic = Some(&group.topic).filter(|topic| !topic.is_empty());
+        let filter = topic.into_iter().fold(all, Filter::topic);
+        group.party.iter().fold(filter, Filter::party)
     }
 
     pub(super) fn is(&self, failed: &Failed) -> bool {
-        self.group.as_ref().is_none_or(|group| group.has(failed))
+        self.group.as_ref().is_none_or(|group| group.has(failed, self.sight))
             && self.part.as_ref().is_none_or(|part| {
-                let error = groups::words(failed.state, failed.error.as_deref());
+                let error = self.sight.words(failed.state, failed.error.as_deref());
                 [failed.topic.as_str(), failed.party().unwrap_or_default(), error, &id_of(failed)]
                     .iter()
                     .any(|text| text.to_lowercase().contains(part))
@@ -85,43 +93,55 @@ pub(super) fn id_of(failed: &Failed) -> String {
 
 pub(super) async fn failed(
     State(desk): State<Desk>,
-    rights: Extension<Rights>,
+    Extension(rights): Extension<Rights>,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Html, Refusal> {
     let Query(mut asked) = asked?;
     asked.group = asked.group.filter(|group| !group.is_empty());
     let queue = queue_of(&desk, asked.queue.as_deref())?;
-    let counted = queue.failed_groups(LOOKED_AT_MAX).await?;
-    let looked_at: u64 = counted.iter().map(|group| group.messages).sum();
-    let groups = merge(counted);
-    let meant = Meant::new(&groups, asked.group.as_deref(), asked.q.as_deref())?;
-    let (rows, is_more) = page_of(queue, &meant, asked.after).await?;
+    let _place = desk.0.page.place()?;
+    let sight = Sight::of(rights);
+    let looked = Looked::at(queue, sight).await?;
+    let is_gone = asked.group.as_ref().is_some_and(|group| !looked.groups.iter().any(|found| found.digest == *group));
     let mut html = Html::default();
+    if is_gone {
+        // So it is right after a retry: nothing went wrong.
+        asked.group = None;
+        html.append(&head(queue.kind(), &asked));
+        html.add("<p class=\"empty\">Nothing is in this group any more.</p>", &[]);
+        html.add("<p><a href=\"#/failed?queue={}\">← All groups</a></p>", &[&queue.kind()]);
+        return Ok(html);
+    }
+    let meant = Meant::new(&looked, asked.group.as_deref(), asked.q.as_deref(), sight)?;
     html.append(&head(queue.kind(), &asked));
-    if looked_at == 0 {
+    if looked.messages == 0 {
         html.add("<p class=\"empty\">Nothing has failed in the {}. All is well here.</p>", &[&queue.kind()]);
         return Ok(html);
     }
-    if looked_at >= LOOKED_AT_MAX as u64 {
+    if looked.is_bounded {
         let most = output::thousands(LOOKED_AT_MAX as u64);
-        html.add("<p class=\"note\">There are very many: only the newest {} of each kind are grouped.</p>", &[&most]);
+        html.add(
+            "<p class=\"note\">There are very many: only the newest {} are shown, searched and retried; ",
+            &[&most],
+        );
+        html.add("those before them come to light as these are dealt with.</p>", &[]);
     }
+    let (rows, is_more) = page_of(queue, &meant, asked.after).await?;
     match &meant.group {
-        Some(group) => html.append(&chosen(queue.kind(), group, rights.may_write())),
-        None => html.append(&table_of_groups(queue.kind(), &groups, &meant, rights.may_write(), looked_at)),
+        Some(group) => html.append(&chosen(queue.kind(), group, &meant, rights.may_write())),
+        None => html.append(&table_of_groups(queue.kind(), &looked, &meant, rights.may_write())),
     };
-    html.append(&messages(queue.kind(), &rows, &asked, is_more));
+    html.append(&messages(queue.kind(), &rows, &asked, sight, is_more));
     Ok(html)
 }
 
 /// The rows of one page, and whether there are more.
 async fn page_of(queue: &WorkQueue, meant: &Meant, after: Option<i64>) -> Result<(Vec<Failed>, bool), Refusal> {
-    let (mut found, mut after, mut looked_at) = (Vec::new(), after, 0);
-    while looked_at < LOOKED_AT_MAX {
+    let (mut found, mut after) = (Vec::new(), after.filter(|after| *after >= meant.first_row));
+    loop {
         let filter = after.into_iter().fold(meant.filter(), Filter::after).limit(STEP);
         let rows = queue.failed(filter).await?;
         let Some(last) = rows.last().map(|row| row.seq) else { break };
-        looked_at += rows.len();
         after = Some(last);
         found.extend(rows.into_iter().filter(|row| meant.is(row)));
         if found.len() > PAGE {
@@ -152,20 +172,20 @@ fn head(queue: Queue, asked: &Asked) -> Html {
     html
 }
 
-fn table_of_groups(queue: Queue, groups: &[Group], meant: &Meant, may_write: bool, total: u64) -> Html {
+fn table_of_groups(queue: Queue, looked: &Looked, meant: &Meant, may_write: bool) -> Html {
     let mut html = Html::default();
     html.add("<section aria-labelledby=\"groups-title\"><header><h2 id=\"groups-title\">By what went wrong</h2>", &[]);
     if may_write {
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&queue]);
         match &meant.part {
             Some(part) => html.add(" data-q=\"{}\">Retry all that match…</button></div>", &[part]),
-            None => html.add(">Retry all {}…</button></div>", &[&output::thousands(total)]),
+            None => html.add(">Retry all {}…</button></div>", &[&output::thousands(looked.messages)]),
         };
     }
     html.add("</header>", &[]);
     let part = meant.part.as_deref().unwrap_or_default();
     let has_part = |text: &str| text.to_lowercase().contains(part);
-    let matching = groups.iter().filter(|group| {
+    let matching = looked.groups.iter().filter(|group| {
         has_part(&group.topic) || has_part(&group.text) || group.party.as_deref().is_some_and(has_part)
     });
     let matching: Vec<_> = matching.collect();
@@ -204,24 +224,28 @@ fn row_of_group(queue: Queue, group: &Group, may_write: bool) -> Html {
     html.add("<td data-label=\"{}\">{}</td>", &[&party_name(queue), &party]);
     html.add("<td data-label=\"Last\">", &[]).append(&when(group.last_at)).add("</td><td class=\"act\">", &[]);
     if may_write {
-        html.append(&retry_button(queue, group));
+        html.append(&retry_button(queue, group, None));
     }
     html.add("</td></tr>", &[]);
     html
 }
 
-fn retry_button(queue: Queue, group: &Group) -> Html {
+/// Of a group, or of those in it that match.
+fn retry_button(queue: Queue, group: &Group, part: Option<&str>) -> Html {
     let mut html = Html::default();
     html.add(
         "<button type=\"button\" data-act=\"revive\" data-queue=\"{}\" data-group=\"{}\"",
         &[&queue, &group.digest],
     );
-    html.add(" aria-label=\"Retry {} messages: {}\">Retry…</button>", &[&group.messages, &group.text]);
+    match part {
+        Some(part) => html.add(" data-q=\"{}\">Retry all that match…</button>", &[&part]),
+        None => html.add(" aria-label=\"Retry {} messages: {}\">Retry…</button>", &[&group.messages, &group.text]),
+    };
     html
 }
 
 /// The group that is looked at.
-fn chosen(queue: Queue, group: &Group, may_write: bool) -> Html {
+fn chosen(queue: Queue, group: &Group, meant: &Meant, may_write: bool) -> Html {
     let mut html = Html::default();
     html.add("<section class=\"chosen\"><p><a href=\"#/failed?queue={}\">← All groups</a></p>", &[&queue]);
     html.add(
@@ -235,13 +259,14 @@ fn chosen(queue: Queue, group: &Group, may_write: bool) -> Html {
     html.add("<dt>First</dt><dd>", &[]).append(&when(group.first_at)).add("</dd><dt>Last</dt><dd>", &[]);
     html.append(&when(group.last_at)).add("</dd></dl>", &[]);
     if may_write {
-        html.add("<div class=\"tools\">", &[]).append(&retry_button(queue, group)).add("</div>", &[]);
+        html.add("<div class=\"tools\">", &[]).append(&retry_button(queue, group, meant.part.as_deref()));
+        html.add("</div>", &[]);
     }
     html.add("</section>", &[]);
     html
 }
 
-fn messages(queue: Queue, rows: &[Failed], asked: &Asked, is_more: bool) -> Html {
+fn messages(queue: Queue, rows: &[Failed], asked: &Asked, sight: Sight, is_more: bool) -> Html {
     let mut html = Html::default();
     html.add("<section aria-labelledby=\"rows-title\"><header><h2 id=\"rows-title\">Messages</h2></header>", &[]);
     if rows.is_empty() {
@@ -262,7 +287,7 @@ fn messages(queue: Queue, rows: &[Failed], asked: &Asked, is_more: bool) -> Html
             "<td data-label=\"Topic\">{}</td><td data-label=\"{}\">{}</td>",
             &[&row.topic, &party_name(queue), &party],
         );
-        let error = output::one_line(groups::words(row.state, row.error.as_deref()));
+        let error = output::one_line(sight.words(row.state, row.error.as_deref()));
         html.add("<td class=\"n\" data-label=\"Attempts\">{}</td>", &[&row.attempts]);
         html.add(
             "<td data-label=\"What went wrong\"><span class=\"clip\">{}</span></td><td data-label=\"When\">",

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use postroom::{Failed, FailedGroup, State, Timestamp};
+use postroom::{Failed, FailedGroup, State, Timestamp, WorkQueue};
 use sha2::{Digest, Sha256};
 
-/// So many failures in each state are looked at.
-pub(super) const LOOKED_AT_MAX: usize = 100_000;
+use crate::admin::Rights;
+
+/// From the newest back, until so many failures in one state were looked at. Less in tests, which come to the end of it.
+pub(super) const LOOKED_AT_MAX: usize = if cfg!(test) { 1500 } else { 100_000 };
 const UUID_CHARS: usize = 36;
 const HEX_CHARS_MIN: usize = 8;
 
@@ -21,22 +23,77 @@ pub(super) struct Group {
     pub(super) messages: u64,
     pub(super) first_at: Option<Timestamp>,
     pub(super) last_at: Option<Timestamp>,
+    /// The number of the first of their rows that was looked at.
+    pub(super) first_row: i64,
 }
 
 impl Group {
     /// Whether a message is one of them.
-    pub(super) fn has(&self, failed: &Failed) -> bool {
+    pub(super) fn has(&self, failed: &Failed, sight: Sight) -> bool {
         self.topic == failed.topic
             && self.party.as_deref() == failed.party()
-            && self.text == normalised(failed.state, failed.error.as_deref())
+            && self.text == normalise(sight.words(failed.state, failed.error.as_deref()))
+    }
+}
+
+/// How much of an error is seen. What other services answered and what commands printed stands on its later lines: it may
+/// be as secret as a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sight {
+    FirstLine,
+    Whole,
+}
+
+impl Sight {
+    pub(super) fn of(rights: Rights) -> Self {
+        if rights.payloads { Self::Whole } else { Self::FirstLine }
+    }
+
+    pub(super) fn of_error(self, error: &str) -> &str {
+        match self {
+            Self::FirstLine => error.lines().next().unwrap_or_default(),
+            Self::Whole => error,
+        }
+    }
+
+    /// What is seen of an error, or said where there is none.
+    pub(super) fn words(self, state: State, error: Option<&str>) -> &str {
+        match (error, state) {
+            (Some(error), _) => self.of_error(error),
+            (None, State::Expired) => "not delivered in time",
+            (None, _) => "no reason given",
+        }
+    }
+}
+
+/// What was looked at: the groups, and from which row on. Lists, searches and retries begin there too.
+pub(super) struct Looked {
+    pub(super) groups: Vec<Group>,
+    pub(super) messages: u64,
+    /// There may be more before them.
+    pub(super) is_bounded: bool,
+    pub(super) first_row: i64,
+}
+
+impl Looked {
+    pub(super) async fn at(queue: &WorkQueue, sight: Sight) -> postroom::Result<Self> {
+        let counted = queue.failed_groups(LOOKED_AT_MAX).await?;
+        let count = |state: Option<State>| {
+            let those = counted.iter().filter(|group| state.is_none_or(|state| group.state == state));
+            those.map(|group| group.messages).sum::<u64>()
+        };
+        let is_bounded = [State::Dead, State::Expired].iter().any(|state| count(Some(*state)) >= LOOKED_AT_MAX as u64);
+        let (messages, first_row) =
+            (count(None), counted.iter().map(|group| group.first_row).min().unwrap_or(i64::MIN));
+        Ok(Self { groups: merge(counted, sight), messages, is_bounded, first_row })
     }
 }
 
 /// Puts together what says the same; the largest group first.
-pub(super) fn merge(counted: Vec<FailedGroup>) -> Vec<Group> {
+fn merge(counted: Vec<FailedGroup>, sight: Sight) -> Vec<Group> {
     let mut groups: HashMap<(String, Option<String>, String), Group> = HashMap::new();
-    for FailedGroup { topic, party, error, state, messages, first_at, last_at, .. } in counted {
-        let text = normalised(state, error.as_deref());
+    for FailedGroup { topic, party, error, state, messages, first_at, last_at, first_row, .. } in counted {
+        let text = normalise(sight.words(state, error.as_deref()));
         let group = groups.entry((topic, party, text)).or_insert_with_key(|(topic, party, text)| Group {
             digest: digest(topic, party.as_deref(), text),
             topic: topic.clone(),
@@ -45,9 +102,11 @@ pub(super) fn merge(counted: Vec<FailedGroup>) -> Vec<Group> {
             messages: 0,
             first_at,
             last_at,
+            first_row,
         });
         group.messages += messages;
         (group.first_at, group.last_at) = (group.first_at.min(first_at), group.last_at.max(last_at));
+        group.first_row = group.first_row.min(first_row);
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     groups.sort_by(|a, b| b.messages.cmp(&a.messages).then_with(|| a.digest.cmp(&b.digest)));
@@ -62,19 +121,6 @@ fn digest(topic: &str, party: Option<&str>, text: &str) -> String {
         digest.update(part.unwrap_or_default());
     }
     digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What is said where there is no error.
-pub(super) fn words(state: State, error: Option<&str>) -> &str {
-    match (error, state) {
-        (Some(error), _) => error,
-        (None, State::Expired) => "not delivered in time",
-        (None, _) => "no reason given",
-    }
-}
-
-fn normalised(state: State, error: Option<&str>) -> String {
-    normalise(words(state, error))
 }
 
 /// A text without what is different each time: ids, numbers and what stands in quotes.
@@ -153,8 +199,7 @@ mod tests {
 
     #[test]
     fn what_says_the_same_is_one_group_within_its_topic_and_service() {
-        let seen =
-            |topic: &str, party: Option<&str>, error: &str| digest(topic, party, &normalised(State::Dead, Some(error)));
+        let seen = |topic: &str, party: Option<&str>, error: &str| digest(topic, party, &normalise(error));
         assert_eq!(seen("a", None, "order 7"), seen("a", None, "order 8"));
         assert_ne!(seen("a", None, "order 7"), seen("b", None, "order 7"));
         assert_ne!(seen("a", None, "order 7"), seen("a", Some(""), "order 7"));
@@ -163,7 +208,15 @@ mod tests {
 
     #[test]
     fn without_words_the_state_speaks() {
-        assert_eq!(normalised(State::Expired, None), "not delivered in time");
-        assert_eq!(normalised(State::Dead, None), "no reason given");
+        assert_eq!(Sight::Whole.words(State::Expired, None), "not delivered in time");
+        assert_eq!(Sight::FirstLine.words(State::Dead, None), "no reason given");
+    }
+
+    #[test]
+    fn only_the_first_line_is_seen_without_the_right() {
+        let error = "it answered 422\n{\"name\": \"Ada\"}";
+        assert_eq!(Sight::FirstLine.words(State::Dead, Some(error)), "it answered 422");
+        assert_eq!(Sight::Whole.words(State::Dead, Some(error)), error);
+        assert_eq!(Sight::FirstLine.words(State::Dead, Some("")), "");
     }
 }

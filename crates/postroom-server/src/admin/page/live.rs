@@ -28,8 +28,12 @@ pub(in crate::admin) async fn live(
     })?;
     let watcher = Watcher { desk, next_at: None, _place: place };
     let events = unfold(watcher, |mut watcher| async move {
-        let event = watcher.next().await;
-        Some((Ok(event), watcher))
+        let stopped = watcher.desk.0.stopped.clone();
+        tokio::select! {
+            biased;
+            () = stopped.wait() => None,
+            event = watcher.next() => Some((Ok(event), watcher)),
+        }
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }

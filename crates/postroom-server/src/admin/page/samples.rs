@@ -99,6 +99,10 @@ impl Samples {
         let sample = reading.compared_with(ring.last.as_ref(), desk);
         ring.pace = (now.elapsed() * REST).clamp(PACE, PACE_MAX);
         ring.last = Some(reading);
+        // Where the destinations stand is of interest now alone.
+        if let Some(before) = ring.samples.back_mut() {
+            before.destinations = Vec::new();
+        }
         ring.samples.push_back(sample.clone());
         if ring.samples.len() > KEPT {
             ring.samples.pop_front();

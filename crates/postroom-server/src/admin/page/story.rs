@@ -7,12 +7,16 @@ use postroom::{Failure, Filter, InboxKey, Message, Queue, Record, State as Stand
 use serde::Deserialize;
 
 use super::failed::when;
+use super::groups::Sight;
 use super::html::Html;
 use super::{party_name, queue_of};
 use crate::admin::problem::Refusal;
 use crate::admin::{Desk, Rights};
 use crate::output;
 
+/// So many stories of one id are told, and so much of what each holds.
+const FOUND_MAX: usize = 20;
+const SHOWN_BYTES_MAX: usize = 64 * 1024;
 const HIDDEN: &str = "hidden: this token may not see payloads";
 /// Headers whose names have one of these in them are never shown.
 const SECRET_NAMES: [&str; 8] = ["auth", "cookie", "token", "secret", "password", "signature", "credential", "key"];
@@ -40,6 +44,7 @@ pub(super) async fn story(
 ) -> Result<Html, Refusal> {
     let Query(Asked { queue, row }) = asked?;
     let queue = queue_of(&desk, queue.as_deref())?;
+    let _place = desk.0.page.place()?;
     let found = queue.list(Filter::one(row)).await?.into_iter().next();
     let Some(record) = found else {
         let advice = "done messages are deleted after a while";
@@ -56,6 +61,7 @@ pub(super) async fn find(
 ) -> Result<Html, Refusal> {
     let Query(Wanted { id }) = wanted?;
     let id = id.trim();
+    let _place = desk.0.page.place()?;
     let mut found = Vec::new();
     if let Ok(uuid) = uuid::Uuid::try_parse(id) {
         found.extend(desk.0.outbox.find(uuid).await?.into_iter().map(|record| (desk.0.outbox.queue(), record)));
@@ -64,7 +70,11 @@ pub(super) async fn find(
         found.extend(desk.0.inbox.get(&key).await?.map(|record| (desk.0.inbox.queue(), record)));
     }
     let mut html = Html::default();
-    for (queue, record) in &found {
+    if found.len() > FOUND_MAX {
+        let (shown, all) = (FOUND_MAX, found.len());
+        html.add("<p class=\"note\">The first {} of {} rows with this id.</p>", &[&shown, &all]);
+    }
+    for (queue, record) in found.iter().take(FOUND_MAX) {
         html.append(&told(queue, record, rights).await?);
     }
     if found.is_empty() {
@@ -92,7 +102,7 @@ async fn told(queue: &WorkQueue, record: &Record, rights: Rights) -> Result<Html
         html.add(" data-row=\"{}\">Retry…</button></div>", &[&record.seq()]);
     }
     html.append(&facts(kind, record));
-    html.append(&attempts(record, &failures));
+    html.append(&attempts(record, &failures, Sight::of(rights)));
     match message {
         Ok(message) => html.append(&content(message, record.response(), rights.payloads)),
         Err(why) => html.add("<p class=\"note\">It cannot be read as a message: {}</p>", &[&why]),
@@ -151,19 +161,19 @@ fn facts(queue: Queue, record: &Record) -> Html {
 }
 
 /// Every attempt that went wrong, as far back as they are kept.
-fn attempts(record: &Record, failures: &[Failure]) -> Html {
+fn attempts(record: &Record, failures: &[Failure], sight: Sight) -> Html {
     let mut html = Html::default();
     html.add("<h2>Failed attempts</h2>", &[]);
     if failures.is_empty() {
         match record.last_error() {
-            Some(error) => html.add("<pre class=\"error\">{}</pre>", &[&error]),
+            Some(error) => html.add("<pre class=\"error\">{}</pre>", &[&sight.of_error(error)]),
             None => html.add("<p class=\"empty\">None.</p>", &[]),
         };
         return html;
     }
     html.add("<ol class=\"attempts\">", &[]);
     for failure in failures {
-        let error = failure.error.as_deref().unwrap_or("no reason given");
+        let error = failure.error.as_deref().map_or("no reason given", |error| sight.of_error(error));
         html.add("<li><p><b>Attempt {}</b> · ", &[&failure.attempt]).append(&when(Some(failure.at)));
         if let Some(worker) = failure.worker {
             html.add(" · <span class=\"quiet\">worker {}</span>", &[&worker]);
@@ -171,6 +181,10 @@ fn attempts(record: &Record, failures: &[Failure]) -> Html {
         html.add("</p><pre class=\"error\">{}</pre></li>", &[&error]);
     }
     html.add("</ol>", &[]);
+    let mut errors = failures.iter().filter_map(|failure| failure.error.as_deref());
+    if errors.any(|error| sight.of_error(error) != error) {
+        html.add("<p class=\"note\">Of each error the first line; the rest is {}</p>", &[&HIDDEN]);
+    }
     html
 }
 
@@ -196,6 +210,11 @@ fn content(message: &Message, response: Option<&str>, is_open: bool) -> Html {
         let size = output::count(text.len() as u64, "byte");
         html.add("<h2>{} <span class=\"quiet\">{}</span></h2>", &[&title, &size]);
         match is_open {
+            true if text.len() > SHOWN_BYTES_MAX => {
+                let shown = &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)];
+                let most = SHOWN_BYTES_MAX / 1024;
+                html.add("<pre class=\"payload\">{}</pre><p class=\"note\">The first {} KiB.</p>", &[&shown, &most])
+            }
             true => html.add("<pre class=\"payload\">{}</pre>", &[&text]),
             false => html.add("<p class=\"empty\">{}</p>", &[&HIDDEN]),
         };

@@ -13,7 +13,8 @@ use postroom::{Courier, Key, Queue, Secret, Service, Services, State, Timestamp,
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::WATCHERS_MAX;
+use super::groups::LOOKED_AT_MAX;
+use super::{VIEWS_MAX, WATCHERS_MAX};
 use crate::admin::{Desk, Parts, Scope, Tokens, Watched, router};
 use crate::up::signals;
 
@@ -25,6 +26,8 @@ const ACTS: [&str; 3] = ["/admin/act/revive", "/admin/act/expire", "/admin/act/p
 
 struct Node {
     router: Router,
+    desk: Desk,
+    stop: signals::Stop,
     outbox: Outbox,
     inbox: Inbox,
     clock: ManualClock,
@@ -57,10 +60,11 @@ impl Node {
         let payload = tokens.generate(Scope::Read, true);
         let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store.clone()));
         let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let (hosts, (_, stopped)) = (vec![HOST.to_owned()], signals::stop());
+        let (hosts, (stop, stopped)) = (vec![HOST.to_owned()], signals::stop());
         let watched = Watched { courier, file: None };
         let parts = Parts { store: Arc::new(store), metrics, counters: None, watched, stopped };
-        Self { router: router(Desk::new(parts, tokens, hosts)), outbox, inbox, clock, read, write, payload }
+        let desk = Desk::new(parts, tokens, hosts);
+        Self { router: router(desk.clone()), desk, stop, outbox, inbox, clock, read, write, payload }
     }
 
     async fn ask(&self, method: Method, path: &str, token: Option<&str>, body: &Value) -> Said {
@@ -240,8 +244,9 @@ async fn failures_are_grouped_by_what_they_say() {
     let group = group_in(&html, "order # has no item</span></a></td><td data-label=\"Topic\">a");
     let html = node.view(&format!("failed?group={group}")).await;
     assert!(html.contains("order 7 has") && html.contains("order 8 has") && !html.contains("order 9 has"), "{html}");
-    let gone = node.ask(Method::GET, "/admin/view/failed?group=00", Some(&node.read), &Value::Null).await;
-    assert_eq!(gone.status, StatusCode::NOT_FOUND);
+    let gone = node.view("failed?group=00").await;
+    assert!(gone.contains("Nothing is in this group any more") && gone.contains("← All groups"), "{gone}");
+    assert_eq!(node.act("revive", json!({ "group": "00" })).await.status, StatusCode::NOT_FOUND);
     let inbox = node.view("failed?queue=inbox").await;
     assert!(inbox.contains("Nothing has failed in the inbox"), "{inbox}");
     let wrong = node.ask(Method::GET, "/admin/view/failed?queue=letters", Some(&node.read), &Value::Null).await;
@@ -334,8 +339,89 @@ async fn one_message_a_group_and_all_can_be_retried_after_they_were_counted() {
 }
 
 #[tokio::test]
+async fn what_others_answered_is_shown_only_to_those_who_may_see_payloads() {
+    let node = Node::new();
+    node.give_up("a", &["it answered 422\nAda is unknown", "it answered 422\nBob is unknown"]).await;
+    let group = group_in(&node.view("failed").await, "it answered #</span></a>");
+    for path in ["failed", "message?row=1", &format!("failed?group={group}"), "failed?q=answered"] {
+        let html = node.view(path).await;
+        assert!(html.contains("it answered") && !html.contains("unknown"), "{path}: {html}");
+    }
+    assert!(node.view("failed?q=Ada").await.contains("No message matches."), "a search would tell it as well");
+    assert_eq!(node.act("revive", json!({ "q": "ada", "dryRun": true })).await.json()["messages"], 0);
+    let open = node.ask(Method::GET, VIEWS[1], Some(&node.payload), &Value::Null).await.text;
+    assert!(open.contains("Ada is unknown") && open.contains("it answered # Bob is unknown</span></a>"), "{open}");
+    let open = node.ask(Method::GET, VIEWS[2], Some(&node.payload), &Value::Null).await.text;
+    assert!(open.contains("Ada is unknown"), "{open}");
+}
+
+#[tokio::test]
+async fn of_very_many_the_newest_are_grouped_searched_and_retried_alike() {
+    let node = Node::new();
+    let give_up = async |topic: &str, messages: usize| {
+        for _ in 0..messages {
+            node.outbox.enqueue(NewMessage::new(topic, "{}")).await.unwrap();
+        }
+        let claims = node.outbox.queue().claim(OwnerToken::new(), LEASE, messages).await.unwrap().claimed;
+        let _ = node.outbox.queue().fail(claims.into_iter().map(|claimed| claimed.lease), "x").await.unwrap();
+    };
+    give_up("ancient", 10).await;
+    give_up("new", LOOKED_AT_MAX).await;
+    let html = node.view("failed").await;
+    assert!(html.contains("only the newest 1,500 are shown") && !html.contains("ancient"), "{html}");
+    assert!(node.view("failed?q=ancient").await.contains("No message matches."));
+    let group = group_in(&html, "x</span></a></td><td data-label=\"Topic\">new");
+    for dry_run in [true, false] {
+        let done = node.act("revive", json!({ "group": group, "dryRun": dry_run })).await.json();
+        assert_eq!((&done["messages"], &done["isBounded"]), (&json!(LOOKED_AT_MAX), &json!(true)), "{done}");
+    }
+    let html = node.view("failed").await;
+    assert!(html.contains("ancient") && !html.contains("only the newest"), "{html}");
+}
+
+#[tokio::test]
+async fn those_of_a_group_that_match_are_retried_and_no_others() {
+    let node = Node::new();
+    node.give_up("a", &["order 17", "order 23", "order 4"]).await;
+    let group = group_in(&node.view("failed").await, "order #</span></a>");
+    let html = node.view(&format!("failed?group={group}&q=23")).await;
+    assert!(html.contains(&format!("data-group=\"{group}\" data-q=\"23\">Retry all that match")), "{html}");
+    assert_eq!(node.act("revive", json!({ "group": group, "q": "23" })).await.json()["messages"], 1);
+    assert_eq!(node.dead().await, 2);
+}
+
+#[tokio::test]
+async fn so_many_look_through_messages_at_once_and_no_more() {
+    let node = Node::new();
+    node.give_up("a", &["x"]).await;
+    let places: Vec<_> = (0..VIEWS_MAX).map(|_| node.desk.0.page.place().unwrap()).collect();
+    for path in &VIEWS[1..] {
+        let said = node.ask(Method::GET, path, Some(&node.read), &Value::Null).await;
+        assert_eq!(said.status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+    }
+    let count = json!({ "all": true, "dryRun": true });
+    assert_eq!(node.act("revive", count.clone()).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    drop(places);
+    assert_eq!(node.act("revive", count).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn who_watches_is_told_the_end_when_the_node_stops() {
+    let node = Node::new();
+    let mut body = node.watch().await.into_body();
+    assert!(body.frame().await.is_some());
+    node.stop.ask();
+    while let Some(frame) = body.frame().await {
+        frame.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_retry_can_be_late_and_slow() {
     let node = Node::new();
+    node.give_up("b", &["y"]).await;
+    let done = node.act("revive", json!({ "row": 1, "after": "1h" })).await.json();
+    assert_eq!(done["told"], "1 message is back in line, and can be claimed in 1h.");
     node.give_up("a", &["x", "x", "x"]).await;
     let asked = json!({ "q": "x", "after": "10s", "perSecond": 2 });
     let done = node.act("revive", asked).await.json();

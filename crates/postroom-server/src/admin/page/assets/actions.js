@@ -15,19 +15,13 @@ const TITLES = {
 const FORGETS = "What the inbox has forgotten it handles again when it is sent again: keep it for longer than any sender retries.";
 const RETENTION = { outbox: "7d", inbox: "30d" };
 
-let asked, whenDone, asking = 0;
+/** What the dialog is open for: each time another one, so that what is answered late does not mix with it. */
+let current;
 
 /** Opens the dialog for a button with `data-act`. */
-export function open(button, done) {
+export function open(button, whenDone, whenRefused) {
   const { act, queue, row, group, q } = button.dataset;
-  asked = { act, body: { queue } };
-  whenDone = done;
-  if (act === "revive") {
-    if (row) asked.body.row = Number(row);
-    else if (group) asked.body.group = group;
-    else if (q) asked.body.q = q;
-    else asked.body.all = true;
-  }
+  current = { act, body: { queue, ...(act === "revive" ? chosen(row, group, q) : {}) }, whenDone, whenRefused, asking: 0, isBusy: false };
   form.reset();
   document.getElementById("older").value = RETENTION[queue];
   const [title, words] = TITLES[act];
@@ -41,36 +35,54 @@ export function open(button, done) {
   count();
 }
 
-function body(dryRun) {
+function chosen(row, group, q) {
+  if (row) return { row: Number(row) };
+  return group || q ? { ...(group && { group }), ...(q && { q }) } : { all: true };
+}
+
+function body(mine, dryRun) {
   const filled = {};
   for (const [name, value] of new FormData(form)) {
     if (value.trim()) filled[name] = name === "perSecond" ? Number(value) : value.trim();
   }
-  return { ...asked.body, ...filled, dryRun };
+  return { ...mine.body, ...filled, dryRun };
+}
+
+/** Says what went wrong: here, or on the page if the dialog is not open for it any more. */
+function fail(mine, error) {
+  if (error.status === 401) {
+    dialog.close();
+    return mine.whenRefused();
+  }
+  if (mine !== current || !dialog.open) return mine.whenDone(error.message);
+  preview.className = "bad";
+  preview.textContent = error.message;
 }
 
 /** Says what would be done. Only then can it be. */
 async function count() {
-  const mine = ++asking;
+  const mine = current;
+  if (mine.isBusy) return;
+  const nth = ++mine.asking;
+  const isOver = () => mine !== current || nth !== mine.asking;
   yes.disabled = true;
   yes.textContent = "Do it";
   preview.className = "";
   preview.textContent = "counting…";
   try {
-    const would = await post(`/admin/act/${asked.act}`, body(true));
-    if (mine !== asking) return;
+    const would = await post(`/admin/act/${mine.act}`, body(mine, true));
+    if (isOver()) return;
     preview.textContent = would.told;
     yes.disabled = would.messages === 0;
     yes.textContent = would.messages === 0 ? "Nothing to do" : `Do it: ${would.messages.toLocaleString("en")}`;
   } catch (error) {
-    if (mine !== asking) return;
-    preview.className = "bad";
-    preview.textContent = error.message;
+    if (!isOver() && dialog.open) fail(mine, error);
   }
 }
 
 form.addEventListener("input", () => {
-  ++asking;
+  if (current.isBusy) return;
+  ++current.asking;
   yes.disabled = true;
   preview.className = "";
   preview.textContent = "Changed: count again first.";
@@ -81,15 +93,21 @@ document.getElementById("cancel").addEventListener("click", () => dialog.close()
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
+  const mine = current;
+  if (mine.isBusy) return;
   if (yes.disabled) return count();
+  mine.isBusy = true;
+  ++mine.asking;
   yes.disabled = true;
   preview.textContent = "working…";
   try {
-    const done = await post(`/admin/act/${asked.act}`, body(false));
-    dialog.close();
-    whenDone(done.told);
+    const done = await post(`/admin/act/${mine.act}`, body(mine, false));
+    // It is told even if the dialog was closed, or is open for something else by now.
+    if (mine === current) dialog.close();
+    mine.whenDone(done.told);
   } catch (error) {
-    preview.className = "bad";
-    preview.textContent = error.message;
+    fail(mine, error);
+  } finally {
+    mine.isBusy = false;
   }
 });

@@ -83,8 +83,8 @@ function say(words, isWell) {
   place.className = isWell ? "live on" : "live";
 }
 
-/** Watches until `stop`; what breaks off is begun again after a while. */
-export async function watch() {
+/** Watches until `stop`; what breaks off is begun again after a while, unless the token is not known any more. */
+export async function watch(refused) {
   stop();
   const mine = watching = new AbortController();
   let pause = 1000;
@@ -103,7 +103,8 @@ export async function watch() {
       }
       say("the connection ended; trying again", false);
     } catch (error) {
-      if (mine.signal.aborted || error.status === 401) return;
+      if (mine.signal.aborted) return;
+      if (error.status === 401) return refused();
       say(`${error.message}; trying again`, false);
     }
     await new Promise((done) => setTimeout(done, pause));

@@ -40,10 +40,10 @@ async function show({ keepPlace = false } = {}) {
     view.innerHTML = html;
   } catch (error) {
     if (mine !== turn) return;
-    if (error.status === 401) return signOut("This token is not known here.");
+    if (error.status === 401) return refused();
     view.replaceChildren(problem(error));
   }
-  if (name === "overview" && view.querySelector("[data-chart]")) watch();
+  watchIfSeen();
   view.querySelectorAll("time").forEach(tellAge);
   view.setAttribute("aria-busy", "false");
   view.dataset.shown = name;
@@ -84,6 +84,17 @@ function tell(words) {
   said.textContent = words;
 }
 
+/** A tab that nobody sees holds no connection: a browser has six for all of them. */
+function watchIfSeen() {
+  if (document.hidden) stop();
+  else if (token() !== null && here().name === "overview" && view.querySelector("[data-chart]")) watch(refused);
+}
+
+/** After a restart a node may not know the token any more. */
+function refused() {
+  signOut("This token is not known here.");
+}
+
 function signOut(words = "") {
   forget();
   stop();
@@ -115,7 +126,7 @@ document.addEventListener("submit", (event) => {
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-act]");
-  if (button) open(button, (told) => { tell(told); show({ keepPlace: true }); });
+  if (button) open(button, (told) => { tell(told); show({ keepPlace: true }); }, refused);
   const skip = event.target.closest(".skip");
   if (skip) {
     event.preventDefault();
@@ -123,6 +134,7 @@ document.addEventListener("click", (event) => {
   }
 });
 
+document.addEventListener("visibilitychange", watchIfSeen);
 place("leave").addEventListener("click", () => signOut());
 addEventListener("hashchange", () => {
   takeFromAddress();

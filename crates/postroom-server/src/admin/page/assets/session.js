@@ -1,13 +1,19 @@
 // The token, and requests with it. It is kept for this tab alone, and never stands in an address that is sent.
 
 const KEY = "postroom-token";
+/** The node gives a request up after a minute. */
+const PATIENCE = 65_000;
 
 /** Takes a token from the part of the address that is never sent, and removes it there at once. */
 export function takeFromAddress() {
   const found = /^#token=(.+)$/.exec(location.hash);
-  if (found) {
-    sessionStorage.setItem(KEY, decodeURIComponent(found[1]));
-    history.replaceState(null, "", location.pathname + "#/overview");
+  if (!found) return;
+  history.replaceState(null, "", location.pathname + "#/overview");
+  try {
+    keep(decodeURIComponent(found[1]));
+  } catch {
+    // What is no token is asked for again.
+    forget();
   }
 }
 
@@ -28,9 +34,11 @@ export async function ask(path, options = {}) {
   let response;
   try {
     const headers = { authorization: `Bearer ${token() ?? ""}`, ...options.headers };
-    response = await fetch(path, { ...options, headers, credentials: "omit", referrerPolicy: "no-referrer" });
+    const signal = options.signal ?? AbortSignal.timeout(PATIENCE);
+    response = await fetch(path, { ...options, signal, headers, credentials: "omit", referrerPolicy: "no-referrer" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    if (error.name === "TimeoutError") throw new Refusal(0, "the node did not answer in time", "it may still be at it");
     throw new Refusal(0, "the node cannot be reached", "is it running?");
   }
   if (!response.ok) {

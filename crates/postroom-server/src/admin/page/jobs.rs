@@ -1,0 +1,85 @@
+//! What the page does to messages, each in a task of its own: a page that is closed does not end it half-way.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::StatusCode;
+use postroom::Queue;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
+
+use crate::admin::problem::Refusal;
+
+/// One job at a time for each queue: two would count and change the same messages. They end with the node.
+pub(super) struct Jobs {
+    outbox: Arc<Semaphore>,
+    inbox: Arc<Semaphore>,
+    running: Mutex<JoinSet<()>>,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        let [outbox, inbox] = [(), ()].map(|()| Arc::new(Semaphore::new(1)));
+        Self { outbox, inbox, running: Mutex::default() }
+    }
+}
+
+impl Jobs {
+    /// Does it, and waits for it as long as the caller does.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        queue: Queue,
+        doing: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let place = match queue {
+            Queue::Outbox => &self.outbox,
+            Queue::Inbox => &self.inbox,
+        };
+        let place = place.clone().try_acquire_owned().map_err(|_| {
+            Refusal::new(StatusCode::CONFLICT, format!("somebody is at work on the {queue}"), "wait until it is done")
+        })?;
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            while running.try_join_next().is_some() {}
+            running.spawn(async move {
+                let done = doing.await;
+                drop(place);
+                // Nobody may wait for it any more.
+                let _ = answer.send(done);
+            });
+        }
+        let lost = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "it broke off", "count again what is left");
+        answered.await.map_err(lost)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_goes_on_when_nobody_waits_for_it_and_no_other_begins_beside_it() {
+        let jobs = Jobs::default();
+        let (begin, begun) = oneshot::channel::<()>();
+        let (end, ended) = oneshot::channel();
+        let job = jobs.run(Queue::Outbox, async move {
+            let _ = begun.await;
+            let _ = end.send(());
+            Ok(())
+        });
+        // It is begun, and then nobody waits for it any more.
+        tokio::select! {
+            biased;
+            _ = job => panic!("it was not told to begin"),
+            () = std::future::ready(()) => {}
+        }
+        let beside = jobs.run(Queue::Outbox, async { Ok(()) }).await;
+        assert_eq!(beside.unwrap_err().status(), StatusCode::CONFLICT.as_u16());
+        assert!(jobs.run(Queue::Inbox, async { Ok(()) }).await.is_ok(), "the other queue is free");
+        begin.send(()).unwrap();
+        ended.await.unwrap();
+        let free = jobs.outbox.acquire().await;
+        drop(free);
+        assert!(jobs.run(Queue::Outbox, async { Ok(()) }).await.is_ok());
+    }
+}
