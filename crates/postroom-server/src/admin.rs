@@ -11,6 +11,7 @@ mod object;
 mod page;
 mod problem;
 mod pull;
+mod sight;
 #[cfg(test)]
 mod tests;
 mod tokens;

@@ -25,6 +25,8 @@ const TESTS: &[(&str, Test)] = &[
     ("failures_are_grouped_searched_and_paged", walks::failures_are_grouped_searched_and_paged),
     ("one_message_is_retried_from_its_story", walks::one_message_is_retried_from_its_story),
     ("a_group_is_counted_and_then_retried_slowly", walks::a_group_is_counted_and_then_retried_slowly),
+    ("a_page_finds_back_to_a_node_that_starts_again", walks::a_page_finds_back_to_a_node_that_starts_again),
+    ("a_token_that_is_not_known_any_more_is_asked_for_again", walks::a_token_that_is_not_known_any_more),
     ("what_was_done_is_deleted_after_a_yes", walks::what_was_done_is_deleted_after_a_yes),
     ("a_token_that_may_only_read_sees_no_payload_and_no_buttons", walks::a_token_that_may_only_read),
     ("beyond_this_machine_it_is_reached_by_tls", walks::beyond_this_machine_it_is_reached_by_tls),
@@ -88,7 +90,7 @@ impl Stage {
         self.desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\n{admin}\n"));
         self.node = self.desk.start(&["up"]);
         let told = self.node.wait_for("Its page for operators: ");
-        self.address = told.rsplit_once(' ').unwrap().1.trim_end_matches("/admin").to_owned();
+        self.address = told.rsplit_once(' ').unwrap().1.split_once("/admin").unwrap().0.to_owned();
         self.token = "secret".into();
     }
 

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use postroom::telemetry::{Arrivals, arrivals};
@@ -10,9 +10,10 @@ use postroom::{Filter, MessageId, Queue, QueueStats, Record, State as Stands};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Desk;
 use super::health::{Health, Level};
 use super::problem::Refusal;
+use super::sight::Sight;
+use super::{Desk, Rights};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -80,6 +81,7 @@ struct Failed {
 
 pub(super) async fn failed(
     State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
     page: Result<Query<Page>, QueryRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let Query(Page { after, limit, topic, destination }) = page?;
@@ -98,17 +100,18 @@ pub(super) async fn failed(
     }
     let rows = desk.0.outbox.queue().list(filter).await?;
     let next = rows.last().filter(|_| rows.len() == limit).map(Record::seq);
-    Ok(Json(json!({ "messages": rows.iter().map(told).collect::<Vec<_>>(), "next": next })))
+    let messages: Vec<_> = rows.iter().map(|row| told(row, Sight::of(rights))).collect();
+    Ok(Json(json!({ "messages": messages, "next": next })))
 }
 
-fn told(row: &Record) -> Failed {
+fn told(row: &Record, sight: Sight) -> Failed {
     let message = row.message().ok();
     Failed {
         message_id: message.map(postroom::Message::id).unwrap_or_default(),
         topic: message.map(|message| message.topic.clone()).unwrap_or_default(),
         destination: message.and_then(|message| message.destination()).map(str::to_owned),
         attempts: row.attempts(),
-        error: row.last_error().map(str::to_owned),
+        error: row.last_error().map(|error| sight.of_error(error).to_owned()),
         failed_at: row.processed_at().map(|at| at.to_string()),
     }
 }

@@ -133,6 +133,30 @@ pub(crate) fn a_group_is_counted_and_then_retried_slowly(stage: &mut Stage) {
     assert_eq!(stage.desk.outbox("dead"), 2, "what was not confirmed was done");
 }
 
+pub(crate) fn a_page_finds_back_to_a_node_that_starts_again(stage: &mut Stage) {
+    stage.restart(&format!("listen = \"127.0.0.1:0\"\nread_tokens = [\"{DIGEST}\"]"));
+    stage.enter("overview");
+    stage.browser.until("live.innerText === 'live'");
+    let listen = stage.address.trim_start_matches("http://").to_owned();
+    stage.browser.js("window.wasAway = false; new MutationObserver(() => wasAway ||= live.innerText !== 'live')
+        .observe(live, { childList: true })");
+    stage.restart(&format!("listen = \"{listen}\"\nread_tokens = [\"{DIGEST}\"]"));
+    stage.browser.until("wasAway && live.innerText === 'live'");
+}
+
+pub(crate) fn a_token_that_is_not_known_any_more(stage: &mut Stage) {
+    stage.enter("overview");
+    stage.browser.until("live.innerText === 'live'");
+    let listen = stage.address.trim_start_matches("http://").to_owned();
+    stage.restart(&format!("listen = \"{listen}\""));
+    stage.browser.until("!login.hidden && refused.innerText === 'This token is not known here.'");
+    assert_eq!(stage.browser.js("sessionStorage.length"), 0, "a token that is of no use is kept");
+    stage.browser.open("about:blank");
+    let address = stage.address.clone();
+    stage.browser.open(&format!("{address}/admin#token=%"));
+    stage.browser.until("location.hash === '#/overview' && !login.hidden");
+}
+
 pub(crate) fn what_was_done_is_deleted_after_a_yes(stage: &mut Stage) {
     stage.desk.ok(&["send", "order.placed", "{}"]);
     until("it is done", || stage.desk.outbox("done") == 1);

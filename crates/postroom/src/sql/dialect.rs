@@ -3,7 +3,6 @@
 use crate::queue::Queue;
 use crate::sql::TableNames;
 use crate::sql::text::{Places, Text};
-use crate::store::ERROR_CHARS_LOOKED_AT;
 
 /// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it. `{n}`
 /// is the table without its schema, `{s}` the schema with its dot, where there is one.
@@ -72,6 +71,9 @@ pub(crate) struct Fence {
     pub(crate) each: &'static str,
 }
 
+/// `{error_chars}`: so much of an error's text tells what it is about.
+pub(crate) const ERROR_CHARS: usize = 200;
+
 /// In place of a statement that the dialect's way of batching never runs.
 pub(crate) const UNUSED: &str = "";
 
@@ -125,7 +127,8 @@ queue_texts! {
     claim_look, claim_select, claim_line, claim_below, claim_one, claim_next, topics_select, topics_line, topics_next,
     ack, ack_batch, extend, extend_batch, held, load_lease, load_over, load_expired, load_key, find_key, list,
     list_done, list_dead, list_expired, list_rows, save, brief_done, brief_dead, brief_expired, brief_rows, put_back,
-    nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+    nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable, purge_failures,
+    purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -246,7 +249,7 @@ impl Renderer<'_> {
             .replace("{record}", self.dialect.record)
             .replace("{message}", self.dialect.message)
             .replace("{brief}", self.dialect.brief)
-            .replace("{error_chars}", &ERROR_CHARS_LOOKED_AT.to_string())
+            .replace("{error_chars}", &ERROR_CHARS.to_string())
             .replace("{identity}", self.identity.columns)
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)

@@ -59,8 +59,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
-    brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party}, state,
-         claim_no, due_at, created_at",
+    brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party},
+         state, claim_no, due_at, created_at",
     queue: QUEUE,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",
@@ -137,8 +137,8 @@ const BRIEF_FINISHED: &str = "SELECT {brief} FROM {t} FORCE INDEX ({n}_finished)
 const NTH_NEWEST: &str = "SELECT seq FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1
          ORDER BY seq DESC LIMIT 1 OFFSET ?2";
 
-/// Rows in one finished state from a number on, each by itself: counting them here takes a temporary table with so wide a key
-/// that it goes to the disk, and five times as long as sending them.
+/// Rows in one finished state from a number on, each by itself: counting them here takes a temporary table with so wide
+/// a key that it goes to the disk, and five times as long as sending them.
 const GROUPS_FINISHED: &str =
     "SELECT topic, {party}, substr(last_error, 1, {error_chars}), 1, processed_at, processed_at, seq
          FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1 AND seq >= ?2";

@@ -33,8 +33,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
-    brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party}, state,
-         claim_no, due_at, created_at",
+    brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party},
+         state, claim_no, due_at, created_at",
     queue: QUEUE,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::clock::Timestamp;
 use crate::message::Origin;
 use crate::queue::State;
+use crate::sql::dialect::ERROR_CHARS;
 
 /// So much of an error's text tells what it is about.
 ///
@@ -13,7 +14,7 @@ use crate::queue::State;
 /// let shown: String = "connection refused".chars().take(postroom::ERROR_CHARS_LOOKED_AT).collect();
 /// assert_eq!(shown, "connection refused");
 /// ```
-pub const ERROR_CHARS_LOOKED_AT: usize = 200;
+pub const ERROR_CHARS_LOOKED_AT: usize = ERROR_CHARS;
 
 /// A message that was given up, without what it holds.
 ///

@@ -9,9 +9,10 @@ use postroom::{Filter, Queue, Revival, WorkQueue};
 use serde::{Deserialize, Serialize};
 
 use super::failed::Meant;
-use super::groups::{LOOKED_AT_MAX, Looked, Sight};
+use super::groups::{LOOKED_AT_MAX, Looked};
 use super::queue_of;
 use crate::admin::problem::Refusal;
+use crate::admin::sight::Sight;
 use crate::admin::{Desk, Rights};
 use crate::operator::{Count, Ending, Reviving};
 use crate::{duration, output};

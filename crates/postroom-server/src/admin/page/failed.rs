@@ -5,10 +5,11 @@ use axum::extract::{Extension, Query, State};
 use postroom::{Failed, Filter, Origin, Queue, Timestamp, WorkQueue};
 use serde::Deserialize;
 
-use super::groups::{Group, LOOKED_AT_MAX, Looked, Sight};
+use super::groups::{Group, LOOKED_AT_MAX, Looked};
 use super::html::{Html, Part};
 use super::{party_name, queue_of};
 use crate::admin::problem::Refusal;
+use crate::admin::sight::Sight;
 use crate::admin::{Desk, Rights};
 use crate::output;
 

@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 
-use postroom::{Failed, FailedGroup, State, Timestamp, WorkQueue};
+use postroom::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, State, Timestamp, WorkQueue};
 use sha2::{Digest, Sha256};
 
-use crate::admin::Rights;
+use crate::admin::sight::Sight;
 
-/// From the newest back, until so many failures in one state were looked at. Less in tests, which come to the end of it.
+/// From the newest back, until so many failures in one state were looked at. Less in tests: they come to the end of it.
 pub(super) const LOOKED_AT_MAX: usize = if cfg!(test) { 1500 } else { 100_000 };
 const UUID_CHARS: usize = 36;
 const HEX_CHARS_MIN: usize = 8;
+/// A word so long, with so many digits in it, is an id of some kind.
+const ID_CHARS_MIN: usize = 16;
+const ID_DIGITS_MIN: usize = 3;
 
 /// Messages that were given up for the same reason, as far as one can tell.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,36 +36,6 @@ impl Group {
         self.topic == failed.topic
             && self.party.as_deref() == failed.party()
             && self.text == normalise(sight.words(failed.state, failed.error.as_deref()))
-    }
-}
-
-/// How much of an error is seen. What other services answered and what commands printed stands on its later lines: it may
-/// be as secret as a payload.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sight {
-    FirstLine,
-    Whole,
-}
-
-impl Sight {
-    pub(super) fn of(rights: Rights) -> Self {
-        if rights.payloads { Self::Whole } else { Self::FirstLine }
-    }
-
-    pub(super) fn of_error(self, error: &str) -> &str {
-        match self {
-            Self::FirstLine => error.lines().next().unwrap_or_default(),
-            Self::Whole => error,
-        }
-    }
-
-    /// What is seen of an error, or said where there is none.
-    pub(super) fn words(self, state: State, error: Option<&str>) -> &str {
-        match (error, state) {
-            (Some(error), _) => self.of_error(error),
-            (None, State::Expired) => "not delivered in time",
-            (None, _) => "no reason given",
-        }
     }
 }
 
@@ -123,12 +96,15 @@ fn digest(topic: &str, party: Option<&str>, text: &str) -> String {
     digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A text without what is different each time: ids, numbers and what stands in quotes.
+/// A text without what is different each time: ids, numbers and what stands in quotes. Where a long one was cut a word
+/// or a quotation may be open: what is left of it is different each time too.
 fn normalise(text: &str) -> String {
-    let (mut plain, mut rest) = (String::new(), text.trim());
+    let is_cut = text.chars().count() >= ERROR_CHARS_LOOKED_AT;
+    let whole_words = text.rfind(char::is_whitespace).filter(|_| is_cut).map_or(text, |end| &text[..end]);
+    let (mut plain, mut rest) = (String::new(), whole_words.trim());
     let mut in_word = false;
     while let Some(sign) = rest.chars().next() {
-        let taken = if let Some(quoted) = (!in_word).then(|| quoted(rest)).flatten() {
+        let taken = if let Some(quoted) = (!in_word).then(|| quoted(rest, is_cut)).flatten() {
             plain.push_str("“…”");
             quoted
         } else if !in_word && is_uuid(rest) {
@@ -148,10 +124,13 @@ fn normalise(text: &str) -> String {
     plain
 }
 
-/// How long the quotation is that the text begins with, if it begins with one that ends.
-fn quoted(text: &str) -> Option<usize> {
+/// How long the quotation is that the text begins with, if it begins with one that ends, or was cut before its end.
+fn quoted(text: &str, is_cut: bool) -> Option<usize> {
     let quote = text.chars().next().filter(|sign| matches!(sign, '"' | '\'' | '`'))?;
-    text[1..].find([quote, '\n']).filter(|end| text[1 + end..].starts_with(quote)).map(|end| end + 2)
+    match text[1..].find([quote, '\n']) {
+        Some(end) => text[1 + end..].starts_with(quote).then_some(end + 2),
+        None => is_cut.then_some(text.len()),
+    }
 }
 
 fn is_uuid(text: &str) -> bool {
@@ -164,7 +143,8 @@ fn push_word(plain: &mut String, word: &str) {
     let digits = word.strip_prefix("0x").unwrap_or(word);
     let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
-    if is_hex && has_digit && (digits.len() < word.len() || digits.len() >= HEX_CHARS_MIN) {
+    let is_id = word.len() >= ID_CHARS_MIN && word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS_MIN;
+    if is_id || is_hex && has_digit && (digits.len() < word.len() || digits.len() >= HEX_CHARS_MIN) {
         plain.push('#');
         return;
     }
@@ -190,11 +170,24 @@ mod tests {
             ("commit deadbeef01 at 0xFF, face it", "commit # at #, face it"),
             ("10.0.0.1:8080 took 1.5s", "#.#.#.#:# took #.#s"),
             ("an \"open quote\nand 'another", "an \"open quote and 'another"),
+            ("no 01ARZ3NDEKTSV4RRFFQ69G5FAV in sha256withrsa", "no # in sha#withrsa"),
             ("größe 12 überschritten", "größe # überschritten"),
             ("", ""),
         ] {
             assert_eq!(normalise(text), plain);
         }
+    }
+
+    #[test]
+    fn what_a_cut_left_open_is_left_out() {
+        let cut = |text: String| text.chars().take(ERROR_CHARS_LOOKED_AT).collect::<String>();
+        let quoted = |name: &str| normalise(&cut(format!("refused: \"{name} {}", "x y ".repeat(60))));
+        assert_eq!((quoted("Ada"), quoted("Bob")), ("refused: “…”".into(), "refused: “…”".into()));
+        let words = "no stock ".repeat(22);
+        let id = |id: &str| normalise(&cut(format!("{words}{id}{id}")));
+        assert_eq!((id("abc"), id("xyz")), (words.trim().into(), words.trim().into()));
+        let without_blanks = "x".repeat(ERROR_CHARS_LOOKED_AT);
+        assert_eq!(normalise(&without_blanks), without_blanks);
     }
 
     #[test]
@@ -204,19 +197,5 @@ mod tests {
         assert_ne!(seen("a", None, "order 7"), seen("b", None, "order 7"));
         assert_ne!(seen("a", None, "order 7"), seen("a", Some(""), "order 7"));
         assert_ne!(seen("a", Some("b"), "c"), seen("a", Some("bc"), ""));
-    }
-
-    #[test]
-    fn without_words_the_state_speaks() {
-        assert_eq!(Sight::Whole.words(State::Expired, None), "not delivered in time");
-        assert_eq!(Sight::FirstLine.words(State::Dead, None), "no reason given");
-    }
-
-    #[test]
-    fn only_the_first_line_is_seen_without_the_right() {
-        let error = "it answered 422\n{\"name\": \"Ada\"}";
-        assert_eq!(Sight::FirstLine.words(State::Dead, Some(error)), "it answered 422");
-        assert_eq!(Sight::Whole.words(State::Dead, Some(error)), error);
-        assert_eq!(Sight::FirstLine.words(State::Dead, Some("")), "");
     }
 }

@@ -47,12 +47,11 @@ impl Watcher {
         };
         tokio::time::sleep_until(next_at).await;
         match page.samples.next(&self.desk).await {
-            Ok((sample, pace)) => {
+            Some((sample, pace)) => {
                 self.next_at = Some(Instant::now() + pace);
                 told("sample", &sample)
             }
-            Err(error) => {
-                tracing::warn!(%error, "the database did not answer the page");
+            None => {
                 self.next_at = Some(Instant::now() + super::samples::PACE);
                 Event::default().event("trouble").data("the database cannot be reached")
             }

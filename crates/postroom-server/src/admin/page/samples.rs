@@ -65,6 +65,8 @@ pub(super) struct Samples(Mutex<Ring>);
 struct Ring {
     samples: VecDeque<Sample>,
     last: Option<Reading>,
+    /// When the database last did not answer.
+    failed_at: Option<Instant>,
     pace: Duration,
 }
 
@@ -86,16 +88,27 @@ impl Samples {
         self.0.lock().await.samples.iter().cloned().collect()
     }
 
-    /// The newest sample, and when to ask for the next. All who watch share one.
-    pub(super) async fn next(&self, desk: &Desk) -> postroom::Result<(Sample, Duration)> {
+    /// The newest sample, and when to ask for the next; none when the database does not answer. All who watch share one
+    /// question, whether it is answered or not.
+    pub(super) async fn next(&self, desk: &Desk) -> Option<(Sample, Duration)> {
         let mut ring = self.0.lock().await;
         let now = Instant::now();
         // A little early is in time: those who watch do not wake at the same moment.
         let is_fresh = ring.last.as_ref().is_some_and(|last| now - last.at + PACE / 5 < ring.pace);
         if let Some(newest) = ring.samples.back().filter(|_| is_fresh) {
-            return Ok((newest.clone(), ring.pace));
+            return Some((newest.clone(), ring.pace));
         }
-        let reading = Reading::take(desk).await?;
+        if ring.failed_at.is_some_and(|failed_at| now - failed_at + PACE / 5 < PACE) {
+            return None;
+        }
+        let reading = match Reading::take(desk).await {
+            Ok(reading) => reading,
+            Err(error) => {
+                tracing::warn!(%error, "the database did not answer the page");
+                ring.failed_at = Some(Instant::now());
+                return None;
+            }
+        };
         let sample = reading.compared_with(ring.last.as_ref(), desk);
         ring.pace = (now.elapsed() * REST).clamp(PACE, PACE_MAX);
         ring.last = Some(reading);
@@ -107,7 +120,7 @@ impl Samples {
         if ring.samples.len() > KEPT {
             ring.samples.pop_front();
         }
-        Ok((sample, ring.pace))
+        Some((sample, ring.pace))
     }
 }
 

@@ -7,10 +7,10 @@ use postroom::{Failure, Filter, InboxKey, Message, Queue, Record, State as Stand
 use serde::Deserialize;
 
 use super::failed::when;
-use super::groups::Sight;
 use super::html::Html;
 use super::{party_name, queue_of};
 use crate::admin::problem::Refusal;
+use crate::admin::sight::Sight;
 use crate::admin::{Desk, Rights};
 use crate::output;
 

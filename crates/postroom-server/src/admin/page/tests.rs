@@ -349,6 +349,8 @@ async fn what_others_answered_is_shown_only_to_those_who_may_see_payloads() {
     }
     assert!(node.view("failed?q=Ada").await.contains("No message matches."), "a search would tell it as well");
     assert_eq!(node.act("revive", json!({ "q": "ada", "dryRun": true })).await.json()["messages"], 0);
+    let listed = node.ask(Method::GET, "/_rf/outbox/failed", Some(&node.read), &Value::Null).await.text;
+    assert!(listed.contains("it answered 422") && !listed.contains("unknown"), "{listed}");
     let open = node.ask(Method::GET, VIEWS[1], Some(&node.payload), &Value::Null).await.text;
     assert!(open.contains("Ada is unknown") && open.contains("it answered # Bob is unknown</span></a>"), "{open}");
     let open = node.ask(Method::GET, VIEWS[2], Some(&node.payload), &Value::Null).await.text;

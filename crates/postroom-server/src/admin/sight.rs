@@ -1,0 +1,54 @@
+//! What is seen of errors.
+
+use postroom::State;
+
+use super::Rights;
+
+/// How much of an error is seen. What other services answered and what commands printed stands on its later lines: it
+/// may be as secret as a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sight {
+    FirstLine,
+    Whole,
+}
+
+impl Sight {
+    pub(super) fn of(rights: Rights) -> Self {
+        if rights.payloads { Self::Whole } else { Self::FirstLine }
+    }
+
+    pub(super) fn of_error(self, error: &str) -> &str {
+        match self {
+            Self::FirstLine => error.lines().next().unwrap_or_default(),
+            Self::Whole => error,
+        }
+    }
+
+    /// What is seen of an error, or said where there is none.
+    pub(super) fn words(self, state: State, error: Option<&str>) -> &str {
+        match (error, state) {
+            (Some(error), _) => self.of_error(error),
+            (None, State::Expired) => "not delivered in time",
+            (None, _) => "no reason given",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_words_the_state_speaks() {
+        assert_eq!(Sight::Whole.words(State::Expired, None), "not delivered in time");
+        assert_eq!(Sight::FirstLine.words(State::Dead, None), "no reason given");
+    }
+
+    #[test]
+    fn only_the_first_line_is_seen_without_the_right() {
+        let error = "it answered 422\n{\"name\": \"Ada\"}";
+        assert_eq!(Sight::FirstLine.words(State::Dead, Some(error)), "it answered 422");
+        assert_eq!(Sight::Whole.words(State::Dead, Some(error)), error);
+        assert_eq!(Sight::FirstLine.words(State::Dead, Some("")), "");
+    }
+}
