@@ -113,24 +113,54 @@ pub(crate) fn a_group_is_counted_and_then_retried_slowly(stage: &mut Stage) {
     browser.click("tbody tr:nth-child(1) [data-act]");
     browser.until("dialog.open && preview.innerText === '5 messages would be back in line.'");
     browser.click("#after");
-    browser.write("1h");
+    browser.write("50s");
     browser.key("Tab");
     browser.write("2");
     browser.key("Tab");
-    browser.until("preview.innerText === '5 messages would be back in line, the last of them in 1h.'");
+    browser.until("preview.innerText === '5 messages would be back in line, the last of them in 52s.'");
     browser.picture("dialog");
     assert_eq!(stage.desk.outbox("dead"), 7, "counting changed something");
     let browser = &mut stage.browser;
     browser.click("#yes");
-    browser.until("said.innerText === '5 messages are back in line, the last of them in 1h.'");
+    browser.until("said.innerText === '5 messages are back in line, the last of them in 52s.'");
     browser.until("view.ariaBusy === 'false' && !view.innerText.includes('no stock')");
-    assert_eq!((stage.desk.outbox("dead"), stage.desk.outbox("ready")), (2, 5), "they wait for an hour");
+    assert_eq!((stage.desk.outbox("dead"), stage.desk.outbox("ready")), (2, 5), "they wait");
     let browser = &mut stage.browser;
     browser.click("section header [data-act]");
     browser.until("preview.innerText === '2 messages would be back in line.'");
     browser.click("#cancel");
     browser.until("!dialog.open");
     assert_eq!(stage.desk.outbox("dead"), 2, "what was not confirmed was done");
+}
+
+pub(crate) fn a_dialog_at_work_begins_nothing_else(stage: &mut Stage) {
+    stage.give_up(2, "order.placed", "no stock");
+    stage.give_up(1, "parcel.sent", "connection refused");
+    stage.enter("failed");
+    let browser = &mut stage.browser;
+    // What changes something waits until it is let go.
+    browser.js("window.acts = 0; window.real = fetch; window.fetch = (path, options) => {
+            if (!options.body || JSON.parse(options.body).dryRun) return real(path, options);
+            ++acts;
+            return new Promise((go) => window.letGo = () => go(real(path, options)));
+        }; 0");
+    browser.click("tbody tr:nth-child(1) [data-act]");
+    browser.until("dialog.open && !yes.disabled");
+    browser.click("#yes");
+    browser.until("preview.innerText === 'working…'");
+    browser.click("#count");
+    browser.click("#yes");
+    assert_eq!(browser.js("[preview.innerText, yes.disabled, acts]"), serde_json::json!(["working…", true, 1]));
+    browser.key("Escape");
+    browser.until("!dialog.open");
+    browser.click("tbody tr:nth-child(2) [data-act]");
+    browser.until("dialog.open && preview.innerText === '1 message would be back in line.'");
+    browser.js("letGo(); 0");
+    browser.until("said.innerText === '2 messages are back in line.'");
+    assert_eq!(browser.js("dialog.open && yes.innerText === 'Do it: 1'"), true, "it is open for something else");
+    browser.js("window.fetch = real; 0");
+    browser.click("#cancel");
+    assert_eq!(stage.desk.outbox("dead"), 1);
 }
 
 pub(crate) fn a_page_finds_back_to_a_node_that_starts_again(stage: &mut Stage) {
