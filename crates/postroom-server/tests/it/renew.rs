@@ -52,7 +52,7 @@ fn a_new_secret_of_a_hook_is_good_from_the_signal_on_and_the_old_one_is_not() {
     desk.write("postroom.toml", "[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n");
     up.hang_up();
     up.wait_for("SIGHUP: secrets, services and handlers are those of the configuration now");
-    assert_eq!(deliver(port, "4", new), 404, "a hook that is gone is closed");
+    assert_eq!(deliver(port, "4", new), 401, "a hook that is gone is closed");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n{hook}"));
     up.hang_up();
     up.wait_for("SIGHUP: a restart is needed for [hooks.github]");
