@@ -2,11 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::Receiver;
 
 use hmac::{Hmac, KeyInit, Mac};
 
-use crate::desk::{Desk, Running, until};
+use crate::desk::{Desk, Running, lines, next_of, until};
 
 /// Starts a node that receives at a free port, and says which.
 fn receiving(desk: &Desk) -> (Running, u16) {
@@ -69,8 +70,35 @@ fn issue(desk: &Desk, name: &str) {
     assert!(issued.status.success(), "{issued:?}");
 }
 
+/// A connection by TLS that stays open.
+struct Open(Child, Receiver<String>);
+
+impl Open {
+    fn to(port: u16) -> Self {
+        let mut command = Command::new("openssl");
+        command.args(["s_client", "-quiet", "-connect", &format!("127.0.0.1:{port}")]);
+        let mut client = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let answers = lines(client.stdout.take().unwrap());
+        Self(client, answers)
+    }
+
+    /// Asks for something that is not there, and waits for the answer.
+    fn ask(&mut self) {
+        let asked = b"GET /nowhere HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
+        self.0.stdin.as_mut().unwrap().write_all(asked).unwrap();
+        while !next_of(&self.1).contains("HTTP/1.1 4") {}
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
-fn a_new_certificate_is_shown_from_the_signal_on() {
+fn a_new_certificate_is_shown_from_the_signal_on_and_open_connections_go_on() {
     let desk = Desk::new();
     issue(&desk, "first");
     let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
@@ -81,9 +109,12 @@ fn a_new_certificate_is_shown_from_the_signal_on() {
         String::from_utf8_lossy(&seen.stdout).into_owned()
     };
     assert!(shown().contains("CN = first") || shown().contains("CN=first"), "{}", shown());
+    let mut open = Open::to(port);
+    open.ask();
     issue(&desk, "second");
     up.hang_up();
     up.wait_for("SIGHUP: whoever connects from now on sees the certificate of the file");
+    open.ask();
     assert!(shown().contains("CN = second") || shown().contains("CN=second"), "{}", shown());
     desk.write("server.pem", "no certificate");
     up.hang_up();
