@@ -64,6 +64,7 @@ fn build(target: &str) -> Result<PathBuf> {
 
 fn check_libraries(binary: &Path) -> Result<()> {
     let told = Command::new("ldd").arg(binary).output().context("cannot start ldd")?;
+    ensure!(told.status.success(), "ldd: {}", String::from_utf8_lossy(&told.stderr));
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     let foreign: Vec<_> = told.lines().filter(|line| !LIBRARIES.iter().any(|known| line.contains(known))).collect();
     ensure!(foreign.is_empty(), "the binary needs libraries that not every system has: {foreign:?}");
@@ -90,10 +91,11 @@ fn archive(folder: &Path, name: &str) -> Result<()> {
     let beside = folder.parent().context("a folder stands somewhere")?;
     let file = format!("{name}.tar.gz");
     // The same files make the same archive.
-    let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"];
+    let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     let packed = Command::new("tar").current_dir(beside).args(same).arg("-czf").arg(&file).arg(name).status();
     ensure!(packed.context("cannot start tar")?.success(), "the archive failed");
     let sum = Command::new("sha256sum").current_dir(beside).arg(&file).output().context("cannot start sha256sum")?;
+    ensure!(sum.status.success(), "sha256sum: {}", String::from_utf8_lossy(&sum.stderr));
     fs::write(beside.join(format!("{file}.sha256")), &sum.stdout)?;
     let bytes = fs::metadata(beside.join(&file))?.len();
     println!("{}: {:.1} MB", beside.join(file).display(), bytes as f64 / 1e6);

@@ -35,6 +35,7 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
 use postroom::{Inbox, ListenOptions, Listener, Outbox, Store, TlsIdentity};
+use tokio::sync::Semaphore;
 
 use cached::Cached;
 use health::Health;
@@ -48,6 +49,8 @@ const BODY_MAX: usize = 5 * 1024 * 1024;
 
 /// So many connections at once; others wait.
 const CONNECTIONS: usize = 256;
+/// So many of them may wait for messages at once: there is always room for others.
+const WAITING: usize = 64;
 /// So long those who are being answered have when the work is over.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -67,6 +70,8 @@ struct Inner {
     metrics: PrometheusHandle,
     /// What services fetch, if they fetch anything.
     counters: Option<Counters>,
+    /// Places for those who wait for messages.
+    waiting: Semaphore,
     stopped: Stopped,
     watched: Watched,
     health: Cached<Health>,
@@ -126,7 +131,12 @@ impl Admin {
 
     /// Answers until the work is over.
     pub(crate) async fn run(self, parts: Parts, over: impl Future<Output = ()>) {
-        self.listener.serve(router(Desk::new(parts, self.tokens, self.hosts)), over).await;
+        let desk = Desk::new(parts, self.tokens, self.hosts);
+        self.listener.serve(router(desk.clone()), over).await;
+        if let Some(counters) = &desk.0.counters {
+            let ended = async { tokio::join!(counters.outbox.ended(), counters.inbox.ended()) };
+            let _ = tokio::time::timeout(GRACE, ended).await;
+        }
     }
 }
 
@@ -144,6 +154,7 @@ impl Desk {
             hosts,
             metrics,
             counters,
+            waiting: Semaphore::new(WAITING),
             stopped,
             watched,
             health,

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+pub(crate) use handlers::EVERY;
 pub(crate) use reader::Mistakes;
 use reader::{PREFIX, Reader};
 pub(crate) use secrets::Opened;

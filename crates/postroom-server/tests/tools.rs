@@ -10,11 +10,10 @@ mod desk;
 #[allow(dead_code, reason = "shared with the other tests")]
 mod web;
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use desk::{Desk, Running, until};
+use desk::{Desk, Running, next_of, until};
 use libtest_mimic::{Arguments, Completion, Trial};
 use postroom::WebhookSecret;
 use serde_json::Value;
@@ -106,11 +105,11 @@ fn the_script_of_the_guide_sends_and_handles() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(script.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let lines = desk::lines(script.stdout.take().unwrap());
     let _script = Script(script);
-    let sent = lines.next().unwrap();
+    let sent = next_of(&lines);
     let id = sent.strip_prefix("sent ").unwrap_or_else(|| panic!("{sent}"));
-    assert_eq!(lines.next().as_deref(), Some("order.placed {\"order\": 7}"));
+    assert_eq!(next_of(&lines), "order.placed {\"order\": 7}");
     until("it is done", || desk.outbox("done") == 1);
     let story = &desk.json(&["show", id, "--show-payload"])[0];
     assert_eq!(story["response"], "{\"reserved\": true}");

@@ -2,6 +2,7 @@
 //! a failure and a lease that is lost is done here by the same code.
 
 mod request;
+mod take;
 mod token;
 
 pub use request::PullRequest;
@@ -10,22 +11,17 @@ pub use token::LeaseToken;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use take::UnderWay;
 
-use crate::background::in_background;
 use crate::clock::{Timestamp, monotonic};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::handler::{Backend, Ctx, HOLD_MAX, conclude};
-use crate::message::{Message, OwnerToken};
-use crate::queue::{ClaimRequest, Claimed, Lease, Queue, Settle, State, Verb};
+use crate::message::Message;
+use crate::queue::{Lease, Queue, State, Topics, Verb};
 use crate::store::{Filter, Record, Store};
 use crate::telemetry::{self, Meters};
 use crate::worker::{Outcome, WorkerOptions};
 use crate::workqueue::WorkQueue;
-
-/// So often somebody who waits looks without being woken, at first and at last.
-const POLL: Duration = Duration::from_millis(500);
-const POLL_MAX: Duration = Duration::from_secs(5);
 
 /// Hands messages of one queue out to services that fetch them: a worker whose handlers are elsewhere.
 ///
@@ -51,6 +47,7 @@ pub struct Pull<B: Backend> {
     queue: WorkQueue,
     options: WorkerOptions,
     meters: Arc<Meters>,
+    under_way: UnderWay,
 }
 
 /// A message that was fetched.
@@ -80,48 +77,38 @@ enum Found {
 }
 
 impl<B: Backend> Pull<B> {
-    /// For one queue of a store. Of the options it heeds when failed messages are tried again.
+    /// For one queue of a store. Of the options it heeds when failed messages are tried again, how often to look without
+    /// being woken, and what a worker leaves ([`WorkerOptions::leave`]): then it settles nothing else.
     pub fn new(store: B::Store, queue: Queue, options: WorkerOptions) -> Result<Self> {
         let queue = WorkQueue::new(Arc::new(store.clone()), queue);
         let meters = Arc::new(Meters::new(&queue));
-        Ok(Self { store, queue, options: options.checked()?, meters })
+        Ok(Self { store, queue, options: options.checked()?, meters, under_way: UnderWay::new() })
     }
 
     /// Fetches messages; none when there are none after the wait. What a caller that gives up had fetched goes back.
     pub async fn claim(&self, request: &PullRequest) -> Result<Vec<Pulled>> {
         let until = monotonic() + request.wait;
         let mut listener = self.queue.wake().listen();
-        let mut pause = POLL;
+        let mut pause = self.options.poll;
         loop {
             if !request.wait.is_zero() {
                 listener.arm();
             }
-            let (pulled, next_at) = self.take(request).await?;
+            let (pulled, next_at) = take::take(&self.queue, request, &self.options, &self.under_way).await?;
             if !pulled.is_empty() || monotonic() >= until {
                 return Ok(pulled);
             }
             let due = next_at.map(|at| at.since(self.queue.time_hint()) + Duration::from_millis(1));
             let look_at = monotonic() + due.unwrap_or(pause).min(pause);
-            pause = (pause * 2).min(POLL_MAX);
+            pause = (pause * 2).min(self.options.poll_max);
             // Rung or not, it looks again.
             let _ = tokio::time::timeout_at(look_at.min(until).into(), listener.heard()).await;
         }
     }
 
-    /// One claim, to its end: rows that are claimed for nobody would wait until their lease is over.
-    async fn take(&self, request: &PullRequest) -> Result<(Vec<Pulled>, Option<Timestamp>)> {
-        let claim = ClaimRequest::new(OwnerToken::new(), request.lease, request.limit)?.topics(request.topics.clone());
-        let (queue, options, bytes_max) = (self.queue.clone(), self.options.clone(), request.bytes_max);
-        let (answer, answered) = oneshot::channel();
-        drop(in_background(async move {
-            let taken = hand_out(&queue, claim, bytes_max, &options).await;
-            if let Err(Ok((_, leases, _))) = answer.send(taken) {
-                give_back(&queue, leases).await;
-            }
-        }));
-        let closed = |_| Error::new(ErrorKind::Closed, "the runtime is shutting down");
-        let (pulled, _, next_at) = answered.await.map_err(closed)??;
-        Ok((pulled, next_at))
+    /// Waits until what callers that gave up had fetched is back in line: the last thing to do before the end.
+    pub async fn ended(&self) {
+        self.under_way.ended().await;
     }
 
     /// Done, with the handler's answer: it is kept, and goes to whoever waits for it, in one transaction. None when
@@ -180,8 +167,20 @@ impl<B: Backend> Pull<B> {
         if record.state() == State::Done && was_ours {
             return Ok(Found::Done);
         }
+        if !self.is_fetched(&record) {
+            return Ok(Found::Lost);
+        }
         let lease = record.lease().filter(|lease| record.state() == State::Leased && token.is_of(lease));
         Ok(lease.map_or(Found::Lost, |lease| Found::Held(lease, Box::new(record))))
+    }
+
+    /// Whether it is a message that is fetched here, as far as that was said.
+    fn is_fetched(&self, record: &Record) -> bool {
+        let is_left = |handled: &Topics| {
+            let message = record.message.as_ref();
+            message.is_ok_and(|message| !handled.contains(&message.topic, message.destination()))
+        };
+        self.options.topics.as_ref().is_none_or(is_left)
     }
 
     async fn settle(&self, lease: Lease, record: &Record, outcome: Outcome) -> Result<Option<State>> {
@@ -208,47 +207,5 @@ impl<B: Backend> Pull<B> {
             () if settled.expired > 0 => Some(State::Expired),
             () => Some(usual),
         })
-    }
-}
-
-type Taken = (Vec<Pulled>, Vec<Lease>, Option<Timestamp>);
-
-/// Claims, and gives back at once what is too much. What cannot be read is nobody's to handle: it is tried again, and
-/// dead in the end.
-async fn hand_out(queue: &WorkQueue, claim: ClaimRequest, bytes_max: usize, options: &WorkerOptions) -> Result<Taken> {
-    let claims = queue.claim_as(claim).await?;
-    let (mut pulled, mut leases, mut settles, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0_usize);
-    for Claimed { lease, message } in claims.claimed {
-        match message {
-            Err(why) => {
-                telemetry::unreadable(queue.store_name(), queue.kind(), &lease, &why);
-                settles.extend(Outcome::retry(why).into_settle(lease, None, options, queue.time_hint()));
-            }
-            Ok(message) => {
-                bytes = bytes.saturating_add(size_of(&message));
-                if bytes > bytes_max && !pulled.is_empty() {
-                    settles.push(Settle::release(lease));
-                    continue;
-                }
-                pulled.push(Pulled { token: LeaseToken::from(&lease), until: lease.until(), message });
-                leases.push(lease);
-            }
-        }
-    }
-    if let Err(error) = queue.settle(settles).await {
-        telemetry::settle_failed(queue, 1, &error);
-    }
-    Ok((pulled, leases, claims.next_at))
-}
-
-fn size_of(message: &Message) -> usize {
-    let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    message.payload.len() + headers
-}
-
-async fn give_back(queue: &WorkQueue, leases: Vec<Lease>) {
-    let count = leases.len();
-    if let Err(error) = queue.release(leases).await {
-        telemetry::settle_failed(queue, count, &error);
     }
 }

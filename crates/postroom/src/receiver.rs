@@ -58,7 +58,7 @@ struct Inner<B: Backend> {
     store: B::Store,
     handlers: Handlers<B>,
     sources: HashMap<String, Known>,
-    hooks: RwLock<HashMap<String, Hook>>,
+    hooks: RwLock<HashMap<String, Arc<Hook>>>,
     options: ReceiverOptions,
     twins: Twins,
     in_flight: Arc<Semaphore>,
@@ -192,11 +192,11 @@ impl<B: Backend> Inner<B> {
     }
 }
 
-fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Hook>> {
+fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Arc<Hook>>> {
     let mut known = HashMap::new();
     for hook in hooks {
         let (name, hook) = hook.checked()?;
-        if known.insert(name.clone(), hook).is_some() {
+        if known.insert(name.clone(), Arc::new(hook)).is_some() {
             return Err(Error::invalid(format!("the hook {name} is given twice")));
         }
     }

@@ -60,7 +60,7 @@ pub mod metric {
     pub const INBOX_DUPLICATES: &str = "rf_inbox_duplicate_count";
     /// How long handling an inbox message took.
     pub const INBOX_PROCESS_MS: &str = "rf_inbox_process_duration_ms";
-    /// Rows that wait or are worked on in the inbox.
+    /// Rows in the inbox, whatever became of them.
     pub const INBOX_SIZE: &str = "rf_inbox_size";
     /// Requests that could not be verified, by reason.
     pub const INBOX_DISTRUSTED: &str = "rf_inbox_distrusted_count";

@@ -228,9 +228,14 @@ impl WorkQueue {
         self.store.stats(self.queue).await
     }
 
-    /// Counts what waits or is worked on, and shows it in the metrics; workers do so now and then.
+    /// Counts what waits or is worked on in the outbox, or all that is in the inbox, and shows it in the metrics; workers
+    /// do so now and then.
     pub async fn measure(&self) -> Result<()> {
-        telemetry::backlog(self, self.store.backlog(self.queue).await?);
+        let rows = match self.queue {
+            Queue::Outbox => self.store.backlog(self.queue).await?,
+            Queue::Inbox => self.store.stats(self.queue).await?.total(),
+        };
+        telemetry::backlog(self, rows);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::FutureExt;
 use postroom::{
     Filter, Kind, LeaseToken, NewMessage, OwnerToken, Pull, PullRequest, Pulled, Queue, ReceiverOptions, State, Topics,
     WorkerOptions,
@@ -27,7 +28,12 @@ cases! { pull:
     worker what_is_given_back_too_often_is_dead [];
     worker a_lease_can_be_extended_by_its_token [];
     worker no_more_is_handed_out_than_was_asked_for [];
+    worker few_are_claimed_before_it_is_known_how_large_they_are [];
     worker who_waits_is_woken_by_the_first_message [];
+    worker what_a_caller_that_gave_up_had_fetched_is_back_in_line [];
+    worker what_is_not_fetched_here_is_not_settled_here [];
+    worker what_is_given_back_without_a_delay_waits_as_after_a_failure [];
+    worker no_wait_is_too_long [];
 }
 
 fn topics(of: &[&str]) -> anyhow::Result<Topics> {
@@ -216,7 +222,9 @@ async fn no_more_is_handed_out_than_was_asked_for<B: Testable>(stage: &Stage<B>)
 
 async fn who_waits_is_woken_by_the_first_message<B: Testable>(stage: &Stage<B>) -> Verdict {
     for side in stage.sides() {
-        let pull = pull(stage, side.queue)?;
+        // It never looks without being woken.
+        let options = WorkerOptions::default().poll(Duration::from_secs(3600));
+        let pull = Pull::<B>::new(stage.store.clone(), side.queue, options)?;
         let request = PullRequest::new(topics(&["a"])?).wait(Duration::from_secs(600));
         let waiting = soon("it is fetched", pull.claim(&request));
         let (pulled, added) = tokio::join!(waiting, async {
@@ -227,5 +235,77 @@ async fn who_waits_is_woken_by_the_first_message<B: Testable>(stage: &Stage<B>) 
         assert_eq!(pulled??.len(), 1);
         assert!(pull.claim(&request.wait(Duration::ZERO)).await?.is_empty());
     }
+    Ok(())
+}
+
+async fn few_are_claimed_before_it_is_known_how_large_they_are<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for side in stage.sides() {
+        let pull = pull(stage, side.queue)?;
+        for _ in 0..40 {
+            side.put(&Draft::new("large").payload("x".repeat(1000))).await?;
+        }
+        let request = PullRequest::new(topics(&["large"])?).limit(100);
+        assert_eq!(pull.claim(&request.clone().bytes_max(2500)).await?.len(), 2);
+        let claimed = side.verbs().list(Filter::all()).await?.into_iter().filter(|row| row.claim_no() > 0);
+        assert_eq!(claimed.count(), 10);
+        assert_eq!(pull.claim(&request.clone().bytes_max(20_500)).await?.len(), 20, "the next ones are taken to fit");
+        assert_eq!(pull.claim(&request).await?.len(), 18, "all that are left");
+    }
+    Ok(())
+}
+
+async fn what_a_caller_that_gave_up_had_fetched_is_back_in_line<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for side in stage.sides() {
+        let pull = pull(stage, side.queue)?;
+        let seq = side.add("a").await?;
+        let request = PullRequest::new(topics(&["a"])?);
+        let mut claim = Box::pin(pull.claim(&request));
+        assert!((&mut claim).now_or_never().is_none(), "it is claimed in the background");
+        eventually("it is claimed", || async move { Ok(side.verbs().stats().await?.leased == 1) }).await?;
+        drop(claim);
+        soon("it is back", pull.ended()).await?;
+        let record = side.record(seq).await?;
+        assert_eq!((record.state(), record.attempts(), record.crashes()), (State::Ready, 0, 0));
+        assert_eq!(pull.ack(&fetched(&pull, "a").await?.token, None).await?, Some(State::Done));
+    }
+    Ok(())
+}
+
+async fn what_is_not_fetched_here_is_not_settled_here<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for side in stage.sides() {
+        let seq = side.add("b").await?;
+        let others = pull(stage, side.queue)?;
+        let token = fetched(&others, "b").await?.token;
+        let options = WorkerOptions::default().leave(&topics(&["a"])?);
+        let here = Pull::<B>::new(stage.store.clone(), side.queue, options)?;
+        assert_eq!(here.ack(&token, None).await?, None);
+        assert_eq!(here.abandon(&token, "", None).await?, None);
+        assert_eq!(here.fail(&token, "").await?, None);
+        assert_eq!(side.state(seq).await?, State::Leased);
+        assert_eq!(others.ack(&token, None).await?, Some(State::Done));
+        side.add("a").await?;
+        assert_eq!(here.ack(&fetched(&here, "a").await?.token, None).await?, Some(State::Done));
+    }
+    Ok(())
+}
+
+async fn what_is_given_back_without_a_delay_waits_as_after_a_failure<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for side in stage.sides() {
+        let pull = pull(stage, side.queue)?;
+        let seq = side.add("a").await?;
+        assert_eq!(pull.abandon(&fetched(&pull, "a").await?.token, "", None).await?, Some(State::Ready));
+        let record = side.record(seq).await?;
+        let pause = record.next_attempt_at().context("it waits")?.since(stage.now());
+        assert!(pause > Duration::ZERO && pause <= Duration::from_secs(60), "{pause:?}");
+        assert_eq!(record.attempts(), 1);
+    }
+    Ok(())
+}
+
+async fn no_wait_is_too_long<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let side = stage.side(Queue::Outbox);
+    side.add("a").await?;
+    let request = PullRequest::new(topics(&["a"])?).wait(Duration::MAX);
+    assert_eq!(pull(stage, side.queue)?.claim(&request).await?.len(), 1);
     Ok(())
 }

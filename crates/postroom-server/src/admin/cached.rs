@@ -1,20 +1,25 @@
 //! Answers that are kept for a moment: however many ask, the database is asked once.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex as Turn, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// So long an answer is good.
 const KEPT: Duration = Duration::from_secs(2);
 /// And so many times longer than it took: looking must not become the work.
 const TIMES: u32 = 50;
+/// But never longer than this: who asks wants to know how it is now.
+const KEPT_MAX: Duration = Duration::from_secs(15);
 
 /// The last answer to one question.
 pub(super) struct Cached<T> {
-    kept: RwLock<Option<Kept<T>>>,
-    asking: Mutex<()>,
+    kept: Arc<RwLock<Option<Kept<T>>>>,
+    asking: Arc<Turn<()>>,
+    /// Who asks may be gone before the answer comes: it is for the others too.
+    questions: Mutex<JoinSet<()>>,
 }
 
 struct Kept<T> {
@@ -24,31 +29,48 @@ struct Kept<T> {
 
 impl<T> Default for Cached<T> {
     fn default() -> Self {
-        Self { kept: RwLock::new(None), asking: Mutex::new(()) }
+        Self { kept: Arc::default(), asking: Arc::default(), questions: Mutex::default() }
     }
 }
 
-impl<T> Cached<T> {
-    /// The last answer while it is good, else a new one. While somebody asks, the others make do with the last.
-    pub(super) async fn get(&self, ask: impl Future<Output = T>) -> Arc<T> {
+impl<T: Send + Sync + 'static> Cached<T> {
+    /// The last answer while it is good, else a new one. While somebody asks, the others make do with the last. One that
+    /// `is_bad` is soon asked for again, however long it took.
+    pub(super) async fn get(&self, ask: impl Future<Output = T> + Send + 'static, is_bad: fn(&T) -> bool) -> Arc<T> {
         let last = match self.last() {
             Some((answer, true)) => return answer,
             last => last.map(|(answer, _)| answer),
         };
-        let _asking = match (self.asking.try_lock(), last) {
+        let asking = match (self.asking.clone().try_lock_owned(), last) {
             (Ok(asking), _) => asking,
             (Err(_), Some(last)) => return last,
-            (Err(_), None) => self.asking.lock().await,
+            (Err(_), None) => self.asking.clone().lock_owned().await,
         };
         // Somebody may have asked while this one waited.
         if let Some((answer, true)) = self.last() {
             return answer;
         }
-        let began = Instant::now();
-        let answer = Arc::new(ask.await);
-        let until = Instant::now() + KEPT.max(began.elapsed() * TIMES);
-        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Some(Kept { answer: answer.clone(), until });
-        answer
+        let (kept, (tell, told)) = (self.kept.clone(), oneshot::channel());
+        self.begin(async move {
+            let began = Instant::now();
+            let answer = Arc::new(ask.await);
+            let long = if is_bad(&answer) { KEPT } else { (began.elapsed() * TIMES).clamp(KEPT, KEPT_MAX) };
+            let new = Kept { answer: answer.clone(), until: Instant::now() + long };
+            *kept.write().unwrap_or_else(PoisonError::into_inner) = Some(new);
+            drop(asking);
+            let _ = tell.send(answer);
+        });
+        match told.await {
+            Ok(answer) => answer,
+            // The node is at its end, and nobody answers any more.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn begin(&self, question: impl Future<Output = ()> + Send + 'static) {
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        while questions.try_join_next().is_some() {}
+        questions.spawn(question);
     }
 
     /// The last answer, and whether it is still good.
@@ -62,37 +84,65 @@ impl<T> Cached<T> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use futures_util::FutureExt;
     use futures_util::future::join_all;
     use tokio::time::advance;
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_question_is_asked_once_however_many_want_to_know() {
-        let (cached, asked) = (Cached::default(), AtomicU32::new(0));
-        let ask = || async {
+    fn good<T>(_: &T) -> bool {
+        false
+    }
+
+    fn counting(asked: &Arc<AtomicU32>) -> impl Future<Output = u32> + Send + 'static {
+        let asked = asked.clone();
+        async move {
             tokio::task::yield_now().await;
             asked.fetch_add(1, Ordering::SeqCst) + 1
-        };
-        let answers = join_all((0..1000).map(|_| cached.get(ask()))).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_is_asked_once_however_many_want_to_know() {
+        let (cached, asked) = (Cached::default(), Arc::default());
+        let answers = join_all((0..1000).map(|_| cached.get(counting(&asked), good))).await;
         assert!(answers.iter().all(|answer| **answer == 1));
         advance(KEPT).await;
-        let answers = join_all((0..1000).map(|_| cached.get(ask()))).await;
+        let answers = join_all((0..1000).map(|_| cached.get(counting(&asked), good))).await;
         assert!(answers.iter().all(|answer| **answer <= 2), "those that do not ask make do with the last answer");
-        assert_eq!((asked.load(Ordering::SeqCst), *cached.get(ask()).await), (2, 2));
+        assert_eq!((asked.load(Ordering::SeqCst), *cached.get(counting(&asked), good).await), (2, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_is_asked_once_however_many_hang_up() {
+        let (cached, asked) = (Cached::default(), Arc::default());
+        for _ in 0..1000 {
+            let _ = cached.get(counting(&asked), good).now_or_never();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((*cached.get(counting(&asked), good).await, asked.load(Ordering::SeqCst)), (1, 1));
+    }
+
+    async fn slow(seconds: u64, answer: u32) -> u32 {
+        advance(Duration::from_secs(seconds)).await;
+        answer
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_took_long_is_not_asked_again_soon() {
         let cached = Cached::default();
-        let slow = async {
-            advance(Duration::from_secs(1)).await;
-            1
-        };
-        assert_eq!(*cached.get(slow).await, 1);
-        advance(Duration::from_secs(49)).await;
-        assert_eq!(*cached.get(async { 2 }).await, 1);
-        advance(Duration::from_secs(2)).await;
-        assert_eq!(*cached.get(async { 3 }).await, 3);
+        assert_eq!(*cached.get(slow(1, 1), good).await, 1);
+        advance(Duration::from_secs(14)).await;
+        assert_eq!(*cached.get(slow(0, 2), good).await, 1);
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(*cached.get(slow(0, 3), good).await, 3, "but nothing is kept for longer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bad_news_is_not_kept_for_long() {
+        let cached = Cached::default();
+        assert_eq!(*cached.get(slow(5, 1), |_| true).await, 1);
+        advance(KEPT).await;
+        assert_eq!(*cached.get(slow(0, 2), good).await, 2);
     }
 }

@@ -20,7 +20,8 @@ const LIMIT_MAX: usize = 1000;
 
 /// Red when messages cannot be taken or sent at all; else 200 with the reasons. Strangers hear what kind they are.
 pub(super) async fn health(State(desk): State<Desk>, headers: HeaderMap) -> Response {
-    let health = desk.0.health.get(async { Health::of(desk.look().await.as_ref()) }).await;
+    let looking = desk.clone();
+    let health = desk.0.health.get(async move { Health::of(looking.look().await.as_ref()) }, Health::is_bad).await;
     let status = if health.status == Level::Red { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     match desk.rights_of(&headers) {
         Some(_) => (status, Json(health.as_ref())).into_response(),
@@ -30,7 +31,9 @@ pub(super) async fn health(State(desk): State<Desk>, headers: HeaderMap) -> Resp
 
 /// Whether the node can take and handle messages now.
 pub(super) async fn ready(State(desk): State<Desk>) -> Response {
-    let ready = !desk.0.stopped.is_asked() && *desk.0.reached.get(desk.is_reached()).await;
+    let asking = desk.clone();
+    let ready = !desk.0.stopped.is_asked()
+        && *desk.0.reached.get(async move { asking.is_reached().await }, |is_reached| !is_reached).await;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(json!({ "ready": ready }))).into_response()
 }

@@ -75,6 +75,11 @@ impl Health {
         Self { status, reasons }
     }
 
+    /// Whether it must be looked at again soon.
+    pub(super) fn is_bad(&self) -> bool {
+        self.status == Level::Red
+    }
+
     /// Without what only those may know who have a token.
     pub(super) fn for_strangers(&self) -> Self {
         let reasons = self.reasons.iter().map(|reason| Reason { what: None, ..reason.clone() });
@@ -84,6 +89,9 @@ impl Health {
 
 /// The messages.
 fn queues(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
+    if look.is_uncounted {
+        note(Level::Yellow, Kind::Database, "the database answers, and is too slow to count the messages".into());
+    }
     for (name, stats) in [("outbox", &look.outbox), ("inbox", &look.inbox)] {
         let late = stats.overdue.unwrap_or_default();
         if stats.ready > WAITING_MANY {
@@ -195,6 +203,13 @@ mod tests {
         }
         assert_eq!(judged(&Look { schema: Some("version 2".into()), ..Look::default() }).0, Level::Red);
         assert_eq!(Health::of(None).status, Level::Red);
+    }
+
+    #[test]
+    fn a_database_that_is_slow_to_count_is_still_there() {
+        let (level, told) = judged(&Look { is_uncounted: true, ..Look::default() });
+        assert_eq!(level, Level::Yellow);
+        assert_eq!(told, ["the database answers, and is too slow to count the messages"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postroom::{Clock, Courier, Destination, ErrorKind, Filter, QueueStats, Result};
+use postroom::{Clock, Courier, Destination, Error, ErrorKind, Filter, QueueStats};
 use tokio::time::timeout;
 
 use super::Desk;
@@ -37,6 +37,8 @@ pub(super) struct Look {
     pub(super) log_bytes: Option<u64>,
     /// How far this machine's clock is from the database's.
     pub(super) clock_off: Duration,
+    /// The database answers, and could not count the messages in time: there are very many, or it has much to do.
+    pub(super) is_uncounted: bool,
     /// What is wrong with the tables.
     pub(super) schema: Option<String>,
 }
@@ -44,18 +46,20 @@ pub(super) struct Look {
 impl Desk {
     /// Looks at everything; none when the database does not answer.
     pub(super) async fn look(&self) -> Option<Look> {
-        let asked = async {
-            let schema = match self.0.store.check_schema().await {
-                Err(error) if error.kind() == ErrorKind::Schema => Some(error.to_string()),
-                checked => checked.map(|()| None)?,
-            };
-            if schema.is_some() {
-                return Ok(Look { schema, ..Look::default() });
-            }
-            let (outbox, inbox) = tokio::try_join!(self.0.outbox.queue().stats(), self.0.inbox.queue().stats())?;
-            Ok(Look { outbox, inbox, ..Look::default() })
+        let schema = match in_time(self.0.store.check_schema()).await? {
+            Ok(()) => None,
+            Err(error) if error.kind() == ErrorKind::Schema => Some(error.to_string()),
+            Err(error) => return unanswered(&error),
         };
-        let look = self.answered(asked).await?;
+        if schema.is_some() {
+            return Some(Look { schema, ..Look::default() });
+        }
+        let counting = async { tokio::try_join!(self.0.outbox.queue().stats(), self.0.inbox.queue().stats()) };
+        let look = match in_time(counting).await {
+            Some(Ok((outbox, inbox))) => Look { outbox, inbox, ..Look::default() },
+            Some(Err(error)) => return unanswered(&error),
+            None => Look { is_uncounted: true, ..Look::default() },
+        };
         let (here, there) = (Clock::Database.now(), self.0.store.clock().now());
         Some(Look {
             destinations: self.0.watched.courier.destinations(),
@@ -68,22 +72,26 @@ impl Desk {
 
     /// Whether the database answers at all: the cheapest question there is.
     pub(super) async fn is_reached(&self) -> bool {
-        self.answered(self.0.outbox.queue().list(Filter::one(0))).await.is_some()
-    }
-
-    async fn answered<T>(&self, asked: impl Future<Output = Result<T>>) -> Option<T> {
-        match timeout(PATIENCE, asked).await {
-            Ok(Ok(answer)) => Some(answer),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the database did not answer the health check");
-                None
-            }
-            Err(_) => {
-                tracing::warn!(seconds = PATIENCE.as_secs(), "the database did not answer the health check in time");
-                None
-            }
+        match in_time(self.0.outbox.queue().list(Filter::one(0))).await {
+            Some(Ok(_)) => true,
+            Some(Err(error)) => unanswered::<()>(&error).is_some(),
+            None => false,
         }
     }
+}
+
+/// The answer; none when it takes too long.
+async fn in_time<T>(asked: impl Future<Output = T>) -> Option<T> {
+    let answer = timeout(PATIENCE, asked).await.ok();
+    if answer.is_none() {
+        tracing::warn!(seconds = PATIENCE.as_secs(), "the database did not answer the health check in time");
+    }
+    answer
+}
+
+fn unanswered<T>(error: &Error) -> Option<T> {
+    tracing::warn!(%error, "the database did not answer the health check");
+    None
 }
 
 /// The log stands beside its database.
@@ -102,4 +110,27 @@ fn room(file: &Path) -> Option<Room> {
 #[cfg(not(unix))]
 fn room(_: &Path) -> Option<Room> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_is_never_answered_ends() {
+        assert_eq!(in_time(std::future::pending::<()>()).await, None);
+        assert_eq!(in_time(async { 7 }).await, Some(7));
+    }
+
+    #[test]
+    fn the_room_of_a_disk_and_the_size_of_a_log_are_read_where_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("shop.db");
+        assert_eq!(log_bytes(&file), None);
+        std::fs::write(&file, "").unwrap();
+        std::fs::write(folder.path().join("shop.db-wal"), [0; 4096]).unwrap();
+        assert_eq!(log_bytes(&file), Some(4096));
+        #[cfg(unix)]
+        assert!(room(&file).is_some_and(|room| room.total > 0 && room.free <= room.total));
+    }
 }

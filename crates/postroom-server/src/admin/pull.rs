@@ -44,6 +44,9 @@ pub(crate) trait Counter: Send + Sync {
 
     /// Where the message stands then; none when the lease is lost.
     fn settle<'a>(&'a self, token: &'a LeaseToken, verb: Verb) -> BoxFuture<'a, postroom::Result<Option<Stands>>>;
+
+    /// Waits until nothing is claimed for somebody who is gone.
+    fn ended(&self) -> BoxFuture<'_, ()>;
 }
 
 impl<B: Backend> Counter for Pull<B> {
@@ -63,6 +66,10 @@ impl<B: Backend> Counter for Pull<B> {
                 }
             }
         })
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.ended())
     }
 }
 
@@ -128,7 +135,8 @@ impl Asked {
     }
 }
 
-/// Hands messages out, each under a lease. It waits for the first one if it is asked to, and until the node stops.
+/// Hands messages out, each under a lease. It waits for the first one if it is asked to and there is a place to wait,
+/// and until the node stops.
 pub(super) async fn claim(
     State(desk): State<Desk>,
     queue: Result<Path<String>, PathRejection>,
@@ -136,6 +144,8 @@ pub(super) async fn claim(
 ) -> Result<Response, Refusal> {
     let (counters, counter) = desk.counter(queue)?;
     let request = asked?.0.0.request(&counters.topics)?;
+    let place = desk.0.waiting.try_acquire();
+    let request = if place.is_ok() { request } else { request.wait(Duration::ZERO) };
     let pulled = tokio::select! {
         pulled = counter.claim(&request) => pulled?,
         () = desk.0.stopped.clone().wait() => Vec::new(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use postroom::{Backend, Ctx, HandlerError, Handlers, Message, NewMessage, Outbox, Worker, WorkerOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -87,15 +87,28 @@ async fn work<B: Backend, T>(
     let handlers = Handlers::new().state(handled).fallback(handle::<B>);
     let options = WorkerOptions::default().batch(200);
     let worker = Worker::<B>::outbox(store, handlers).options(options);
-    let worker = worker.run(async move { _ = stopped.wait_for(|asked| *asked).await });
-    let meanwhile = async {
-        let result = meanwhile.await;
-        stop.send_replace(true);
-        result
+    let mut worker = std::pin::pin!(worker.run(async move { _ = stopped.wait_for(|asked| *asked).await }));
+    let result = tokio::select! {
+        // Nobody would handle what the other waits for.
+        worked = &mut worker => {
+            worked?;
+            bail!("the worker has ended before it was told to");
+        }
+        result = meanwhile => result,
     };
-    let (worked, result) = tokio::join!(worker, meanwhile);
-    worked?;
+    stop.send_replace(true);
+    worker.await?;
     result
+}
+
+/// Hears of so many messages, unless it gets too late; says whether it did.
+async fn hear(news: &mut mpsc::UnboundedReceiver<()>, messages: u64, until: Instant) -> bool {
+    for _ in 0..messages {
+        if !matches!(tokio::time::timeout_at(until.into(), news.recv()).await, Ok(Some(()))) {
+            return false;
+        }
+    }
+    true
 }
 
 /// What the callers left, as far as there is time.
@@ -104,11 +117,7 @@ async fn drain<B: Backend>(store: B::Store, plan: Plan, waiting: u64) -> Result<
     let handled = Arc::new(Handled { count: AtomicU64::new(0), each });
     let begin = Instant::now();
     let all = async {
-        for _ in 0..waiting {
-            if tokio::time::timeout(plan.part.saturating_sub(begin.elapsed()), news.recv()).await.is_err() {
-                break;
-            }
-        }
+        hear(&mut news, waiting, begin + plan.part).await;
         Ok(())
     };
     work::<B, _>(store, handled.clone(), all).await?;
@@ -122,15 +131,17 @@ async fn pass_through<B: Backend>(store: B::Store, outbox: &Outbox, plan: Plan) 
     let left = outbox.queue().stats().await?.ready;
     let ends = async {
         // What was too much for the last part comes first.
-        for _ in 0..left {
-            news.recv().await;
+        let mut took = Vec::new();
+        if !hear(&mut news, left, Instant::now() + plan.part).await {
+            return Ok(took);
         }
-        let (begin, mut took) = (Instant::now(), Vec::new());
-        while begin.elapsed() < plan.part {
+        let until = Instant::now() + plan.part;
+        while Instant::now() < until {
             let sent = Instant::now();
             outbox.enqueue(message(plan)).await?;
-            news.recv().await;
-            took.push(sent.elapsed());
+            if hear(&mut news, 1, until).await {
+                took.push(sent.elapsed());
+            }
         }
         Ok(took)
     };

@@ -7,7 +7,7 @@ use super::sections::{DAY, MILLISECOND, PLACES_MAX, SECOND, places, required};
 use super::{Config, Handler};
 
 /// Stands for every topic that has no section of its own.
-const EVERY: &str = "*";
+pub(crate) const EVERY: &str = "*";
 
 /// What a section says.
 pub(super) enum Way {
@@ -22,6 +22,15 @@ impl Config {
             return Topics::except(self.handlers.iter().map(|handler| handler.topic.as_str())).map(Some);
         }
         if self.pulled.is_empty() { Ok(None) } else { Topics::only(&self.pulled).map(Some) }
+    }
+
+    /// A topic that services fetch, and did not when it was as `before`; `*` stands for those that no section names.
+    pub(crate) fn newly_fetched<'a>(&'a self, before: &'a Self) -> Result<Option<&'a str>> {
+        let (now, then) = (self.fetched()?, before.fetched()?);
+        let has = |topics: &Option<Topics>, topic: &str| topics.as_ref().is_some_and(|all| all.contains(topic, None));
+        let posted = [self, before].into_iter().flat_map(|config| &config.handlers).map(|handler| &handler.topic);
+        let named = self.pulled.iter().chain(&before.pulled).chain(posted).map(String::as_str);
+        Ok(named.filter(|name| *name != EVERY).chain([EVERY]).find(|topic| has(&now, topic) && !has(&then, topic)))
     }
 }
 

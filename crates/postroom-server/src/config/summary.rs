@@ -1,6 +1,6 @@
 //! What a configuration means, in a few lines.
 
-use super::Config;
+use super::{Config, EVERY};
 use crate::duration;
 use crate::up::RECEIVER;
 use crate::up::greeting::listed;
@@ -53,12 +53,12 @@ impl Config {
             // What stands behind the question mark may be a secret.
             let url = handler.url.split('?').next().unwrap_or_default();
             match handler.topic.as_str() {
-                "*" => format!("posts every other topic to {url}"),
+                EVERY => format!("posts every other topic to {url}"),
                 topic => format!("posts {topic} to {url}"),
             }
         });
         let fetched = self.pulled.iter().map(|topic| match topic.as_str() {
-            "*" => "leaves every other topic to services that fetch".to_owned(),
+            EVERY => "leaves every other topic to services that fetch".to_owned(),
             topic => format!("leaves {topic} to services that fetch"),
         });
         told.chain(fetched).collect()

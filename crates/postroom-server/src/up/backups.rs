@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use postroom::{SqliteStore, Store, Timestamp};
+use sha2::{Digest, Sha256};
 
 use super::signals::Stopped;
 use crate::database::absolute;
@@ -35,7 +36,7 @@ impl Backups {
     /// Makes the folder, so that a plan that cannot work is known at the start.
     pub(crate) fn new(store: SqliteStore, plan: Plan) -> Result<Self> {
         make_folder(&plan.folder).with_context(|| format!("cannot create {}", plan.folder.display()))?;
-        let stem = store.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = stem_of(store.path());
         Ok(Self { store, plan, stem })
     }
 
@@ -110,6 +111,14 @@ impl Backups {
     }
 }
 
+/// The file's name, and a few digits that no other file has: several may be copied to one folder.
+fn stem_of(file: &Path) -> String {
+    let place = fs::canonicalize(file).unwrap_or_else(|_| absolute(file));
+    let digest = Sha256::digest(place.as_os_str().as_encoded_bytes());
+    let digits: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{digits}", file.file_stem().unwrap_or_default().to_string_lossy())
+}
+
 /// Where copies go unless the configuration says otherwise.
 pub(crate) fn folder_beside(file: &Path) -> PathBuf {
     absolute(file).with_file_name("backups")
@@ -122,7 +131,7 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// `shop-20261115T170000Z.db`: in the order of their names they are in the order of time.
+/// `shop-1f09d30c-20261115T170000Z.db`: in the order of their names they are in the order of time.
 fn name(stem: &str, at: Timestamp) -> String {
     let second = at.to_string().split('.').next().unwrap_or_default().trim_end_matches('Z').replace(['-', ':'], "");
     format!("{stem}-{second}Z.db")
@@ -165,10 +174,11 @@ mod tests {
         Backups::new(options.open().await.unwrap(), plan).unwrap()
     }
 
+    /// Without the digits of the file, which no two tests have in common.
     fn names(backups: &Backups) -> Vec<String> {
         let copies = backups.copies().unwrap();
         let names = copies.iter().map(|(_, path)| path.file_name().unwrap().to_string_lossy().into_owned());
-        let mut names: Vec<_> = names.collect();
+        let mut names: Vec<_> = names.map(|name| name.replace(&backups.stem, "shop")).collect();
         names.sort();
         names
     }
@@ -187,7 +197,7 @@ mod tests {
         }
         let kept = ["shop-20261115T181500Z.db", "shop-20261115T191500Z.db", "shop-20261115T201500Z.db"];
         assert_eq!(names(&backups), [&kept[..], &["shop-20261115T211500Z.db"]].concat());
-        postroom::restore_check(&backups.plan.folder.join(kept[0])).unwrap();
+        postroom::restore_check(&backups.plan.folder.join(kept[0].replace("shop", &backups.stem))).unwrap();
     }
 
     #[tokio::test]
@@ -195,7 +205,7 @@ mod tests {
         let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(BEGIN.parse().unwrap()));
         let backups = backups(dir.path(), &clock).await;
         let others = ["shop.db", "shop-20261115T170000Z.db.gz", "other-20201115T170000Z.db", "shop-2020ä115T17000Z.db"];
-        let partial = backups.plan.folder.join("shop-20261115T160000Z.partial");
+        let partial = backups.plan.folder.join(format!("{}-20261115T160000Z.partial", backups.stem));
         for name in others.iter().map(|name| backups.plan.folder.join(name)).chain([partial.clone()]) {
             fs::write(name, "").unwrap();
         }
@@ -211,7 +221,7 @@ mod tests {
         backups.turn().await.unwrap();
         clock.advance(10 * HOUR);
         // In the way of the next one.
-        fs::create_dir(backups.plan.folder.join("shop-20261116T030000Z.db")).unwrap();
+        fs::create_dir(backups.plan.folder.join(format!("{}-20261116T030000Z.db", backups.stem))).unwrap();
         assert!(backups.turn().await.is_err());
         assert_eq!(names(&backups)[0], "shop-20261115T170000Z.db");
     }
@@ -223,5 +233,20 @@ mod tests {
         let (first, second) = tokio::join!(one.turn(), other.turn());
         assert!(first.is_ok() && second.is_ok());
         assert_eq!(names(&one).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn two_files_of_one_name_have_copies_of_their_own() {
+        let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(BEGIN.parse().unwrap()));
+        let mut copied = Vec::new();
+        for place in ["one", "other"] {
+            fs::create_dir(dir.path().join(place)).unwrap();
+            let mut backups = backups(&dir.path().join(place), &clock).await;
+            backups.plan.folder = dir.path().to_owned();
+            backups.turn().await.unwrap();
+            assert_eq!(names(&backups), ["shop-20261115T170000Z.db"]);
+            copied.push(backups.copies().unwrap());
+        }
+        assert_ne!(copied[0], copied[1]);
     }
 }

@@ -48,8 +48,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let work = Arc::new(Work { command: command.clone(), routes: routes.clone(), printer });
     let courier = Courier::new(services(&node.config, &node.secrets, store.clock()))?;
     let Receiving { receiver, keys } = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
-    let hooked = receiver.clone();
-    let (hooks, tls) = (Box::new(move |hook| hooked.replace_hook(hook)), node.secrets.tls.clone());
+    let (hooks, tls) = (Box::new(receiver.clone()), node.secrets.tls.clone());
     let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
     let (admin, administered) = admin(&node.config.admin, node.secrets.admin_tls.as_ref()).await?;
     let metrics = count_metrics()?;
@@ -89,8 +88,8 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let working = async { tokio::join!(working, administering).0 };
     let grace = duration::short(node.config.worker.grace);
     let clock = store.clock().clone();
-    let (named, started) = (node.named, node.read);
-    let replaceable = Replaceable { named, started, courier, is_sending, keys, routes, hooks, tls, clock };
+    let (named, started, has_command) = (node.named, node.read, node.exec.is_some());
+    let replaceable = Replaceable { named, started, has_command, courier, is_sending, keys, routes, hooks, tls, clock };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
         bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use postroom::{Clock, Delivery, HandlerError, HandlerResult, Message, PushUrl};
 use tokio::sync::Semaphore;
 
-/// Stands for every topic that has no handler of its own.
-const EVERY: &str = "*";
+use crate::config::EVERY;
+
 /// So long a message waits in hand for its handler; then it goes back and others get their turn.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// So long a message waits for a handler that nobody has configured: as long as it has waited, within this.

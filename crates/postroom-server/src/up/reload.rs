@@ -7,12 +7,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
-use postroom::{Clock, Courier, Hook, Keys, Services, TlsIdentity};
+use postroom::{Backend, Clock, Courier, Hook, Keys, Receiver, Services, TlsIdentity};
 
 use super::greeting::listed;
 use super::push::Routes;
-use crate::config::{self, Config, Opened};
+use crate::config::{self, Config, EVERY, Opened};
 use crate::problem::Problem;
+
+/// The hooks of a receiver, whatever its database is. Each says whether there is such a hook.
+pub(super) trait Hooks: Send + Sync {
+    fn replace_hook(&self, hook: Hook) -> bool;
+    fn remove_hook(&self, name: &str) -> bool;
+}
+
+impl<B: Backend> Hooks for Receiver<B> {
+    fn replace_hook(&self, hook: Hook) -> bool {
+        self.replace_hook(hook)
+    }
+
+    fn remove_hook(&self, name: &str) -> bool {
+        self.remove_hook(name)
+    }
+}
 
 /// What can be replaced while messages are on their way.
 pub(super) struct Replaceable {
@@ -20,12 +36,13 @@ pub(super) struct Replaceable {
     pub(super) named: Option<PathBuf>,
     /// As it was when the node started.
     pub(super) started: Config,
+    /// A command handles everything: what the file says of handlers is for another time.
+    pub(super) has_command: bool,
     pub(super) courier: Courier,
     pub(super) is_sending: Arc<AtomicBool>,
     pub(super) keys: BTreeMap<String, Keys>,
     pub(super) routes: Routes,
-    /// Gives a hook of the receiver other secrets; false when it has no such hook.
-    pub(super) hooks: Box<dyn Fn(Hook) -> bool + Send + Sync>,
+    pub(super) hooks: Box<dyn Hooks>,
     pub(super) tls: Option<TlsIdentity>,
     pub(super) clock: Clock,
 }
@@ -42,12 +59,10 @@ impl Replaceable {
     fn replace(&self) -> Result<Vec<String>> {
         // The file that was there at the start must be there: without it there would be the defaults.
         let config = config::load(self.started.file.as_deref().or(self.named.as_deref()))?;
-        let has_none = |config: &Config| config.handlers.is_empty() && config.pulled.is_empty();
-        if has_none(&config) && !has_none(&self.started) {
-            let what = "it has no [handlers] any more: messages would be printed, and done";
-            bail!(Problem::new(what, "a restart, if that is what you want"));
+        if !self.has_command {
+            self.refuse_other_ways(&config)?;
         }
-        let opened = config.open()?;
+        let (opened, waiting) = (config.open()?, self.needs_restart(&config)?);
         // The only step that can fail comes first.
         self.courier.replace(services(&config, &opened, &self.clock))?;
         self.is_sending.store(!config.services.is_empty(), Ordering::Relaxed);
@@ -60,21 +75,42 @@ impl Replaceable {
         if let (Some(shown), Some(tls)) = (&self.tls, &opened.tls) {
             shown.replace(tls);
         }
-        let unknown = opened.hooks.into_iter().zip(&config.hooks).filter(|(hook, _)| !(self.hooks)(hook.clone()));
+        // Whoever has the secret of a hook that is gone must not get in any more.
+        for hook in self.started.hooks.iter().filter(|hook| config.hooks.iter().all(|kept| kept.name != hook.name)) {
+            self.hooks.remove_hook(&hook.name);
+        }
+        let unknown =
+            opened.hooks.into_iter().zip(&config.hooks).filter(|(hook, _)| !self.hooks.replace_hook(hook.clone()));
         let unknown: Vec<_> = unknown.map(|(_, hook)| format!("[hooks.{}]", hook.name)).collect();
         let mut told = vec!["secrets, services and handlers are those of the configuration now".to_owned()];
         if self.tls.is_some() && opened.tls.is_some() {
             told.push("whoever connects from now on sees the certificate of the file".to_owned());
         }
-        let waiting = [self.needs_restart(&config), unknown].concat();
+        let waiting = [waiting, unknown].concat();
         if !waiting.is_empty() {
             told.push(format!("a restart is needed for {}", listed(waiting.iter().map(String::as_str))));
         }
         Ok(told)
     }
 
+    /// Refuses a configuration under which the workers, which go on as they began, would do to messages what nobody
+    /// wants.
+    fn refuse_other_ways(&self, config: &Config) -> Result<()> {
+        let has_none = |config: &Config| config.handlers.is_empty() && config.pulled.is_empty();
+        if has_none(config) && !has_none(&self.started) {
+            let what = "it has no [handlers] any more: messages would be printed, and done";
+            bail!(Problem::new(what, "a restart, if that is what you want"));
+        }
+        if let Some(topic) = config.newly_fetched(&self.started)? {
+            let whose = if topic == EVERY { "of other topics".to_owned() } else { format!("of the topic {topic}") };
+            let what = format!("messages {whose} would be fetched now, and this node still takes them itself");
+            bail!(Problem::new(what, "a restart: from then on it leaves them to those who fetch them"));
+        }
+        Ok(())
+    }
+
     /// What is different and cannot be replaced.
-    fn needs_restart(&self, config: &Config) -> Vec<String> {
+    fn needs_restart(&self, config: &Config) -> Result<Vec<String>> {
         let before = &self.started;
         let changed = [
             ("[node]", before.name != config.name),
@@ -84,12 +120,10 @@ impl Replaceable {
             ("[backup]", before.backup != config.backup),
             ("[receiver]", !before.receiver.is_like(&config.receiver)),
             ("[admin]", before.admin != config.admin),
-            ("`pull` in [handlers]", before.pulled != config.pulled),
+            ("what is fetched by [handlers]", before.fetched()? != config.fetched()?),
         ];
         let mut changed: Vec<_> =
             changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name.to_owned()).collect();
-        let is_gone = |hook: &&config::Hook| config.hooks.iter().all(|kept| kept.name != hook.name);
-        changed.extend(before.hooks.iter().filter(is_gone).map(|hook| format!("[hooks.{}]", hook.name)));
         for source in &config.sources {
             let is_reached = |config: &Config| config.services.iter().any(|service| service.name == source.name);
             let same = before.sources.iter().find(|known| known.name == source.name);
@@ -99,7 +133,7 @@ impl Replaceable {
                 changed.push(format!("[sources.{}]", source.name));
             }
         }
-        changed
+        Ok(changed)
     }
 }
 

@@ -138,7 +138,7 @@ impl Running {
 
     /// The next line it prints.
     pub(crate) fn next_line(&self) -> String {
-        self.stdout.recv_timeout(PAUSE * PAUSES_MAX).unwrap()
+        next_of(&self.stdout)
     }
 
     /// Waits for a line on stderr that contains `text`, and gives it.
@@ -187,7 +187,13 @@ impl Drop for Running {
     }
 }
 
-fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+/// The next line, if it comes in time.
+pub(crate) fn next_of(lines: &Receiver<String>) -> String {
+    lines.recv_timeout(PAUSE * PAUSES_MAX).unwrap()
+}
+
+/// The lines of a pipe, as they come.
+pub(crate) fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {

@@ -55,6 +55,8 @@ fn every_metric_of_the_dashboard_is_there_and_every_name_is_drawn() {
         assert!(drawn().iter().any(|drawn| drawn.starts_with(name)), "{name} is not drawn");
     }
     assert!(metrics.contains(r#"topic="order.placed""#) && metrics.contains(r#"topic="order.paid""#), "{metrics}");
+    let is_size = |line: &&str| line.starts_with("rf_inbox_size{");
+    assert!(metrics.lines().find(is_size).is_some_and(|line| line.ends_with(" 1")), "what is done is still there");
     assert_eq!(node.get("/metrics", None).status, 401);
 }
 

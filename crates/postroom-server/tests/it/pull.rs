@@ -3,11 +3,16 @@
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, Running, until};
+use crate::hook::{Hook, said};
 use crate::web::{Asked, DIGEST};
 
-fn node(desk: &Desk, handlers: &str) -> (Running, Asked) {
+fn configure(desk: &Desk, handlers: &str) {
     let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\nwrite_tokens = [\"{DIGEST}\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}{handlers}"));
+}
+
+fn node(desk: &Desk, handlers: &str) -> (Running, Asked) {
+    configure(desk, handlers);
     let up = desk.start(&["up"]);
     let asked = Asked::read(&up.wait_for("answers services and operators at"));
     up.wait_for("Try it in another terminal");
@@ -57,4 +62,44 @@ fn what_is_posted_and_what_is_fetched_are_told_apart_before_anything_starts() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("`url` in [handlers.a] is for messages that are posted"), "{}", ran.stderr);
     assert!(ran.stderr.contains("nobody can fetch a message while its sender waits"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_topic_that_was_posted_is_not_fetched_before_a_restart_and_nothing_is_done_unhandled() {
+    let (desk, hook) = (Desk::new(), Hook::new(|_, _| said("200 OK", "", "")));
+    let posted = |topic: &str| format!("[handlers.\"{topic}\"]\nurl = \"{}\"\n", hook.url());
+    let fetched = |topic: &str| format!("[handlers.\"{topic}\"]\npull = true\n");
+    for (before, after) in [
+        // Else it would be printed, and done.
+        (posted("a"), fetched("a")),
+        // Else it would go to the handler of others.
+        (posted("a") + &posted("*"), fetched("a") + &posted("*")),
+        // Else nobody would have it.
+        (posted("a") + &fetched("*"), fetched("*")),
+        (posted("*"), fetched("*")),
+    ] {
+        let (mut up, _) = node(&desk, &before);
+        configure(&desk, &after);
+        up.hang_up();
+        let why = up.wait_for("SIGHUP: the configuration stays as it was: messages of");
+        assert!(why.contains("would be fetched now, and this node still takes them itself"), "{why}");
+        let id = desk.ok(&["send", "a", "{}"]);
+        assert_eq!(hook.next().headers["postroom-message-id"], id, "{before} {after}");
+        until("it is done", || desk.json(&["show", &id])[0]["state"] == "done");
+        up.terminate();
+        assert!(up.end().success());
+    }
+}
+
+#[test]
+fn a_topic_that_was_fetched_is_fetched_until_a_restart_and_the_node_says_so() {
+    let (desk, hook) = (Desk::new(), Hook::new(|_, _| said("200 OK", "", "")));
+    let (up, node) = node(&desk, "[handlers.\"*\"]\npull = true\n");
+    let posted = format!("[handlers.a]\nurl = \"{}\"\n", hook.url());
+    configure(&desk, &format!("{posted}[handlers.\"*\"]\npull = true\n"));
+    up.hang_up();
+    up.wait_for("SIGHUP: a restart is needed for what is fetched by [handlers]");
+    let id = desk.ok(&["send", "a", "{}"]);
+    let claimed = node.post("/v1/outbox/claim", &json!({ "waitSeconds": 20 }));
+    assert_eq!(claimed.body["messages"][0]["messageId"], id, "{claimed:?}");
 }

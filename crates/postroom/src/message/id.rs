@@ -129,6 +129,11 @@ impl OwnerToken {
         Self(Uuid::now_v7())
     }
 
+    /// One that nobody can guess, however many he has seen.
+    pub(crate) fn random() -> Self {
+        Self(Uuid::new_v4())
+    }
+
     /// A token made elsewhere; the nil UUID is refused.
     pub fn from_uuid(uuid: Uuid) -> Result<Self> {
         not_nil("an owner token", uuid).map(Self)

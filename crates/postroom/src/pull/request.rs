@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::queue::Topics;
 
+/// No clock can tell the end of any wait.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// What a service that pulls asks for: ten messages for 30 s each, without waiting, and no more than 4 MiB of them.
 ///
 /// ```
@@ -43,10 +46,10 @@ impl PullRequest {
         self
     }
 
-    /// So long it waits for the first one.
+    /// So long it waits for the first one: a day at most.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
+        self.wait = wait.min(WAIT_MAX);
         self
     }
 

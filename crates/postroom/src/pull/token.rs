@@ -9,12 +9,15 @@ use crate::error::{Error, Result};
 use crate::message::OwnerToken;
 use crate::queue::Lease;
 
+/// The version of UUIDs in which every bit is random.
+const RANDOM: usize = 4;
+
 /// A lease as a text: for who holds a message outside this process. What it says is nobody's business but ours.
 ///
 /// ```
 /// use postroom::LeaseToken;
 ///
-/// assert!("7.1.0190b3a66a1c7c4e9d2f3b1a5c7e9f01".parse::<LeaseToken>().is_ok());
+/// assert!("7.1.5f2b8e0c6a1c4c4e9d2f3b1a5c7e9f01".parse::<LeaseToken>().is_ok());
 /// assert!("seven".parse::<LeaseToken>().is_err());
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -50,7 +53,9 @@ impl FromStr for LeaseToken {
         let mut parts = text.splitn(3, '.');
         let mut number = || parts.next().and_then(|part| part.parse::<i64>().ok()).filter(|number| *number >= 0);
         let numbers = number().zip(number());
-        let owner = parts.next().and_then(|part| Uuid::try_parse(part).ok()).map(OwnerToken::from_uuid);
+        let uuid = parts.next().and_then(|part| Uuid::try_parse(part).ok());
+        // A worker's own leases are no tokens: their owner stands in the log, and can be guessed.
+        let owner = uuid.filter(|uuid| uuid.get_version_num() == RANDOM).map(OwnerToken::from_uuid);
         match (numbers, owner) {
             (Some((seq, claim_no)), Some(Ok(owner))) => Ok(Self { seq, claim_no, owner }),
             _ => Err(Error::invalid("the lease is not one of those that a claim gives out")),
@@ -64,12 +69,14 @@ mod tests {
 
     #[test]
     fn a_token_is_read_as_it_was_written_and_nothing_else_is() {
-        let token = LeaseToken { seq: 7, claim_no: 2, owner: OwnerToken::new() };
+        let token = LeaseToken { seq: 7, claim_no: 2, owner: OwnerToken::random() };
         assert_eq!(token.to_string().parse::<LeaseToken>().unwrap(), token);
         let owner = token.owner.as_uuid().simple();
         for bad in ["", "7", "7.2", "7.2.", "-7.2.x", &format!("-1.2.{owner}"), &format!("7.2.{owner}.1")] {
             assert!(bad.parse::<LeaseToken>().is_err(), "{bad}");
         }
+        let worker = OwnerToken::new().as_uuid().simple();
+        assert!(format!("7.2.{worker}").parse::<LeaseToken>().is_err(), "a worker's lease is no token");
         assert!(format!("7.2.{}", Uuid::nil()).parse::<LeaseToken>().is_err());
     }
 }

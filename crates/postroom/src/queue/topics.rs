@@ -29,7 +29,7 @@ const SEPARATOR: char = '\n';
 /// assert_eq!(rest[0].message.as_ref().map(|message| message.topic.as_str()), Ok("order.placed"));
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Topics {
     names: Arc<[String]>,
     /// Whether the names are those that are meant, or those that are not.

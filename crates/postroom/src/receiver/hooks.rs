@@ -2,7 +2,7 @@
 //! everything else.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -64,12 +64,16 @@ struct Told {
 }
 
 impl<B: Backend> Receiver<B> {
-    pub(crate) fn hook(&self, path: &str) -> Option<Hook> {
+    pub(crate) fn hook(&self, path: &str) -> Option<Arc<Hook>> {
         self.hooks().get(path.strip_prefix(HOOKS_PATH)?).cloned()
     }
 
-    fn hooks(&self) -> RwLockReadGuard<'_, HashMap<String, Hook>> {
+    fn hooks(&self) -> RwLockReadGuard<'_, HashMap<String, Arc<Hook>>> {
         self.0.hooks.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hooks_mut(&self) -> RwLockWriteGuard<'_, HashMap<String, Arc<Hook>>> {
+        self.0.hooks.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on these secrets for a hook it has; false when it has no such hook. What is being verified is verified
@@ -87,8 +91,21 @@ impl<B: Backend> Receiver<B> {
     /// # Ok::<(), postroom::Error>(())
     /// ```
     pub fn replace_hook(&self, hook: Hook) -> bool {
-        let mut hooks = self.0.hooks.write().unwrap_or_else(PoisonError::into_inner);
-        hooks.get_mut(&hook.name).map(|known| *known = hook).is_some()
+        self.hooks_mut().get_mut(&hook.name).map(|known| *known = Arc::new(hook)).is_some()
+    }
+
+    /// From now on nothing comes in at this hook; false when there was no such hook.
+    ///
+    /// ```
+    /// use postroom::{Handlers, Hook, Memory, MemoryStore, Receiver, ReceiverOptions};
+    ///
+    /// let options = ReceiverOptions::default().hook(Hook::unsigned_cloud_events("broker"));
+    /// let receiver = Receiver::<Memory>::with("shop", MemoryStore::new(), Handlers::new(), [], options)?;
+    /// assert!(receiver.remove_hook("broker") && !receiver.remove_hook("broker"));
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn remove_hook(&self, name: &str) -> bool {
+        self.hooks_mut().remove(name).is_some()
     }
 
     /// Takes what came to a hook. The whole body is needed to verify it.

@@ -374,13 +374,13 @@ impl<E: Engine> Store for ServerStore<E> {
         Ok(self.0.verbs.ack(queue, lease, response, self.0.clock.now()))
     }
 
-    /// Closes its connections; calls on this store or a clone of it fail from now on.
     fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
         self.verb((), |verbs, link, (), _| {
             Box::pin(async move { verbs.check_schema(verbs.schema_version(link).await?) })
         })
     }
 
+    /// Closes its connections; calls on this store or a clone of it fail from now on.
     fn close(&self) -> BoxFuture<'_, ()> {
         self.0.pool.close();
         self.0.handler_pool.close();

@@ -159,15 +159,15 @@ const QUEUE: Texts = Texts {
              SELECT min(visible_at) AS at FROM {t} WHERE state = 0
              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting",
     topics_select: concat!(
-        "SELECT {message} FROM {t} FORCE INDEX ({n}_work)
-         WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1) AND ",
+        "SELECT {message}, visible_at FROM {t} FORCE INDEX ({n}_work)
+         WHERE state = 0 AND visible_at BETWEEN ?6 AND ?1 AND (expires_at IS NULL OR expires_at > ?1) AND ",
         among!("?3", "?4", "?5"),
         " ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED"
     ),
     topics_line: UNUSED,
     topics_next: concat!(
         "SELECT min(at) FROM (
-             (SELECT visible_at AS at FROM {t} FORCE INDEX ({n}_work) WHERE state = 0 AND ",
+             (SELECT visible_at AS at FROM {t} FORCE INDEX ({n}_work) WHERE state = 0 AND visible_at >= ?4 AND ",
         among!("?1", "?2", "?3"),
         " ORDER BY visible_at, seq LIMIT 1)
              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting"

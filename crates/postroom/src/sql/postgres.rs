@@ -273,7 +273,7 @@ const QUEUE: Texts = Texts {
     topics_line: claim!(among!("$6", "$7", "$8")),
     topics_next: concat!(
         "SELECT min(at) FROM (
-             (SELECT visible_at AS at FROM {t} WHERE state = 0",
+             (SELECT visible_at AS at FROM {t} WHERE state = 0 AND visible_at >= $4",
         among!("$1", "$2", "$3"),
         " ORDER BY visible_at, seq LIMIT 1)
              UNION ALL (SELECT visible_at FROM {t} WHERE state = 1 ORDER BY visible_at, seq LIMIT 1)) AS waiting"

@@ -7,6 +7,7 @@ mod failed;
 mod floor;
 mod inbox;
 mod marks;
+mod passed;
 mod receive;
 mod rows;
 mod schema;
@@ -20,6 +21,7 @@ use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames};
 use crate::store::{FAILURES_KEPT, Filter, Record};
 use floor::Floor;
+use passed::Passed;
 use rows::{int, read_record, row_count, text, uuid};
 
 /// Everything the verbs need besides a connection.
@@ -31,12 +33,14 @@ pub(crate) struct Verbs {
     /// Where the news of a death goes, in the transaction of that death.
     pub(crate) dead_letter_topic: Option<String>,
     floors: [Floor; 2],
+    passed: Passed,
 }
 
 impl Verbs {
     pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
         let statements = Statements::new(dialect, &tables, fence);
-        Self { statements, batch: dialect.batch, tables, dead_letter_topic, floors: [Floor::new(), Floor::new()] }
+        let (batch, floors) = (dialect.batch, [Floor::new(), Floor::new()]);
+        Self { statements, batch, tables, dead_letter_topic, floors, passed: Passed::default() }
     }
 
     fn floor(&self, queue: Queue) -> &Floor {
@@ -160,6 +164,7 @@ impl Verbs {
     ) -> Result<()> {
         if record.state() == State::Ready {
             self.floor(queue).lower(record.visible_at());
+            self.passed.lower(queue, record.visible_at());
         }
         let saved = session.execute(&rows::save(&self.statements.of(queue).save, record, claim_no)).await?;
         if let (1.., Some(topic)) = (saved.rows, &self.dead_letter_topic)

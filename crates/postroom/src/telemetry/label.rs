@@ -38,13 +38,14 @@ impl Labels {
 
     /// The name itself, or `other` when there are too many already.
     pub(super) fn of<'a>(&self, name: &'a str) -> &'a str {
-        let is_named = self
-            .named
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .is_some_and(|named| named.contains(name));
-        if is_named || self.takes(name) { name } else { OTHER }
+        let (is_named, is_full) = {
+            let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+            let named = named.as_ref();
+            let count = named.map_or(0, HashSet::len);
+            (named.is_some_and(|named| named.contains(name)), count >= self.max.load(Ordering::Relaxed))
+        };
+        // Once it is full nobody waits for anybody: each message passes here.
+        if is_named || !is_full && self.takes(name) { name } else { OTHER }
     }
 
     fn takes(&self, name: &str) -> bool {

@@ -4,12 +4,12 @@ mod accept;
 pub(super) mod client;
 mod connect;
 mod egress;
-mod first_byte;
 mod foreign;
 mod listen;
 #[cfg(feature = "pipe")]
 mod pipe;
 mod push;
+mod quiet;
 pub(super) mod receive;
 mod serve;
 mod service;

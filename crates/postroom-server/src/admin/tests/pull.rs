@@ -1,9 +1,13 @@
 //! Fetching and settling by HTTP.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
+use futures_util::FutureExt;
 use postroom::{Filter, InboxKey, Incoming, NewMessage, Queue, Store, Topics};
 use serde_json::{Value, json};
 
+use super::super::WAITING;
 use super::Node;
 
 fn node() -> Node {
@@ -135,13 +139,30 @@ async fn an_answer_is_no_larger_than_four_mebibytes() {
     assert_eq!((stats.leased, stats.ready), (3, 3), "the others are in line");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_waits_gets_the_first_message_and_is_sent_home_when_the_node_stops() {
     let node = node();
     let asked = json!({ "waitSeconds": 30 });
     let (fetched, ()) = tokio::join!(node.fetch("outbox", &asked), node.enqueue("order.paid", "7"));
     assert_eq!(fetched[0]["payload"], 7);
+    let began = tokio::time::Instant::now();
     let (fetched, ()) = tokio::join!(node.fetch("outbox", &asked), async { node.stop.ask() });
-    assert!(fetched.is_empty());
+    assert!(fetched.is_empty() && began.elapsed() < Duration::from_secs(1), "nobody waited for the 30 seconds");
     assert_eq!(node.store.stats(Queue::Outbox).await.unwrap().leased, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_leave_room_for_others() {
+    let node = node();
+    let asked = json!({ "waitSeconds": 30 });
+    let began = tokio::time::Instant::now();
+    let waiting = futures_util::future::join_all((0..WAITING).map(|_| node.fetch("outbox", &asked)));
+    let others = async {
+        tokio::task::yield_now().await;
+        assert!(node.fetch("outbox", &asked).await.is_empty());
+        assert!(began.elapsed() < Duration::from_secs(1), "there is no place to wait: it is answered at once");
+        node.stop.ask();
+    };
+    let (waited, ()) = tokio::join!(waiting.boxed_local(), others);
+    assert!(waited.iter().all(Vec::is_empty));
 }

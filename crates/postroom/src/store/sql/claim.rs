@@ -1,9 +1,10 @@
 //! Claiming: what ran out on the way is put right first, then rows are taken.
 
 use super::floor::BEGINNING;
+use super::passed::Look;
 use super::rows::{self, int, read_claimed, row_count, uuid};
 use super::{Session, Verbs};
-use crate::clock::Timestamp;
+use crate::clock::{Timestamp, monotonic};
 use crate::error::Result;
 use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, State, Topics, choose};
 use crate::sql::dialect::Batch;
@@ -25,16 +26,20 @@ impl Verbs {
             }
         }
         let reaped = self.put_right(session, queue, request.batch, now).await?;
+        let from = self.beginning(queue, request, now);
         let claimed = match self.batch {
-            Batch::Arrays => self.claim_at_once(session, queue, request, now).await?,
-            Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now).await?,
+            Batch::Arrays => self.claim_at_once(session, queue, request, now, from).await?,
+            Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now, from).await?,
         };
         if !claimed.is_empty() {
             return Ok(Claims { claimed, next_at: None, reaped });
         }
         let statements = self.statements.of(queue);
         let next = match &request.topics {
-            Some(topics) => statements.topics_next.with(among(topics).into()),
+            Some(topics) => {
+                let from = self.passed.from(queue, topics);
+                statements.topics_next.with(among(topics).into_iter().chain([int(from.as_micros())]).collect())
+            }
             None => statements.claim_next.with(Vec::new()),
         };
         let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
@@ -77,7 +82,7 @@ impl Verbs {
         if self.batch != Batch::Arrays {
             return Ok(None);
         }
-        let claimed = self.claim_from(session, queue, request, now, self.beginning(queue, request)).await?;
+        let claimed = self.claim_from(session, queue, request, now, self.beginning(queue, request, now)).await?;
         Ok((!claimed.is_empty()).then_some(Claims { claimed, next_at: None, reaped: Reaped::default() }))
     }
 
@@ -93,18 +98,21 @@ impl Verbs {
         queue: Queue,
         request: &ClaimRequest,
         now: Timestamp,
+        from: Timestamp,
     ) -> Result<Vec<Claimed>> {
-        let from = self.beginning(queue, request);
         let mut claimed = self.claim_from(session, queue, request, now, from).await?;
-        if claimed.is_empty() && from != BEGINNING {
+        if claimed.is_empty() && from != BEGINNING && request.topics.is_none() {
             claimed = self.claim_from(session, queue, request, now, BEGINNING).await?;
         }
         Ok(claimed)
     }
 
-    /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where the next one begins.
-    fn beginning(&self, queue: Queue, request: &ClaimRequest) -> Timestamp {
-        if request.topics.is_some() { BEGINNING } else { self.floor(queue).from() }
+    /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where one of all begins.
+    fn beginning(&self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Timestamp {
+        match &request.topics {
+            Some(topics) => self.passed.beginning(queue, topics, now),
+            None => self.floor(queue).from(),
+        }
     }
 
     /// Whether there may be something to claim, in the outbox and in the inbox. It looks only where claims begin.
@@ -155,11 +163,15 @@ impl Verbs {
             let at = rows::claimed_at(row)?;
             Ok((at, read_claimed(row, queue, owner, until, rows::Read::AfterClaim)?))
         };
+        let asked = monotonic();
         let mut claimed = session.query(&claim, read).await?;
         // An update answers in no particular order.
         claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
-        if let Some((first, _)) = claimed.first().filter(|_| request.topics.is_none()) {
-            self.floor(queue).raise(*first);
+        let first = claimed.first().map(|(at, _)| *at);
+        match (&request.topics, first) {
+            (Some(topics), _) => self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first }),
+            (None, Some(first)) => self.floor(queue).raise(first),
+            (None, None) => {}
         }
         Ok(claimed.into_iter().map(|(_, claimed)| claimed).collect())
     }
@@ -170,19 +182,29 @@ impl Verbs {
         queue: Queue,
         request: &ClaimRequest,
         now: Timestamp,
+        from: Timestamp,
     ) -> Result<Vec<Claimed>> {
         let statements = self.statements.of(queue);
         let (until, owner) = (now.plus(request.lease), request.owner);
         let mut values = vec![int(now.as_micros()), int(row_count(request.batch))];
         let select = match &request.topics {
             Some(topics) => {
-                values.extend(among(topics));
+                values.extend(among(topics).into_iter().chain([int(from.as_micros())]));
                 statements.topics_select.with(values)
             }
             None => statements.claim_select.with(values),
         };
-        let read = move |row: &dyn Row| read_claimed(row, queue, owner, until, rows::Read::BeforeClaim);
-        let mut line = session.query(&select, read).await?;
+        let has_topics = request.topics.is_some();
+        let read = move |row: &dyn Row| {
+            let at = if has_topics { Some(rows::claimed_at(row)?) } else { None };
+            Ok((at, read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)?))
+        };
+        let asked = monotonic();
+        let (places, mut line): (Vec<_>, Vec<_>) = session.query(&select, read).await?.into_iter().unzip();
+        if let Some(topics) = &request.topics {
+            let first = places.first().copied().flatten();
+            self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
+        }
         let crashes: Vec<u32> = line.iter().map(|claimed| claimed.lease.crashes).collect();
         let chosen = choose(&crashes);
         let is_whole = chosen.len() == line.len() && request.topics.is_none();

@@ -18,8 +18,8 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 use super::Stream;
-use super::first_byte::FirstByte;
 use super::listen::{self, ListenOptions, Listener};
+use super::quiet::{Answer, Impatient, Talk};
 use crate::clock::monotonic;
 use crate::telemetry;
 
@@ -149,12 +149,16 @@ async fn converse<A, F, B>(
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
-        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_interval(options.patience.saturating_mul(3))
         .keep_alive_timeout(options.patience);
-    let stream = Stream::new(FirstByte::within(stream, options.patience));
+    let (talk, patience) = (Talk::new(options.patience), options.patience);
+    let stream = Stream::new(Impatient::new(stream, talk.clone()));
     let answer = service_fn(move |request| {
-        let answered = answer(request);
-        async move { Ok::<_, Infallible>(answered.await) }
+        let (answering, answered) = (talk.answering(patience), answer(request));
+        async move { Ok::<_, Infallible>(answered.await.map(|body| Answer::new(body, answering))) }
     });
     let _ = watcher.watch(server.serve_connection(stream.for_hyper(), answer).into_owned()).await;
 }
+
+#[cfg(test)]
+mod tests;
