@@ -77,8 +77,8 @@ enum Found {
 }
 
 impl<B: Backend> Pull<B> {
-    /// For one queue of a store. Of the options it heeds when failed messages are tried again, how often to look without
-    /// being woken, and what a worker leaves ([`WorkerOptions::leave`]): then it settles nothing else.
+    /// For one queue of a store. Of the options it heeds when failed messages are tried again, how often to look
+    /// without being woken, and what a worker leaves ([`WorkerOptions::leave`]): then it settles nothing else.
     pub fn new(store: B::Store, queue: Queue, options: WorkerOptions) -> Result<Self> {
         let queue = WorkQueue::new(Arc::new(store.clone()), queue);
         let meters = Arc::new(Meters::new(&queue));

@@ -228,8 +228,8 @@ impl WorkQueue {
         self.store.stats(self.queue).await
     }
 
-    /// Counts what waits or is worked on in the outbox, or all that is in the inbox, and shows it in the metrics; workers
-    /// do so now and then.
+    /// Counts what waits or is worked on in the outbox, or all that is in the inbox, and shows it in the metrics;
+    /// workers do so now and then.
     pub async fn measure(&self) -> Result<()> {
         let rows = match self.queue {
             Queue::Outbox => self.store.backlog(self.queue).await?,

@@ -34,8 +34,8 @@ impl<T> Default for Cached<T> {
 }
 
 impl<T: Send + Sync + 'static> Cached<T> {
-    /// The last answer while it is good, else a new one. While somebody asks, the others make do with the last. One that
-    /// `is_bad` is soon asked for again, however long it took.
+    /// The last answer while it is good, else a new one. While somebody asks, the others make do with the last. One
+    /// that `is_bad` is soon asked for again, however long it took.
     pub(super) async fn get(&self, ask: impl Future<Output = T> + Send + 'static, is_bad: fn(&T) -> bool) -> Arc<T> {
         let last = match self.last() {
             Some((answer, true)) => return answer,

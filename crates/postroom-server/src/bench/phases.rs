@@ -1,5 +1,7 @@
 //! What is measured, one after the other.
 
+#![allow(clippy::disallowed_methods, reason = "how long something takes is told by the real clock")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Who connects has to ask something, soon and again and again: hyper's own timeouts begin when it knows which version of
-//! HTTP it hears, and a connection of version 2 may be quiet for ever.
+//! Who connects has to ask something, soon and again and again: hyper's own timeouts begin when it knows which version
+//! of HTTP it hears, and a connection of version 2 may be quiet for ever.
 
 use std::future::Future;
 use std::io;
