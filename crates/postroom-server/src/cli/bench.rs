@@ -81,7 +81,7 @@ impl Bench {
         output::line(format!("  {:<28} {:>12} {:>10} {:>10}", "", "a second", "p50", "p99"))?;
         let unit = measured.first().and_then(|first| first.per_second);
         for (index, row) in measured.iter().enumerate() {
-            let rate = row.per_second.map_or_else(|| "-".into(), |rate| output::thousands(rate.round() as u64));
+            let rate = row.per_second.map_or_else(|| "-".into(), whole);
             let milliseconds = |took: Option<f64>| took.map_or_else(|| "-".into(), |took| format!("{took:.2} ms"));
             let times = row.per_second.zip(unit).filter(|_| index > 0);
             let times = times.map(|(rate, unit)| format!("   {:.1} × one caller", rate / unit)).unwrap_or_default();
@@ -90,6 +90,11 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is neither negative nor that large")]
+fn whole(rate: f64) -> String {
+    output::thousands(rate.round() as u64)
 }
 
 fn parse_span(text: &str) -> Result<Duration, String> {

@@ -7,6 +7,7 @@ use postroom::{
     SqliteStore,
 };
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use crate::desk::{Desk, until};
 
@@ -21,7 +22,7 @@ fn reserve(ctx: &mut BlockingCtx<'_>) -> Result<Option<String>, HandlerError> {
 struct Inventory {
     store: SqliteStore,
     stop: oneshot::Sender<()>,
-    served: tokio::task::JoinHandle<()>,
+    served: JoinSet<()>,
 }
 
 impl Inventory {
@@ -34,7 +35,8 @@ impl Inventory {
         let receiver = Receiver::new("inventory", store.clone(), handlers, [source]).unwrap();
         let listener = Listener::bind(address, ListenOptions::default()).await.unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = tokio::spawn(async move {
+        let mut served = JoinSet::new();
+        served.spawn(async move {
             receiver.serve(listener, async { _ = stopped.await }).await;
         });
         Self { store, stop, served }
@@ -48,7 +50,7 @@ impl Inventory {
 
     async fn stop(self) {
         self.stop.send(()).unwrap();
-        self.served.await.unwrap();
+        self.served.join_all().await;
         self.store.close().await;
     }
 }
