@@ -49,6 +49,7 @@
         feature = "rusqlite-0_39",
         feature = "sqlx-0_9-postgres",
         feature = "sqlx-0_9-mysql",
+        feature = "tiberius-0_13",
         feature = "grpc",
         feature = "pipe"
     )),
@@ -70,11 +71,13 @@ mod workqueue;
 
 // Where it is kept.
 mod driver;
+#[cfg(feature = "tiberius-0_13")]
+mod mssql;
 #[cfg(feature = "sqlx-0_9-mysql")]
 mod mysql;
 #[cfg(feature = "sqlx-0_9-postgres")]
 mod postgres;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 mod server;
 mod sql;
 #[cfg(feature = "rusqlite-0_39")]
@@ -104,7 +107,7 @@ mod tenancy;
 mod background;
 mod clock;
 mod crash;
-#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub mod doctor;
 mod error;
 pub mod telemetry;
@@ -127,6 +130,8 @@ pub use message::{
     Command, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload,
     PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
 };
+#[cfg(feature = "tiberius-0_13")]
+pub use mssql::{Mssql, MssqlOptions, MssqlStore};
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub use mysql::{MySql, MySqlOptions, MySqlStore};
 pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
@@ -140,7 +145,7 @@ pub use queue::{
 pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
 pub use request::{Pending, Request};
 pub use retry::RetryPolicy;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub use server::ServerStore;
 pub use sql::{BlockingTx, Done, Statement, TableNames, Tx, Value};
 #[cfg(feature = "rusqlite-0_39")]

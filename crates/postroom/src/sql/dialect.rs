@@ -81,6 +81,21 @@ pub(crate) enum Batch {
     Arrays,
     /// Several rows in one text.
     Rows,
+    /// Messages as a table, leases as JSON; a claim is one statement. The text of a table's statement names a procedure,
+    /// the type of the table, and the parameters.
+    Tables,
+}
+
+impl Batch {
+    /// Whether a claim is one statement.
+    pub(crate) fn claims_at_once(self) -> bool {
+        matches!(self, Self::Arrays | Self::Tables)
+    }
+
+    /// So many rows in one set of arrays, or in one table.
+    pub(crate) fn rows_max(self) -> usize {
+        if self == Self::Tables { 1000 } else { 20_000 }
+    }
 }
 
 /// What the rows of a queue are known by.
@@ -150,7 +165,7 @@ pub(crate) struct Statements {
     pub(crate) mark_find: Text,
     pub(crate) mark_remove: Text,
     pub(crate) marks_purge: Text,
-    #[cfg_attr(not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql")), allow(dead_code))]
+    #[cfg_attr(not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13")), allow(dead_code))]
     pub(crate) pulse: Text,
 }
 

@@ -19,8 +19,6 @@ const SIZES: [usize; 4] = [500, 200, 100, 50];
 pub(super) const LIST_MAX: usize = SIZES[0];
 /// Fewer than that travel as they are.
 const SMALL: usize = 32;
-/// So many rows in one set of arrays.
-const ARRAY_ROWS_MAX: usize = 20_000;
 /// A text with many payloads must not outgrow what the server takes at once.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
@@ -33,7 +31,7 @@ impl Verbs {
     ) -> Result<Vec<Stored>> {
         let mut stored = match self.batch {
             Batch::EachRow => self.enqueue_each(session, messages, now).await?,
-            Batch::Arrays => self.enqueue_arrays(session, messages, now).await?,
+            Batch::Arrays | Batch::Tables => self.enqueue_arrays(session, messages, now).await?,
             Batch::Rows => self.enqueue_rows(session, messages, now).await?,
         };
         if session.in_doubt() {
@@ -67,8 +65,12 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<Stored>> {
         let mut stored = Vec::with_capacity(messages.len());
-        for chunk in messages.chunks(ARRAY_ROWS_MAX) {
-            let insert = self.statements.outbox_insert_batch.with(columns(chunk, now));
+        for chunk in messages.chunks(self.batch.rows_max()) {
+            // A table's rows are compared with what is stored, but not with each other.
+            let mut known = HashSet::new();
+            let is_first = |message: &&NewMessage| self.batch != Batch::Tables || known.insert(message.work_item_id());
+            let rows: Vec<_> = chunk.iter().filter(is_first).collect();
+            let insert = self.statements.outbox_insert_batch.with(columns(&rows, now));
             let mut new: HashSet<_> = session.query(&insert, |row| row.uuid(0)).await?.into_iter().collect();
             stored.extend(chunk.iter().map(|message| {
                 let id = message.work_item_id();
@@ -124,6 +126,7 @@ impl Verbs {
                 values.push(int(now.as_micros()));
                 Ok(session.execute(&statements.ack_batch.with(values)).await?.rows)
             }
+            Batch::Tables => self.ack_list(session, queue, acks, now).await,
             Batch::Rows => {
                 let rows = acks.iter().map(|(lease, response)| {
                     let mut row = Self::fence(lease);
@@ -135,6 +138,27 @@ impl Verbs {
         }
     }
 
+    /// Those with an answer go one by one: what is in JSON comes out of it changed on some servers.
+    async fn ack_list(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        acks: &[(&Lease, Option<&str>)],
+        now: Timestamp,
+    ) -> Result<u64> {
+        let mut held = 0;
+        for (lease, response) in acks.iter().filter(|(_, response)| response.is_some()) {
+            let ack = self.ack(queue, lease, *response, now).expecting(Expects::Anything);
+            held += session.execute(&ack).await?.rows;
+        }
+        let silent: Vec<_> = acks.iter().filter(|(_, response)| response.is_none()).map(|(lease, _)| *lease).collect();
+        for chunk in silent.chunks(self.batch.rows_max()) {
+            let values = vec![lease_list(chunk.iter().copied()), int(now.as_micros())];
+            held += session.execute(&self.statements.of(queue).ack_batch.with(values)).await?.rows;
+        }
+        Ok(held)
+    }
+
     pub(crate) async fn extend(
         &self,
         session: &mut impl Session,
@@ -144,8 +168,11 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<bool>> {
         let (statements, until) = (self.statements.of(queue), int(now.plus(lease).as_micros()));
-        if self.batch == Batch::Arrays {
-            let mut values = lease_columns(leases.iter());
+        if self.batch.claims_at_once() {
+            let mut values = match self.batch {
+                Batch::Tables => vec![lease_list(leases.iter())],
+                _ => lease_columns(leases.iter()),
+            };
             values.push(until);
             let extend = statements.extend_batch.with(values);
             let held: HashSet<_> = session.query(&extend, |row| row.int(0)).await?.into_iter().collect();
@@ -179,7 +206,7 @@ impl Verbs {
     }
 
     /// Stores messages by one statement, outside any other transaction; none when that cannot be: nothing is stored.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn enqueue_alone(
         &self,
         session: &mut impl Session,
@@ -187,7 +214,7 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Option<Vec<Stored>>> {
         match self.batch {
-            Batch::Arrays if messages.len() <= ARRAY_ROWS_MAX => {
+            Batch::Arrays | Batch::Tables if messages.len() <= self.batch.rows_max() => {
                 self.enqueue_arrays(session, messages, now).await.map(Some)
             }
             Batch::Rows if rows_that_fit(messages) == messages.len() => self.insert_rows(session, messages, now).await,
@@ -250,7 +277,7 @@ pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
 }
 
 /// Messages as the columns of their rows. The last one, when they were made, is the same for all.
-fn columns(messages: &[NewMessage], now: Timestamp) -> Vec<Value> {
+fn columns(messages: &[&NewMessage], now: Timestamp) -> Vec<Value> {
     let mut columns: Vec<Value> = Vec::new();
     for message in messages {
         let row = row(message, now);
@@ -273,4 +300,12 @@ fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Val
         Value::Uuids(leases.clone().map(|lease| Some(lease.owner.as_uuid())).collect()),
         Value::Ints(leases.map(|lease| Some(lease.claim_no)).collect()),
     ]
+}
+
+fn lease_list<'l>(leases: impl Iterator<Item = &'l Lease>) -> Value {
+    let listed = leases.map(|lease| {
+        let (seq, claim_no, owner) = (lease.seq, lease.claim_no, lease.owner.as_uuid());
+        serde_json::json!({ "n": seq, "o": owner.to_string(), "c": claim_no })
+    });
+    Value::Text(Some(serde_json::Value::Array(listed.collect()).to_string()))
 }

@@ -1,0 +1,335 @@
+-- The procedures. What is granted on one of them goes when it is made anew: grant EXECUTE on the schema, which stays.
+DROP PROCEDURE IF EXISTS {outbox}_store;
+GO
+
+-- Messages on their way into the outbox.
+DROP TYPE IF EXISTS {outbox}_row;
+GO
+
+CREATE TYPE {outbox}_row AS TABLE (
+    id             uniqueidentifier NOT NULL,
+    message_id     uniqueidentifier NULL,
+    kind           nvarchar(32)     NOT NULL,
+    topic          nvarchar(510)    NOT NULL,
+    payload        nvarchar(max)    NOT NULL,
+    destination    nvarchar(510)    NULL,
+    headers        nvarchar(max)    NULL,
+    correlation_id nvarchar(510)    NULL,
+    visible_at     bigint           NULL,
+    due_at         bigint           NULL,
+    expires_at     bigint           NULL,
+    max_attempts   bigint           NULL
+);
+GO
+
+-- Stores messages that are not there yet, and answers with the ids of those: what the library's batches run.
+CREATE PROCEDURE {outbox}_store @rows {outbox}_row READONLY, @now bigint
+AS
+BEGIN
+    SET NOCOUNT ON;
+    INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
+                          due_at, expires_at, max_attempts, created_at)
+    OUTPUT inserted.id
+    SELECT a.id, a.message_id, a.kind, a.topic, a.payload, a.destination, a.headers, a.correlation_id, a.visible_at,
+           a.due_at, a.expires_at, a.max_attempts, @now
+    FROM @rows AS a
+    WHERE NOT EXISTS (SELECT 1 FROM {outbox} AS b WITH (READCOMMITTEDLOCK) WHERE b.id = a.id);
+END
+GO
+
+DROP PROCEDURE IF EXISTS {outbox}_enqueue;
+GO
+
+-- For services in any language, in their own transaction: EXEC {outbox}_enqueue N'order.placed', N'{"order": 7}';
+-- The same message for the same destination is stored once. Null stands for: no destination, a new message id, no
+-- headers, no correlation id, due at once, 'Event', 24 hours after it is due with a destination and else for ever, as
+-- many attempts as the worker's policy says. Who may execute it needs no right to the table.
+CREATE PROCEDURE {outbox}_enqueue
+    @topic nvarchar(510), @payload nvarchar(max), @destination nvarchar(510) = NULL,
+    @message_id uniqueidentifier = NULL, @headers nvarchar(max) = NULL, @correlation_id nvarchar(510) = NULL,
+    @due_at datetimeoffset(6) = NULL, @kind nvarchar(32) = N'Event', @ttl_seconds bigint = NULL,
+    @max_attempts int = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @now bigint, @due bigint, @visible bigint, @random char(36), @time varchar(16), @id uniqueidentifier,
+            @plain char(32), @hash char(64);
+    IF @topic IS NULL OR @topic = N'' OR @payload IS NULL
+        THROW 51002, N'a message needs a topic and a payload', 1;
+    -- Its id is made of the bytes of its name, and only these are the same in every encoding.
+    IF @destination LIKE N'%[^ -~]%' COLLATE Latin1_General_100_BIN2
+        THROW 51003, N'a destination is ASCII here', 1;
+    SET @now = DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME());
+    SET @due = DATEDIFF_BIG(MICROSECOND, '19700101', CAST(SWITCHOFFSET(@due_at, '+00:00') AS datetime2(6)));
+    SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;
+    IF @message_id IS NULL
+    BEGIN
+        -- A new id sorts by the time it was made (UUIDv7).
+        SET @random = CONVERT(char(36), NEWID());
+        SET @time = CONVERT(varchar(16), CONVERT(varbinary(8), @now / 1000), 2);
+        SET @message_id = CONVERT(uniqueidentifier, SUBSTRING(@time, 5, 8) + '-' + SUBSTRING(@time, 13, 4) + '-7'
+                                  + SUBSTRING(@random, 16, 3) + '-' + SUBSTRING(@random, 20, 17));
+    END
+    SET @id = @message_id;
+    IF @destination IS NOT NULL
+    BEGIN
+        SET @plain = REPLACE(CONVERT(char(36), @message_id), '-', '');
+        SET @hash = CONVERT(char(64), HASHBYTES('SHA2_256', CONVERT(varbinary(16), @plain, 2)
+                            + CONVERT(varbinary(255), CONVERT(varchar(255), @destination))), 2);
+        SET @id = CONVERT(uniqueidentifier, SUBSTRING(@plain, 1, 8) + '-' + SUBSTRING(@plain, 9, 4) + '-8'
+                          + SUBSTRING(@hash, 14, 3) + '-'
+                          + SUBSTRING('89AB', 1 + (CHARINDEX(SUBSTRING(@hash, 17, 1), '0123456789ABCDEF') - 1) % 4, 1)
+                          + SUBSTRING(@hash, 18, 3) + '-' + SUBSTRING(@hash, 21, 12));
+    END
+    INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
+                          due_at, expires_at, max_attempts, created_at)
+    SELECT @id, NULLIF(@message_id, @id), COALESCE(@kind, N'Event'), @topic, @payload, @destination, @headers,
+           NULLIF(@correlation_id, N''), @visible, @due,
+           CASE WHEN @ttl_seconds IS NOT NULL THEN @now + @ttl_seconds * 1000000
+                WHEN @destination IS NOT NULL THEN @visible + 86400000000 END,
+           @max_attempts, @now
+    WHERE NOT EXISTS (SELECT 1 FROM {outbox} WITH (READCOMMITTEDLOCK) WHERE id = @id);
+END
+GO
+
+DROP PROCEDURE IF EXISTS {outbox}_claim;
+GO
+
+-- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
+-- vanished comes alone. Rows that others hold are passed over; that they are still ready is asked again where they are
+-- written. The library tells its own time in @now and @until, and in @above from where it looks.
+CREATE PROCEDURE {outbox}_claim
+    @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
+    @now bigint = NULL, @until bigint = NULL, @above bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    IF @owner_token IS NULL OR @lease_seconds <= 0 OR @batch_size <= 0
+        THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
+    DECLARE @first bigint, @crashes int;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @until = COALESCE(@until, @now + CAST(@lease_seconds AS bigint) * 1000000);
+    SET @above = COALESCE(@above, -9223372036854775807);
+    BEGIN TRANSACTION;
+    SELECT TOP (1) @first = seq, @crashes = crashes
+    FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+    ORDER BY visible_at, seq;
+    WITH line AS (
+        SELECT TOP (@batch_size) seq, crashes
+        FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+        ORDER BY visible_at, seq
+    )
+    UPDATE {outbox}
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
+            last_attempt_at = @now
+    OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
+           inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
+           inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
+           inserted.id, inserted.message_id, inserted.destination, CAST(NULL AS bigint),
+           -- Where in line it stood.
+           CASE WHEN inserted.next_attempt_at >= COALESCE(inserted.due_at, inserted.created_at)
+                     AND inserted.next_attempt_at >= inserted.created_at THEN inserted.next_attempt_at
+                WHEN inserted.due_at >= inserted.created_at THEN inserted.due_at
+                ELSE inserted.created_at END
+    WHERE seq IN (SELECT line.seq FROM line WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
+      AND state = 0;
+    COMMIT TRANSACTION;
+END
+GO
+
+-- The verbs below take their ids as JSON, '["…", "…"]', and change the rows that this owner holds; others are passed
+-- over. An owner's token belongs to one process: the library's own leases also carry a number for each claim.
+
+DROP PROCEDURE IF EXISTS {outbox}_ack;
+GO
+
+CREATE PROCEDURE {outbox}_ack @owner_token uniqueidentifier, @ids nvarchar(max), @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    UPDATE {outbox}
+    SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
+        processed_by = @owner_token
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+END
+GO
+
+DROP PROCEDURE IF EXISTS {outbox}_abandon;
+GO
+
+-- Back in line after @delay_seconds, or else after 1, 2, 4 … 60 seconds, by the attempts so far.
+CREATE PROCEDURE {outbox}_abandon
+    @owner_token uniqueidentifier, @ids nvarchar(max), @last_error nvarchar(4000) = NULL, @delay_seconds int = NULL,
+    @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @last_error = NULLIF(@last_error, N'');
+    IF @delay_seconds < 0
+        THROW 51004, N'a delay is not below zero', 1;
+    BEGIN TRANSACTION;
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
+    SELECT seq, @now, attempts + 1, @owner_token, @last_error
+    FROM {outbox} WITH (UPDLOCK, ROWLOCK)
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+    UPDATE {outbox}
+    SET crashes = 0, attempts = attempts + 1, last_error = COALESCE(@last_error, last_error),
+        next_attempt_at = @now + 1000000 * CAST(COALESCE(@delay_seconds,
+            CASE WHEN attempts < 6 THEN POWER(2, attempts) ELSE 60 END) AS bigint)
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+    UPDATE {outbox}
+    SET state = 0, owner = NULL, locked_until = NULL,
+        visible_at = CASE WHEN next_attempt_at >= COALESCE(due_at, created_at) AND next_attempt_at >= created_at
+                               THEN next_attempt_at
+                          WHEN due_at >= created_at THEN due_at ELSE created_at END
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token AND (expires_at IS NULL OR expires_at > @now);
+    -- What is past its time is not tried again.
+    UPDATE {outbox}
+    SET state = 4, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
+        processed_by = @owner_token
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+    COMMIT TRANSACTION;
+END
+GO
+
+DROP PROCEDURE IF EXISTS {outbox}_fail;
+GO
+
+CREATE PROCEDURE {outbox}_fail
+    @owner_token uniqueidentifier, @ids nvarchar(max), @last_error nvarchar(4000) = NULL, @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @last_error = NULLIF(@last_error, N'');
+    BEGIN TRANSACTION;
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
+    SELECT seq, @now, attempts + 1, @owner_token, @last_error
+    FROM {outbox} WITH (UPDLOCK, ROWLOCK)
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+    UPDATE {outbox}
+    SET state = 3, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
+        processed_by = @owner_token, attempts = attempts + 1, last_error = COALESCE(@last_error, last_error)
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+    COMMIT TRANSACTION;
+END
+GO
+
+DROP PROCEDURE IF EXISTS {outbox}_reap;
+GO
+
+-- Frees rows whose lease ran out: ready again after 2, 4 and 8 seconds, dead when it happens a fourth time in a row.
+CREATE PROCEDURE {outbox}_reap @limit int = 1000, @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    DECLARE @over TABLE (seq bigint NOT NULL PRIMARY KEY);
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    BEGIN TRANSACTION;
+    INSERT INTO @over (seq)
+    SELECT TOP (@limit) seq FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    WHERE state = 1 AND visible_at <= @now ORDER BY visible_at, seq;
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
+    SELECT seq, @now, attempts, owner, N'the worker vanished: its lease ran out'
+    FROM {outbox} WHERE seq IN (SELECT o.seq FROM @over AS o) AND state = 1 AND owner IS NOT NULL;
+    -- An owner that is none was cleared on purpose: that is no crash.
+    UPDATE {outbox}
+    SET crashes = crashes + 1, last_error = N'the worker vanished: its lease ran out',
+        next_attempt_at = locked_until + 2000000 * POWER(2, crashes)
+    WHERE seq IN (SELECT o.seq FROM @over AS o) AND state = 1 AND owner IS NOT NULL;
+    UPDATE {outbox}
+    SET state = CASE WHEN owner IS NOT NULL AND crashes >= 4 THEN 3 ELSE 4 END, processed_at = @now,
+        processed_by = owner, owner = NULL, locked_until = NULL, visible_at = NULL
+    WHERE seq IN (SELECT o.seq FROM @over AS o) AND state = 1
+      AND (owner IS NOT NULL AND crashes >= 4 OR expires_at <= @now);
+    UPDATE {outbox}
+    SET state = 0, owner = NULL, locked_until = NULL,
+        visible_at = CASE WHEN next_attempt_at >= COALESCE(due_at, created_at) AND next_attempt_at >= created_at
+                               THEN next_attempt_at
+                          WHEN due_at >= created_at THEN due_at ELSE created_at END
+    WHERE seq IN (SELECT o.seq FROM @over AS o) AND state = 1;
+    COMMIT TRANSACTION;
+    SELECT COUNT(*) AS reaped FROM @over;
+END
+GO
+
+DROP PROCEDURE IF EXISTS {inbox}_claim;
+GO
+
+-- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
+-- vanished comes alone. Rows that others hold are passed over; that they are still ready is asked again where they are
+-- written. The library tells its own time in @now and @until, and in @above from where it looks.
+CREATE PROCEDURE {inbox}_claim
+    @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
+    @now bigint = NULL, @until bigint = NULL, @above bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    IF @owner_token IS NULL OR @lease_seconds <= 0 OR @batch_size <= 0
+        THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
+    DECLARE @first bigint, @crashes int;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @until = COALESCE(@until, @now + CAST(@lease_seconds AS bigint) * 1000000);
+    SET @above = COALESCE(@above, -9223372036854775807);
+    BEGIN TRANSACTION;
+    SELECT TOP (1) @first = seq, @crashes = crashes
+    FROM {inbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+    ORDER BY visible_at, seq;
+    WITH line AS (
+        SELECT TOP (@batch_size) seq, crashes
+        FROM {inbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+        ORDER BY visible_at, seq
+    )
+    UPDATE {inbox}
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
+            last_attempt_at = @now
+    OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
+           inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
+           inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
+           inserted.source, inserted.message_id, inserted.hash, inserted.last_seen_at,
+           -- Where in line it stood.
+           CASE WHEN inserted.next_attempt_at >= COALESCE(inserted.due_at, inserted.created_at)
+                     AND inserted.next_attempt_at >= inserted.created_at THEN inserted.next_attempt_at
+                WHEN inserted.due_at >= inserted.created_at THEN inserted.due_at
+                ELSE inserted.created_at END
+    WHERE seq IN (SELECT line.seq FROM line WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
+      AND state = 0;
+    COMMIT TRANSACTION;
+END
+GO
+
+IF OBJECT_ID(N'{s}postroom_schema', N'U') IS NULL
+CREATE TABLE {s}postroom_schema (
+    outbox        nvarchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    inbox         nvarchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    version       bigint       NOT NULL,
+    maintained_at bigint       NOT NULL DEFAULT 0,
+    PRIMARY KEY (outbox, inbox)
+);
+GO
+
+INSERT INTO {s}postroom_schema (outbox, inbox, version)
+SELECT N'{outbox_name}', N'{inbox_name}', 1
+WHERE NOT EXISTS (SELECT 1 FROM {s}postroom_schema WHERE outbox = N'{outbox_name}' AND inbox = N'{inbox_name}');
+UPDATE {s}postroom_schema SET version = 1
+WHERE outbox = N'{outbox_name}' AND inbox = N'{inbox_name}' AND version < 1;
+EXEC sp_releaseapplock @Resource = N'postroom_schema', @LockOwner = N'Session';
+GO

@@ -1,0 +1,89 @@
+//! How to open a SQL Server store.
+
+use tiberius::Config;
+
+use crate::doctor::{self, Report};
+use crate::driver::server::Unprinted;
+use crate::error::Result;
+use crate::mssql::place::Place;
+use crate::mssql::{Mssql, MssqlStore};
+use crate::server::{Settings, examine};
+use crate::sql::{self, TableNames};
+
+/// How to open a SQL Server store.
+///
+/// ```no_run
+/// # async fn open() -> postroom::Result<()> {
+/// let store = postroom::MssqlOptions::new("mssql://app:secret@db.example/shop")?.deploy_schema(true).open().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MssqlOptions {
+    target: Unprinted<Config>,
+    settings: Settings,
+}
+
+impl MssqlOptions {
+    /// A store in the database at `url`, which may also be a connection string of the .NET world. Connections are
+    /// encrypted and the server's certificate is checked, unless it is told otherwise there.
+    ///
+    /// ```
+    /// use postroom::MssqlOptions;
+    ///
+    /// MssqlOptions::new("mssql://app:p%40ss@db.example:1433/shop?encrypt=strict")?;
+    /// MssqlOptions::new("Server=db.example,1433;Database=shop;User Id=app;Password='p@ss';Encrypt=True")?;
+    /// // A certificate that a private authority has signed, and one that nobody has: for development alone.
+    /// MssqlOptions::new("mssql://app:p%40ss@db.example/shop?trust_server_certificate_ca=/etc/ssl/company.pem")?;
+    /// MssqlOptions::new("mssql://app:p%40ss@localhost/shop?trust_server_certificate=true")?;
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn new(url: &str) -> Result<Self> {
+        let place = Place::parse(url)?;
+        let name = place.database.clone().unwrap_or_else(|| "mssql".to_owned());
+        Ok(Self { target: Unprinted(place.config()?), settings: Settings::new(name, TableNames::infra_capitals()) })
+    }
+
+    /// A store in the database that this configuration leads to.
+    pub fn with(mut target: Config) -> Self {
+        // How long an answer may take is ours to say.
+        target.command_timeout(None);
+        Self { target: Unprinted(target), settings: Settings::new("mssql".to_owned(), TableNames::infra_capitals()) }
+    }
+
+    crate::server::shared_options! {
+        crate::sql::mssql::NO_FENCE,
+        /// What the tables are called: `infra.Outbox` and `infra.Inbox`.
+    }
+
+    /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
+    pub async fn examine(self) -> Result<Report> {
+        let facts = examine::<Mssql>(self.target.clone(), &self.settings, sql::doctor::MSSQL).await?;
+        Ok(doctor::mssql::report(&facts))
+    }
+
+    /// Connects, and deploys the schema if it is to.
+    pub async fn open(self) -> Result<MssqlStore> {
+        MssqlStore::open(self.target, self.settings.checked()?).await
+    }
+}
+
+impl MssqlStore {
+    /// The schema with its procedures as SQL text, for people with migrations of their own. `GO` ends each batch, as
+    /// sqlcmd and others want it.
+    pub fn schema(tables: &TableNames) -> String {
+        Self::schema_text(tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_never_printed() {
+        let options = MssqlOptions::new("mssql://app:hunter2@db.example/shop").unwrap();
+        assert!(!format!("{options:?}").contains("hunter2"));
+        let error = MssqlOptions::new("app:hunter2@db.example").unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("hunter2"), "{error:?}");
+    }
+}

@@ -1,0 +1,239 @@
+//! Where a SQL Server is and who we are there: a URL, or the connection string of the .NET world. What is wrong with one
+//! is told by the name of the setting: its value may be a password.
+
+use tiberius::{AuthMethod, Config, EncryptionLevel};
+
+use crate::error::{Error, Result};
+
+const SCHEMES: [&str; 2] = ["mssql://", "sqlserver://"];
+
+/// What others do with a connection and we do in our own way, or not at all.
+const IGNORED: &[&str] = &[
+    "authentication",
+    "commandtimeout",
+    "connectionlifetime",
+    "connectiontimeout",
+    "connectretrycount",
+    "connectretryinterval",
+    "connecttimeout",
+    "currentlanguage",
+    "enlist",
+    "language",
+    "loadbalancetimeout",
+    "maxpoolsize",
+    "minpoolsize",
+    "multipleactiveresultsets",
+    "packetsize",
+    "persistsecurityinfo",
+    "poolblockingperiod",
+    "pooling",
+    "timeout",
+    "transactionbinding",
+    "typesystemversion",
+    "workstationid",
+    "wsid",
+];
+
+/// What was read of it.
+#[derive(Default)]
+pub(super) struct Place {
+    host: Option<String>,
+    port: Option<u16>,
+    instance: Option<String>,
+    pub(super) database: Option<String>,
+    user: Option<String>,
+    password: Option<String>,
+    application: Option<String>,
+    encrypt: Option<EncryptionLevel>,
+    trusts_any: bool,
+    authority: Option<String>,
+    host_in_certificate: Option<String>,
+    multi_subnet: bool,
+}
+
+impl Place {
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let url = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
+        match url {
+            Some(_) => Self::of_url(text),
+            None if text.contains('=') && !text.contains("://") => Self::of_connection_string(text),
+            None => Err(Error::invalid(
+                "the URL of the database must begin with mssql:// or sqlserver://; a connection string \
+                 (Server=…;Database=…;User Id=…;Password=…) is taken too",
+            )),
+        }
+    }
+
+    fn of_url(url: &str) -> Result<Self> {
+        let unreadable = || {
+            let advice = "mssql://user:password@host:1433/database, with what is special in a password as %40";
+            Error::invalid(format!("the URL of the database cannot be read: it is {advice}"))
+        };
+        let parsed: http::Uri = url.parse().map_err(|_| unreadable())?;
+        let authority = parsed.authority().ok_or_else(unreadable)?;
+        let login = authority.as_str().rsplit_once('@').map(|(login, _)| login);
+        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
+            Some((user, password)) => (Some(decoded(user)?), Some(decoded(password)?)),
+            None => (None, None),
+        };
+        let host = Some(authority.host().to_owned()).filter(|host| !host.is_empty());
+        let database = Some(decoded(parsed.path().trim_start_matches('/'))?).filter(|name| !name.is_empty());
+        let mut place = Self { host, port: authority.port_u16(), user, password, database, ..Self::default() };
+        for setting in parsed.query().unwrap_or_default().split('&').filter(|setting| !setting.is_empty()) {
+            let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+            place.set(&decoded(key)?, decoded(value)?)?;
+        }
+        Ok(place)
+    }
+
+    fn of_connection_string(text: &str) -> Result<Self> {
+        let mut place = Self::default();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let (key, after) = rest.split_once('=').ok_or_else(|| {
+                Error::invalid("the connection string cannot be read: quote a value that contains ; or = or a quote")
+            })?;
+            let (value, after) = value_of(after.trim_start())?;
+            place.set(key.trim(), value)?;
+            rest = after.trim_start_matches([';', ' ']);
+        }
+        Ok(place)
+    }
+
+    fn set(&mut self, key: &str, value: String) -> Result<()> {
+        let plain: String = key.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).collect();
+        match plain.to_ascii_lowercase().as_str() {
+            "server" | "datasource" | "address" | "addr" | "networkaddress" => self.set_server(&value)?,
+            "database" | "initialcatalog" | "databasename" => self.database = Some(value),
+            "user" | "userid" | "uid" | "username" => self.user = Some(value),
+            "password" | "pwd" => self.password = Some(value),
+            "applicationname" | "app" => self.application = Some(value),
+            "encrypt" => self.encrypt = Some(encryption(key, &value)?),
+            "trustservercertificate" => self.trusts_any = switch(key, &value)?,
+            "trustservercertificateca" => self.authority = Some(value),
+            "hostnameincertificate" => self.host_in_certificate = Some(value),
+            "multisubnetfailover" => self.multi_subnet = switch(key, &value)?,
+            "applicationintent" if value.eq_ignore_ascii_case("readonly") => {
+                return Err(Error::invalid(format!("{key} is ReadOnly, and a store writes")));
+            }
+            "applicationintent" => {}
+            "integratedsecurity" | "trustedconnection" => {
+                if value.eq_ignore_ascii_case("sspi") || switch(key, &value)? {
+                    return Err(Error::invalid(format!("{key} is not known here: use a login of the server's own")));
+                }
+            }
+            ignored if IGNORED.contains(&ignored) => {}
+            _ => return Err(Error::invalid(format!("the database's URL or connection string says {key:?}: unknown"))),
+        }
+        Ok(())
+    }
+
+    /// `tcp:host\instance,port`.
+    fn set_server(&mut self, value: &str) -> Result<()> {
+        let address = value.strip_prefix("tcp:").unwrap_or(value);
+        let (address, port) = address.split_once(',').map_or((address, None), |(host, port)| (host, Some(port)));
+        let read = |port: &str| port.trim().parse().map_err(|_| Error::invalid("the server's port is no number"));
+        self.port = port.map(read).transpose()?;
+        let (host, instance) = address.split_once('\\').map_or((address, None), |(host, name)| (host, Some(name)));
+        self.host = Some(match host.trim() {
+            "." | "(local)" => "localhost".to_owned(),
+            host => host.to_owned(),
+        });
+        self.instance = instance.map(str::to_owned);
+        Ok(())
+    }
+
+    pub(super) fn config(self) -> Result<Config> {
+        let mut config = Config::new();
+        let host = self.host.ok_or_else(|| Error::invalid("the database's URL or connection string names no server"))?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).map(str::to_owned);
+        config.host(host);
+        if let Some(name) = self.host_in_certificate.or(bare) {
+            config.hostname_in_certificate(name);
+        }
+        if let Some(port) = self.port {
+            config.port(port);
+        }
+        if let Some(instance) = self.instance {
+            config.instance_name(instance);
+        }
+        if let Some(database) = self.database {
+            config.database(database);
+        }
+        config.authentication(AuthMethod::sql_server(self.user.unwrap_or_default(), self.password.unwrap_or_default()));
+        config.application_name(self.application.as_deref().unwrap_or("postroom"));
+        config.encryption(self.encrypt.unwrap_or(EncryptionLevel::Required));
+        match (self.trusts_any, self.authority) {
+            (true, Some(_)) => {
+                return Err(Error::invalid("trust either any certificate or those of one authority, not both"));
+            }
+            (true, None) => config.trust_cert(),
+            (false, Some(authority)) => config.trust_cert_ca(authority),
+            (false, None) => {}
+        }
+        config.multi_subnet_failover(self.multi_subnet);
+        // How long an answer may take is ours to say.
+        config.command_timeout(None);
+        Ok(config)
+    }
+}
+
+/// A value of a connection string, and what follows it. One in quotes has those inside it doubled.
+fn value_of(text: &str) -> Result<(String, &str)> {
+    let Some(quote) = text.chars().next().filter(|first| matches!(first, '\'' | '"')) else {
+        let (value, after) = text.split_once(';').unwrap_or((text, ""));
+        return Ok((value.trim().to_owned(), after));
+    };
+    let mut value = String::new();
+    let mut rest = &text[1..];
+    loop {
+        let (before, after) =
+            rest.split_once(quote).ok_or_else(|| Error::invalid("the connection string has a quote without an end"))?;
+        value.push_str(before);
+        rest = after;
+        match rest.strip_prefix(quote) {
+            Some(after) => {
+                value.push(quote);
+                rest = after;
+            }
+            None => return Ok((value, rest)),
+        }
+    }
+}
+
+fn switch(key: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "1" => Ok(true),
+        "false" | "no" | "0" | "" => Ok(false),
+        _ => Err(Error::invalid(format!("{key} must be true or false"))),
+    }
+}
+
+/// Off still encrypts the login, where the server can.
+fn encryption(key: &str, value: &str) -> Result<EncryptionLevel> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "mandatory" | "required" => Ok(EncryptionLevel::Required),
+        "false" | "no" | "optional" => Ok(EncryptionLevel::Off),
+        "strict" => Ok(EncryptionLevel::Strict),
+        _ => Err(Error::invalid(format!("{key} must be true, false or strict"))),
+    }
+}
+
+fn decoded(text: &str) -> Result<String> {
+    let wrong = || Error::invalid("the URL of the database has a % that no two hexadecimal digits of UTF-8 follow");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = [rest.next().ok_or_else(wrong)?, rest.next().ok_or_else(wrong)?];
+        let digits = std::str::from_utf8(&digits).map_err(|_| wrong())?;
+        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests;
