@@ -5,8 +5,7 @@ mod place;
 
 pub use options::MssqlOptions;
 
-use crate::driver::server::Unprinted;
-use crate::driver::tiberius_013::{Connection, MssqlLink};
+use crate::driver::tiberius_013::{Connection, MssqlLink, MssqlTarget};
 use crate::error::Result;
 use crate::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
 use crate::sql::dialect::Dialect;
@@ -48,13 +47,13 @@ pub type MssqlStore = ServerStore<Mssql>;
 pub struct MssqlTx(HandlerTx<Mssql>);
 
 impl Engine for Mssql {
-    type Target = Unprinted<tiberius::Config>;
+    type Target = MssqlTarget;
     type Link = MssqlLink;
     type Signal = Silence;
 
     const DIALECT: &'static Dialect = &MSSQL;
 
-    async fn connect(target: &Self::Target, _: Purpose) -> Result<MssqlLink> {
+    async fn connect(target: &MssqlTarget, _: Purpose) -> Result<MssqlLink> {
         MssqlLink::connect(target).await
     }
 }

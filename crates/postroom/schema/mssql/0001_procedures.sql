@@ -1,42 +1,4 @@
 -- The procedures. What is granted on one of them goes when it is made anew: grant EXECUTE on the schema, which stays.
-DROP PROCEDURE IF EXISTS {outbox}_store;
-GO
-
--- Messages on their way into the outbox.
-DROP TYPE IF EXISTS {outbox}_row;
-GO
-
-CREATE TYPE {outbox}_row AS TABLE (
-    id             uniqueidentifier NOT NULL,
-    message_id     uniqueidentifier NULL,
-    kind           nvarchar(32)     NOT NULL,
-    topic          nvarchar(510)    NOT NULL,
-    payload        nvarchar(max)    NOT NULL,
-    destination    nvarchar(510)    NULL,
-    headers        nvarchar(max)    NULL,
-    correlation_id nvarchar(510)    NULL,
-    visible_at     bigint           NULL,
-    due_at         bigint           NULL,
-    expires_at     bigint           NULL,
-    max_attempts   bigint           NULL
-);
-GO
-
--- Stores messages that are not there yet, and answers with the ids of those: what the library's batches run.
-CREATE PROCEDURE {outbox}_store @rows {outbox}_row READONLY, @now bigint
-AS
-BEGIN
-    SET NOCOUNT ON;
-    INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
-                          due_at, expires_at, max_attempts, created_at)
-    OUTPUT inserted.id
-    SELECT a.id, a.message_id, a.kind, a.topic, a.payload, a.destination, a.headers, a.correlation_id, a.visible_at,
-           a.due_at, a.expires_at, a.max_attempts, @now
-    FROM @rows AS a
-    WHERE NOT EXISTS (SELECT 1 FROM {outbox} AS b WITH (READCOMMITTEDLOCK) WHERE b.id = a.id);
-END
-GO
-
 DROP PROCEDURE IF EXISTS {outbox}_enqueue;
 GO
 
@@ -128,12 +90,8 @@ BEGIN
     OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
            inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
            inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
-           inserted.id, inserted.message_id, inserted.destination, CAST(NULL AS bigint),
-           -- Where in line it stood.
-           CASE WHEN inserted.next_attempt_at >= COALESCE(inserted.due_at, inserted.created_at)
-                     AND inserted.next_attempt_at >= inserted.created_at THEN inserted.next_attempt_at
-                WHEN inserted.due_at >= inserted.created_at THEN inserted.due_at
-                ELSE inserted.created_at END
+           inserted.id, inserted.message_id, inserted.destination, inserted.last_attempt_at,
+           inserted.next_attempt_at
     WHERE seq IN (SELECT line.seq FROM line WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
       AND state = 0;
     COMMIT TRANSACTION;
@@ -305,11 +263,7 @@ BEGIN
            inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
            inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
            inserted.source, inserted.message_id, inserted.hash, inserted.last_seen_at,
-           -- Where in line it stood.
-           CASE WHEN inserted.next_attempt_at >= COALESCE(inserted.due_at, inserted.created_at)
-                     AND inserted.next_attempt_at >= inserted.created_at THEN inserted.next_attempt_at
-                WHEN inserted.due_at >= inserted.created_at THEN inserted.due_at
-                ELSE inserted.created_at END
+           inserted.next_attempt_at
     WHERE seq IN (SELECT line.seq FROM line WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
       AND state = 0;
     COMMIT TRANSACTION;

@@ -7,7 +7,7 @@ use super::{Facts, Finding, Judge, Level, Report, judged, schema, server};
 /// A transaction that is open for longer holds its locks, and the log, for as long.
 const TRANSACTION_LONG: i64 = 600;
 /// What the library itself calls.
-const PROCEDURES: i64 = 3;
+const PROCEDURES: i64 = 2;
 
 pub(crate) fn report(facts: &Facts) -> Report {
     let product = facts.text("product").and_then(|product| product.lines().next()).unwrap_or("SQL Server");
@@ -50,7 +50,7 @@ fn procedures(facts: &Facts) -> Option<Finding> {
     Some(if found == PROCEDURES {
         Finding::ok("procedures", value, "this user sees all that the library calls")
     } else {
-        let means = "nothing can be claimed or enqueued: they are missing, or this user may not execute them";
+        let means = "nothing can be claimed: they are missing, or this user may not execute them";
         let advice = "run what `postroom migrate --print` prints, and GRANT EXECUTE ON SCHEMA::infra";
         Finding::new(Level::Danger, "procedures", value, means, advice)
     })

@@ -1,14 +1,13 @@
 //! tiberius 0.13 on SQL Server.
 
 mod error;
-mod table;
 
 use std::fmt;
 use std::time::Duration;
 
 use futures_util::io::{AsyncRead, AsyncWrite};
 use tiberius::error::Error as TdsError;
-use tiberius::{Client, ColumnData, Config, Query, SqlBrowser};
+use tiberius::{Client, ColumnData, Config, EncryptionLevel, Query, SqlBrowser};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 use uuid::Uuid;
@@ -31,6 +30,14 @@ pub(crate) type Connection = Client<Compat<TcpStream>>;
 /// A server may send its clients to another address, but not for ever.
 const REDIRECTIONS_MAX: usize = 3;
 
+/// Where the server is and who we are there.
+#[derive(Clone, Debug)]
+pub(crate) struct MssqlTarget {
+    pub(crate) config: Unprinted<Config>,
+    /// Whether a server that cannot encrypt will do: it was told not to.
+    pub(crate) may_be_plain: bool,
+}
+
 /// One of our connections.
 pub(crate) struct MssqlLink {
     conn: Connection,
@@ -47,8 +54,17 @@ impl fmt::Debug for MssqlLink {
 }
 
 impl MssqlLink {
-    pub(crate) async fn connect(target: &Unprinted<Config>) -> Result<Self> {
-        let conn = connect(target.0.clone()).await.map_err(failed)?;
+    pub(crate) async fn connect(target: &MssqlTarget) -> Result<Self> {
+        let conn = match connect(target.config.0.clone()).await {
+            // The driver wants at least the login encrypted; a server without a certificate hangs up at that.
+            Err(TdsError::Io { .. }) if target.may_be_plain => {
+                let mut config = target.config.0.clone();
+                config.encryption(EncryptionLevel::NotSupported);
+                connect(config).await
+            }
+            connected => connected,
+        };
+        let conn = conn.map_err(failed)?;
         let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
         link.say(SETTINGS).await?;
         Ok(link)
@@ -169,10 +185,7 @@ impl Session for MssqlLink {
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
         let rows = async {
-            let rows = match table::Call::of(statement) {
-                Some(call) => call.rows(&mut self.conn).await,
-                None => rows(&mut self.conn, &statement.sql, &statement.values).await,
-            };
+            let rows = rows(&mut self.conn, &statement.sql, &statement.values).await;
             rows.map_err(|error| of_statement(statement, error))
         };
         let rows = self.patience.wait(rows).await?;
@@ -219,8 +232,7 @@ where
 
 /// A row that a twin wrote first is there when the same is tried again.
 fn of_statement(statement: &Statement, error: TdsError) -> Error {
-    let is_insert = statement.expects == Expects::RowOrDuplicate || table::Call::of(statement).is_some();
-    if is_insert && error::is_duplicate(&error) {
+    if statement.expects == Expects::RowOrDuplicate && error::is_duplicate(&error) {
         return Error::new(ErrorKind::NotCommitted, "SQL Server: the same row was written by somebody else first");
     }
     failed(error)
@@ -294,7 +306,7 @@ fn column(value: &Value) -> ColumnData<'_> {
         Value::Text(value) => ColumnData::String(value.as_deref().map(Into::into)),
         Value::Bytes(value) => ColumnData::Binary(value.as_deref().map(Into::into)),
         Value::Uuid(value) => ColumnData::Guid(*value),
-        // These are the columns of a table.
+        // Batches travel as rows or as JSON here.
         Value::Ints(_) | Value::Texts(_) | Value::Uuids(_) => ColumnData::I64(None),
     }
 }

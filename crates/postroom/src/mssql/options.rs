@@ -4,6 +4,7 @@ use tiberius::Config;
 
 use crate::doctor::{self, Report};
 use crate::driver::server::Unprinted;
+use crate::driver::tiberius_013::MssqlTarget;
 use crate::error::Result;
 use crate::mssql::place::Place;
 use crate::mssql::{Mssql, MssqlStore};
@@ -19,7 +20,7 @@ use crate::sql::{self, TableNames};
 /// ```
 #[derive(Clone, Debug)]
 pub struct MssqlOptions {
-    target: Unprinted<Config>,
+    target: MssqlTarget,
     settings: Settings,
 }
 
@@ -40,14 +41,17 @@ impl MssqlOptions {
     pub fn new(url: &str) -> Result<Self> {
         let place = Place::parse(url)?;
         let name = place.database.clone().unwrap_or_else(|| "mssql".to_owned());
-        Ok(Self { target: Unprinted(place.config()?), settings: Settings::new(name, TableNames::infra_capitals()) })
+        let may_be_plain = place.may_be_plain();
+        let target = MssqlTarget { config: Unprinted(place.config()?), may_be_plain };
+        Ok(Self { target, settings: Settings::new(name, TableNames::infra_capitals()) })
     }
 
     /// A store in the database that this configuration leads to.
     pub fn with(mut target: Config) -> Self {
         // How long an answer may take is ours to say.
         target.command_timeout(None);
-        Self { target: Unprinted(target), settings: Settings::new("mssql".to_owned(), TableNames::infra_capitals()) }
+        let target = MssqlTarget { config: Unprinted(target), may_be_plain: false };
+        Self { target, settings: Settings::new("mssql".to_owned(), TableNames::infra_capitals()) }
     }
 
     crate::server::shared_options! {

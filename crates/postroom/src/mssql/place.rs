@@ -143,6 +143,11 @@ impl Place {
         Ok(())
     }
 
+    /// Whether encryption was told off.
+    pub(super) fn may_be_plain(&self) -> bool {
+        self.encrypt == Some(EncryptionLevel::Off)
+    }
+
     pub(super) fn config(self) -> Result<Config> {
         let mut config = Config::new();
         let host = self.host.ok_or_else(|| Error::invalid("the database's URL or connection string names no server"))?;

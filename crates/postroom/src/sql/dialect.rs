@@ -81,20 +81,14 @@ pub(crate) enum Batch {
     Arrays,
     /// Several rows in one text.
     Rows,
-    /// Messages as a table, leases as JSON; a claim is one statement. The text of a table's statement names a procedure,
-    /// the type of the table, and the parameters.
-    Tables,
+    /// Several rows in one text, answered with those that are new; leases as JSON. A claim is one statement.
+    Lists,
 }
 
 impl Batch {
     /// Whether a claim is one statement.
     pub(crate) fn claims_at_once(self) -> bool {
-        matches!(self, Self::Arrays | Self::Tables)
-    }
-
-    /// So many rows in one set of arrays, or in one table.
-    pub(crate) fn rows_max(self) -> usize {
-        if self == Self::Tables { 1000 } else { 20_000 }
+        matches!(self, Self::Arrays | Self::Lists)
     }
 }
 

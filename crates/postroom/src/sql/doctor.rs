@@ -91,5 +91,5 @@ pub(crate) const MSSQL: &[&str] = &[
      JOIN sys.dm_tran_session_transactions AS s ON s.transaction_id = t.transaction_id
      WHERE s.is_user_transaction = 1 AND s.session_id <> @@SPID",
     "SELECT N'procedures', CAST(COUNT(*) AS nvarchar(9)) FROM sys.procedures AS p
-     WHERE p.object_id IN (OBJECT_ID(N'{outbox}_store'), OBJECT_ID(N'{outbox}_claim'), OBJECT_ID(N'{inbox}_claim'))",
+     WHERE p.object_id IN (OBJECT_ID(N'{outbox}_claim'), OBJECT_ID(N'{inbox}_claim'))",
 ];

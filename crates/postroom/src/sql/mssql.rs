@@ -1,6 +1,6 @@
 //! SQL Server, and what speaks its language. A row that is read to be written is locked on the way; rows that others
-//! hold are passed over. The claim is a procedure of the schema, so that it is one trip; lists of leases travel as JSON
-//! and messages as a table. MERGE is not used: it is not safe under concurrency without locks on ranges.
+//! hold are passed over. The claim is a procedure of the schema, so that it is one trip; lists of leases travel as
+//! JSON. MERGE is not used: it is not safe under concurrency without locks on ranges.
 
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
@@ -100,7 +100,7 @@ pub(crate) const BATCH_END: &str = "\nGO\n";
 
 pub(crate) const MSSQL: Dialect = Dialect {
     places: Places::Numbered,
-    batch: Batch::Tables,
+    batch: Batch::Lists,
     schema: concat!(
         include_str!("../../schema/mssql/0001_init.sql"),
         "\n",
@@ -138,7 +138,17 @@ pub(crate) const MSSQL: Dialect = Dialect {
               expires_at, max_attempts, created_at)
          SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, @P9, @P10, @P11, @P12, @P13
          WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE id = @P1)",
-    outbox_insert_batch: "{t}_store {t}_row @rows @now",
+    // A blank stands for null.
+    outbox_insert_batch: "INSERT INTO {t}
+             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+              expires_at, max_attempts, created_at)
+         OUTPUT inserted.id
+         SELECT a.id, a.message_id, a.kind, a.topic, a.payload, NULLIF(a.destination, N' '), NULLIF(a.headers, N' '),
+                NULLIF(a.correlation_id, N' '), a.visible_at, a.due_at, a.expires_at, a.max_attempts, @P1
+         FROM (VALUES {each|(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)|, })
+              AS a (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+                    expires_at, max_attempts)
+         WHERE NOT EXISTS (SELECT 1 FROM {t} AS b WITH (READCOMMITTEDLOCK) WHERE b.id = a.id)",
     inbox_insert: INBOX_INSERT,
     inbox_accept: INBOX_INSERT,
     inbox_accept_seen: "UPDATE {t}

@@ -122,7 +122,7 @@ impl Verbs {
     ) -> Result<Option<Settled>> {
         let is_ack = |settle: &Settle| matches!(settle.verb, Verb::Ack { .. });
         let is_answered = |settle: &Settle| matches!(settle.verb, Verb::Ack { response: Some(_) });
-        let goes_alone = self.batch == Batch::Tables && settles.len() > 1 && settles.iter().any(is_answered);
+        let goes_alone = self.batch == Batch::Lists && settles.len() > 1 && settles.iter().any(is_answered);
         if settles.len() > batch::LIST_MAX || goes_alone || !settles.iter().all(is_ack) {
             return Ok(None);
         }

@@ -15,7 +15,7 @@ const FINE: [(&str, &str); 16] = [
     ("auto_close", "0"),
     ("oldest_transaction_seconds", "3"),
     ("tls", "TRUE"),
-    ("procedures", "3"),
+    ("procedures", "2"),
     ("schema.wanted", "1"),
     ("schema.found", "1"),
 ];
@@ -47,7 +47,7 @@ fn every_setting_is_judged_by_what_it_can_lose() {
         (("rcsi", "1"), "read_committed_snapshot", Level::Ok),
         (("auto_close", "1"), "auto_close", Level::Warning),
         (("oldest_transaction_seconds", "601"), "oldest transaction", Level::Warning),
-        (("procedures", "2"), "procedures", Level::Danger),
+        (("procedures", "1"), "procedures", Level::Danger),
         (("schema.found", "0"), "schema", Level::Warning),
     ] {
         let report = with(&[change]);

@@ -10,7 +10,7 @@ use crate::message::NewMessage;
 use crate::queue::{Lease, Queue};
 use crate::sql::dialect::Batch;
 use crate::sql::text::Text;
-use crate::sql::{Expects, Value};
+use crate::sql::{Expects, Statement, Value};
 use crate::store::{Identity, Stored};
 
 /// So many rows in one text: a few sizes, so that their statements stay prepared.
@@ -19,6 +19,12 @@ const SIZES: [usize; 4] = [500, 200, 100, 50];
 pub(super) const LIST_MAX: usize = SIZES[0];
 /// Fewer than that travel as they are.
 const SMALL: usize = 32;
+/// The same for rows of which each value is numbered: a server takes 2,100 values in one statement.
+const LISTS: [usize; 2] = [150, 50];
+/// So many rows in one set of arrays.
+const ARRAY_ROWS_MAX: usize = 20_000;
+/// So many leases in one text.
+const LEASES_MAX: usize = 1000;
 /// A text with many payloads must not outgrow what the server takes at once.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
@@ -31,7 +37,8 @@ impl Verbs {
     ) -> Result<Vec<Stored>> {
         let mut stored = match self.batch {
             Batch::EachRow => self.enqueue_each(session, messages, now).await?,
-            Batch::Arrays | Batch::Tables => self.enqueue_arrays(session, messages, now).await?,
+            Batch::Arrays => self.enqueue_arrays(session, messages, now).await?,
+            Batch::Lists => self.enqueue_lists(session, messages, now).await?,
             Batch::Rows => self.enqueue_rows(session, messages, now).await?,
         };
         if session.in_doubt() {
@@ -65,18 +72,46 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<Stored>> {
         let mut stored = Vec::with_capacity(messages.len());
-        for chunk in messages.chunks(self.batch.rows_max()) {
-            // A table's rows are compared with what is stored, but not with each other.
+        for chunk in messages.chunks(ARRAY_ROWS_MAX) {
+            let insert = self.statements.outbox_insert_batch.with(columns(chunk, now));
+            stored.extend(self.insert_new(session, chunk, &insert).await?);
+        }
+        Ok(stored)
+    }
+
+    /// Runs an insert that answers with the ids of what is new.
+    async fn insert_new(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        insert: &Statement,
+    ) -> Result<Vec<Stored>> {
+        let mut new: HashSet<_> = session.query(insert, |row| row.uuid(0)).await?.into_iter().collect();
+        let stored = messages.iter().map(|message| {
+            let id = message.work_item_id();
+            // The second of two with the same id is a duplicate too.
+            Stored { id, duplicate: !new.remove(&Some(id.as_uuid())) }
+        });
+        Ok(stored.collect())
+    }
+
+    async fn enqueue_lists(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Vec<Stored>> {
+        let mut stored = Vec::with_capacity(messages.len());
+        let mut rest = messages;
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(rows_that_fit(rest, &LISTS));
+            rest = after;
+            // Rows are compared with what is stored, but not with each other.
             let mut known = HashSet::new();
-            let is_first = |message: &&NewMessage| self.batch != Batch::Tables || known.insert(message.work_item_id());
-            let rows: Vec<_> = chunk.iter().filter(is_first).collect();
-            let insert = self.statements.outbox_insert_batch.with(columns(&rows, now));
-            let mut new: HashSet<_> = session.query(&insert, |row| row.uuid(0)).await?.into_iter().collect();
-            stored.extend(chunk.iter().map(|message| {
-                let id = message.work_item_id();
-                // The second of two with the same id is a duplicate too.
-                Stored { id, duplicate: !new.remove(&Some(id.as_uuid())) }
-            }));
+            let firsts = chunk.iter().filter(|message| known.insert(message.work_item_id()));
+            let rows: Vec<_> = firsts.map(|message| listed(message, now)).collect();
+            let insert = self.statements.outbox_insert_batch.with_rows(&[int(now.as_micros())], &rows);
+            stored.extend(self.insert_new(session, chunk, &insert.expecting(Expects::RowOrDuplicate)).await?);
         }
         Ok(stored)
     }
@@ -90,7 +125,7 @@ impl Verbs {
         let mut stored = Vec::with_capacity(messages.len());
         let mut rest = messages;
         while !rest.is_empty() {
-            let (chunk, after) = rest.split_at(rows_that_fit(rest));
+            let (chunk, after) = rest.split_at(rows_that_fit(rest, &SIZES));
             rest = after;
             match self.insert_rows(session, chunk, now).await? {
                 Some(new) => stored.extend(new),
@@ -126,7 +161,7 @@ impl Verbs {
                 values.push(int(now.as_micros()));
                 Ok(session.execute(&statements.ack_batch.with(values)).await?.rows)
             }
-            Batch::Tables => self.ack_list(session, queue, acks, now).await,
+            Batch::Lists => self.ack_list(session, queue, acks, now).await,
             Batch::Rows => {
                 let rows = acks.iter().map(|(lease, response)| {
                     let mut row = Self::fence(lease);
@@ -152,7 +187,7 @@ impl Verbs {
             held += session.execute(&ack).await?.rows;
         }
         let silent: Vec<_> = acks.iter().filter(|(_, response)| response.is_none()).map(|(lease, _)| *lease).collect();
-        for chunk in silent.chunks(self.batch.rows_max()) {
+        for chunk in silent.chunks(LEASES_MAX) {
             let values = vec![lease_list(chunk.iter().copied()), int(now.as_micros())];
             held += session.execute(&self.statements.of(queue).ack_batch.with(values)).await?.rows;
         }
@@ -170,7 +205,7 @@ impl Verbs {
         let (statements, until) = (self.statements.of(queue), int(now.plus(lease).as_micros()));
         if self.batch.claims_at_once() {
             let mut values = match self.batch {
-                Batch::Tables => vec![lease_list(leases.iter())],
+                Batch::Lists => vec![lease_list(leases.iter())],
                 _ => lease_columns(leases.iter()),
             };
             values.push(until);
@@ -214,10 +249,15 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Option<Vec<Stored>>> {
         match self.batch {
-            Batch::Arrays | Batch::Tables if messages.len() <= self.batch.rows_max() => {
+            Batch::Arrays if messages.len() <= ARRAY_ROWS_MAX => {
                 self.enqueue_arrays(session, messages, now).await.map(Some)
             }
-            Batch::Rows if rows_that_fit(messages) == messages.len() => self.insert_rows(session, messages, now).await,
+            Batch::Lists if rows_that_fit(messages, &LISTS) == messages.len() => {
+                self.enqueue_lists(session, messages, now).await.map(Some)
+            }
+            Batch::Rows if rows_that_fit(messages, &SIZES) == messages.len() => {
+                self.insert_rows(session, messages, now).await
+            }
             _ => Ok(None),
         }
     }
@@ -237,21 +277,21 @@ impl Verbs {
     }
 }
 
-fn size_below(rows: usize) -> usize {
-    SIZES.into_iter().find(|size| *size <= rows).unwrap_or(rows.clamp(1, SMALL))
+fn size_below(rows: usize, sizes: &[usize]) -> usize {
+    sizes.iter().copied().find(|size| *size <= rows).unwrap_or(rows.clamp(1, SMALL))
 }
 
 fn size_above(rows: usize) -> usize {
     SIZES.into_iter().rev().find(|size| rows > SMALL && *size >= rows).unwrap_or(rows)
 }
 
-fn rows_that_fit(messages: &[NewMessage]) -> usize {
+fn rows_that_fit(messages: &[NewMessage], sizes: &[usize]) -> usize {
     let mut bytes = 0;
     let fit = messages.iter().take_while(|message| {
         bytes += message.payload.len();
         bytes <= TEXT_BYTES_MAX
     });
-    size_below(fit.count())
+    size_below(fit.count(), sizes)
 }
 
 /// A message as the values of its row.
@@ -276,8 +316,21 @@ pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// A message as the values of its row in a list. When it was made is the same for all; and what is null there is a blank,
+/// which no name, no headers and no correlation id can be: the text of the list must not depend on it.
+fn listed(message: &NewMessage, now: Timestamp) -> Vec<Value> {
+    let mut row = row(message, now);
+    row.pop();
+    for value in &mut row {
+        if *value == Value::Text(None) {
+            *value = text(Some(" "));
+        }
+    }
+    row
+}
+
 /// Messages as the columns of their rows. The last one, when they were made, is the same for all.
-fn columns(messages: &[&NewMessage], now: Timestamp) -> Vec<Value> {
+fn columns(messages: &[NewMessage], now: Timestamp) -> Vec<Value> {
     let mut columns: Vec<Value> = Vec::new();
     for message in messages {
         let row = row(message, now);

@@ -26,7 +26,7 @@ impl Verbs {
         }
         let reaped = self.put_right(session, queue, request.batch, now).await?;
         let claimed = match self.batch {
-            Batch::Arrays | Batch::Tables => self.claim_at_once(session, queue, request, now).await?,
+            Batch::Arrays | Batch::Lists => self.claim_at_once(session, queue, request, now).await?,
             Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now).await?,
         };
         if !claimed.is_empty() {
@@ -48,7 +48,7 @@ impl Verbs {
     ) -> Result<Reaped> {
         let (over, expired) = match self.batch {
             Batch::EachRow => (true, true),
-            Batch::Arrays | Batch::Rows | Batch::Tables => {
+            Batch::Arrays | Batch::Rows | Batch::Lists => {
                 let look = self.statements.of(queue).claim_look.with(vec![int(now.as_micros())]);
                 let found = session.query(&look, |row| Ok((row.int(0)? == Some(1), row.int(1)? == Some(1)))).await?;
                 found.into_iter().next().unwrap_or((true, true))
@@ -178,7 +178,7 @@ impl Verbs {
                     session.execute(&statements.claim_one.with(values)).await?;
                 }
             }
-            Batch::Arrays | Batch::Rows | Batch::Tables => {
+            Batch::Arrays | Batch::Rows | Batch::Lists => {
                 let rows = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
                 self.execute_list(session, &statements.claim_line, &lease, rows).await?;
             }
