@@ -78,7 +78,7 @@ pub(crate) const IS_OPEN: &str = concat!(
     handlers_lock!(),
     ", N'Transaction') = N'Exclusive' THEN 1 ELSE 0 END"
 );
-pub(crate) const COMMIT: &str = "COMMIT TRANSACTION";
+pub(crate) const COMMIT: &str = "COMMIT";
 pub(crate) const ROLL_BACK: &str = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION";
 /// Follows a statement whose rows are counted: a client may have told the server not to.
 pub(crate) const ROW_COUNT: &str = "; SELECT CAST(@@ROWCOUNT AS bigint)";
