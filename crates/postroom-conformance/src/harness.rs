@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, MySql, MySqlOptions, MySqlStore, Outbox, Postgres,
-    PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions, State, Store, TableNames, Timestamp,
+    Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, Mssql, MssqlOptions, MssqlStore, MySql,
+    MySqlOptions, MySqlStore, Outbox, Postgres, PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions, State, Store, TableNames, Timestamp,
 };
 use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
 use crate::case::Setup;
+use crate::mssql::MssqlConnection;
 pub use crate::side::{Draft, Side};
 pub use crate::wait::{eventually, readable, refused, soon};
 use crate::{capture, meters, servers};
@@ -103,6 +104,17 @@ impl Place {
         Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
+    /// How the case's schema on SQL Server is opened.
+    pub fn mssql_options(&self) -> postroom::Result<MssqlOptions> {
+        self.mssql_options_at(&servers::url(servers::MSSQL))
+    }
+
+    /// The same by another way to the server.
+    pub fn mssql_options_at(&self, url: &str) -> postroom::Result<MssqlOptions> {
+        let tables = TableNames::new("outbox", "inbox")?.in_schema(self.own_name())?;
+        Ok(MssqlOptions::new(url)?.name(&self.name).tables(tables).deploy_schema(true).clock(self.clock()))
+    }
+
     /// How the case's SQLite file is opened.
     pub fn sqlite_options(&self) -> SqliteOptions {
         let options = SqliteOptions::new(self.path("store.db")).name(&self.name).deploy_schema(true);
@@ -154,6 +166,27 @@ impl Testable for MySql {
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
         servers::tell::<MySqlConnection>(servers::MYSQL, &format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
+    }
+}
+
+impl Testable for Mssql {
+    const NAME: &'static str = "mssql";
+
+    async fn open(place: &Place) -> postroom::Result<MssqlStore> {
+        place.mssql_options()?.open().await
+    }
+
+    /// A schema goes when nothing is left in it.
+    async fn clean(place: &Place) -> anyhow::Result<()> {
+        let name = place.own_name();
+        let drop_all = |kind: &str, list: &str| {
+            format!(
+                "DECLARE @all nvarchar(max) = (SELECT STRING_AGG(N'DROP {kind} {name}.' + name, '; ') FROM {list}
+                 WHERE schema_id = SCHEMA_ID(N'{name}')); EXEC (@all)\nGO\n"
+            )
+        };
+        let all = [drop_all("PROCEDURE", "sys.procedures"), drop_all("TABLE", "sys.tables")].concat();
+        servers::tell::<MssqlConnection>(servers::MSSQL, &format!("{all}DROP SCHEMA IF EXISTS {name}")).await
     }
 }
 

@@ -44,6 +44,7 @@ mod outage;
 mod own_tx;
 mod plans;
 mod pooler;
+mod procedures;
 mod processes;
 mod purge;
 mod queued;
@@ -131,6 +132,7 @@ pub fn cases() -> Vec<Case> {
         model::CASES,
         contention::CASES,
         processes::CASES,
+        procedures::CASES,
         plans::CASES,
         cancel::CASES,
         receive::CASES,

@@ -1,7 +1,7 @@
 //! Questions that the library's verbs do not answer: read-only, bounded, and the same on every database.
 
 use anyhow::{Context, Result};
-use postroom::{Queue, SqliteStore, TableNames};
+use postroom::{MssqlConnection, MssqlOptions, Queue, SqliteStore, TableNames};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row as _};
 
 use crate::database::Database;
@@ -15,6 +15,7 @@ pub(crate) enum Asker {
     Sqlite(SqliteStore),
     Postgres(PgConnection),
     MySql(MySqlConnection),
+    Mssql(Box<MssqlConnection>),
 }
 
 impl Asker {
@@ -27,6 +28,9 @@ impl Asker {
             (Opened::MySql(_), Database::MySql(url)) => Self::MySql(
                 MySqlConnection::connect(&url.replacen("mariadb://", "mysql://", 1)).await.with_context(cannot)?,
             ),
+            (Opened::Mssql(_), Database::Mssql(url)) => {
+                Self::Mssql(Box::new(MssqlOptions::new(url)?.connect().await.with_context(cannot)?))
+            }
             (Opened::Sqlite(store), _) => Self::Sqlite(store.clone()),
             _ => anyhow::bail!("{} was opened as something else", database.shown()),
         })
@@ -72,6 +76,13 @@ impl Asker {
                 let rows = query.fetch_all(conn).await.context("the server does not answer")?;
                 rows.iter().map(|row| (0..width).map(|column| Ok(row.try_get(column)?)).collect()).collect()
             }
+            Self::Mssql(conn) => {
+                let mut query = tiberius::Query::new(limited(&sql));
+                bound.into_iter().for_each(|bound| query.bind(bound));
+                let rows = query.query(conn).await.context("SQL Server does not answer")?.into_first_result().await?;
+                let text = |row: &tiberius::Row, column| Ok(row.try_get::<&str, _>(column)?.map(str::to_owned));
+                rows.iter().map(|row| (0..width).map(|column| text(row, column)).collect()).collect()
+            }
         }
     }
 
@@ -102,6 +113,7 @@ impl Asker {
             Self::Sqlite(_) => TableNames::default(),
             Self::Postgres(_) => TableNames::infra_schema(),
             Self::MySql(_) => TableNames::infra_prefix(),
+            Self::Mssql(_) => TableNames::infra_capitals(),
         }
     }
 
@@ -109,6 +121,12 @@ impl Asker {
         match self {
             Self::Sqlite(_) | Self::Postgres(_) => format!("CAST({column} AS TEXT)"),
             Self::MySql(_) => format!("CONVERT({column} USING utf8mb4)"),
+            // It counts characters: how many bytes they are elsewhere, it does not know.
+            Self::Mssql(_) if column.starts_with("octet_length(") => {
+                let counted = column.trim_start_matches("octet_length(").trim_end_matches(')');
+                format!("CAST(LEN({counted} + N'.') - 1 AS nvarchar(max))")
+            }
+            Self::Mssql(_) => format!("CAST({column} AS nvarchar(max))"),
         }
     }
 
@@ -117,7 +135,7 @@ impl Asker {
         let schema = names.schema().map(|schema| format!("{schema}.")).unwrap_or_default();
         let id = match (self, queue) {
             (_, Queue::Inbox) => "message_id",
-            (Self::Postgres(_), Queue::Outbox) => "coalesce(message_id, id)",
+            (Self::Postgres(_) | Self::Mssql(_), Queue::Outbox) => "coalesce(message_id, id)",
             (_, Queue::Outbox) => "lower(hex(coalesce(message_id, id)))",
         };
         let party = if queue == Queue::Outbox { "destination" } else { "source" };
@@ -125,6 +143,7 @@ impl Asker {
             Self::Sqlite(_) => ("rowid", "?1"),
             Self::Postgres(_) => ("no", "$1"),
             Self::MySql(_) => ("no", "?"),
+            Self::Mssql(_) => ("no", "@P1"),
         };
         text.replace("{id}", id)
             .replace("{party}", party)
@@ -133,5 +152,34 @@ impl Asker {
             .replace("{t}", &format!("{schema}{}", names.of(queue)))
             .replace("{outbox}", names.of(Queue::Outbox))
             .replace("{s}", &schema)
+    }
+}
+
+/// SQL Server's word for a limit, which wants an order to begin with.
+fn limited(sql: &str) -> String {
+    let mut pieces = sql.split(" LIMIT ");
+    let mut said = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
+        let select = said.rsplit("SELECT").next().unwrap_or_default();
+        let order = if select.contains("ORDER BY") { "" } else { " ORDER BY (SELECT NULL)" };
+        let (count, rest) = piece.split_at(digits);
+        said = format!("{said}{order} OFFSET 0 ROWS FETCH NEXT {count} ROWS ONLY{rest}");
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_to_sql_server_in_its_own_words() {
+        assert_eq!(
+            limited("SELECT a FROM (SELECT b FROM t LIMIT 10) AS c ORDER BY a LIMIT 2"),
+            "SELECT a FROM (SELECT b FROM t ORDER BY (SELECT NULL) OFFSET 0 ROWS FETCH NEXT 10 ROWS ONLY) AS c \
+             ORDER BY a OFFSET 0 ROWS FETCH NEXT 2 ROWS ONLY"
+        );
+        assert_eq!(limited("SELECT 1"), "SELECT 1");
     }
 }

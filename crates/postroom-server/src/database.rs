@@ -6,7 +6,10 @@ use anyhow::Result;
 
 use crate::problem::Problem;
 
-const ALLOWED: &str = "postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, sqlite:PATH or a path";
+const ALLOWED: &str =
+    "postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, mssql://USER@HOST/DATABASE, sqlite:PATH or a path";
+/// How a connection string of the .NET world begins.
+const CONNECTION_STRINGS: [&str; 2] = ["server=", "data source="];
 
 /// A database, as it is named on the command line.
 #[derive(Clone, PartialEq, Eq)]
@@ -14,6 +17,8 @@ pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(String),
     MySql(String),
+    /// A URL, or a connection string of the .NET world.
+    Mssql(String),
 }
 
 impl Database {
@@ -23,10 +28,14 @@ impl Database {
         if let Some(path) = text.strip_prefix("sqlite:") {
             return Ok(Self::Sqlite(path.strip_prefix("//").unwrap_or(path).into()));
         }
+        if is_connection_string(text) {
+            return Ok(Self::Mssql(text.into()));
+        }
         match text.split_once("://").map(|(scheme, _)| scheme) {
             None => Ok(Self::Sqlite(named.into())),
             Some("postgres" | "postgresql") => Ok(Self::Postgres(text.into())),
             Some("mysql" | "mariadb") => Ok(Self::MySql(text.into())),
+            Some("mssql" | "sqlserver") => Ok(Self::Mssql(text.into())),
             Some(other) => Err(Problem::new(format!("no kind of database is called {other}://"), ALLOWED).into()),
         }
     }
@@ -35,7 +44,7 @@ impl Database {
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Sqlite(path) => absolute(path).display().to_string(),
-            Self::Postgres(url) | Self::MySql(url) => masked(url),
+            Self::Postgres(url) | Self::MySql(url) | Self::Mssql(url) => masked(url),
         }
     }
 
@@ -43,7 +52,7 @@ impl Database {
     pub(crate) fn is_public(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
-            Self::Postgres(url) | Self::MySql(url) => masked(url) == *url,
+            Self::Postgres(url) | Self::MySql(url) | Self::Mssql(url) => masked(url) == *url,
         }
     }
 
@@ -53,6 +62,7 @@ impl Database {
             Self::Sqlite(_) => "SQLite",
             Self::Postgres(_) => "PostgreSQL",
             Self::MySql(_) => "MySQL or MariaDB",
+            Self::Mssql(_) => "SQL Server",
         }
     }
 }
@@ -62,9 +72,21 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
+fn is_connection_string(text: &str) -> bool {
+    let begins_with = |key: &&str| text.get(..key.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(key));
+    CONNECTION_STRINGS.iter().any(|key| begins_with(&key))
+}
+
 /// The URL with `***` for everything that may be a password. A password may hold any character, even unescaped: so all
 /// between the first colon and the last `@` is one.
 fn masked(url: &str) -> String {
+    if is_connection_string(url) {
+        // What follows a password may still be one: in quotes it can hold anything.
+        let is_password = |key: &str| matches!(key.trim().to_ascii_lowercase().as_str(), "password" | "pwd");
+        let pairs: Vec<_> = url.split(';').collect();
+        let first = pairs.iter().position(|pair| pair.split_once('=').is_some_and(|(key, _)| is_password(key)));
+        return first.map_or_else(|| url.to_owned(), |first| format!("{};Password=***", pairs[..first].join(";")));
+    }
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
     let user = user.map(|user| match user.split_once(':') {
@@ -100,6 +122,10 @@ mod tests {
             ("postgresql:///c", Database::Postgres("postgresql:///c".into())),
             ("mysql://a@b/c", Database::MySql("mysql://a@b/c".into())),
             ("mariadb://a@b/c", Database::MySql("mariadb://a@b/c".into())),
+            ("mssql://a@b/c", Database::Mssql("mssql://a@b/c".into())),
+            ("Server=b;Database=c", Database::Mssql("Server=b;Database=c".into())),
+            ("data source=b", Database::Mssql("data source=b".into())),
+            ("server.db", file("server.db")),
         ] {
             assert!(Database::parse(Path::new(text)).is_ok_and(|database| database == expected), "{text}");
         }
@@ -122,6 +148,9 @@ mod tests {
             ("postgres:///shop?host=/run&user=app&password=tiger", "postgres:///shop?host=/run&user=app&password=***"),
             ("mysql://app:@db/shop?sslpassword=tiger", "mysql://app:***@db/shop?sslpassword=***"),
             ("mysql://db/shop?socket=/run/a.sock", "mysql://db/shop?socket=/run/a.sock"),
+            ("mssql://app:tiger@db/shop?encrypt=true", "mssql://app:***@db/shop?encrypt=true"),
+            ("Server=db;User Id=app;Password='ti;Server=ger';Encrypt=True", "Server=db;User Id=app;Password=***"),
+            ("Server=db;Database=shop", "Server=db;Database=shop"),
         ] {
             let database = Database::parse(Path::new(url)).unwrap();
             assert_eq!(database.shown(), shown);

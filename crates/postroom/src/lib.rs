@@ -131,7 +131,7 @@ pub use message::{
     PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
 };
 #[cfg(feature = "tiberius-0_13")]
-pub use mssql::{Mssql, MssqlOptions, MssqlStore};
+pub use mssql::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub use mysql::{MySql, MySqlOptions, MySqlStore};
 pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
@@ -209,6 +209,7 @@ mod guides {
         feature = "sqlx-0_9-postgres",
         feature = "sqlx-0_9-mysql",
         feature = "sqlx-0_9-sqlite",
+        feature = "tiberius-0_13",
         feature = "tokio-postgres-0_7"
     ))]
     #[doc = include_str!("../../../guides/transactions.md")]
@@ -219,4 +220,7 @@ mod guides {
     #[cfg(feature = "sqlx-0_9-mysql")]
     #[doc = include_str!("../../../guides/mysql.md")]
     mod mysql {}
+    #[cfg(feature = "tiberius-0_13")]
+    #[doc = include_str!("../../../guides/sqlserver.md")]
+    mod sqlserver {}
 }

@@ -5,7 +5,19 @@ mod place;
 
 pub use options::MssqlOptions;
 
-use crate::driver::tiberius_013::{Connection, MssqlLink, MssqlTarget};
+/// A connection to SQL Server: what handlers are lent, and what [`MssqlOptions::connect`] makes.
+///
+/// ```
+/// use postroom::{Enqueued, MssqlConnection, NewMessage, Outbox, Result};
+///
+/// /// In the transaction that the caller began on it.
+/// async fn placed(conn: &mut MssqlConnection, outbox: &Outbox) -> Result<Enqueued> {
+///     outbox.enqueue_in(conn, &NewMessage::new("order.placed", "{}")).await
+/// }
+/// ```
+pub type MssqlConnection = tiberius::Client<tokio_util::compat::Compat<tokio::net::TcpStream>>;
+
+use crate::driver::tiberius_013::{MssqlLink, MssqlTarget};
 use crate::error::Result;
 use crate::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
 use crate::sql::dialect::Dialect;
@@ -58,4 +70,4 @@ impl Engine for Mssql {
     }
 }
 
-handlers_on_server!(Mssql, MssqlStore, MssqlTx, Connection);
+handlers_on_server!(Mssql, MssqlStore, MssqlTx, MssqlConnection);

@@ -9,12 +9,13 @@ use futures_util::io::{AsyncRead, AsyncWrite};
 use tiberius::error::Error as TdsError;
 use tiberius::{Client, ColumnData, Config, EncryptionLevel, Query, SqlBrowser};
 use tokio::net::TcpStream;
-use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
+use tokio_util::compat::TokioAsyncWriteCompatExt;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::driver::server::{Patience, Unprinted, ended_inside, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
+use crate::mssql::MssqlConnection;
 use crate::server::Link;
 use crate::sql::mssql::{
     BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, FORGIVING, HELLO, IS_OPEN, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
@@ -23,9 +24,6 @@ use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 
 use error::failed;
 pub(crate) use error::{is_compatible, is_conflict, is_new_enough};
-
-/// What a handler is lent, and what a program of its own connects with.
-pub(crate) type Connection = Client<Compat<TcpStream>>;
 
 /// A server may send its clients to another address, but not for ever.
 const REDIRECTIONS_MAX: usize = 3;
@@ -38,9 +36,24 @@ pub(crate) struct MssqlTarget {
     pub(crate) may_be_plain: bool,
 }
 
+impl MssqlTarget {
+    pub(crate) async fn connect(&self) -> Result<MssqlConnection> {
+        let connected = match connect(self.config.0.clone()).await {
+            // The driver wants at least the login encrypted; a server without a certificate hangs up at that.
+            Err(TdsError::Io { .. }) if self.may_be_plain => {
+                let mut config = self.config.0.clone();
+                config.encryption(EncryptionLevel::NotSupported);
+                connect(config).await
+            }
+            connected => connected,
+        };
+        connected.map_err(failed)
+    }
+}
+
 /// One of our connections.
 pub(crate) struct MssqlLink {
-    conn: Connection,
+    conn: MssqlConnection,
     patience: Patience,
     in_doubt: bool,
     outage_at: Option<Timestamp>,
@@ -55,22 +68,13 @@ impl fmt::Debug for MssqlLink {
 
 impl MssqlLink {
     pub(crate) async fn connect(target: &MssqlTarget) -> Result<Self> {
-        let conn = match connect(target.config.0.clone()).await {
-            // The driver wants at least the login encrypted; a server without a certificate hangs up at that.
-            Err(TdsError::Io { .. }) if target.may_be_plain => {
-                let mut config = target.config.0.clone();
-                config.encryption(EncryptionLevel::NotSupported);
-                connect(config).await
-            }
-            connected => connected,
-        };
-        let conn = conn.map_err(failed)?;
+        let conn = target.connect().await?;
         let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
         link.say(SETTINGS).await?;
         Ok(link)
     }
 
-    pub(crate) fn connection(&mut self) -> &mut Connection {
+    pub(crate) fn connection(&mut self) -> &mut MssqlConnection {
         &mut self.conn
     }
 
@@ -86,7 +90,7 @@ impl MssqlLink {
     }
 }
 
-async fn connect(mut config: Config) -> Result<Connection, TdsError> {
+async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
     for _ in 0..REDIRECTIONS_MAX {
         let stream = TcpStream::connect_named(&config).await?;
         stream.set_nodelay(true)?;

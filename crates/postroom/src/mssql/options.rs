@@ -7,7 +7,7 @@ use crate::driver::server::Unprinted;
 use crate::driver::tiberius_013::MssqlTarget;
 use crate::error::Result;
 use crate::mssql::place::Place;
-use crate::mssql::{Mssql, MssqlStore};
+use crate::mssql::{Mssql, MssqlConnection, MssqlStore};
 use crate::server::{Settings, examine};
 use crate::sql::{self, TableNames};
 
@@ -57,6 +57,11 @@ impl MssqlOptions {
     crate::server::shared_options! {
         crate::sql::mssql::NO_FENCE,
         /// What the tables are called: `infra.Outbox` and `infra.Inbox`.
+    }
+
+    /// A connection of your own, made in the same way as the store's.
+    pub async fn connect(&self) -> Result<MssqlConnection> {
+        self.target.connect().await
     }
 
     /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.

@@ -174,6 +174,8 @@ impl Place {
             }
             (true, None) => config.trust_cert(),
             (false, Some(authority)) => config.trust_cert_ca(authority),
+            // As elsewhere: a login that is encrypted only because the server can is no proof of who that is.
+            (false, None) if self.encrypt == Some(EncryptionLevel::Off) => config.trust_cert(),
             (false, None) => {}
         }
         config.multi_subnet_failover(self.multi_subnet);
