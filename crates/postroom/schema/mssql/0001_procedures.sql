@@ -14,34 +14,49 @@ CREATE PROCEDURE {outbox}_enqueue
 AS
 BEGIN
     SET NOCOUNT ON;
-    DECLARE @now bigint, @due bigint, @visible bigint, @random char(36), @time varchar(16), @id uniqueidentifier,
-            @plain char(32), @hash char(64);
+    DECLARE @now bigint, @due bigint, @visible bigint, @id uniqueidentifier, @random char(36), @left bigint, @i int,
+            @byte int, @time varchar(12) = '', @hex varchar(600), @hash varbinary(32), @tail varchar(20) = '',
+            @digits char(16) = '0123456789ABCDEF';
     IF @topic IS NULL OR @topic = N'' OR @payload IS NULL
         THROW 51002, N'a message needs a topic and a payload', 1;
     -- Its id is made of the bytes of its name, and only these are the same in every encoding.
-    IF @destination LIKE N'%[^ -~]%' COLLATE Latin1_General_100_BIN2
-        THROW 51003, N'a destination is ASCII here', 1;
+    IF @destination LIKE N'%[^ -~]%' COLLATE Latin1_General_100_BIN2 OR @destination LIKE N'% '
+        THROW 51003, N'a destination is ASCII here, and does not end with a blank', 1;
     SET @now = DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME());
     SET @due = DATEDIFF_BIG(MICROSECOND, '19700101', CAST(SWITCHOFFSET(@due_at, '+00:00') AS datetime2(6)));
     SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;
     IF @message_id IS NULL
     BEGIN
-        -- A new id sorts by the time it was made (UUIDv7).
-        SET @random = CONVERT(char(36), NEWID());
-        SET @time = CONVERT(varchar(16), CONVERT(varbinary(8), @now / 1000), 2);
-        SET @message_id = CONVERT(uniqueidentifier, SUBSTRING(@time, 5, 8) + '-' + SUBSTRING(@time, 13, 4) + '-7'
+        -- A new id sorts by the time it was made (UUIDv7). Digits are made one by one: not every server that is like
+        -- this one makes them of bytes.
+        SELECT @random = CONVERT(char(36), NEWID()), @left = @now / 1000, @i = 0;
+        WHILE @i < 12
+            SELECT @time = SUBSTRING(@digits, 1 + CAST(@left % 16 AS int), 1) + @time, @left = @left / 16, @i = @i + 1;
+        SET @message_id = CONVERT(uniqueidentifier, SUBSTRING(@time, 1, 8) + '-' + SUBSTRING(@time, 9, 4) + '-7'
                                   + SUBSTRING(@random, 16, 3) + '-' + SUBSTRING(@random, 20, 17));
     END
     SET @id = @message_id;
     IF @destination IS NOT NULL
     BEGIN
-        SET @plain = REPLACE(CONVERT(char(36), @message_id), '-', '');
-        SET @hash = CONVERT(char(64), HASHBYTES('SHA2_256', CONVERT(varbinary(16), @plain, 2)
-                            + CONVERT(varbinary(255), CONVERT(varchar(255), @destination))), 2);
-        SET @id = CONVERT(uniqueidentifier, SUBSTRING(@plain, 1, 8) + '-' + SUBSTRING(@plain, 9, 4) + '-8'
-                          + SUBSTRING(@hash, 14, 3) + '-'
-                          + SUBSTRING('89AB', 1 + (CHARINDEX(SUBSTRING(@hash, 17, 1), '0123456789ABCDEF') - 1) % 4, 1)
-                          + SUBSTRING(@hash, 18, 3) + '-' + SUBSTRING(@hash, 21, 12));
+        -- One message has an id for each destination, made of both (UUIDv8).
+        SELECT @hex = REPLACE(CONVERT(char(36), @message_id), '-', ''), @i = 1;
+        WHILE @i <= LEN(@destination)
+        BEGIN
+            SET @byte = UNICODE(SUBSTRING(@destination, @i, 1));
+            SET @hex = @hex + SUBSTRING(@digits, 1 + @byte / 16, 1) + SUBSTRING(@digits, 1 + @byte % 16, 1);
+            SET @i = @i + 1;
+        END
+        SET @hash = HASHBYTES('SHA2_256', CONVERT(varbinary(300), @hex, 2));
+        SET @i = 7;
+        WHILE @i <= 16
+        BEGIN
+            SET @byte = CAST(SUBSTRING(@hash, @i, 1) AS int);
+            SET @byte = CASE @i WHEN 7 THEN @byte % 16 + 128 WHEN 9 THEN @byte % 64 + 128 ELSE @byte END;
+            SET @tail = @tail + SUBSTRING(@digits, 1 + @byte / 16, 1) + SUBSTRING(@digits, 1 + @byte % 16, 1);
+            SET @i = @i + 1;
+        END
+        SET @id = CONVERT(uniqueidentifier, SUBSTRING(@hex, 1, 8) + '-' + SUBSTRING(@hex, 9, 4) + '-'
+                          + SUBSTRING(@tail, 1, 4) + '-' + SUBSTRING(@tail, 5, 4) + '-' + SUBSTRING(@tail, 9, 12));
     END
     INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
                           due_at, expires_at, max_attempts, created_at)
