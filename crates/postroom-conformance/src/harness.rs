@@ -9,16 +9,16 @@ use std::time::Duration;
 use anyhow::Context;
 use postroom::{
     Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, Mssql, MssqlOptions, MssqlStore, MySql,
-    MySqlOptions, MySqlStore, Outbox, Postgres, PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions, State, Store, TableNames, Timestamp,
+    MySqlOptions, MySqlStore, Outbox, Postgres, PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions,
+    State, Store, TableNames, Timestamp,
 };
 use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
 use crate::case::Setup;
-use crate::mssql::MssqlConnection;
 pub use crate::side::{Draft, Side};
 pub use crate::wait::{eventually, readable, refused, soon};
-use crate::{capture, meters, servers};
+use crate::{capture, meters, mssql, servers};
 
 /// When every case begins: 2026-02-14 12:00 UTC.
 pub const START: Timestamp = Timestamp::from_micros(1_771_070_400_000_000);
@@ -111,8 +111,13 @@ impl Place {
 
     /// The same by another way to the server.
     pub fn mssql_options_at(&self, url: &str) -> postroom::Result<MssqlOptions> {
-        let tables = TableNames::new("outbox", "inbox")?.in_schema(self.own_name())?;
-        Ok(MssqlOptions::new(url)?.name(&self.name).tables(tables).deploy_schema(true).clock(self.clock()))
+        let options = MssqlOptions::new(url)?.name(&self.name).tables(self.mssql_tables()?);
+        Ok(options.deploy_schema(true).clock(self.clock()))
+    }
+
+    /// The case's tables on SQL Server.
+    fn mssql_tables(&self) -> postroom::Result<TableNames> {
+        TableNames::new("outbox", "inbox")?.in_schema(self.own_name())
     }
 
     /// How the case's SQLite file is opened.
@@ -173,6 +178,13 @@ impl Testable for Mssql {
     const NAME: &'static str = "mssql";
 
     async fn open(place: &Place) -> postroom::Result<MssqlStore> {
+        let schema = MssqlStore::schema(&place.mssql_tables()?);
+        mssql::chore(schema).await.map_err(postroom::Error::callback)?;
+        place.mssql_options()?.open().await
+    }
+
+    /// Its schema is there: made anew, it would be without procedures for a moment.
+    async fn open_again(_: &MssqlStore, place: &Place) -> postroom::Result<MssqlStore> {
         place.mssql_options()?.open().await
     }
 
@@ -186,7 +198,7 @@ impl Testable for Mssql {
             )
         };
         let all = [drop_all("PROCEDURE", "sys.procedures"), drop_all("TABLE", "sys.tables")].concat();
-        servers::tell::<MssqlConnection>(servers::MSSQL, &format!("{all}DROP SCHEMA IF EXISTS {name}")).await
+        mssql::chore(format!("{all}DROP SCHEMA IF EXISTS {name}")).await
     }
 }
 

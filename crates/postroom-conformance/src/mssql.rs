@@ -1,11 +1,15 @@
 //! A connection of a test's own to SQL Server, by nothing but tiberius.
 
+use std::sync::OnceLock;
+
+use anyhow::Context;
 use tiberius::error::Error;
 use tiberius::{AuthMethod, ColumnData, Config, EncryptionLevel};
 use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
-use crate::servers::Client;
+use crate::servers::{self, Client};
 
 /// What handlers are lent, too.
 pub type MssqlConnection = tiberius::Client<Compat<TcpStream>>;
@@ -74,5 +78,41 @@ fn as_text(cell: &ColumnData<'_>) -> String {
         ColumnData::Guid(Some(value)) => value.to_string(),
         ColumnData::String(Some(value)) => value.to_string(),
         _ => String::new(),
+    }
+}
+
+type Chore = (String, oneshot::Sender<Result<(), Error>>);
+
+/// Runs statements on a connection that all cases share: a server like Babelfish takes ten times as long for a schema on
+/// one that is new. It has a thread of its own, because each case has a runtime of its own.
+pub async fn chore(sql: String) -> anyhow::Result<()> {
+    static CHORES: OnceLock<mpsc::UnboundedSender<Chore>> = OnceLock::new();
+    let chores = CHORES.get_or_init(|| {
+        let (chores, waiting) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.map(|runtime| runtime.block_on(work(waiting)))
+        });
+        chores
+    });
+    let (done, ended) = oneshot::channel();
+    chores.send((sql, done))?;
+    Ok(ended.await.context("nobody does the chores")??)
+}
+
+async fn work(mut chores: mpsc::UnboundedReceiver<Chore>) {
+    let mut client = None;
+    while let Some((sql, done)) = chores.recv().await {
+        let said = async {
+            let mut open = match client.take() {
+                Some(open) => open,
+                None => MssqlConnection::reach(&servers::url(servers::MSSQL)).await?,
+            };
+            open.say(&sql).await?;
+            client = Some(open);
+            Ok(())
+        };
+        let said = said.await;
+        done.send(said).ok();
     }
 }

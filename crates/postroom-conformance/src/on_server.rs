@@ -3,7 +3,8 @@
 use anyhow::Context;
 use postroom::doctor::Report;
 use postroom::{
-    Mssql, MssqlOptions, MssqlStore, MySql, MySqlOptions, MySqlStore, Postgres, PostgresOptions, PostgresStore, TableNames,
+    Mssql, MssqlOptions, MssqlStore, MySql, MySqlOptions, MySqlStore, Postgres, PostgresOptions, PostgresStore,
+    TableNames,
 };
 use postroom_testbed::Engine;
 use sqlx::mysql::MySqlConnectOptions;

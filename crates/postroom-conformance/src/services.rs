@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use postroom::{
-    BlockingCtx, Ctx, Filter, Handlers, HttpService, Memory, Message, Mssql, MySql, NewMessage, Postgres,
-    Receiver, ReceiverOptions, Record, Source, Sqlite, Timestamp,
+    BlockingCtx, Ctx, Filter, Handlers, HttpService, Memory, Message, Mssql, MySql, NewMessage, Postgres, Receiver,
+    ReceiverOptions, Record, Source, Sqlite, Timestamp,
 };
 use std::sync::Arc;
 

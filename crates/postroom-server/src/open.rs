@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use postroom::{
-    MssqlOptions, MssqlStore, MySqlOptions, MySqlStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store, WorkQueue,
+    MssqlOptions, MssqlStore, MySqlOptions, MySqlStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
+    Store, WorkQueue,
 };
 
 use crate::database::{Database, absolute};

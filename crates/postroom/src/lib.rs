@@ -107,7 +107,12 @@ mod tenancy;
 mod background;
 mod clock;
 mod crash;
-#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+#[cfg(any(
+    feature = "rusqlite-0_39",
+    feature = "sqlx-0_9-postgres",
+    feature = "sqlx-0_9-mysql",
+    feature = "tiberius-0_13"
+))]
 pub mod doctor;
 mod error;
 pub mod telemetry;

@@ -1,7 +1,12 @@
 //! The narrow waist between what the library says and what a database hears: a statement is a text and its values.
 
 pub(crate) mod dialect;
-#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+#[cfg(any(
+    feature = "rusqlite-0_39",
+    feature = "sqlx-0_9-postgres",
+    feature = "sqlx-0_9-mysql",
+    feature = "tiberius-0_13"
+))]
 pub(crate) mod doctor;
 #[cfg(feature = "tiberius-0_13")]
 pub(crate) mod mssql;

@@ -56,7 +56,10 @@ impl Row {
         let later = catalog.later(&id).map(str::to_owned);
         let was_left_out = |backend: &String| catalog.optional.contains(backend) && !tested.contains(backend.as_str());
         let owes = |backend: &&String| {
-            later.is_none() && !was_left_out(backend) && catalog.not_applicable(&id, backend).is_none() && !backends.contains(*backend)
+            later.is_none()
+                && !was_left_out(backend)
+                && catalog.not_applicable(&id, backend).is_none()
+                && !backends.contains(*backend)
         };
         let missing = catalog.backends.iter().filter(owes).cloned().collect();
         let not_applicable = not_applicable(catalog, &id);

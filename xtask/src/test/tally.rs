@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn optional_tests_are_counted_by_their_reason() {
-        let tally = tally("test a ... ignored (optional: no such server)\ntest b ... ignored (optional: no such server)\n");
+        let tally =
+            tally("test a ... ignored (optional: no such server)\ntest b ... ignored (optional: no such server)\n");
         assert_eq!(tally.optional(), 2);
         assert_eq!(tally.skipped_names(), "  2 optional tests: no such server");
     }

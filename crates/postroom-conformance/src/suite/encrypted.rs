@@ -67,5 +67,9 @@ async fn what_shall_be_encrypted_is_never_sent_in_the_clear(stage: &Stage<Mssql>
         Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
     }
     let authority = format!("{address}?trust_server_certificate_ca=/nowhere/authority.pem");
-    refused(stage.place.mssql_options_at(&authority)?.open().await, ErrorKind::Unavailable, "an authority that is not there")
+    refused(
+        stage.place.mssql_options_at(&authority)?.open().await,
+        ErrorKind::Unavailable,
+        "an authority that is not there",
+    )
 }

@@ -76,7 +76,8 @@ async fn alike(stage: &Stage<Mssql>, by_procedure: i64, by_library: i64) -> anyh
 impl Stage<Mssql> {
     /// What was noted of a row's failures: attempt and error.
     async fn store_failures(&self, seq: i64) -> anyhow::Result<Vec<Vec<String>>> {
-        let failures = format!("SELECT attempt, error FROM {} WHERE seq = {seq} ORDER BY no", self.table("outbox_failures"));
+        let failures =
+            format!("SELECT attempt, error FROM {} WHERE seq = {seq} ORDER BY no", self.table("outbox_failures"));
         Ok(self.client().await?.ask(&failures).await?)
     }
 }

@@ -118,7 +118,9 @@ impl Link for MssqlLink {
         let (version, edition) = (answer.str(2)?.unwrap_or_default(), answer.str(3)?.unwrap_or_default());
         let (level, product) = (answer.int(4)?, answer.str(5)?.unwrap_or_default());
         if !is_new_enough(version, edition, product) {
-            return Err(unsupported(&format!("the server has version {version}; SQL Server 2016 (13.0) is the oldest")));
+            return Err(unsupported(&format!(
+                "the server has version {version}; SQL Server 2016 (13.0) is the oldest"
+            )));
         }
         if !is_compatible(level, product) {
             let level = level.unwrap_or_default();

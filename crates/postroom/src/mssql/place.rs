@@ -150,7 +150,8 @@ impl Place {
 
     pub(super) fn config(self) -> Result<Config> {
         let mut config = Config::new();
-        let host = self.host.ok_or_else(|| Error::invalid("the database's URL or connection string names no server"))?;
+        let host =
+            self.host.ok_or_else(|| Error::invalid("the database's URL or connection string names no server"))?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).map(str::to_owned);
         config.host(host);
         if let Some(name) = self.host_in_certificate.or(bare) {

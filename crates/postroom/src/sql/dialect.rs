@@ -159,7 +159,10 @@ pub(crate) struct Statements {
     pub(crate) mark_find: Text,
     pub(crate) mark_remove: Text,
     pub(crate) marks_purge: Text,
-    #[cfg_attr(not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13")), allow(dead_code))]
+    #[cfg_attr(
+        not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13")),
+        allow(dead_code)
+    )]
     pub(crate) pulse: Text,
 }
 

@@ -72,7 +72,8 @@ fn reasons_stand_in_the_rows() {
 
 #[test]
 fn an_optional_backend_owes_a_proof_only_where_it_was_tested() {
-    let catalog = format!(r#"{{"backends":["memory"],"optional":["memory"],"later":[{REST_LATER}],"not_applicable":[]}}"#);
+    let catalog =
+        format!(r#"{{"backends":["memory"],"optional":["memory"],"later":[{REST_LATER}],"not_applicable":[]}}"#);
     let collate = |lines: &[String]| {
         Matrix::collate(&Catalog::parse(&catalog).unwrap(), &results::parse(&lines.join("\n")).unwrap()).problems.len()
     };

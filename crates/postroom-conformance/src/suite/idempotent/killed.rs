@@ -8,7 +8,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use postroom::{
     Ctx, HandlerResult, Idempotent, IdempotentOptions, InboxKey, Incoming, Marking, Message, Mssql, MssqlOptions,
-    MssqlStore, MySql, MySqlOptions, MySqlStore, Once, Postgres, PostgresOptions, PostgresStore, Sqlite, SqliteOptions, SqliteStore, TableNames,
+    MssqlStore, MySql, MySqlOptions, MySqlStore, Once, Postgres, PostgresOptions, PostgresStore, Sqlite, SqliteOptions,
+    SqliteStore, TableNames,
 };
 
 use super::{forward, forwarded, with};
