@@ -133,8 +133,12 @@ impl ByWire for Mssql {
     const END: &'static str = "RAISERROR(N'the end', 20, 1) WITH LOG";
     const SEE_DEADLOCKS: &'static str = "SELECT 1";
 
-    fn open_transactions(_: &Place) -> String {
-        "SELECT session_id FROM sys.dm_exec_sessions WHERE open_transaction_count > 0 AND session_id <> @@SPID".into()
+    fn open_transactions(place: &Place) -> String {
+        format!(
+            "SELECT session_id FROM sys.dm_exec_sessions
+             WHERE open_transaction_count > 0 AND session_id <> @@SPID AND program_name = N'{}'",
+            place.own_name()
+        )
     }
 
     fn url(_: &Place) -> String {

@@ -39,9 +39,9 @@ pub struct Case {
 
 /// The cases of one file, one line each: where it runs, what it promises, what that proves.
 ///
-/// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk, `server` a database server, and
-/// `started` one that it can start itself; `sqlite`, `postgres`, `mariadb`, `mssql` and `memory` are about one backend
-/// alone, `pooler` about PostgreSQL behind one.
+/// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk, `server` a database server,
+/// and `started` one that it can start itself; `sqlite`, `postgres`, `mariadb`, `mssql` and `memory` are about one
+/// backend alone, `pooler` about PostgreSQL behind one.
 macro_rules! cases {
     ($area:ident: $($kind:ident $case:ident [$($id:literal),* $(,)?];)*) => {
         pub(super) const CASES: &[$crate::case::Case] = &[$($crate::case::Case {

@@ -111,7 +111,9 @@ impl Place {
 
     /// The same by another way to the server.
     pub fn mssql_options_at(&self, url: &str) -> postroom::Result<MssqlOptions> {
-        let options = MssqlOptions::new(url)?.name(&self.name).tables(self.mssql_tables()?);
+        // By its application's name the server tells the case's connections from others.
+        let url = format!("{url}{}application_name={}", if url.contains('?') { '&' } else { '?' }, self.own_name());
+        let options = MssqlOptions::new(&url)?.name(&self.name).tables(self.mssql_tables()?);
         Ok(options.deploy_schema(true).clock(self.clock()))
     }
 

@@ -132,7 +132,6 @@ pub fn cases() -> Vec<Case> {
         model::CASES,
         contention::CASES,
         processes::CASES,
-        procedures::CASES,
         plans::CASES,
         cancel::CASES,
         receive::CASES,
@@ -146,7 +145,7 @@ pub fn cases() -> Vec<Case> {
         neighbours::CASES,
         services_log::CASES,
     ];
-    [areas.concat(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    [areas.concat(), procedures::CASES.to_vec(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 
 fn once() -> Vec<Case> {

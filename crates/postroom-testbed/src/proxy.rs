@@ -15,7 +15,8 @@ use address::{Address, Door, Wire};
 use orders::{Cut, Orders};
 
 /// Stands in front of a server's Unix socket, with a socket of its own, or in front of SQL Server's port, and passes on
-/// what it gets until it is told to do otherwise. What it is told holds for all its connections: a client that shall be spared gets a proxy of its own.
+/// what it gets until it is told to do otherwise. What it is told holds for all its connections: a client that
+/// shall be spared gets a proxy of its own.
 ///
 /// Dropped, it closes every connection.
 #[derive(Debug)]
@@ -29,8 +30,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Stands in front of the server with this URL, which must lead to a Unix socket, or to a port of SQL Server. Needs a
-    /// tokio runtime around it.
+    /// Stands in front of the server with this URL, which must lead to a Unix socket, or to a port of SQL Server. Needs
+    /// a tokio runtime around it.
     pub fn start(url: &str) -> Result<Self> {
         let server = Address::parse(url)?;
         let folder = tempfile::Builder::new().prefix("pr-").tempdir().context("no temporary folder")?;

@@ -213,8 +213,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Tx for Client<S> {
     }
 }
 
-/// Runs a statement and counts its rows. Whether a twin came between its look and its write, the server says by refusing
-/// it; where the transaction outlives that, the row is there.
+/// Runs a statement and counts its rows. Whether a twin came between its look and its write, the server says by
+/// refusing it; where the transaction outlives that, the row is there.
 async fn run<S>(client: &mut Client<S>, statement: &Statement, before: &str, after: &str) -> Result<Done>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,

@@ -1,5 +1,5 @@
-//! Where a SQL Server is and who we are there: a URL, or the connection string of the .NET world. What is wrong with one
-//! is told by the name of the setting: its value may be a password.
+//! Where a SQL Server is and who we are there: a URL, or the connection string of the .NET world. What is wrong with
+//! one is told by the name of the setting: its value may be a password.
 
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 
@@ -9,7 +9,6 @@ const SCHEMES: [&str; 2] = ["mssql://", "sqlserver://"];
 
 /// What others do with a connection and we do in our own way, or not at all.
 const IGNORED: &[&str] = &[
-    "authentication",
     "commandtimeout",
     "connectionlifetime",
     "connectiontimeout",
@@ -117,6 +116,10 @@ impl Place {
                 return Err(Error::invalid(format!("{key} is ReadOnly, and a store writes")));
             }
             "applicationintent" => {}
+            "authentication" if value.replace(' ', "").eq_ignore_ascii_case("sqlpassword") => {}
+            "authentication" => {
+                return Err(Error::invalid(format!("{key} must be SqlPassword: use a login of the server's own")));
+            }
             "integratedsecurity" | "trustedconnection" => {
                 if value.eq_ignore_ascii_case("sspi") || switch(key, &value)? {
                     return Err(Error::invalid(format!("{key} is not known here: use a login of the server's own")));

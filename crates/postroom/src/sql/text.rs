@@ -85,8 +85,8 @@ impl Text {
         Statement::new(self.sql.clone(), values)
     }
 
-    /// The text with one value for each number, and its repeated part once for each row. Where values are numbered, those
-    /// of the rows come last.
+    /// The text with one value for each number, and its repeated part once for each row. Where values are numbered,
+    /// those of the rows come last.
     pub(crate) fn with_rows(&self, values: &[Value], rows: &[Vec<Value>]) -> Statement {
         let Some(each) = &self.each else { return self.with(values.to_vec()) };
         let Some(order) = &self.order else {

@@ -53,6 +53,7 @@ fn what_is_wrong_is_told_without_its_value() {
         ("Server=db.example;Password=hunter2;Encrypt=hunter2", "Encrypt must be"),
         ("Server=db.example,hunter2;Password=hunter2", "port"),
         ("Server=db.example;Integrated Security=SSPI", "login of the server's own"),
+        ("Server=db.example;Authentication=Active Directory Default", "must be SqlPassword"),
         ("Server=db.example;ApplicationIntent=ReadOnly", "a store writes"),
     ] {
         let error = Place::parse(text).map(drop).unwrap_err();

@@ -316,8 +316,8 @@ pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// A message as the values of its row in a list. When it was made is the same for all; and what is null there is a blank,
-/// which no name, no headers and no correlation id can be: the text of the list must not depend on it.
+/// A message as the values of its row in a list. When it was made is the same for all; and what is null there is a
+/// blank, which no name, no headers and no correlation id can be: the text of the list must not depend on it.
 fn listed(message: &NewMessage, now: Timestamp) -> Vec<Value> {
     let mut row = row(message, now);
     row.pop();

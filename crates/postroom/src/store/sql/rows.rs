@@ -96,8 +96,8 @@ pub(super) enum Read {
     AfterClaim,
 }
 
-/// Where in line a row stood that a claim answers with. A server that cannot tell says when it was to be tried again; the
-/// first time, it stood where it came in or where it was due.
+/// Where in line a row stood that a claim answers with. A server that cannot tell says when it was to be tried again;
+/// the first time, it stood where it came in or where it was due.
 pub(super) fn claimed_at(row: &dyn Row) -> Result<Timestamp> {
     if let Some(at) = moment(row, column::CLAIMED_AT)? {
         return Ok(at);
