@@ -2,6 +2,7 @@
 
 mod callgrind;
 mod ci;
+mod dist;
 mod fuzz;
 mod proto;
 mod run;
@@ -63,6 +64,12 @@ enum Command {
     },
     /// Count the instructions of what the macros write, beside the same by hand
     Callgrind,
+    /// Build what is handed out: binary, manual pages, completions and the unit for systemd, in one archive
+    Dist {
+        /// For this target; its standard library must be installed
+        #[arg(long, value_name = "TRIPLE")]
+        target: Option<String>,
+    },
     /// Run a PostgreSQL and a MariaDB to test against, and print how they are reached
     Servers {
         /// Let each commit wait for the disk
@@ -106,6 +113,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Proto { check: false } => proto::write().map(|()| ExitCode::SUCCESS),
         Command::Fuzz { target, seconds } => fuzz::run(target.as_deref(), seconds),
         Command::Callgrind => callgrind::run().map(|()| ExitCode::SUCCESS),
+        Command::Dist { target } => dist::run(target.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Servers { durable } => servers::run(durable).map(|()| ExitCode::SUCCESS),
         Command::Torture { args } => run::program("postroom-torture", &["--locked"], &args),
         Command::Bench { args } => {

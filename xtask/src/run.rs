@@ -18,6 +18,11 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().map_or_else(|| xtask.clone(), Path::to_path_buf)
 }
 
+/// The folder that cargo builds in.
+pub(crate) fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// A cargo command that starts in the root of the workspace.
 pub(crate) fn cargo<A: AsRef<str>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -1,10 +1,10 @@
 //! `cargo xtask servers`: database servers and message brokers for as long as somebody works with them.
 //! `cargo xtask test` brings its own.
 
-use std::{env, fmt::Display, fs, io, thread};
+use std::{env, fmt::Display, fs, io, path::PathBuf, thread};
 
 use anyhow::{Context, Result, ensure};
-use postroom_testbed::{Broker, BrokerKind, Engine, Mode, Pooler, Server};
+use postroom_testbed::{Broker, BrokerKind, Browser, Engine, Mode, Pooler, Server};
 
 /// Starts all servers, says how they are reached, and keeps them until the input ends.
 pub(crate) fn run(durable: bool) -> Result<()> {
@@ -27,6 +27,7 @@ pub(crate) struct Servers {
     pooler: Option<Pooler>,
     running: Vec<Server>,
     brokers: Vec<Broker>,
+    browser: Option<PathBuf>,
     refusals: Vec<String>,
 }
 
@@ -60,7 +61,19 @@ impl Servers {
                 }
             }
         });
+        servers.find_browser();
         servers
+    }
+
+    /// A browser, unless the environment names one.
+    fn find_browser(&mut self) {
+        if env::var_os(Browser::VARIABLE).is_some() {
+            return;
+        }
+        match Browser::program() {
+            Ok(program) => self.browser = Some(program),
+            Err(error) => self.refusals.push(format!("{error:#}")),
+        }
     }
 
     /// A pooler before PostgreSQL, unless the environment names one.
@@ -83,7 +96,9 @@ impl Servers {
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         let pooler = self.pooler.iter().map(|pooler| (Pooler::URL_VARIABLE, pooler.url()));
         let brokers = self.brokers.iter().map(|broker| (broker.kind().url_variable(), broker.url()));
-        self.running.iter().map(|server| (server.engine().url_variable(), server.url())).chain(pooler).chain(brokers)
+        let browser = self.browser.iter().map(|program| (Browser::VARIABLE, program.display().to_string()));
+        let servers = self.running.iter().map(|server| (server.engine().url_variable(), server.url()));
+        servers.chain(pooler).chain(brokers).chain(browser)
     }
 
     /// One line for each server that is missing.

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: runs every test, shows the output as it comes, and counts.
 
 mod tally;
+mod tools;
 
 use std::{
     env,
@@ -15,6 +16,7 @@ use crate::{
     servers::Servers,
 };
 use tally::Tally;
+use tools::Tools;
 
 /// Packages whose tests need no server, or start their own.
 const WITHOUT_SERVERS: &[&str] = &["xtask", "postroom-testbed", "postroom-tracing"];
@@ -22,8 +24,9 @@ const WITHOUT_SERVERS: &[&str] = &["xtask", "postroom-testbed", "postroom-tracin
 pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
     let watch = Stopwatch::start();
     let servers = start_servers(only, runs_in_ci())?;
+    let tools = install_tools(only, runs_in_ci())?;
     let mut cargo = run::cargo(arguments(only, filters));
-    cargo.envs(servers.variables()).stdout(Stdio::piped());
+    cargo.envs(servers.variables()).envs(tools.variables()).stdout(Stdio::piped());
     let mut child = cargo.spawn().context("cannot start cargo test")?;
     let output = child.stdout.take().context("cargo test has no output")?;
     let tally = stream(output, io::stdout().lock())?;
@@ -49,6 +52,19 @@ fn start_servers(only: Option<&str>, ci: bool) -> Result<Servers> {
     }
     eprint!("{}", servers.missing());
     Ok(servers)
+}
+
+/// Programs of others that the tests of the node use, unless the environment names them already.
+fn install_tools(only: Option<&str>, ci: bool) -> Result<Tools> {
+    if only.is_some_and(|package| package != "postroom-server") {
+        return Ok(Tools::default());
+    }
+    let tools = Tools::install_unnamed();
+    if ci && !tools.missing().is_empty() {
+        bail!("a program is missing, and in CI each is needed:\n{}", tools.missing().trim_end());
+    }
+    eprint!("{}", tools.missing());
+    Ok(tools)
 }
 
 fn arguments(only: Option<&str>, filters: &[String]) -> Vec<String> {

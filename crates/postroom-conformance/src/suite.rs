@@ -24,6 +24,7 @@ mod enqueue;
 mod expire;
 mod extend;
 mod fail;
+mod failed;
 mod failures;
 mod files;
 mod fleet;
@@ -46,6 +47,7 @@ mod plans;
 mod pooler;
 mod procedures;
 mod processes;
+mod pull;
 mod purge;
 mod queued;
 mod reap;
@@ -92,8 +94,8 @@ pub fn cases() -> Vec<Case> {
         crash::CASES,
         expire::CASES,
         revive::CASES,
+        pull::CASES,
         purge::CASES,
-        inspect::CASES,
         declared::CASES,
         dedupe::CASES,
         marks::CASES,
@@ -143,9 +145,14 @@ pub fn cases() -> Vec<Case> {
         receipts::CASES,
         failures::CASES,
         neighbours::CASES,
-        services_log::CASES,
     ];
-    [areas.concat(), procedures::CASES.to_vec(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    let rest = [services_log::CASES, procedures::CASES].concat();
+    [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+}
+
+/// What an operator asks.
+fn asked() -> Vec<Case> {
+    [inspect::CASES, failed::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

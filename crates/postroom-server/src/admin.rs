@@ -1,20 +1,30 @@
 //! The admin listener: what services in any language and operators ask a running node. Never on the receiver's port.
 
+mod cached;
 mod diagnostics;
 mod guard;
 mod health;
+mod look;
 mod messages;
 mod metrics;
+mod object;
+mod page;
 mod problem;
+mod pull;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod whole;
 
+pub(crate) use look::Watched;
 pub(crate) use metrics::install as count_metrics;
+pub(crate) use pull::Counters;
+use tokens::Rights;
 pub(crate) use tokens::{Scope, Tokens};
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::extract::DefaultBodyLimit;
@@ -23,13 +33,22 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
-use postroom::{Inbox, Outbox, Store};
-use tokio::net::TcpListener;
+use postroom::{Inbox, ListenOptions, Listener, Outbox, Store, TlsIdentity};
+
+use cached::Cached;
+use health::Health;
+
+use crate::up::signals::Stopped;
 
 /// Where it listens unless it is told otherwise.
 pub(crate) const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
 /// The largest request: a message of four mebibytes and what is said of it.
 const BODY_MAX: usize = 5 * 1024 * 1024;
+
+/// So many connections at once; others wait.
+const CONNECTIONS: usize = 256;
+/// So long those who are being answered have when the work is over.
+const GRACE: Duration = Duration::from_secs(2);
 
 const OPENAPI: &str = include_str!("admin/openapi.json");
 
@@ -38,47 +57,100 @@ const OPENAPI: &str = include_str!("admin/openapi.json");
 struct Desk(Arc<Inner>);
 
 struct Inner {
+    store: Arc<dyn Store>,
     outbox: Outbox,
     inbox: Inbox,
     tokens: Tokens,
     /// The names this listener is called by: a page elsewhere that has its own name point here is turned away.
     hosts: Vec<String>,
     metrics: PrometheusHandle,
+    /// What services fetch, if they fetch anything.
+    counters: Option<Counters>,
+    stopped: Stopped,
+    watched: Watched,
+    health: Cached<Health>,
+    reached: Cached<bool>,
+    counted: Cached<()>,
+    page: Arc<page::Room>,
+}
+
+/// What a node gives to its listener.
+pub(crate) struct Parts {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) metrics: PrometheusHandle,
+    pub(crate) counters: Option<Counters>,
+    pub(crate) watched: Watched,
+    pub(crate) stopped: Stopped,
 }
 
 /// A listener that is bound and does not answer yet.
 pub(crate) struct Admin {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
+    url: String,
+    hosts: Vec<String>,
     tokens: Tokens,
 }
 
 impl Admin {
-    /// Listens on this machine; from outside, a proxy with TLS stands before it. Without an address of its own it takes
-    /// the usual one, or a free port if that is another node's.
-    pub(crate) async fn bind(address: Option<SocketAddr>, tokens: Tokens) -> Result<Self> {
-        let listener = match (TcpListener::bind(address.unwrap_or(USUAL)).await, address) {
-            (Err(_), None) => TcpListener::bind(SocketAddr::new(USUAL.ip(), 0)).await,
+    /// Without an address of its own it takes the usual one, or a free port if that is another node's. It answers under
+    /// the names of this machine, its own address, and `names`.
+    pub(crate) async fn bind(
+        address: Option<SocketAddr>,
+        tls: Option<&TlsIdentity>,
+        tokens: Tokens,
+        names: &[String],
+    ) -> Result<Self> {
+        let options = ListenOptions::default().connections(CONNECTIONS).grace(GRACE);
+        let options = tls.cloned().into_iter().fold(options, ListenOptions::tls);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let bind = async |address| Listener::bind(&format!("{scheme}://{address}"), options.clone()).await;
+        let listener = match (bind(address.unwrap_or(USUAL)).await, address) {
+            (Err(_), None) => bind(SocketAddr::new(USUAL.ip(), 0)).await,
             (bound, _) => bound,
         };
-        let at = address.unwrap_or(USUAL);
-        let listener = listener.with_context(|| format!("the admin listener cannot listen at {at}"))?;
-        let address = listener.local_addr().context("the listener has no address")?;
-        Ok(Self { listener, address, tokens })
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Answers for as long as it is waited for.
-    pub(crate) async fn run(self, store: Arc<dyn Store>, metrics: PrometheusHandle) -> Result<()> {
-        let port = self.address.port();
+        let listener = listener.context("the admin listener cannot listen")?;
+        let address = listener.tcp_address().context("the listener has no address")?;
+        let port = address.port();
         let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
-        hosts.push(self.address.to_string());
-        let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store));
-        let desk = Desk(Arc::new(Inner { outbox, inbox, tokens: self.tokens, hosts, metrics }));
-        axum::serve(self.listener, router(desk)).await.context("the admin listener ended")
+        hosts.push(address.to_string());
+        hosts.extend(names.iter().flat_map(|name| [format!("{name}:{port}"), name.clone()]));
+        let shown = names.first().map_or_else(|| address.to_string(), |name| format!("{name}:{port}"));
+        Ok(Self { listener, url: format!("{scheme}://{shown}"), hosts, tokens })
+    }
+
+    /// Where it is reached.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Answers until the work is over.
+    pub(crate) async fn run(self, parts: Parts, over: impl Future<Output = ()>) {
+        self.listener.serve(router(Desk::new(parts, self.tokens, self.hosts)), over).await;
+    }
+}
+
+impl Desk {
+    fn new(parts: Parts, tokens: Tokens, hosts: Vec<String>) -> Self {
+        let Parts { store, metrics, counters, watched, stopped } = parts;
+        let page = Arc::new(page::Room::new(&*store, watched.courier.clone()));
+        let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store.clone()));
+        let (health, reached, counted) = Default::default();
+        let inner = Inner {
+            store,
+            outbox,
+            inbox,
+            tokens,
+            hosts,
+            metrics,
+            counters,
+            stopped,
+            watched,
+            health,
+            reached,
+            counted,
+            page,
+        };
+        Self(Arc::new(inner))
     }
 }
 
@@ -97,14 +169,21 @@ fn router(desk: Desk) -> Router {
         .route("/metrics", get(metrics::render))
         .route("/openapi.json", get(openapi))
         .route("/v1/messages", post(messages::enqueue))
+        .route("/v1/{queue}/claim", post(pull::claim))
+        .route("/v1/{queue}/ack", post(pull::ack))
+        .route("/v1/{queue}/abandon", post(pull::abandon))
+        .route("/v1/{queue}/fail", post(pull::fail))
+        .route("/v1/{queue}/extend", post(pull::extend))
         .fallback(problem::nowhere)
         .method_not_allowed_fallback(problem::wrong_method)
         .layer(middleware::from_fn_with_state(desk.clone(), guard::with_token));
     Router::new()
         .route("/_rf/health", get(diagnostics::health))
         .route("/_rf/ready", get(diagnostics::ready))
+        .merge(page::routes(&desk))
         .merge(guarded)
         .layer(middleware::from_fn_with_state(desk.clone(), guard::from_here))
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(middleware::from_fn(guard::in_time))
         .with_state(desk)
 }

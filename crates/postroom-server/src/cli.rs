@@ -1,6 +1,7 @@
 //! The command line: what all commands share, and the list of them.
 
 mod backup;
+mod bench;
 mod completions;
 mod config;
 mod demo;
@@ -110,6 +111,7 @@ enum Command {
     Purge(purge::Purge),
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
+    Bench(bench::Bench),
     Backup(backup::Backup),
     Restore(restore::Restore),
     Config(config::Config),
@@ -140,6 +142,7 @@ impl Cli {
             Command::Purge(purge) => purge.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,
             Command::Doctor(doctor) => doctor.run(global).await,
+            Command::Bench(bench) => bench.run(global).await,
             Command::Backup(backup) => backup.run(global).await,
             Command::Restore(restore) => restore.run(global).await,
             Command::Config(config) => config.run(global),

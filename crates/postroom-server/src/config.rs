@@ -1,5 +1,6 @@
 //! The configuration of a node: one file, overridden by the environment, checked as a whole before anything starts.
 
+mod handlers;
 mod nearest;
 mod reader;
 mod secrets;
@@ -23,6 +24,7 @@ use tree::{At, Table};
 use crate::admin::Tokens;
 use crate::database::Database;
 use crate::problem::Problem;
+use crate::up::backups::{Plan, folder_beside};
 
 /// Every key with its default, and what it means.
 pub(crate) const DEFAULT: &str = include_str!("config/default.toml");
@@ -40,11 +42,14 @@ pub(crate) struct Config {
     pub(crate) store: Store,
     pub(crate) worker: Worker,
     pub(crate) retention: Retention,
+    pub(crate) backup: Backup,
     pub(crate) receiver: Receiver,
     pub(crate) admin: Admin,
     pub(crate) sources: Vec<Source>,
     pub(crate) services: Vec<Service>,
     pub(crate) handlers: Vec<Handler>,
+    /// Topics whose messages services fetch themselves.
+    pub(crate) pulled: Vec<String>,
     pub(crate) hooks: Vec<Hook>,
 }
 
@@ -59,6 +64,9 @@ pub(crate) struct Store {
 pub(crate) struct Admin {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) tokens: Tokens,
+    /// What it is called by, besides the names of this machine.
+    pub(crate) hosts: Vec<String>,
+    tls: Option<Tls>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -79,6 +87,14 @@ pub(crate) struct Retention {
 }
 
 #[derive(Clone, PartialEq)]
+pub(crate) struct Backup {
+    /// None: no backups.
+    every: Option<(Duration, At)>,
+    keep: Duration,
+    folder: Option<PathBuf>,
+}
+
+#[derive(Clone, PartialEq)]
 pub(crate) struct Receiver {
     /// None when nobody said anything: then the usual place, if it is free.
     pub(crate) listen: Option<Vec<String>>,
@@ -88,6 +104,14 @@ pub(crate) struct Receiver {
     pub(crate) in_flight: usize,
     tls: Option<Tls>,
     pub(crate) allow_unencrypted: bool,
+}
+
+impl Receiver {
+    /// Whether it is the same but for the certificate, which can be replaced. To speak TLS at all cannot.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let without = |receiver: &Self| Self { tls: None, ..receiver.clone() };
+        self.tls.is_some() == other.tls.is_some() && without(self) == without(other)
+    }
 }
 
 #[derive(Clone, PartialEq)]
@@ -181,6 +205,18 @@ impl Config {
     /// Where relative paths begin.
     pub(crate) fn folder(&self) -> &Path {
         self.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
+    }
+
+    /// How often that database is copied, and where to.
+    pub(crate) fn backups(&self, database: &Database) -> Result<Option<Plan>> {
+        let Some((every, at)) = &self.backup.every else { return Ok(None) };
+        let Database::Sqlite(file) = database else {
+            let what = format!("`every` in [backup]: only a SQLite file is backed up, and this is {}", database.kind());
+            return Err(Mistakes::new(vec![(at.clone(), what)], &self.shown()).into());
+        };
+        let folder = self.backup.folder.as_ref().map(|folder| self.folder().join(folder));
+        let folder = folder.unwrap_or_else(|| folder_beside(file));
+        Ok(Some(Plan { every: *every, keep: self.backup.keep, folder }))
     }
 
     /// The database, unless the command line names another.

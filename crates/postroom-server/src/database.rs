@@ -56,6 +56,14 @@ impl Database {
         }
     }
 
+    /// Its file, where it is one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Sqlite(path) => Some(absolute(path)),
+            Self::Postgres(_) | Self::MySql(_) | Self::Mssql(_) => None,
+        }
+    }
+
     /// The kind of database, for people.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

@@ -2,12 +2,14 @@
 
 mod admin;
 mod ask;
+mod bench;
 mod cli;
 mod config;
 mod database;
 mod demo;
 mod duration;
 mod open;
+mod operator;
 mod output;
 mod problem;
 mod up;

@@ -40,7 +40,7 @@ impl Opened {
         }
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         match self {
             Self::Sqlite(store) => store.close().await,
             Self::Postgres(store) => store.close().await,

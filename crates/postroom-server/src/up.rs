@@ -1,6 +1,7 @@
 //! A node: what it does with messages, where it listens and sends, how it is told to stop or to read its configuration
 //! again.
 
+pub(crate) mod backups;
 mod exec;
 pub(crate) mod greeting;
 mod group;

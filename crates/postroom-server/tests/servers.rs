@@ -35,6 +35,7 @@ const TESTS: &[(&str, Test)] = &[
     ("a_backup_is_left_to_the_servers_tools", a_backup_is_left_to_the_servers_tools),
     ("the_doctor_looks_at_it", the_doctor_looks_at_it),
     ("the_schema_is_checked_without_a_change", the_schema_is_checked_without_a_change),
+    ("what_is_measured_leaves_nothing_behind", what_is_measured_leaves_nothing_behind),
     ("a_message_is_explained", a_message_is_explained),
     ("a_snapshot_tells_of_both_queues", a_snapshot_tells_of_both_queues),
     ("what_happens_is_followed", what_happens_is_followed),
@@ -131,6 +132,33 @@ impl Database {
                 }
             }
         });
+    }
+
+    /// How many tables and routines there are, besides those of the server itself.
+    fn objects(&self) -> i64 {
+        let count = |kind: &str| {
+            let system = "('information_schema', 'pg_catalog', 'mysql', 'sys', 'performance_schema')";
+            let of_others = "NOT IN (SELECT schema_name FROM information_schema.schemata WHERE schema_name <> ";
+            let only_ours = match self.server {
+                Server::Postgres => String::new(),
+                Server::MariaDb => format!(" AND {kind}_schema {of_others} '{}')", self.name),
+            };
+            format!("(SELECT count(*) FROM information_schema.{kind}s WHERE {kind}_schema NOT IN {system}{only_ours})")
+        };
+        let sql = AssertSqlSafe(format!("SELECT {} + {}", count("table"), count("routine")));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            match self.server {
+                Server::Postgres => {
+                    let mut conn = PgConnection::connect(&self.url).await.unwrap();
+                    sqlx::query_scalar(sql).fetch_one(&mut conn).await.unwrap()
+                }
+                Server::MariaDb => {
+                    let mut conn = MySqlConnection::connect(&self.url).await.unwrap();
+                    sqlx::query_scalar(sql).fetch_one(&mut conn).await.unwrap()
+                }
+            }
+        })
     }
 
     /// The outbox, as it is called there.
@@ -282,6 +310,19 @@ fn work(desk: &Desk, database: &Database) {
     assert!(up.end().success(), "{}", up.rest_of_stderr());
 }
 
+fn what_is_measured_leaves_nothing_behind(desk: &Desk, database: &Database) {
+    let before = database.objects();
+    let told = desk.json(&["bench", "--duration", "400ms", "--callers", "4", "--db", &database.url]);
+    assert!(told["measured"].as_array().unwrap().iter().all(|row| row["messages"].as_u64() > Some(0)), "{told}");
+    assert_eq!(database.objects(), before, "with no tables of ours there");
+    desk.ok(&["migrate", "--db", &database.url]);
+    let (before, id) = (database.objects(), desk.ok(&["send", "mine", "--db", &database.url]));
+    desk.json(&["bench", "--duration", "400ms", "--callers", "4", "--db", &database.url]);
+    assert_eq!(database.objects(), before);
+    assert_eq!(desk.json(&["show", &id, "--db", &database.url])[0]["state"], "ready");
+    desk.ok(&["migrate", "--check", "--db", &database.url]);
+}
+
 fn a_message_is_explained(desk: &Desk, database: &Database) {
     let url = database.url.as_str();
     let explained = |id: &str| desk.json(&["explain", id, "--db", url]);
@@ -298,7 +339,7 @@ fn a_message_is_explained(desk: &Desk, database: &Database) {
     let dead = desk.json(&["failed", "--db", url])[0]["id"].as_str().unwrap().to_owned();
     let answer = explained(&dead);
     assert_eq!(answer["cause"], "dead", "{answer}");
-    assert!(answer["is"].as_str().unwrap().contains("exit status 1: broken"), "{answer}");
+    assert!(answer["is"].as_str().unwrap().contains("exit status 1 ⏎ broken"), "{answer}");
     let third = desk.ok(&["send", "a", "--db", url]);
     assert_eq!(explained(&third)["cause"], "in-line", "something was done just now");
     assert_eq!(explained(&third)["clock_ahead_seconds"], 0);
@@ -322,7 +363,7 @@ fn a_snapshot_tells_of_both_queues(desk: &Desk, database: &Database) {
     assert_eq!(seen["inbox"]["most_waiting"]["services"][0]["name"], "stripe");
     assert!(seen["outbox"]["in_per_second"].as_f64() > Some(0.0), "{seen}");
     assert!(seen["outbox"]["out_per_second"].as_f64() > Some(0.0), "{seen}");
-    assert_eq!(seen["errors"][0]["error"], "exit status 1: broken");
+    assert_eq!(seen["errors"][0]["error"], "exit status 1 ⏎ broken");
     assert!(desk.ok(&["top", "--once", "--db", &database.url]).contains("last failed attempts"));
 }
 

@@ -2,13 +2,14 @@
 //!
 //! A [`Server`] lives in a folder of its own under the system's temporary folder, is reached through a Unix socket, and
 //! is gone when it is dropped or when its process ends, however that ends. With the `proxy` feature a proxy can stand
-//! before it and break its connections. A [`Broker`] is the same with a port of 127.0.0.1.
+//! before it and break its connections. A [`Broker`] is the same with a port of 127.0.0.1; a [`Browser`] is only found.
 //!
 //! With the `fault` feature, a `FaultProxy` stands between two services and loses, doubles, delays or breaks the
 //! requests of one to the other.
 
 mod account;
 mod broker;
+mod browser;
 mod engine;
 #[cfg(feature = "fault")]
 mod fault;
@@ -29,6 +30,7 @@ mod server;
 mod tls;
 
 pub use broker::{Broker, BrokerKind};
+pub use browser::Browser;
 pub use engine::{Engine, Mode};
 #[cfg(feature = "fault")]
 pub use fault::{Counts, Fault, FaultProxy, Target};

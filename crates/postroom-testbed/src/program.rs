@@ -49,6 +49,12 @@ pub(crate) fn of_broker(kind: BrokerKind) -> Result<PathBuf> {
     }
 }
 
+/// Chromium's program; installed where it is missing and we may.
+pub(crate) fn of_browser() -> Result<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    packaged("Chromium", &["chromium"], || names.iter().find_map(|name| find_in(usual_folders(), name)))
+}
+
 fn packaged(what: &str, packages: &[&str], look_for: impl Fn() -> Option<PathBuf>) -> Result<PathBuf> {
     let _alone = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(program) = look_for() {

@@ -19,4 +19,4 @@ pub use erased::{Handle, HandlerFn, Handlers};
 pub(crate) use failure::Fate;
 pub use failure::{HandlerError, HandlerResult};
 pub use memory::Memory;
-pub(crate) use runner::Runner;
+pub(crate) use runner::{Runner, conclude};

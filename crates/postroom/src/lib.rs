@@ -93,6 +93,7 @@ mod wire;
 mod dispatcher;
 mod handler;
 mod maintenance;
+mod pull;
 mod transport;
 mod worker;
 
@@ -144,8 +145,10 @@ pub use outbox::{Enqueued, Outbox};
 pub use outgoing::Outgoing;
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use postgres::{Postgres, PostgresOptions, PostgresStore};
+pub use pull::{LeaseToken, Pull, PullRequest, Pulled};
 pub use queue::{
     BATCH_MAX, CRASHES_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease, Queue, Reaped, Settle, Settled, State,
+    Topics,
 };
 pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
 pub use request::{Pending, Request};
@@ -158,8 +161,8 @@ pub use sqlite::{
     BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, MarkId, Marks, MemoryStore, PutMode, QueueStats,
-    Record, Sighting, Store, Stored, Wake, WakeListener,
+    Admission, Arrival, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Identity, Mark, MarkId,
+    Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,

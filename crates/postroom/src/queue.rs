@@ -10,12 +10,14 @@
 
 mod lease;
 mod settle;
+mod topics;
 mod work;
 
 pub(crate) use lease::check_lease;
 pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
 pub(crate) use settle::Verb;
 pub use settle::{Reaped, Settle, Settled};
+pub use topics::Topics;
 pub(crate) use work::{Content, Put, Work, put};
 
 use std::fmt;

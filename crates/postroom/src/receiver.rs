@@ -19,7 +19,7 @@ pub(crate) use twins::Twins;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use tokio::sync::Semaphore;
 
@@ -58,7 +58,7 @@ struct Inner<B: Backend> {
     store: B::Store,
     handlers: Handlers<B>,
     sources: HashMap<String, Known>,
-    hooks: HashMap<String, Hook>,
+    hooks: RwLock<HashMap<String, Hook>>,
     options: ReceiverOptions,
     twins: Twins,
     in_flight: Arc<Semaphore>,
@@ -105,7 +105,7 @@ impl<B: Backend> Receiver<B> {
             store,
             handlers: handlers.checked()?,
             sources: known,
-            hooks,
+            hooks: RwLock::new(hooks),
             twins: Twins::default(),
             in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
             options: options.checked()?,

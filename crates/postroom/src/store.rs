@@ -5,18 +5,22 @@
 pub(crate) mod sabotage;
 
 pub(crate) mod admission;
+pub(crate) mod failed;
 pub(crate) mod filter;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod record;
+pub(crate) mod revival;
 pub(crate) mod sql;
 pub(crate) mod wake;
 
 pub use admission::Admission;
+pub use failed::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
 pub use filter::Filter;
 pub use marks::{MarkId, Marks};
 pub use memory::MemoryStore;
 pub use record::{Failure, QueueStats, Record};
+pub use revival::Revival;
 pub use wake::{Wake, WakeListener};
 
 use std::fmt;
@@ -100,7 +104,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
     /// Puts dead and expired rows back in line; expired ones need a time to live.
-    fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>>;
+    fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>>;
 
     /// Puts done rows of the outbox back in line: the receiver was restored from a backup.
     fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>>;
@@ -126,6 +130,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What went wrong with a row, oldest first, as far back as it is kept.
     fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>>;
 
+    /// What was given up, in the order of its rows, without what it holds. Only dead and expired rows are meant.
+    fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>>;
+
+    /// What was given up, by topic, other service and the beginning of the error: the newest `rows` in each of the two
+    /// states.
+    fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>>;
+
+    /// How many rows [`Store::expire`] would expire; not counted beyond `limit`.
+    fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
+
+    /// How many rows [`Store::purge`] would delete; not counted beyond `limit`.
+    fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
+
     /// How many rows stand in each state.
     fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>>;
 
@@ -143,6 +160,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Takes the store's maintenance for this interval; false when another worker has it.
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>>;
+
+    /// Whether the tables are still those that this program was written for.
+    fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 
     #[doc(hidden)]
     /// What the store looks like from outside, without a call to the database; none where that cannot be told, or not

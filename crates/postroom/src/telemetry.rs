@@ -1,18 +1,23 @@
 //! Every log line and every metric, in one list. Never a payload, never a header.
 //!
 //! A log line names its store. Metrics do so for the first hundred stores of the process, and say `other` for the rest:
-//! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]).
+//! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]). The same goes for topics and
+//! destinations, by which times and retries are told apart.
 
+mod arrivals;
 mod label;
 mod marks;
+mod meters;
 mod services;
 #[cfg(feature = "opentelemetry-0_33")]
 mod trace;
 #[cfg(not(feature = "opentelemetry-0_33"))]
 mod untraced;
 
+pub use arrivals::{Arrivals, arrivals};
 pub use label::name_stores_in_metrics;
 pub(crate) use marks::*;
+pub(crate) use meters::Meters;
 pub(crate) use services::*;
 #[cfg(feature = "opentelemetry-0_33")]
 pub(crate) use trace::*;
@@ -21,7 +26,7 @@ pub(crate) use untraced::*;
 
 use std::time::Duration;
 
-use metrics::{Histogram, counter, gauge, histogram};
+use metrics::{counter, gauge};
 use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
 use crate::error::Error;
@@ -63,26 +68,6 @@ pub mod metric {
     pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
 }
 
-/// What a worker counts for every message: looked up once, when it starts.
-#[derive(Debug)]
-pub(crate) struct Meters {
-    took_ms: Histogram,
-    retries: Option<Histogram>,
-}
-
-impl Meters {
-    pub(crate) fn new(queue: &WorkQueue) -> Self {
-        let store = store_label(queue.store_name());
-        match queue.kind() {
-            Queue::Outbox => Self {
-                took_ms: histogram!(metric::OUTBOX_SEND_MS, "store" => store.clone()),
-                retries: Some(histogram!(metric::OUTBOX_RETRIES, "store" => store)),
-            },
-            Queue::Inbox => Self { took_ms: histogram!(metric::INBOX_PROCESS_MS, "store" => store), retries: None },
-        }
-    }
-}
-
 /// What is told of messages once they are stored; taken from them before they are moved into the store.
 pub(crate) struct Enqueued(Vec<(MessageId, String, Option<String>, Option<String>)>);
 
@@ -103,6 +88,18 @@ impl Enqueued {
             let duplicate = stored.duplicate;
             info!(store, %message_id, topic, destination, correlation_id, duplicate, "outbox: message enqueued");
         }
+    }
+}
+
+/// Shows the counters of a store before anything is counted, as zero: who draws them sees a line, and the first failure
+/// is a step of it.
+///
+/// ```
+/// postroom::telemetry::begin_at_zero("warehouse");
+/// ```
+pub fn begin_at_zero(store: &str) {
+    for name in [metric::OUTBOX_FAILED, metric::OUTBOX_EXPIRED, metric::INBOX_DUPLICATES] {
+        counter!(name, "store" => store_label(store)).increment(0);
     }
 }
 
@@ -210,6 +207,7 @@ pub(crate) fn seen(queue: &WorkQueue, key: &InboxKey, sighting: Sighting) {
             "inbox: the same id came with other content"
         );
     }
+    arrivals::count(store, sighting.done);
     if sighting.done {
         duplicate(store, key);
     }
@@ -219,6 +217,7 @@ pub(crate) fn arrived(queue: &WorkQueue, key: &InboxKey, topic: &str, arrival: A
     let store = queue.store_name();
     let (source, message_id) = (key.source(), key.message_id());
     info!(store, topic, source, message_id, first = !arrival.is_duplicate(), "inbox: message enqueued");
+    arrivals::count(store, arrival.is_duplicate());
     if arrival.is_duplicate() {
         duplicate(store, key);
     }
@@ -254,13 +253,11 @@ pub(crate) fn handled(
     took: Duration,
 ) {
     let ms = took.as_secs_f64() * 1000.0;
-    meters.took_ms.record(ms);
+    meters.took(message, took);
     let (topic, attempt) = (&message.topic, message.attempts + 1);
     match outcome {
         Outcome::Settled | Outcome::Done { .. } => {
-            if let Some(retries) = &meters.retries {
-                retries.record(f64::from(message.attempts));
-            }
+            meters.done(message);
             if tracing::enabled!(tracing::Level::INFO) {
                 info!(store, %queue, topic, message_id = message.id(), source = message.source(), ms, "handled");
             }

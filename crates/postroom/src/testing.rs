@@ -33,12 +33,16 @@ mod drain;
 mod enqueued;
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(feature = "rusqlite-0_39")]
+pub(crate) mod statements;
 mod twice;
 mod workbench;
 
 pub use crash::CrashPoint;
 pub use drain::Drained;
 pub use enqueued::{assert_enqueued, assert_not_enqueued, enqueued};
+#[cfg(feature = "rusqlite-0_39")]
+pub use statements::statements;
 pub use twice::{Twice, handle_twice};
 pub use workbench::Workbench;
 

@@ -8,9 +8,9 @@ use tracing::Instrument;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::OwnerToken;
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, Topics};
 use crate::retry::RetryPolicy;
-use crate::store::{Failure, Filter, Fingerprint, QueueStats, Record, Store, Wake};
+use crate::store::{Failed, FailedGroup, Failure, Filter, Fingerprint, QueueStats, Record, Revival, Store, Wake};
 use crate::telemetry;
 
 /// The work-queue verbs of an outbox or inbox: claim, settle, and what keeps the table small.
@@ -69,7 +69,21 @@ impl WorkQueue {
 
     /// Takes up to `batch` ready messages for `owner`, each for `lease`.
     pub async fn claim(&self, owner: OwnerToken, lease: Duration, batch: usize) -> Result<Claims> {
-        let request = ClaimRequest::new(owner, lease, batch)?;
+        self.claim_as(ClaimRequest::new(owner, lease, batch)?).await
+    }
+
+    /// The same, of these messages alone. Those in line before them are looked through.
+    pub async fn claim_topics(
+        &self,
+        owner: OwnerToken,
+        lease: Duration,
+        batch: usize,
+        topics: &Topics,
+    ) -> Result<Claims> {
+        self.claim_as(ClaimRequest::new(owner, lease, batch)?.topics(topics.clone())).await
+    }
+
+    pub(crate) async fn claim_as(&self, request: ClaimRequest) -> Result<Claims> {
         let claims = self.store.claim(self.queue, request).instrument(telemetry::verb_span("claim", self)).await?;
         telemetry::claimed(self, &claims);
         Ok(claims)
@@ -164,13 +178,13 @@ impl WorkQueue {
         Ok(purged)
     }
 
-    /// Puts dead and expired messages back in line, as if they were new. Expired ones need a time to live.
-    pub async fn revive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
-        if ttl == Some(Duration::ZERO) {
-            return Err(Error::invalid("a revived message must live longer than zero"));
-        }
+    /// Puts dead and expired messages back in line, as if they were new. Expired ones need a time to live: `revival` is
+    /// one, or none, or a [`Revival`] with more to say.
+    pub async fn revive(&self, filter: Filter, revival: impl Into<Revival>) -> Result<u64> {
+        let revival = revival.into();
+        revival.check()?;
         let revived =
-            self.store.revive(self.queue, filter, ttl).instrument(telemetry::verb_span("revive", self)).await?;
+            self.store.revive(self.queue, filter, revival).instrument(telemetry::verb_span("revive", self)).await?;
         telemetry::revived(self, revived);
         Ok(revived)
     }
@@ -185,12 +199,37 @@ impl WorkQueue {
         self.store.failures(self.queue, seq).await
     }
 
+    /// Messages that were given up, in the order of their rows, without what they hold.
+    pub async fn failed(&self, filter: Filter) -> Result<Vec<Failed>> {
+        self.store.failed(self.queue, filter).await
+    }
+
+    /// Messages that were given up, counted by topic, other service and the beginning of the error. Of the dead and of
+    /// the expired, the newest `rows` are looked at.
+    pub async fn failed_groups(&self, rows: usize) -> Result<Vec<FailedGroup>> {
+        self.store.failed_groups(self.queue, at_least_one(rows)?).await
+    }
+
+    /// How many messages [`expire`](Self::expire) would expire; not counted beyond `limit`.
+    pub async fn overdue(&self, limit: usize) -> Result<u64> {
+        match self.queue {
+            Queue::Outbox => self.store.overdue(at_least_one(limit)?).await,
+            Queue::Inbox => Ok(0),
+        }
+    }
+
+    /// How many messages [`purge`](Self::purge) would delete; not counted beyond `limit`.
+    pub async fn purgeable(&self, retention: Duration, limit: usize) -> Result<u64> {
+        self.store.purgeable(self.queue, retention, at_least_one(limit)?).await
+    }
+
     /// How many messages stand in each state.
     pub async fn stats(&self) -> Result<QueueStats> {
         self.store.stats(self.queue).await
     }
 
-    pub(crate) async fn measure(&self) -> Result<()> {
+    /// Counts what waits or is worked on, and shows it in the metrics; workers do so now and then.
+    pub async fn measure(&self) -> Result<()> {
         telemetry::backlog(self, self.store.backlog(self.queue).await?);
         Ok(())
     }

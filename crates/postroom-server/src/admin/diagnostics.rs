@@ -3,8 +3,9 @@
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use postroom::telemetry::{Arrivals, arrivals};
 use postroom::{Filter, MessageId, Queue, QueueStats, Record, State as Stands};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,26 +17,21 @@ use super::problem::Refusal;
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
-/// Red when messages cannot be taken or sent at all; else 200 with the reasons.
-pub(super) async fn health(State(desk): State<Desk>) -> Response {
-    let stats = tokio::try_join!(desk.0.outbox.queue().stats(), desk.0.inbox.queue().stats());
-    let health = match stats {
-        Ok((outbox, inbox)) => Health::of(&outbox, &inbox),
-        Err(error) => {
-            tracing::warn!(%error, "the database did not answer the health check");
-            Health::no_database()
-        }
-    };
+/// Red when messages cannot be taken or sent at all; else 200 with the reasons. Strangers hear what kind they are.
+pub(super) async fn health(State(desk): State<Desk>, headers: HeaderMap) -> Response {
+    let health = desk.0.health.get(async { Health::of(desk.look().await.as_ref()) }).await;
     let status = if health.status == Level::Red { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    (status, Json(health)).into_response()
+    match desk.rights_of(&headers) {
+        Some(_) => (status, Json(health.as_ref())).into_response(),
+        None => (status, Json(health.for_strangers())).into_response(),
+    }
 }
 
 /// Whether the node can take and handle messages now.
 pub(super) async fn ready(State(desk): State<Desk>) -> Response {
-    match desk.0.outbox.queue().list(Filter::all().limit(1)).await {
-        Ok(_) => Json(json!({ "ready": true })).into_response(),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "ready": false }))).into_response(),
-    }
+    let ready = !desk.0.stopped.is_asked() && *desk.0.reached.get(desk.is_reached()).await;
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({ "ready": ready }))).into_response()
 }
 
 pub(super) async fn outbox_stats(State(desk): State<Desk>) -> Result<Json<Value>, Refusal> {
@@ -48,9 +44,13 @@ pub(super) async fn outbox_stats(State(desk): State<Desk>) -> Result<Json<Value>
 
 pub(super) async fn inbox_stats(State(desk): State<Desk>) -> Result<Json<Value>, Refusal> {
     let stats = desk.0.inbox.queue().stats().await?;
+    let Arrivals { messages, duplicates, .. } = arrivals(desk.0.store.name());
+    #[allow(clippy::cast_precision_loss, reason = "a rate needs no more than 52 bits")]
+    let rate = if messages == 0 { 0.0 } else { duplicates as f64 / messages as f64 };
     Ok(Json(json!({
         "size": stats.total(), "waiting": stats.ready, "processing": stats.leased + stats.processing,
         "seen": stats.seen, "done": stats.done, "dead": stats.dead,
+        "arrived": messages, "duplicates": duplicates, "duplicateRate": rate,
         "oldestWaitingSeconds": stats.oldest_waiting.map(|age| age.as_secs()),
     })))
 }

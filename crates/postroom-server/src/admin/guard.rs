@@ -1,13 +1,17 @@
 //! Who may ask. Before anything is asked of the database.
 
+use std::time::Duration;
+
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use super::problem::Refusal;
-use super::{Desk, Scope};
+use super::{Desk, Rights, Scope};
+
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Turns away what a page of somebody else makes a browser send here: it comes under a foreign name, or from one.
 pub(super) async fn from_here(State(desk): State<Desk>, request: Request, next: Next) -> Result<Response, Refusal> {
@@ -19,26 +23,51 @@ pub(super) async fn from_here(State(desk): State<Desk>, request: Request, next: 
         let advice = format!("ask {}", desk.0.hosts.join(" or "));
         return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "this is not the host that was asked for", advice));
     }
-    let origin = text(ORIGIN).map(|origin| origin.trim_start_matches("http://"));
-    let is_cross_site = site(headers).is_some_and(|site| site == "cross-site");
-    let is_foreign = origin.is_some_and(|origin| !is_ours(origin));
+    let bare = |origin: &str| origin.split_once("://").map(|(_, host)| host.to_owned()).unwrap_or_default();
+    let origin = text(ORIGIN).map(bare);
+    let is_cross_site = text(SITE) == Some("cross-site") && !is_opening_the_page(&request);
+    let is_foreign = origin.is_some_and(|origin| !is_ours(&origin));
     if is_cross_site || is_foreign && request.method() != Method::GET {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "the request comes from another site", "send it from here"));
     }
     Ok(next.run(request).await)
 }
 
-fn site(headers: &HeaderMap) -> Option<&str> {
-    headers.get("sec-fetch-site")?.to_str().ok()
+/// Somebody follows a link to the page. Its files hold no data, and nobody can show them inside of a page of his own.
+fn is_opening_the_page(request: &Request) -> bool {
+    let is_link = request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
+    is_link && request.method() == Method::GET && matches!(request.uri().path(), "/" | "/admin")
+}
+
+/// So long a request may take, a service that waits for messages included: half of it is the longest wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Gives a request up that takes too long; the slow body of a client too.
+pub(super) async fn in_time(request: Request, next: Next) -> Result<Response, Refusal> {
+    let late = |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request took too long", "send it again, and faster");
+    tokio::time::timeout(PATIENCE, next.run(request)).await.map_err(late)
+}
+
+impl Desk {
+    /// What the one who asks may do; none without a token that is known.
+    pub(super) fn rights_of(&self, headers: &HeaderMap) -> Option<Rights> {
+        let (kind, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        kind.eq_ignore_ascii_case("bearer").then(|| self.0.tokens.rights_of(token.trim())).flatten()
+    }
 }
 
 /// Lets those pass whose token may do it.
-pub(super) async fn with_token(State(desk): State<Desk>, request: Request, next: Next) -> Result<Response, Refusal> {
+pub(super) async fn with_token(
+    State(desk): State<Desk>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
     let needed = if matches!(*request.method(), Method::GET | Method::HEAD) { Scope::Read } else { Scope::Write };
-    let said = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = said.and_then(|said| said.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-    match token.and_then(|(_, token)| desk.0.tokens.scope_of(token.trim())) {
-        Some(scope) if scope >= needed => Ok(next.run(request).await),
+    match desk.rights_of(request.headers()) {
+        Some(rights) if rights.scope >= needed => {
+            request.extensions_mut().insert(rights);
+            Ok(next.run(request).await)
+        }
         Some(_) => Err(Refusal::new(StatusCode::FORBIDDEN, "this token may only read", "use one that may write")),
         None => Err(Refusal::new(
             StatusCode::UNAUTHORIZED,

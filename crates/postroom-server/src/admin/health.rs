@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::QueueStats;
 use serde::Serialize;
+
+use super::look::{Look, Room};
 
 /// How it stands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
@@ -14,47 +15,128 @@ pub(super) enum Level {
     Red,
 }
 
+/// What kind of thing is not well.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    Database,
+    Schema,
+    Backlog,
+    Delay,
+    Dead,
+    Expired,
+    Destination,
+    Window,
+    Disk,
+    Log,
+    Clock,
+}
+
 /// One thing that is not well.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub(super) struct Reason {
     level: Level,
-    what: String,
+    kind: Kind,
+    /// With names and numbers: not for strangers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
 }
 
 /// How it stands, and why.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub(super) struct Health {
     pub(super) status: Level,
-    pub(super) reasons: Vec<Reason>,
+    reasons: Vec<Reason>,
 }
 
 const WAITING_MANY: u64 = 100_000;
 const WAITING_LONG: Duration = Duration::from_secs(15 * 60);
+/// Signatures and due times go by the database's clock; people and logs by this machine's.
+const CLOCK_OFF: Duration = Duration::from_secs(5);
+const MIB: u64 = 1024 * 1024;
+/// A log that is not folded into its database: somebody reads for very long.
+const LOG_LARGE: u64 = 256 * MIB;
 
 impl Health {
-    /// The database does not answer.
-    pub(super) fn no_database() -> Self {
-        let what = "the database cannot be reached".to_owned();
-        Self { status: Level::Red, reasons: vec![Reason { level: Level::Red, what }] }
-    }
-
-    /// Judges both queues.
-    pub(super) fn of(outbox: &QueueStats, inbox: &QueueStats) -> Self {
+    /// Of what was seen; nothing was when the database does not answer.
+    pub(super) fn of(look: Option<&Look>) -> Self {
         let mut reasons = Vec::new();
-        for (name, stats) in [("outbox", outbox), ("inbox", inbox)] {
-            let mut note = |is_so: bool, what: String| {
-                if is_so {
-                    reasons.push(Reason { level: Level::Yellow, what });
-                }
-            };
-            let age = stats.oldest_waiting.unwrap_or_default();
-            note(stats.ready > WAITING_MANY, format!("{} messages wait in the {name}", stats.ready));
-            note(age > WAITING_LONG, format!("a message has waited in the {name} for {} minutes", age.as_secs() / 60));
-            note(stats.dead > 0, format!("{} messages of the {name} were given up", stats.dead));
-            note(stats.expired > 0, format!("{} messages of the {name} were not delivered in time", stats.expired));
+        let mut note = |level, kind, what: String| reasons.push(Reason { level, kind, what: Some(what) });
+        match look {
+            None => note(Level::Red, Kind::Database, "the database cannot be reached".into()),
+            Some(Look { schema: Some(what), .. }) => note(Level::Red, Kind::Schema, what.clone()),
+            Some(look) => {
+                queues(look, &mut note);
+                others(look, &mut note);
+                ground(look, &mut note);
+            }
         }
         let status = reasons.iter().map(|reason| reason.level).max().unwrap_or(Level::Green);
         Self { status, reasons }
+    }
+
+    /// Without what only those may know who have a token.
+    pub(super) fn for_strangers(&self) -> Self {
+        let reasons = self.reasons.iter().map(|reason| Reason { what: None, ..reason.clone() });
+        Self { status: self.status, reasons: reasons.collect() }
+    }
+}
+
+/// The messages.
+fn queues(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
+    for (name, stats) in [("outbox", &look.outbox), ("inbox", &look.inbox)] {
+        let late = stats.overdue.unwrap_or_default();
+        if stats.ready > WAITING_MANY {
+            note(Level::Yellow, Kind::Backlog, format!("{} messages wait in the {name}", stats.ready));
+        }
+        if late > WAITING_LONG {
+            let minutes = late.as_secs() / 60;
+            note(Level::Yellow, Kind::Delay, format!("a message of the {name} is {minutes} minutes late"));
+        }
+        if stats.dead > 0 {
+            note(Level::Yellow, Kind::Dead, format!("{} messages of the {name} were given up", stats.dead));
+        }
+        if stats.expired > 0 {
+            note(Level::Yellow, Kind::Expired, format!("{} messages of the {name} came too late", stats.expired));
+        }
+    }
+}
+
+/// The services that messages go to.
+fn others(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
+    for service in &look.destinations {
+        let name = &service.name;
+        if service.left_alone {
+            note(Level::Yellow, Kind::Destination, format!("{name} does not answer, and is left alone for a while"));
+        }
+        if let Some(window) = service.window.filter(|_| service.forgets_early) {
+            let hours = window.as_secs() / 3600;
+            let what = format!("{name} forgets messages after {hours} hours, and some of ours live longer");
+            note(Level::Yellow, Kind::Window, what);
+        }
+    }
+}
+
+/// What the database stands on.
+fn ground(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
+    if let Some((level, free)) = look.room.and_then(scarce) {
+        note(level, Kind::Disk, format!("the disk of the database has {} MiB left", free / MIB));
+    }
+    if let Some(bytes) = look.log_bytes.filter(|bytes| *bytes > LOG_LARGE) {
+        note(Level::Yellow, Kind::Log, format!("the log of the database has grown to {} MiB", bytes / MIB));
+    }
+    if look.clock_off > CLOCK_OFF {
+        let seconds = look.clock_off.as_secs();
+        note(Level::Yellow, Kind::Clock, format!("the clocks of this machine and the database are {seconds} s apart"));
+    }
+}
+
+/// How bad it is when little room is left; on a large disk a small part of it is still much.
+fn scarce(Room { free, total }: Room) -> Option<(Level, u64)> {
+    match free {
+        _ if free < (total / 50).min(512 * MIB) => Some((Level::Red, free)),
+        _ if free < (total / 10).min(5 * 1024 * MIB) => Some((Level::Yellow, free)),
+        _ => None,
     }
 }
 
@@ -62,24 +144,64 @@ impl Health {
 mod tests {
     use super::*;
 
+    fn judged(look: &Look) -> (Level, Vec<String>) {
+        let health = Health::of(Some(look));
+        (health.status, health.reasons.into_iter().filter_map(|reason| reason.what).collect())
+    }
+
     #[test]
     fn what_is_not_well_is_named() {
-        let well = QueueStats::default();
-        assert_eq!(Health::of(&well, &well), Health { status: Level::Green, reasons: Vec::new() });
-        let mut outbox = QueueStats::default();
-        (outbox.dead, outbox.ready) = (2, WAITING_MANY + 1);
-        outbox.oldest_waiting = Some(Duration::from_secs(3600));
-        let health = Health::of(&outbox, &well);
-        let reasons: Vec<_> = health.reasons.iter().map(|reason| reason.what.as_str()).collect();
-        assert_eq!(health.status, Level::Yellow);
+        assert_eq!(judged(&Look::default()), (Level::Green, Vec::new()));
+        let mut look = Look::default();
+        (look.outbox.dead, look.outbox.ready) = (2, WAITING_MANY + 1);
+        look.outbox.overdue = Some(Duration::from_secs(3600));
+        look.inbox.expired = 1;
+        (look.log_bytes, look.clock_off) = (Some(LOG_LARGE + MIB), Duration::from_secs(7));
+        let (level, told) = judged(&look);
+        assert_eq!(level, Level::Yellow);
         assert_eq!(
-            reasons,
+            told,
             [
                 "100001 messages wait in the outbox",
-                "a message has waited in the outbox for 60 minutes",
-                "2 messages of the outbox were given up"
+                "a message of the outbox is 60 minutes late",
+                "2 messages of the outbox were given up",
+                "1 messages of the inbox came too late",
+                "the log of the database has grown to 257 MiB",
+                "the clocks of this machine and the database are 7 s apart",
             ]
         );
-        assert_eq!(Health::no_database().status, Level::Red);
+    }
+
+    #[test]
+    fn a_message_that_is_due_later_is_not_late() {
+        let mut look = Look::default();
+        (look.outbox.ready, look.outbox.oldest_waiting) = (1, Some(Duration::from_secs(7 * 24 * 3600)));
+        assert_eq!(judged(&look).0, Level::Green);
+    }
+
+    #[test]
+    fn a_full_disk_and_foreign_tables_stop_the_work() {
+        let gib = 1024 * MIB;
+        for (free, total, level) in [
+            (50 * gib, 100 * gib, Level::Green),
+            (6 * gib, 1000 * gib, Level::Green),
+            (4 * gib, 1000 * gib, Level::Yellow),
+            (400 * MIB, 1000 * gib, Level::Red),
+            (9 * MIB, 100 * MIB, Level::Yellow),
+            (MIB, 100 * MIB, Level::Red),
+        ] {
+            let look = Look { room: Some(Room { free, total }), ..Look::default() };
+            assert_eq!(judged(&look).0, level, "{free} of {total}");
+        }
+        assert_eq!(judged(&Look { schema: Some("version 2".into()), ..Look::default() }).0, Level::Red);
+        assert_eq!(Health::of(None).status, Level::Red);
+    }
+
+    #[test]
+    fn strangers_hear_no_names_and_no_numbers() {
+        let mut look = Look::default();
+        look.outbox.dead = 7;
+        let told = serde_json::to_string(&Health::of(Some(&look)).for_strangers()).unwrap();
+        assert_eq!(told, r#"{"status":"yellow","reasons":[{"level":"yellow","kind":"dead"}]}"#);
     }
 }

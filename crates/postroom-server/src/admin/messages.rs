@@ -14,10 +14,13 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
 
-use super::Desk;
+use super::object::Object;
 use super::problem::Refusal;
+use super::{Desk, whole};
 
 const KEY_BYTES_MAX: usize = 255;
+/// A hundred years.
+const SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
 /// A message as it is asked for.
 #[derive(Deserialize)]
@@ -32,10 +35,13 @@ pub(super) struct Asked {
     correlation_id: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "whole::maybe")]
     due_after_seconds: Option<u64>,
     /// RFC 3339.
     due_at: Option<String>,
+    #[serde(default, deserialize_with = "whole::maybe")]
     expires_after_seconds: Option<u64>,
+    #[serde(default, deserialize_with = "whole::maybe")]
     max_attempts: Option<u32>,
 }
 
@@ -44,15 +50,16 @@ pub(super) struct Asked {
 pub(super) async fn enqueue(
     State(desk): State<Desk>,
     headers: HeaderMap,
-    asked: Result<Json<Asked>, JsonRejection>,
+    asked: Result<Json<Object<Asked>>, JsonRejection>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let Json(asked) = asked?;
+    let Json(Object(asked)) = asked?;
     let id = match (&asked.message_id, key(&headers)?) {
         (Some(id), None) => Some(id.parse()?),
         (None, Some(key)) => Some(MessageId::from_uuid(id_of(key))?),
         (None, None) => None,
         (Some(_), Some(_)) => {
-            return Err(Refusal::bad("both messageId and Idempotency-Key are given", "one of them is enough"));
+            let error = "both messageId and Idempotency-Key are given";
+            return Err(Refusal::new(StatusCode::CONFLICT, error, "one of them is enough"));
         }
     };
     let message = asked.message(id)?;
@@ -101,17 +108,24 @@ impl Asked {
         message = match (self.due_at, self.due_after_seconds) {
             (Some(_), Some(_)) => return Err(Refusal::bad("both dueAt and dueAfterSeconds are given", "send one")),
             (Some(time), None) => message.due_at(moment(&time)?),
-            (None, Some(seconds)) => message.due_after(Duration::from_secs(seconds)),
+            (None, Some(seconds)) => message.due_after(span(seconds)?),
             (None, None) => message,
         };
         if let Some(seconds) = self.expires_after_seconds {
-            message = message.expires_after(Duration::from_secs(seconds));
+            message = message.expires_after(span(seconds)?);
         }
         Ok(match self.max_attempts {
             Some(attempts) => message.max_attempts(attempts),
             None => message,
         })
     }
+}
+
+fn span(seconds: u64) -> Result<Duration, Refusal> {
+    if seconds > SECONDS_MAX {
+        return Err(Refusal::bad(format!("{seconds} seconds"), "allowed are a hundred years"));
+    }
+    Ok(Duration::from_secs(seconds))
 }
 
 fn moment(text: &str) -> Result<Timestamp, Refusal> {

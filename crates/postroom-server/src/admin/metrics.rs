@@ -21,6 +21,14 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
         .context("the metrics cannot be counted")
 }
 
+/// What waits is counted when somebody asks, at most as often as health looks.
 pub(super) async fn render(State(desk): State<Desk>) -> impl IntoResponse {
+    let count = async {
+        let counted = tokio::try_join!(desk.0.outbox.queue().measure(), desk.0.inbox.queue().measure());
+        if let Err(error) = counted {
+            tracing::warn!(%error, "what waits could not be counted for the metrics");
+        }
+    };
+    desk.0.counted.get(count).await;
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], desk.0.metrics.render())
 }

@@ -5,11 +5,12 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use postroom::{Error, ErrorKind};
-use serde_json::json;
+use serde::Serialize;
 
 /// An answer that is an error.
-#[derive(Debug)]
+#[derive(Serialize, Debug)]
 pub(super) struct Refusal {
+    #[serde(skip)]
     status: StatusCode,
     error: String,
     advice: String,
@@ -20,6 +21,10 @@ impl Refusal {
         Self { status, error: error.into(), advice: advice.into() }
     }
 
+    pub(super) fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
     pub(super) fn bad(error: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error, advice)
     }
@@ -27,7 +32,7 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({ "error": self.error, "advice": self.advice }))).into_response()
+        (self.status, Json(self)).into_response()
     }
 }
 

@@ -1,5 +1,8 @@
 //! The listener's answers, without a listener.
 
+mod pull;
+mod strangers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,19 +11,24 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use postroom::{Inbox, MemoryStore, NewMessage, Outbox, OwnerToken};
+use postroom::{
+    Courier, Memory, MemoryStore, NewMessage, Outbox, OwnerToken, Pull, Queue, Services, Topics, WorkerOptions,
+};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::{Desk, Inner, Scope, Tokens, router};
+use super::{Counters, Desk, Parts, Scope, Tokens, Watched, router};
+use crate::up::signals::{self, Stop};
 
 const HOST: &str = "127.0.0.1:7411";
 
 struct Node {
     router: Router,
+    store: MemoryStore,
     outbox: Outbox,
     read: String,
     write: String,
+    stop: Stop,
 }
 
 struct Said {
@@ -36,13 +44,26 @@ impl Said {
 
 impl Node {
     fn new() -> Self {
+        Self::fetching(None)
+    }
+
+    /// One from which services fetch these.
+    fn fetching(topics: Option<Topics>) -> Self {
         let (store, mut tokens) = (MemoryStore::new(), Tokens::default());
-        let (read, write) = (tokens.generate(Scope::Read), tokens.generate(Scope::Write));
-        let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store));
+        let (read, write) = (tokens.generate(Scope::Read, false), tokens.generate(Scope::Write, false));
+        let outbox = Outbox::new(store.clone());
+        let counter = |queue| Pull::<Memory>::new(store.clone(), queue, WorkerOptions::default()).map(Box::new);
+        let counters = topics.map(|topics| Counters {
+            topics,
+            outbox: counter(Queue::Outbox).unwrap(),
+            inbox: counter(Queue::Inbox).unwrap(),
+        });
+        let (stop, stopped) = signals::stop();
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let hosts = vec![HOST.to_owned()];
-        let desk = Desk(Arc::new(Inner { outbox: outbox.clone(), inbox, tokens, hosts, metrics }));
-        Self { router: router(desk), outbox, read, write }
+        let watched = Watched { courier: Courier::new(Services::new("shop")).unwrap(), file: None };
+        let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
+        Self { router: router(Desk::new(parts, tokens, hosts)), store, outbox, read, write, stop }
     }
 
     async fn send(&self, request: axum::http::request::Builder, body: &Value) -> Said {
@@ -69,13 +90,22 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
 }
 
 /// Everything but health and readiness.
-const GUARDED: [(Method, &str); 8] = [
+const GUARDED: [(Method, &str); 17] = [
+    (Method::POST, "/admin/act/revive"),
+    (Method::POST, "/admin/act/expire"),
+    (Method::POST, "/admin/act/purge"),
     (Method::GET, "/_rf/outbox/stats"),
     (Method::GET, "/_rf/outbox/failed"),
     (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry"),
     (Method::GET, "/_rf/inbox/stats"),
     (Method::GET, "/metrics"),
     (Method::POST, "/v1/messages"),
+    (Method::POST, "/v1/inbox/claim"),
+    (Method::POST, "/v1/outbox/claim"),
+    (Method::POST, "/v1/outbox/ack"),
+    (Method::POST, "/v1/outbox/abandon"),
+    (Method::POST, "/v1/outbox/fail"),
+    (Method::POST, "/v1/outbox/extend"),
     (Method::GET, "/openapi.json"),
     (Method::GET, "/nowhere"),
 ];
@@ -95,6 +125,28 @@ async fn without_a_token_only_health_is_told() {
             assert!(said.json()["advice"].as_str().is_some_and(|advice| advice.contains("Bearer")));
         }
     }
+}
+
+#[tokio::test]
+async fn strangers_hear_what_kind_of_thing_is_wrong_and_others_all_of_it() {
+    let node = Node::new();
+    node.outbox.enqueue(NewMessage::new("a", "{}")).await.unwrap();
+    let claims = node.outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 1).await.unwrap();
+    let dead = node.outbox.queue().fail(claims.claimed.into_iter().map(|claimed| claimed.lease), "x").await.unwrap();
+    assert_eq!(dead.dead, 1);
+    let told = node.send(request(Method::GET, "/_rf/health"), &Value::Null).await.json();
+    assert_eq!(told, json!({ "status": "yellow", "reasons": [{ "level": "yellow", "kind": "dead" }] }));
+    let told = node.get("/_rf/health").await.json();
+    assert_eq!(told["reasons"][0]["what"], "1 messages of the outbox were given up");
+}
+
+#[tokio::test]
+async fn a_node_that_stops_is_not_ready() {
+    let node = Node::new();
+    assert_eq!(node.get("/_rf/ready").await.json(), json!({ "ready": true }));
+    node.stop.ask();
+    let said = node.get("/_rf/ready").await;
+    assert_eq!((said.status, said.json()), (StatusCode::SERVICE_UNAVAILABLE, json!({ "ready": false })));
 }
 
 #[tokio::test]
@@ -211,7 +263,7 @@ async fn the_description_is_true() {
     let described = node.get("/openapi.json").await.json();
     let paths = described["paths"].as_object().unwrap();
     for (path, methods) in paths {
-        let asked = path.replace("{messageId}", "0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01");
+        let asked = path.replace("{messageId}", "0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01").replace("{queue}", "outbox");
         for (method, operation) in methods.as_object().unwrap() {
             let said = match method.as_str() {
                 "get" => node.get(&asked).await,
@@ -223,7 +275,8 @@ async fn the_description_is_true() {
             assert!(!is_missing && said.status != StatusCode::METHOD_NOT_ALLOWED, "{method} {path} is not there");
         }
     }
-    let known = |path: &str| paths.contains_key(path) || path.contains("retry") || path == "/openapi.json";
+    let named = |path: &str| path.replace("/v1/outbox/", "/v1/{queue}/").replace("/v1/inbox/", "/v1/{queue}/");
+    let known = |path: &str| paths.contains_key(&named(path)) || path.contains("retry") || path == "/openapi.json";
     for (method, path) in GUARDED.into_iter().filter(|(_, path)| *path != "/nowhere") {
         assert!(known(path), "{method} {path} is not described");
     }

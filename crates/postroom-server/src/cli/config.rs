@@ -50,10 +50,12 @@ impl Check {
             config.open()?;
         }
         let database = match global.named_database() {
-            Some(database) => database?.shown(),
-            None if self.without_secrets => config.database().map_or_else(|_| "(a secret)".into(), |db| db.shown()),
-            None => config.database()?.shown(),
+            Some(database) => Some(database?),
+            None if self.without_secrets => config.database().ok(),
+            None => Some(config.database()?),
         };
+        database.as_ref().map_or(Ok(None), |database| config.backups(database))?;
+        let database = database.map_or_else(|| "(a secret)".into(), |database| database.shown());
         let file = config.file.as_ref().map(|path| path.display().to_string());
         if global.json {
             return output::json(&serde_json::json!({

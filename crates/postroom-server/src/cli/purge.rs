@@ -7,10 +7,8 @@ use clap::Args;
 use postroom::Queue;
 
 use super::{Global, QueueArg};
+use crate::operator::Ending;
 use crate::{duration, open, output};
-
-/// So many rows in one transaction: workers go on in between.
-const STEP: usize = 1000;
 
 /// Delete messages that were done long ago; nothing else is ever deleted
 ///
@@ -35,14 +33,7 @@ impl Purge {
             QueueArg::Inbox => Queue::Inbox,
         };
         let queue = opened.queue(kind);
-        let mut purged = 0;
-        loop {
-            let step = queue.purge(self.older_than, STEP).await?;
-            purged += step;
-            if usize::try_from(step)? < STEP {
-                break;
-            }
-        }
+        let purged = Ending::Purge(self.older_than).all(&queue).await?;
         if global.json {
             return output::json(&serde_json::json!({ "queue": kind.as_str(), "purged": purged }));
         }

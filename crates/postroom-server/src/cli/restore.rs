@@ -13,6 +13,7 @@ use super::Global;
 use crate::database::{Database, absolute};
 use crate::output;
 use crate::problem::Problem;
+use crate::up::backups::sync_folder;
 
 /// Check a backup and put it in place of the database file, which is kept beside it; nobody may have it open
 ///
@@ -241,15 +242,6 @@ fn put_back(path: &Path, kept: &Path) {
         let _ = std::fs::rename(beside(kept, part), beside(path, part));
     }
     let _ = std::fs::remove_file(kept);
-}
-
-/// A rename is for good when its folder is on the disk.
-fn sync_folder(path: &Path) -> Result<()> {
-    #[cfg(unix)]
-    if let Some(folder) = path.parent() {
-        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).context("cannot write the folder")?;
-    }
-    Ok(())
 }
 
 /// Folds the log into the database, if it can be read and nobody else has it open: were we killed in the middle, the

@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Filter, State, WorkQueue};
+use postroom::{Filter, State};
 
 use super::lookup::{self, Found};
 use super::{Global, QueueArg};
 use crate::open::Opened;
+use crate::operator::{Count, Reviving};
 use crate::problem::Problem;
 use crate::{duration, open, output};
-
-/// So many rows in one transaction.
-const PAGE: usize = 1000;
 
 /// Put dead and expired messages back in line, as if they were new
 #[derive(Args)]
@@ -45,7 +43,10 @@ impl Retry {
         let opened = open::existing(&database).await?;
         let (retried, expired) = match &self.id {
             Some(id) => (self.one(&opened, lookup::by_id(&opened, &database, id).await?, id).await?, 0),
-            None => self.all(&opened).await?,
+            None => {
+                let count = self.all(&opened).await?;
+                (count.revived, count.still_expired)
+            }
         };
         if global.json {
             return output::json(&serde_json::json!({ "retried": retried, "still_expired": expired }));
@@ -76,32 +77,20 @@ impl Retry {
         Err(problem.into())
     }
 
-    /// How many are back in line, and how many stay expired for want of a new time to live.
-    async fn all(&self, opened: &Opened) -> Result<(u64, u64)> {
-        let (mut retried, mut expired) = (0, 0);
+    async fn all(&self, opened: &Opened) -> Result<Count> {
+        let filter = self.topic.iter().fold(Filter::all(), |filter, topic| filter.topic(topic));
+        let (store, mut count) = (opened.store(), Count::default());
         for queue in QueueArg::or_both(self.queue) {
-            for state in [State::Dead, State::Expired] {
-                let mut filter = Filter::all().state(state).limit(PAGE);
-                if let Some(topic) = &self.topic {
-                    filter = filter.topic(topic);
-                }
-                let (back, stayed) = pages(&opened.queue(queue), filter, self.ttl).await?;
-                (retried, expired) = (retried + back, expired + stayed);
-            }
+            let reviving = Reviving {
+                queue: &opened.queue(queue),
+                clock: store.clock(),
+                revival: self.ttl.into(),
+                dry_run: false,
+                most: u64::MAX,
+                look_at_most: u64::MAX,
+            };
+            count.add(reviving.those(&filter, |_| true).await?);
         }
-        Ok((retried, expired))
-    }
-}
-
-/// Page by page: rows that cannot go back must not hide those behind them.
-async fn pages(queue: &WorkQueue, filter: Filter, ttl: Option<Duration>) -> Result<(u64, u64)> {
-    let (mut retried, mut stayed, mut after) = (0, 0, 0);
-    loop {
-        let page = queue.list(filter.clone().after(after)).await?;
-        let Some(last) = page.last() else { return Ok((retried, stayed)) };
-        let back = queue.revive(filter.clone().after(after), ttl).await?;
-        retried += back;
-        stayed += u64::try_from(page.len())?.saturating_sub(back);
-        after = last.seq();
+        Ok(count)
     }
 }

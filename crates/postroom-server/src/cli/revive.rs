@@ -9,11 +9,9 @@ use postroom::{Filter, Queue, Record, State};
 use super::lookup::{self, Found};
 use super::{Global, QueueArg};
 use crate::open::Opened;
+use crate::operator::{Count, Reviving};
 use crate::problem::Problem;
 use crate::{duration, open, output};
-
-/// So many rows in one transaction.
-const PAGE: usize = 1000;
 
 /// Put dead and expired messages back in line, as if they were new: one, some or all of them
 ///
@@ -59,13 +57,6 @@ pub(crate) struct Revive {
     dry_run: bool,
 }
 
-/// What was done, or would be.
-#[derive(Clone, Copy, Default)]
-struct Count {
-    revived: u64,
-    still_expired: u64,
-}
-
 impl Revive {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let queues = QueueArg::with_parties(self.queue, self.destination.as_deref(), self.source.as_deref())?;
@@ -94,8 +85,7 @@ impl Revive {
         let is_over = |record: &Record| matches!(record.state(), State::Dead | State::Expired);
         let mut count = Count::default();
         for Found { queue, record } in found.iter().filter(|found| is_over(&found.record)) {
-            let (row, page) = (Filter::one(record.seq()), std::slice::from_ref(record));
-            count.add(self.revive(opened, *queue, page, row).await?);
+            count.add(self.revive(opened, *queue, &Filter::one(record.seq()), None).await?);
         }
         if count.revived > 0 {
             return Ok(count);
@@ -114,7 +104,7 @@ impl Revive {
         for queue in queues {
             for state in [State::Dead, State::Expired] {
                 let left = self.limit.map(|limit| limit.saturating_sub(count.revived));
-                count.add(self.pages(opened, *queue, &self.filter(state), left).await?);
+                count.add(self.revive(opened, *queue, &self.filter(state), left).await?);
             }
         }
         Ok(count)
@@ -125,39 +115,17 @@ impl Revive {
         self.destination.iter().chain(&self.source).fold(filter, |filter, party| filter.party(party))
     }
 
-    /// Page by page: rows that cannot go back must not hide those behind them.
-    async fn pages(&self, opened: &Opened, queue: Queue, filter: &Filter, limit: Option<u64>) -> Result<Count> {
-        let (mut count, mut after) = (Count::default(), 0);
-        loop {
-            let left = limit.map_or(u64::MAX, |limit| limit.saturating_sub(count.revived));
-            let rows = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
-            if rows == 0 {
-                return Ok(count);
-            }
-            let filter = filter.clone().after(after).limit(rows);
-            let page = opened.queue(queue).list(filter.clone()).await?;
-            let Some(last) = page.last() else { return Ok(count) };
-            after = last.seq();
-            count.add(self.revive(opened, queue, &page, filter).await?);
-        }
-    }
-
-    /// Revives the rows of one page, or says how many would be.
-    async fn revive(&self, opened: &Opened, queue: Queue, page: &[Record], filter: Filter) -> Result<Count> {
-        let revived = if self.dry_run {
-            let now = opened.store().clock().now();
-            let has_time = |record: &&Record| self.ttl.is_some() || record.expires_at().is_none_or(|at| at > now);
-            page.iter().filter(has_time).count() as u64
-        } else {
-            opened.queue(queue).revive(filter, self.ttl).await?
+    /// Revives those rows, or says how many would be.
+    async fn revive(&self, opened: &Opened, queue: Queue, filter: &Filter, most: Option<u64>) -> Result<Count> {
+        let (queue, store) = (opened.queue(queue), opened.store());
+        let reviving = Reviving {
+            queue: &queue,
+            clock: store.clock(),
+            revival: self.ttl.into(),
+            dry_run: self.dry_run,
+            most: most.unwrap_or(u64::MAX),
+            look_at_most: u64::MAX,
         };
-        Ok(Count { revived, still_expired: (page.len() as u64).saturating_sub(revived) })
-    }
-}
-
-impl Count {
-    fn add(&mut self, more: Self) {
-        self.revived += more.revived;
-        self.still_expired += more.still_expired;
+        Ok(reviving.those(filter, |_| true).await?)
     }
 }

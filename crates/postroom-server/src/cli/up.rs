@@ -11,6 +11,7 @@ use super::Global;
 use crate::config::{self, Config};
 use crate::database::{Database, absolute};
 use crate::open::Opened;
+use crate::up::backups::Backups;
 use crate::up::greeting::quoted;
 use crate::up::signals::{HangUps, Signals};
 use crate::up::{Command, Node, run};
@@ -71,11 +72,16 @@ impl Up {
         let (config, secrets) = (self.over(read.clone()), read.open()?);
         let database = global.named_database().unwrap_or_else(|| config.database())?;
         let (deploy, dead_letters) = (config.store.deploy_schema, config.store.dead_letter_topic.as_deref());
+        let plan = config.backups(&database)?;
         let opened = open::for_node(&database, deploy, dead_letters).await?;
         let exec = self.exec.map(|text| (text.clone(), Command::new(text, self.timeout)));
         let (named, show_payload) = (global.config().map(Into::into), self.show_payload);
         let option = option(global, &config, &database);
-        let node = Node { config, read, secrets, named, database, option, exec, show_payload };
+        let backups = match (&opened, plan) {
+            (Opened::Sqlite(store), Some(plan)) => Some(Backups::new(store.clone(), plan)?),
+            _ => None,
+        };
+        let node = Node { config, read, secrets, named, database, option, exec, show_payload, backups };
         match opened {
             Opened::Sqlite(store) => Box::pin(run::<Sqlite>(node, store, signals)).await,
             Opened::Postgres(store) => Box::pin(run::<Postgres>(node, store, signals)).await,

@@ -7,7 +7,7 @@ use postroom::{Key, PushUrl, Secret, Service, TlsIdentity, WebhookScheme, Webhoo
 
 use super::reader::Mistakes;
 use super::tree::At;
-use super::{Config, Handler, Hook, Scheme};
+use super::{Config, Handler, Hook, Scheme, Tls};
 
 /// Where a text stands.
 #[derive(Clone, PartialEq)]
@@ -37,20 +37,19 @@ pub(crate) struct Opened {
     pub(crate) hooks: Vec<postroom::Hook>,
     /// Who the receiver says it is.
     pub(crate) tls: Option<TlsIdentity>,
+    /// Who the admin listener says it is.
+    pub(crate) admin_tls: Option<TlsIdentity>,
 }
 
 impl Config {
     /// Reads every secret. All that is wrong with them is told at once.
     pub(crate) fn open(&self) -> Result<Opened, Mistakes> {
         let mut told = Vec::new();
-        let mut opened = Opened::default();
-        if let Some(tls) = &self.receiver.tls {
-            let files = (self.folder().join(&tls.certificate), self.folder().join(&tls.key));
-            match TlsIdentity::from_files(files.0, files.1) {
-                Ok(identity) => opened.tls = Some(identity),
-                Err(error) => told.push((tls.at.clone(), format!("`tls_cert` and `tls_key` in [receiver]: {error}"))),
-            }
-        }
+        let mut opened = Opened {
+            tls: self.identity("[receiver]", self.receiver.tls.as_ref(), &mut told),
+            admin_tls: self.identity("[admin]", self.admin.tls.as_ref(), &mut told),
+            ..Opened::default()
+        };
         for source in &self.sources {
             opened.sources.push((source.name.clone(), self.keys(&source.keys, &mut told)));
         }
@@ -80,6 +79,13 @@ impl Config {
             }
         }
         if told.is_empty() { Ok(opened) } else { Err(Mistakes::new(told, &self.shown())) }
+    }
+
+    fn identity(&self, title: &str, tls: Option<&Tls>, told: &mut Vec<(At, String)>) -> Option<TlsIdentity> {
+        let Tls { certificate, key, at } = tls?;
+        let read = TlsIdentity::from_files(self.folder().join(certificate), self.folder().join(key));
+        let wrong = |error| told.push((at.clone(), format!("`tls_cert` and `tls_key` in {title}: {error}")));
+        read.map_err(wrong).ok()
     }
 
     fn keys(&self, keys: &[(String, SecretRef)], told: &mut Vec<(At, String)>) -> Vec<Key> {

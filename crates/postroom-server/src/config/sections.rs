@@ -7,47 +7,66 @@ use std::time::Duration;
 
 use postroom::{Address, BATCH_MAX, LEASE_MAX};
 
+use super::handlers::{Way, handler};
 use super::reader::{Reader, Section};
 use super::secrets::Place;
 use super::tree::{At, Table};
-use super::{Admin, Config, Handler, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
+use super::{Admin, Backup, Config, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
 use crate::admin::{Scope, Tokens};
 use crate::database::Database;
 use crate::duration;
 
-const SECTIONS: [&str; 10] =
-    ["node", "store", "worker", "retention", "receiver", "admin", "sources", "services", "handlers", "hooks"];
-const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+const SECTIONS: [&str; 11] =
+    ["node", "store", "worker", "retention", "backup", "receiver", "admin", "sources", "services", "handlers", "hooks"];
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// So much longer the inbox knows a message than the receiver takes it.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// A window must be longer than signatures may be old.
 const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
 /// A semaphore has so many places.
-const PLACES_MAX: u64 = 1_000_000;
+pub(super) const PLACES_MAX: u64 = 1_000_000;
 const NAME_CHARS_MAX: usize = 64;
 
 /// Reads every section; what is wrong is told to the reader.
 pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> Config {
     let (retention, kept_at) = retention(reader.section(&mut root, "retention"));
+    let (mut handlers, mut pulled, mut fetched_at) = (Vec::new(), Vec::new(), None);
+    for (topic, section) in reader.sections(&mut root, "handlers") {
+        let at = section.at.clone();
+        match handler((topic, section)) {
+            Some(Way::Posted(handler)) => handlers.push(handler),
+            Some(Way::Fetched(topic)) => {
+                pulled.push(topic);
+                fetched_at = fetched_at.or(Some(at));
+            }
+            None => {}
+        }
+    }
     let config = Config {
         file,
         name: node(reader.section(&mut root, "node")),
         store: store(reader.section(&mut root, "store")),
         worker: worker(reader.section(&mut root, "worker")),
         retention,
+        backup: backup(reader.section(&mut root, "backup")),
         receiver: receiver(reader.section(&mut root, "receiver")),
         admin: admin(reader.section(&mut root, "admin")),
         sources: reader.sections(&mut root, "sources").into_iter().map(source).collect(),
         services: reader.sections(&mut root, "services").into_iter().filter_map(service).collect(),
-        handlers: reader.sections(&mut root, "handlers").into_iter().filter_map(handler).collect(),
+        handlers,
+        pulled,
         hooks: reader.sections(&mut root, "hooks").into_iter().filter_map(hook).collect(),
     };
     for hook in config.hooks.iter().filter(|hook| config.sources.iter().any(|source| source.name == hook.name)) {
         reader.mistake(&hook.at, format!("{} is both a source and a hook; give one of them another name", hook.name));
+    }
+    if let Some(at) = fetched_at.filter(|_| !config.receiver.queued) {
+        let why = "nobody can fetch a message while its sender waits; leave `queued` in [receiver] true";
+        reader.mistake(&at, format!("`pull` is set: {why}"));
     }
     reader.unknown_sections(&root, &SECTIONS);
     let windows = config.sources.iter().filter_map(|source| source.window);
@@ -131,6 +150,25 @@ fn retention(mut section: Section<'_>) -> (Retention, At) {
     (retention, kept_at)
 }
 
+fn backup(mut section: Section<'_>) -> Backup {
+    let every = section.span("every", MINUTE..=YEAR);
+    let every = every.zip(section.place_of("every"));
+    let keep = section.span("keep", MINUTE..=100 * YEAR).unwrap_or(7 * DAY);
+    let folder = section.text("folder").filter(|(folder, at)| {
+        let is_empty = folder.trim().is_empty();
+        if is_empty {
+            section.mistake(at, "`folder` in [backup] must not be empty");
+        }
+        !is_empty
+    });
+    if let Some((every, at)) = every.as_ref().filter(|(every, _)| *every > keep) {
+        let (every, keep) = (duration::short(*every), duration::short(keep));
+        section.mistake(at, format!("a backup every {every} that is kept for {keep} is gone before the next"));
+    }
+    section.finish();
+    Backup { every, keep, folder: folder.map(|(folder, _)| folder.into()) }
+}
+
 fn receiver(mut section: Section<'_>) -> Receiver {
     let listen = section.list("listen");
     for (address, at) in listen.iter().flatten() {
@@ -142,21 +180,11 @@ fn receiver(mut section: Section<'_>) -> Receiver {
         let why = "beyond this machine it would listen unencrypted; use https://, or set `allow_unencrypted` to true";
         section.mistake(at, format!("`listen` in [receiver]: {why}"));
     }
-    let (certificate, key) = (section.text("tls_cert"), section.text("tls_key"));
-    let tls = match (certificate, key) {
-        (Some((certificate, at)), Some((key, _))) => Some(Tls { certificate: certificate.into(), key: key.into(), at }),
-        (None, None) => {
-            let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
-            if let Some((_, at)) = https {
-                section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
-            }
-            None
-        }
-        (Some((_, at)), None) | (None, Some((_, at))) => {
-            section.mistake(&at, "[receiver] needs `tls_cert` and `tls_key`, or neither");
-            None
-        }
-    };
+    let tls = tls(&mut section);
+    let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
+    if let Some((_, at)) = https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none()) {
+        section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
+    }
     let receiver = Receiver {
         listen: listen.map(|listen| listen.into_iter().map(|(address, _)| address).collect()),
         queued: section.flag("queued").unwrap_or(true),
@@ -181,28 +209,57 @@ fn check_address(section: &Section<'_>, key: &str, text: &str, at: &At) -> bool 
     is_fine
 }
 
-fn admin(mut section: Section<'_>) -> Admin {
-    let listen = section.text("listen").and_then(|(text, at)| match text.parse::<SocketAddr>() {
-        Ok(address) if address.ip().is_loopback() => Some(address),
-        Ok(_) => {
-            section.mistake(&at, "`listen` in [admin] must be an address of this machine alone, like 127.0.0.1:7411");
+/// A certificate and its key: both, or neither.
+fn tls(section: &mut Section<'_>) -> Option<Tls> {
+    match (section.text("tls_cert"), section.text("tls_key")) {
+        (Some((certificate, at)), Some((key, _))) => Some(Tls { certificate: certificate.into(), key: key.into(), at }),
+        (None, None) => None,
+        (Some((_, at)), None) | (None, Some((_, at))) => {
+            section.mistake(&at, format!("{} needs `tls_cert` and `tls_key`, or neither", section.title));
             None
         }
+    }
+}
+
+fn admin(mut section: Section<'_>) -> Admin {
+    let listen = section.text("listen").and_then(|(text, at)| match text.parse::<SocketAddr>() {
+        Ok(address) => Some((address, at)),
         Err(_) => {
             section.mistake(&at, "`listen` in [admin] must be an address and a port, like 127.0.0.1:7411");
             None
         }
     });
+    let tls = tls(&mut section);
+    let hosts = section.list("hosts").unwrap_or_default();
+    for (host, at) in &hosts {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+        if host.is_empty() || !host.bytes().all(is_name) {
+            section.mistake(at, "`hosts` in [admin] are names without a port, like node.example.com");
+        }
+    }
+    let tokens = tokens(&mut section);
+    let exposed = listen.as_ref().filter(|(address, _)| !address.ip().is_loopback());
+    if let Some((_, at)) = exposed.filter(|_| tls.is_none() || tokens.is_empty() || hosts.is_empty()) {
+        let needed = "`tls_cert` and `tls_key`, a token in `read_tokens` or `write_tokens`, and `hosts`";
+        let what = format!("beyond this machine it needs {needed}; without them listen at 127.0.0.1:7411");
+        section.mistake(at, format!("`listen` in [admin]: {what}"));
+    }
+    section.finish();
+    let (listen, hosts) = (listen.map(|(address, _)| address), hosts.into_iter().map(|(host, _)| host).collect());
+    Admin { listen, tokens, hosts, tls }
+}
+
+fn tokens(section: &mut Section<'_>) -> Tokens {
     let mut tokens = Tokens::default();
-    for (key, scope) in [("read_tokens", Scope::Read), ("write_tokens", Scope::Write)] {
+    let lists = [("read_tokens", Scope::Read, false), ("write_tokens", Scope::Write, false)];
+    for (key, scope, payloads) in lists.into_iter().chain([("payload_tokens", Scope::Read, true)]) {
         for (digest, at) in section.list(key).into_iter().flatten() {
-            if let Err(what) = tokens.add(&digest, scope) {
+            if let Err(what) = tokens.add(&digest, scope, payloads) {
                 section.mistake(&at, format!("`{key}` in [admin]: {what}"));
             }
         }
     }
-    section.finish();
-    Admin { listen, tokens }
+    tokens
 }
 
 fn source((name, mut section): (String, Section<'_>)) -> Source {
@@ -245,25 +302,6 @@ fn is_exposed(address: &str) -> bool {
     host != "localhost" && !address.is_ok_and(|address| address.is_loopback())
 }
 
-fn handler((topic, mut section): (String, Section<'_>)) -> Option<Handler> {
-    let url = required(&mut section, "http://127.0.0.1:8080/messages");
-    if let Some((url, at)) = &url {
-        let is_http = url.starts_with("http://") || url.starts_with("https://");
-        if !is_http || url.parse::<Address>().is_err() {
-            let forms = "http://host:port/path or https://host:port/path, without a user or password";
-            section.mistake(at, format!("`url` in {} must be {forms}", section.title));
-        }
-    }
-    if topic.trim().is_empty() || topic.contains('*') && topic != "*" {
-        section.mistake(&section.at, "a handler is for one topic, by its whole name, or for \"*\": every other topic");
-    }
-    let secrets = section.secrets("secret");
-    let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
-    let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 16);
-    section.finish();
-    url.map(|(url, at)| Handler { topic, at, url, secrets, timeout, concurrency })
-}
-
 fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
     check_name(&section, &name, &section.at, "the name of a hook");
     let scheme = section.text("scheme");
@@ -288,7 +326,7 @@ fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
     known.map(|scheme| Hook { name, at, scheme, secrets })
 }
 
-fn required(section: &mut Section<'_>, example: &str) -> Option<(String, At)> {
+pub(super) fn required(section: &mut Section<'_>, example: &str) -> Option<(String, At)> {
     let url = section.text("url");
     if section.place_of("url").is_none() {
         section.mistake(&section.at, format!("{} needs a `url`, like \"{example}\"", section.title));
@@ -303,6 +341,6 @@ fn needs_key(section: &Section<'_>, is_missing: bool) {
     }
 }
 
-fn places(number: Option<u64>, usual: usize) -> usize {
+pub(super) fn places(number: Option<u64>, usual: usize) -> usize {
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or(usual)
 }

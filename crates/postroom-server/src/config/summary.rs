@@ -28,6 +28,10 @@ impl Config {
         lines.extend(self.pushes());
         let kept = (duration::short(self.retention.outbox), duration::short(self.retention.inbox));
         lines.push(format!("keeps done messages for {} in the outbox and {} in the inbox", kept.0, kept.1));
+        if let Some((every, _)) = &self.backup.every {
+            let (every, keep) = (duration::short(*every), duration::short(self.backup.keep));
+            lines.push(format!("backs the file up every {every}, and keeps each copy for {keep}"));
+        }
         lines
     }
 
@@ -53,7 +57,11 @@ impl Config {
                 topic => format!("posts {topic} to {url}"),
             }
         });
-        told.collect()
+        let fetched = self.pulled.iter().map(|topic| match topic.as_str() {
+            "*" => "leaves every other topic to services that fetch".to_owned(),
+            topic => format!("leaves {topic} to services that fetch"),
+        });
+        told.chain(fetched).collect()
     }
 
     /// What may be meant otherwise.

@@ -133,6 +133,7 @@ fn told(status: ExitStatus, stderr: &Tail) -> String {
     let ended = status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"));
     match stderr.text() {
         text if text.is_empty() => ended,
-        text => format!("{ended}: {text}"),
+        // Only the first line is logged: what the command says may quote the payload.
+        text => format!("{ended}\n{text}"),
     }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Courier, Listener, Receiver, Store, Worker, WorkerOptions};
+use postroom::{Backend, Courier, Listener, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions};
 
+use super::backups::Backups;
 use super::exec::Command;
 use super::greeting;
 use super::print::Printer;
@@ -16,7 +17,7 @@ use super::serve::{Receiving, admin, listeners, receiver};
 use super::signals::{HangUps, Signals, Stop, Stopped, stop};
 use super::ways::Ways;
 use super::work::{Work, handlers};
-use crate::admin::count_metrics;
+use crate::admin::{Counters, Parts, Watched, count_metrics};
 use crate::config::{Config, Opened};
 use crate::database::Database;
 use crate::duration;
@@ -36,6 +37,7 @@ pub(crate) struct Node {
     /// The command that handles everything, as it was given.
     pub(crate) exec: Option<(String, Command)>,
     pub(crate) show_payload: bool,
+    pub(crate) backups: Option<Backups>,
 }
 
 /// Runs until it is told to stop.
@@ -46,40 +48,60 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let work = Arc::new(Work { command: command.clone(), routes: routes.clone(), printer });
     let courier = Courier::new(services(&node.config, &node.secrets, store.clock()))?;
     let Receiving { receiver, keys } = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
+    let hooked = receiver.clone();
+    let (hooks, tls) = (Box::new(move |hook| hooked.replace_hook(hook)), node.secrets.tls.clone());
     let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
-    let (admin, administered) = admin(&node.config.admin).await?;
+    let (admin, administered) = admin(&node.config.admin, node.secrets.admin_tls.as_ref()).await?;
     let metrics = count_metrics()?;
+    postroom::telemetry::begin_at_zero(store.name());
     node.greet(receives, administered);
-    let options = node.options();
-    routes.replace(node.secrets.handlers);
+    let fetched = if node.exec.is_some() { None } else { node.config.fetched()? };
+    let options = fetched.iter().fold(node.options(), WorkerOptions::leave);
+    let counters = fetched.map(|topics| counters::<B>(topics, &store, &options)).transpose()?;
+    routes.replace(node.secrets.handlers, !node.config.pulled.is_empty());
     let ways = Ways::new(courier.clone(), command, !node.config.services.is_empty());
     let is_sending = ways.is_sending();
     let outbox = Worker::<B>::outbox(store.clone(), handlers(&work)).options(options.clone()).transport(ways);
     let inbox = Worker::<B>::inbox(store.clone(), handlers(&work)).options(options);
     let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
-    let receiving = receive(receiver, listeners, stopped);
+    let receiving = receive(receiver, listeners, stopped.clone());
+    let (backups, until) = (node.backups, stopped.clone());
+    let copying = async {
+        if let Some(backups) = backups {
+            backups.run(until).await;
+        }
+    };
     let receiving = async {
-        receiving.await;
+        tokio::join!(receiving, copying);
         Ok(())
     };
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
+    let watched = Watched { courier: courier.clone(), file: node.database.file() };
+    let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
     // It answers while the work is being ended, and ends with it.
-    let administering = admin.run(Arc::new(store.clone()), metrics);
+    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
+    let administering = admin.run(parts, async { drop(is_over.await) });
     let working = async {
-        tokio::select! {
-            ended = working => Ok(ended?),
-            ended = administering => ended,
-        }
+        let ended = working.await;
+        drop(over);
+        Ok(ended?)
     };
+    let working = async { tokio::join!(working, administering).0 };
     let grace = duration::short(node.config.worker.grace);
     let clock = store.clock().clone();
     let (named, started) = (node.named, node.read);
-    let replaceable = Replaceable { named, started, courier, is_sending, keys, routes, clock };
+    let replaceable = Replaceable { named, started, courier, is_sending, keys, routes, hooks, tls, clock };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
         bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));
     }
     Ok(())
+}
+
+/// Where services fetch messages of these topics.
+fn counters<B: Backend>(topics: Topics, store: &B::Store, options: &WorkerOptions) -> Result<Counters> {
+    let counter = |queue| Pull::<B>::new(store.clone(), queue, options.clone()).map(Box::new);
+    Ok(Counters { topics, outbox: counter(Queue::Outbox)?, inbox: counter(Queue::Inbox)? })
 }
 
 /// Receives at every listener until the node stops.
@@ -134,12 +156,18 @@ impl Node {
         }
         let doing = match &self.exec {
             Some((command, _)) => {
-                if !config.handlers.is_empty() {
+                if !config.handlers.is_empty() || !config.pulled.is_empty() {
                     parts.push("leaves [handlers] alone: --exec goes before them".into());
                 }
                 format!("runs {} for each message", greeting::quoted(command))
             }
-            None if config.handlers.is_empty() => "prints each message and marks it done".into(),
+            None if config.handlers.is_empty() && config.pulled.is_empty() => {
+                "prints each message and marks it done".into()
+            }
+            None if config.handlers.is_empty() => {
+                parts.extend(config.pushes());
+                "leaves messages to services that fetch them".into()
+            }
             None => {
                 parts.extend(config.pushes());
                 "posts each message to its handler".into()

@@ -17,9 +17,14 @@ const UNHANDLED_MAX: Duration = Duration::from_secs(300);
 
 /// The handlers at this moment. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Routes(Arc<RwLock<Arc<ByTopic>>>);
+pub(super) struct Routes(Arc<RwLock<Arc<Current>>>);
 
-type ByTopic = BTreeMap<String, Route>;
+#[derive(Default)]
+struct Current {
+    by_topic: BTreeMap<String, Route>,
+    /// Services fetch some topics: others wait for a handler, even if there is none at all.
+    some_are_fetched: bool,
+}
 
 struct Route {
     url: PushUrl,
@@ -29,21 +34,23 @@ struct Route {
 
 impl Routes {
     /// From now on these. A message that is on its way keeps the one it left with.
-    pub(super) fn replace(&self, handlers: Vec<(String, PushUrl, usize)>) {
+    pub(super) fn replace(&self, handlers: Vec<(String, PushUrl, usize)>, some_are_fetched: bool) {
         let routes = handlers.into_iter().map(|(topic, url, limit)| {
             (topic, Route { url, limit, slots: Semaphore::new(limit.min(Semaphore::MAX_PERMITS)) })
         });
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes.collect());
+        let current = Current { by_topic: routes.collect(), some_are_fetched };
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(current);
     }
 
-    fn current(&self) -> Arc<ByTopic> {
+    fn current(&self) -> Arc<Current> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Posts a message to its handler; none when there are no handlers at all.
     pub(super) async fn handle(&self, message: &Message) -> Option<HandlerResult<Option<String>>> {
-        let routes = self.current();
-        if routes.is_empty() {
+        let current = self.current();
+        let routes = &current.by_topic;
+        if routes.is_empty() && !current.some_are_fetched {
             return None;
         }
         let Some(route) = routes.get(&message.topic).or_else(|| routes.get(EVERY)) else {

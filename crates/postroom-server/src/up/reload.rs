@@ -1,5 +1,5 @@
-//! Reads the configuration again while the node runs: secrets, services and handlers. With a mistake in it, everything
-//! stays as it was.
+//! Reads the configuration again while the node runs: secrets, the certificate, services and handlers. With a mistake
+//! in it, everything stays as it was.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
-use postroom::{Clock, Courier, Keys, Services};
+use postroom::{Clock, Courier, Hook, Keys, Services, TlsIdentity};
 
 use super::greeting::listed;
 use super::push::Routes;
@@ -24,6 +24,9 @@ pub(super) struct Replaceable {
     pub(super) is_sending: Arc<AtomicBool>,
     pub(super) keys: BTreeMap<String, Keys>,
     pub(super) routes: Routes,
+    /// Gives a hook of the receiver other secrets; false when it has no such hook.
+    pub(super) hooks: Box<dyn Fn(Hook) -> bool + Send + Sync>,
+    pub(super) tls: Option<TlsIdentity>,
     pub(super) clock: Clock,
 }
 
@@ -39,7 +42,8 @@ impl Replaceable {
     fn replace(&self) -> Result<Vec<String>> {
         // The file that was there at the start must be there: without it there would be the defaults.
         let config = config::load(self.started.file.as_deref().or(self.named.as_deref()))?;
-        if config.handlers.is_empty() && !self.started.handlers.is_empty() {
+        let has_none = |config: &Config| config.handlers.is_empty() && config.pulled.is_empty();
+        if has_none(&config) && !has_none(&self.started) {
             let what = "it has no [handlers] any more: messages would be printed, and done";
             bail!(Problem::new(what, "a restart, if that is what you want"));
         }
@@ -52,12 +56,17 @@ impl Replaceable {
             // Without keys nobody can speak for a source any more.
             keys.replace(now.unwrap_or_default())?;
         }
-        self.routes.replace(opened.handlers);
-        let mut told = vec!["secrets, services and handlers are those of the configuration now".to_owned()];
-        if !config.hooks.is_empty() || opened.tls.is_some() {
-            told.push("secrets of webhooks and the TLS certificate are read at the start only".to_owned());
+        self.routes.replace(opened.handlers, !self.started.pulled.is_empty());
+        if let (Some(shown), Some(tls)) = (&self.tls, &opened.tls) {
+            shown.replace(tls);
         }
-        let waiting = self.needs_restart(&config);
+        let unknown = opened.hooks.into_iter().zip(&config.hooks).filter(|(hook, _)| !(self.hooks)(hook.clone()));
+        let unknown: Vec<_> = unknown.map(|(_, hook)| format!("[hooks.{}]", hook.name)).collect();
+        let mut told = vec!["secrets, services and handlers are those of the configuration now".to_owned()];
+        if self.tls.is_some() && opened.tls.is_some() {
+            told.push("whoever connects from now on sees the certificate of the file".to_owned());
+        }
+        let waiting = [self.needs_restart(&config), unknown].concat();
         if !waiting.is_empty() {
             told.push(format!("a restart is needed for {}", listed(waiting.iter().map(String::as_str))));
         }
@@ -72,12 +81,15 @@ impl Replaceable {
             ("[store]", before.store != config.store),
             ("[worker]", before.worker != config.worker),
             ("[retention]", before.retention != config.retention),
-            ("[receiver]", before.receiver != config.receiver),
+            ("[backup]", before.backup != config.backup),
+            ("[receiver]", !before.receiver.is_like(&config.receiver)),
             ("[admin]", before.admin != config.admin),
-            ("[hooks]", before.hooks != config.hooks),
+            ("`pull` in [handlers]", before.pulled != config.pulled),
         ];
         let mut changed: Vec<_> =
             changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name.to_owned()).collect();
+        let is_gone = |hook: &&config::Hook| config.hooks.iter().all(|kept| kept.name != hook.name);
+        changed.extend(before.hooks.iter().filter(is_gone).map(|hook| format!("[hooks.{}]", hook.name)));
         for source in &config.sources {
             let is_reached = |config: &Config| config.services.iter().any(|service| service.name == source.name);
             let same = before.sources.iter().find(|known| known.name == source.name);

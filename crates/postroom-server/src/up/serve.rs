@@ -87,14 +87,18 @@ fn place(address: &str, bound: Option<SocketAddr>) -> String {
 }
 
 /// The admin listener, and what is to be said about it.
-pub(super) async fn admin(config: &config::Admin) -> Result<(Admin, Vec<String>)> {
+pub(super) async fn admin(config: &config::Admin, tls: Option<&TlsIdentity>) -> Result<(Admin, Vec<String>)> {
     let mut tokens = config.tokens.clone();
-    let made = tokens.is_empty().then(|| tokens.generate(Scope::Write));
-    let admin = Admin::bind(config.listen, tokens).await.context("`listen` in [admin]")?;
-    let address = admin.address();
-    let mut told = vec![format!("answers services and operators at http://{address}")];
+    let made = tokens.is_empty().then(|| tokens.generate(Scope::Write, true));
+    let admin = Admin::bind(config.listen, tls, tokens, &config.hosts).await.context("`listen` in [admin]")?;
+    let url = admin.url();
+    let mut told = vec![format!("answers services and operators at {url}")];
+    if made.is_none() {
+        told.push(format!("Its page for operators: {url}/admin"));
+    }
     if let Some(token) = made {
-        let curl = format!("  curl -s -H 'authorization: Bearer {token}' http://{address}");
+        let curl = format!("  curl -s -H 'authorization: Bearer {token}' {url}");
+        told.push(format!("Its page for operators: {url}/admin#token={token}"));
         told.push("By HTTP, with a token that is good until it ends:".into());
         let message = r#"{"topic": "order.placed", "payload": {"order": 7}}"#;
         told.push(format!("{curl}/v1/messages -H 'content-type: application/json' -d '{message}'"));

@@ -43,6 +43,10 @@ impl Stop {
 }
 
 impl Stopped {
+    pub(crate) fn is_asked(&self) -> bool {
+        *self.0.borrow()
+    }
+
     pub(crate) async fn wait(mut self) {
         // An error means that nobody can ask any more, which is as good as asking.
         let _ = self.0.wait_for(|asked| *asked).await;

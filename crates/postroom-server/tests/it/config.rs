@@ -25,7 +25,8 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[admin]\ncolour = \"red\"",
-            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `read_tokens`, `write_tokens`",
+            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, `hosts`, \
+             `read_tokens`, `write_tokens`, `payload_tokens`",
         ),
         ("[wroker]\nbatch = 1", "postroom.toml:1: unknown section [wroker]; did you mean [worker]?"),
         ("[worker]\nbatch = 0", "postroom.toml:2: `batch` in [worker] must be from 1 to 10000, not 0"),
@@ -70,7 +71,8 @@ fn names_addresses_and_secrets_are_checked_too() {
         ),
         (
             "[admin]\nlisten = \"0.0.0.0:7411\"",
-            "postroom.toml:2: `listen` in [admin] must be an address of this machine alone, like 127.0.0.1:7411",
+            "postroom.toml:2: `listen` in [admin]: beyond this machine it needs `tls_cert` and `tls_key`, a token in \
+             `read_tokens` or `write_tokens`, and `hosts`; without them listen at 127.0.0.1:7411",
         ),
         (
             "[handlers.a]\ntimeout = \"1s\"",

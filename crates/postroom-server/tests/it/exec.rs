@@ -53,10 +53,10 @@ fn one_status_kills_and_any_other_tries_again() {
     let flaky = desk.ok(&["send", "flaky"]);
     run_until_settled(&desk, COMMAND);
     let bad = &desk.json(&["show", &bad])[0];
-    assert_eq!((&bad["state"], &bad["last_error"]), (&"dead".into(), &"exit status 65: no such order".into()));
+    assert_eq!((&bad["state"], &bad["last_error"]), (&"dead".into(), &"exit status 65\nno such order".into()));
     let flaky = &desk.json(&["show", &flaky])[0];
     assert_eq!((&flaky["state"], &flaky["attempts"], &flaky["claims"]), (&"done".into(), &1.into(), &2.into()));
-    assert_eq!(flaky["failures"][0]["error"], "exit status 1: try later");
+    assert_eq!(flaky["failures"][0]["error"], "exit status 1\ntry later");
 }
 
 #[test]
@@ -130,4 +130,17 @@ fn a_drain_lets_the_command_finish_and_a_second_signal_does_not() {
     up.terminate();
     assert_eq!(up.end().code(), Some(1));
     assert_gone(&desk);
+}
+
+#[test]
+fn what_a_command_says_of_a_failure_is_kept_and_not_logged() {
+    let desk = Desk::new();
+    let id = desk.ok(&["send", "order.placed", "card 4111"]);
+    let mut up = desk.start(&["up", "--exec", "cat >&2; exit 65"]);
+    until("it is dead", || desk.outbox("dead") == 1);
+    up.terminate();
+    assert_eq!(up.end().code(), Some(0));
+    let logged = up.rest_of_stderr();
+    assert!(logged.contains("exit status 65") && !logged.contains("4111"), "{logged}");
+    assert_eq!(desk.json(&["show", &id])[0]["last_error"], "exit status 65\ncard 4111");
 }

@@ -65,7 +65,7 @@ fn a_failed_attempt_with_its_error_and_the_next_one() {
     desk.sql(&format!("UPDATE outbox_messages SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "backoff");
-    assert!(answer["is"].as_str().unwrap().contains("exit status 1: broken"), "{answer}");
+    assert!(answer["is"].as_str().unwrap().contains("exit status 1 ⏎ broken"), "{answer}");
     assert!(answer["next_at"].is_string(), "{answer}");
 }
 
@@ -107,7 +107,7 @@ fn dead_and_how_to_revive_it() {
     work(&desk, "echo broken >&2; exit 65", || desk.outbox("dead") == 1);
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "dead");
-    assert!(answer["is"].as_str().unwrap().contains("1 failed attempt: exit status 65: broken"), "{answer}");
+    assert!(answer["is"].as_str().unwrap().contains("1 failed attempt: exit status 65 ⏎ broken"), "{answer}");
     assert!(answer["advice"].as_str().unwrap().contains(&format!("postroom revive {id}")), "{answer}");
     desk.sql("UPDATE outbox_messages SET crashes = 4, attempts = 0");
     let answer = cause(&desk, &id);

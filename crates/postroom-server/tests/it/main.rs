@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod backups;
+mod bench;
 mod config;
+mod corrupt;
 mod demo;
 mod desk;
 mod doctor;
@@ -13,11 +16,15 @@ mod exec;
 mod explain;
 mod hook;
 mod manual;
+mod metrics;
 mod node;
 mod operator;
+mod pull;
 mod push;
 mod recover;
+mod renew;
 mod schema;
 mod send;
 mod up;
 mod watch;
+mod web;

@@ -93,6 +93,16 @@ fn one_sends_the_other_handles_and_the_answer_comes_back() {
 }
 
 #[test]
+fn a_sender_that_retries_for_longer_than_the_receiver_remembers_is_told_on_contact() {
+    let hook = Hook::new(|_, _| said("200 OK", "", ""));
+    let (orders, inventory) = two(&hook);
+    let (here, _there) = (orders.start(), inventory.start());
+    orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory", "--expires-in", "40d"]);
+    let told = here.wait_for("the destination forgets messages before ours expire");
+    assert!(told.contains("WARN") && told.contains("inventory"), "{told}");
+}
+
+#[test]
 fn a_key_is_changed_while_messages_flow_and_nothing_is_refused() {
     let hook = Hook::new(|_, _| said("200 OK", "", ""));
     let (orders, inventory) = two(&hook);

@@ -21,10 +21,10 @@ fn failed_lists_the_dead_and_the_expired() {
     let rows = desk.json(&["failed"]);
     assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
     assert_eq!((&rows[0]["id"], &rows[0]["state"]), (&dead.as_str().into(), &"dead".into()));
-    assert_eq!((&rows[0]["error"], &rows[0]["attempts"]), (&"exit status 65: broken".into(), &1.into()));
+    assert_eq!((&rows[0]["error"], &rows[0]["attempts"]), (&"exit status 65\nbroken".into(), &1.into()));
     assert_eq!((&rows[1]["id"], &rows[1]["state"]), (&expired.as_str().into(), &"expired".into()));
     let told = desk.ok(&["failed"]);
-    assert!(told.contains("outbox order.dead, 1: exit status 65: broken"), "{told}");
+    assert!(told.contains("outbox order.dead, 1: exit status 65 ⏎ broken"), "{told}");
     assert!(told.contains(&dead) && told.contains("1 failed attempt") && !told.contains("secret"), "{told}");
     assert_eq!(desk.json(&["failed", "--topic", "order.expired"]).as_array().unwrap().len(), 1);
     assert_eq!(desk.json(&["failed", "--limit", "1"]).as_array().unwrap().len(), 1);
@@ -66,7 +66,7 @@ fn retry_all_says_what_it_leaves() {
 fn the_story_names_no_secrets_unless_asked() {
     let (desk, [dead, ..]) = desk_with_failures();
     let told = desk.ok(&["show", &dead]);
-    assert!(told.contains("dead") && told.contains("exit status 65: broken") && told.contains("6 bytes"), "{told}");
+    assert!(told.contains("dead") && told.contains("exit status 65 ⏎ broken") && told.contains("6 bytes"), "{told}");
     assert!(!told.contains("secret") && !desk.json(&["show", &dead]).to_string().contains("secret"));
     assert!(desk.ok(&["show", &dead, "--show-payload"]).contains("secret"));
 }

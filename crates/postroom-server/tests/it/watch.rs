@@ -30,11 +30,11 @@ fn one_snapshot_tells_all() {
     assert_eq!(outbox["most_dead"]["topics"][0]["name"], "order.dead");
     assert_eq!(
         (&seen["errors"][0]["error"], &seen["errors"][0]["topic"]),
-        (&"exit status 1: broken".into(), &"order.dead".into())
+        (&"exit status 1 ⏎ broken".into(), &"order.dead".into())
     );
     assert!(outbox["oldest_waiting_ms"].is_u64(), "{seen}");
     let told = desk.ok(&["top", "--once"]);
-    for text in ["in/s", "outbox waiting", "billing 1", "outbox dead", "order.dead 1", "exit status 1: broken"] {
+    for text in ["in/s", "outbox waiting", "billing 1", "outbox dead", "order.dead 1", "exit status 1 ⏎ broken"] {
         assert!(told.contains(text), "{text}: {told}");
     }
     assert!(!told.contains("secret") && !told.contains('\x1b') && !seen.to_string().contains("secret"), "{told}");
@@ -84,7 +84,7 @@ fn what_happens_is_told_as_it_happens() {
     let expected = ["invoice.due done", "order.late dead", "order.late failed", "order.placed done"];
     let expected: Vec<_> = expected.iter().map(|text| format!("\"{}\"", text.replace(' ', "\" \""))).collect();
     assert_eq!(short, expected);
-    assert_eq!((&told[2]["error"], &told[2]["attempts"]), (&"exit status 1: broken".into(), &1.into()));
+    assert_eq!((&told[2]["error"], &told[2]["attempts"]), (&"exit status 1\nbroken".into(), &1.into()));
     up.terminate();
     up.end();
     tail.terminate();

@@ -52,7 +52,8 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
     CREATE INDEX {outbox_name}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_ready%')
-    CREATE INDEX {outbox_name}_ready ON {outbox} (visible_at, seq) INCLUDE (crashes, expires_at) WHERE state = 0;
+    CREATE INDEX {outbox_name}_ready ON {outbox} (visible_at, seq)
+        INCLUDE (crashes, expires_at, topic, destination) WHERE state = 0;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_leased%')
     CREATE INDEX {outbox_name}_leased ON {outbox} (visible_at, seq) INCLUDE (owner, claim_no) WHERE state = 1;
@@ -121,7 +122,8 @@ GO
 
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_ready%')
-    CREATE INDEX {inbox_name}_ready ON {inbox} (visible_at, seq) INCLUDE (crashes, expires_at) WHERE state = 0;
+    CREATE INDEX {inbox_name}_ready ON {inbox} (visible_at, seq)
+        INCLUDE (crashes, expires_at, topic) WHERE state = 0;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_leased%')
     CREATE INDEX {inbox_name}_leased ON {inbox} (visible_at, seq) INCLUDE (owner, claim_no) WHERE state = 1;

@@ -108,20 +108,12 @@ impl<B: Backend> Runner<B> {
             Some(Ok(Err(error))) => error,
             Some(Err(panic)) => HandlerError::panicked(panic.as_ref()),
             Some(Ok(Ok(response))) => {
-                if let Some(answer) = answer_to(&message, response.as_deref()) {
-                    ctx.enqueue(answer).await?;
+                let concluded = conclude(ctx, self.queue, lease, response).await;
+                if concluded.is_err() {
+                    // Perhaps because it was held too long: more time next time does no harm.
+                    self.is_slow_from_now_on(&message.topic);
                 }
-                // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
-                let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
-                return match B::commit(&self.store, tx, self.queue, lease, response).await {
-                    Ok(()) => Ok(Outcome::Settled),
-                    Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Outcome::Lost),
-                    Err(error) => {
-                        // Perhaps because it was held too long: more time next time does no harm.
-                        self.is_slow_from_now_on(&message.topic);
-                        Err(error)
-                    }
-                };
+                return concluded;
             }
         };
         let is_undone = match ctx.tx {
@@ -188,6 +180,27 @@ impl<B: Backend> Process for Runner<B> {
             };
             tokio::join!(blocking, async { while waiting.next().await.is_some() {} });
         })
+    }
+}
+
+/// Ends a message that was handled: the answer goes to whoever waits for it and is kept with the message, in the
+/// handler's transaction.
+pub(crate) async fn conclude<B: Backend>(
+    mut ctx: Ctx<B>,
+    queue: Queue,
+    lease: &Lease,
+    response: Option<String>,
+) -> Result<Outcome> {
+    let message = ctx.message.clone();
+    if let Some(answer) = answer_to(&message, response.as_deref()) {
+        ctx.enqueue(answer).await?;
+    }
+    // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
+    let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
+    match B::commit(&ctx.store, tx, queue, lease, response).await {
+        Ok(()) => Ok(Outcome::Settled),
+        Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Outcome::Lost),
+        Err(error) => Err(error),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::{Message, OwnerToken};
-use crate::queue::Reaped;
+use crate::queue::{Reaped, Topics};
 
 /// The most rows one claim may take.
 ///
@@ -152,11 +152,13 @@ pub struct Claims {
 /// assert!(MemoryStore::new().claim(Queue::Inbox, request).await?.claimed.is_empty());
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ClaimRequest {
     pub(crate) owner: OwnerToken,
     pub(crate) lease: Duration,
     pub(crate) batch: usize,
+    /// None: whatever is in line.
+    pub(crate) topics: Option<Topics>,
 }
 
 impl ClaimRequest {
@@ -166,7 +168,14 @@ impl ClaimRequest {
         if batch == 0 || batch > BATCH_MAX {
             return Err(Error::invalid(format!("a batch of {batch} rows; 1 to {BATCH_MAX} are allowed")));
         }
-        Ok(Self { owner, lease, batch })
+        Ok(Self { owner, lease, batch, topics: None })
+    }
+
+    /// Of these messages alone.
+    #[must_use]
+    pub fn topics(mut self, topics: Topics) -> Self {
+        self.topics = Some(topics);
+        self
     }
 }
 

@@ -138,12 +138,12 @@ impl Work {
         self.finish(State::Expired, now);
     }
 
-    /// By an operator: it starts afresh. Its claim number goes on, so old leases stay void.
-    pub(crate) fn revive(&mut self, expires_at: Option<Timestamp>) {
+    /// By an operator: it starts afresh, perhaps later. Its claim number goes on, so old leases stay void.
+    pub(crate) fn revive(&mut self, at: Option<Timestamp>, expires_at: Option<Timestamp>) {
         self.state = State::Ready;
         self.attempts = 0;
         self.crashes = 0;
-        self.next_attempt_at = None;
+        self.next_attempt_at = at;
         self.processed_at = None;
         self.processed_by = None;
         self.expires_at = expires_at;

@@ -1,6 +1,9 @@
 //! Webhooks and events of services that do not speak our own wire: verified in their own way, then received like
 //! everything else.
 
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLockReadGuard};
+
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -61,8 +64,31 @@ struct Told {
 }
 
 impl<B: Backend> Receiver<B> {
-    pub(crate) fn hook(&self, path: &str) -> Option<&Hook> {
-        self.0.hooks.get(path.strip_prefix(HOOKS_PATH)?)
+    pub(crate) fn hook(&self, path: &str) -> Option<Hook> {
+        self.hooks().get(path.strip_prefix(HOOKS_PATH)?).cloned()
+    }
+
+    fn hooks(&self) -> RwLockReadGuard<'_, HashMap<String, Hook>> {
+        self.0.hooks.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on these secrets for a hook it has; false when it has no such hook. What is being verified is verified
+    /// by the old ones.
+    ///
+    /// ```
+    /// use postroom::{Handlers, Hook, Memory, MemoryStore, Receiver, ReceiverOptions, WebhookScheme, WebhookSecret};
+    ///
+    /// let hook = |secret: &str| {
+    ///     Ok::<_, postroom::Error>(Hook::new("github", WebhookScheme::github([WebhookSecret::parse(secret)?])?))
+    /// };
+    /// let options = ReceiverOptions::default().hook(hook("an example secret, long enough to be one")?);
+    /// let receiver = Receiver::<Memory>::with("shop", MemoryStore::new(), Handlers::new(), [], options)?;
+    /// assert!(receiver.replace_hook(hook("another example, that is as long as it")?));
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn replace_hook(&self, hook: Hook) -> bool {
+        let mut hooks = self.0.hooks.write().unwrap_or_else(PoisonError::into_inner);
+        hooks.get_mut(&hook.name).map(|known| *known = hook).is_some()
     }
 
     /// Takes what came to a hook. The whole body is needed to verify it.
@@ -92,7 +118,7 @@ impl<B: Backend> Receiver<B> {
             }
         }
         let event = CloudEvent::read(headers, body).map_err(malformed)?;
-        let is_another_hook = self.0.hooks.contains_key(&event.source) && event.source != hook.name;
+        let is_another_hook = self.hooks().contains_key(&event.source) && event.source != hook.name;
         if is_another_hook || self.0.sources.contains_key(&event.source) {
             telemetry::distrusted(self.0.store.name(), &event.id, &event.source, Distrust::UnknownSource);
             return Err(Reply::unauthorized());

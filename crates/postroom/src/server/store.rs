@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::background::{in_background, to_its_end};
 use crate::clock::{Clock, ServerClock};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
@@ -16,8 +16,8 @@ use crate::server::{Engine, Link, Pool, Purpose, Settings, Signal, pulse, transa
 use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
-    Stored, Wake,
+    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record,
+    Revival, Sighting, Store, Stored, Wake,
 };
 
 /// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
@@ -92,7 +92,7 @@ impl<E: Engine> ServerStore<E> {
                     link.deploy(&verbs.statements.schema).await?;
                     found = schema_version(&mut *link, &verbs).await?;
                 }
-                check_schema(found, &verbs)?;
+                verbs.check_schema(found)?;
                 link.give_back();
                 Ok((said, verbs))
             })
@@ -218,20 +218,6 @@ async fn schema_version(link: &mut impl Link, verbs: &Verbs) -> Result<Option<i6
     Ok(found)
 }
 
-fn check_schema(found: Option<i64>, verbs: &Verbs) -> Result<()> {
-    let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
-    let missing = format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)");
-    let wanted = verbs.statements.schema_version;
-    match found {
-        Some(version) if version == wanted => Ok(()),
-        Some(version) => Err(Error::new(
-            ErrorKind::Schema,
-            format!("the schema has version {version}, this program needs {wanted}; upgrade the older of the two"),
-        )),
-        None => Err(Error::new(ErrorKind::Schema, missing)),
-    }
-}
-
 impl<E: Engine> Store for ServerStore<E> {
     fn name(&self) -> &str {
         &self.0.name
@@ -308,15 +294,15 @@ impl<E: Engine> Store for ServerStore<E> {
         })
     }
 
-    fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
-        self.ringing(queue, (queue, filter, ttl), |verbs, link, (queue, filter, ttl), now| {
-            Box::pin(verbs.again(link, *queue, &[State::Dead, State::Expired], filter, *ttl, now))
+    fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
+        self.ringing(queue, (queue, filter, revival), |verbs, link, (queue, filter, revival), now| {
+            Box::pin(verbs.again(link, *queue, &[State::Dead, State::Expired], filter, *revival, now))
         })
     }
 
     fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
         self.ringing(Queue::Outbox, (filter, ttl), |verbs, link, (filter, ttl), now| {
-            Box::pin(verbs.again(link, Queue::Outbox, &[State::Done], filter, *ttl, now))
+            Box::pin(verbs.again(link, Queue::Outbox, &[State::Done], filter, (*ttl).into(), now))
         })
     }
 
@@ -350,6 +336,24 @@ impl<E: Engine> Store for ServerStore<E> {
         self.verb((queue, seq), |verbs, link, (queue, seq), _| Box::pin(verbs.failures(link, *queue, *seq)))
     }
 
+    fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>> {
+        self.verb((queue, filter), |verbs, link, (queue, filter), _| Box::pin(verbs.failed(link, *queue, filter)))
+    }
+
+    fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>> {
+        self.verb((queue, rows), |verbs, link, (queue, rows), _| Box::pin(verbs.failed_groups(link, *queue, *rows)))
+    }
+
+    fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(limit, |verbs, link, limit, now| Box::pin(verbs.overdue(link, *limit, now)))
+    }
+
+    fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb((queue, retention, limit), |verbs, link, (queue, retention, limit), now| {
+            Box::pin(verbs.purgeable(link, *queue, now.minus(*retention), *limit))
+        })
+    }
+
     fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>> {
         self.verb(queue, |verbs, link, queue, now| Box::pin(verbs.stats(link, *queue, now)))
     }
@@ -371,6 +375,12 @@ impl<E: Engine> Store for ServerStore<E> {
     }
 
     /// Closes its connections; calls on this store or a clone of it fail from now on.
+    fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
+        self.verb((), |verbs, link, (), _| {
+            Box::pin(async move { verbs.check_schema(verbs.schema_version(link).await?) })
+        })
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         self.0.pool.close();
         self.0.handler_pool.close();

@@ -101,6 +101,8 @@ pub(crate) struct Identity {
     pub(crate) key: &'static str,
     /// `{party}`: the other service.
     pub(crate) party: &'static str,
+    /// `{here}`: whether a message is handled here, and not sent elsewhere.
+    pub(crate) here: &'static str,
 }
 
 macro_rules! queue_texts {
@@ -126,9 +128,10 @@ macro_rules! queue_texts {
 }
 
 queue_texts! {
-    claim_look, claim_select, claim_line, claim_below, claim_one, claim_next, ack, ack_batch, extend, extend_batch,
-    held, load_lease, load_over, load_expired, load_key, find_key, list, list_done, list_dead, list_expired, save,
-    purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+    claim_look, claim_select, claim_line, claim_below, claim_one, claim_next, topics_select, topics_line, topics_next,
+    ack, ack_batch, extend, extend_batch, held, load_lease, load_over, load_expired, load_key, find_key, list,
+    list_done, list_dead, list_expired, save, brief_dead, brief_expired, groups_dead, groups_expired, count_overdue,
+    count_purgeable, purge_failures, purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -254,6 +257,7 @@ impl Renderer<'_> {
             .replace("{identity}", self.identity.columns)
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)
+            .replace("{here}", self.identity.here)
             .replace("{fence}", self.fence.one)
             .replace("{fence_each}", self.fence.each)
             .replace("{t}", &self.table)

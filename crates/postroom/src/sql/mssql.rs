@@ -28,17 +28,70 @@ macro_rules! handlers_lock {
     };
 }
 
-/// Rows in one finished state. The state is in the text: the index of that state alone serves no other.
+/// What keeps a look from waiting for other people's transactions: their rows are passed over. Where the database
+/// keeps versions of rows, only those who ask for locks may pass over.
+macro_rules! past {
+    () => {
+        " WITH (READPAST, READCOMMITTEDLOCK)"
+    };
+}
+
+/// The columns of a message that was given up, without what it holds.
+macro_rules! brief {
+    () => {
+        "seq, attempts, processed_at, expires_at, SUBSTRING(last_error, 1, 200), topic, {identity}"
+    };
+}
+
+/// Rows in one finished state. The state is in the text: the index of that state alone serves no other. Which values
+/// are null is told to the planner each time.
 macro_rules! list_in {
-    ($state:literal) => {
+    ($columns:expr, $state:literal) => {
         concat!(
-            "SELECT TOP (@P6) {record} FROM {t} WHERE state = ",
+            "SELECT TOP (@P6) ",
+            $columns,
+            " FROM {t} WHERE state = ",
             $state,
             " AND (@P1 IS NULL OR state = @P1)
                AND (@P2 IS NULL OR topic = @P2) AND (@P3 IS NULL OR {party} = @P3)
                AND (@P4 IS NULL OR processed_at >= @P4) AND (@P5 IS NULL OR seq > @P5)
-             ORDER BY seq"
+             ORDER BY seq OPTION (RECOMPILE)"
         )
+    };
+}
+
+/// The newest rows in one finished state, counted by what they ended with.
+macro_rules! groups_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT topic, party, error, COUNT_BIG(*), MIN(processed_at), MAX(processed_at)
+             FROM (SELECT TOP (@P2) topic, {party} AS party, SUBSTRING(last_error, 1, 200) AS error, processed_at
+                   FROM {t} WHERE state = ",
+            $state,
+            " AND (@P1 IS NULL OR state = @P1) ORDER BY seq DESC) AS newest
+             GROUP BY topic, party, error"
+        )
+    };
+}
+
+/// How many rows there are of a kind, up to a limit.
+macro_rules! count_up_to {
+    ($rows:literal) => {
+        concat!("SELECT COUNT_BIG(*) FROM (SELECT TOP (@P2) 1 AS one FROM {t}", past!(), " WHERE ", $rows, ") AS some")
+    };
+}
+
+/// How many rows are in one state.
+macro_rules! count_in {
+    ($state:literal) => {
+        concat!("SELECT ", $state, ", COUNT_BIG(*) FROM {t}", past!(), " WHERE state = ", $state)
+    };
+}
+
+/// Whether there is such a row.
+macro_rules! any {
+    ($table:literal, $rows:literal) => {
+        concat!("EXISTS (SELECT 1 FROM ", $table, past!(), " WHERE ", $rows, ")")
     };
 }
 
@@ -126,11 +179,13 @@ pub(crate) const MSSQL: Dialect = Dialect {
         columns: "id, message_id, destination, CAST(NULL AS bigint)",
         key: "id = @P1",
         party: "destination",
+        here: "destination IS NULL",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = @P1 AND message_id = @P2",
         party: "source",
+        here: "1 = 1",
     },
     // Who looks for the row waits for a twin that is just writing it.
     outbox_insert: "INSERT INTO {t}
@@ -192,10 +247,17 @@ pub(crate) const MSSQL: Dialect = Dialect {
     marks_purge: "DELETE FROM {t}_marks WHERE seq IN (
              SELECT TOP (@P3) old.seq FROM {t}_marks AS old WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
              WHERE old.handler = @P1 AND old.marked_at < @P2 ORDER BY old.marked_at)",
-    pulse: "SELECT CASE WHEN EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND visible_at BETWEEN @P2 AND @P1)
-                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at <= @P1) THEN 1 ELSE 0 END,
-                CASE WHEN EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND visible_at BETWEEN @P3 AND @P1)
-                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at <= @P1) THEN 1 ELSE 0 END",
+    pulse: concat!(
+        "SELECT CASE WHEN ",
+        any!("{outbox}", "state = 0 AND visible_at BETWEEN @P2 AND @P1"),
+        " OR ",
+        any!("{outbox}", "state = 1 AND visible_at <= @P1"),
+        " THEN 1 ELSE 0 END, CASE WHEN ",
+        any!("{inbox}", "state = 0 AND visible_at BETWEEN @P3 AND @P1"),
+        " OR ",
+        any!("{inbox}", "state = 1 AND visible_at <= @P1"),
+        " THEN 1 ELSE 0 END"
+    ),
 };
 
 const INBOX_INSERT: &str = "INSERT INTO {t}
@@ -206,15 +268,46 @@ const INBOX_INSERT: &str = "INSERT INTO {t}
 
 const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
-    claim_look: "SELECT CASE WHEN EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= @P1) THEN 1 ELSE 0 END,
-                CASE WHEN EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= @P1) THEN 1 ELSE 0 END",
+    claim_look: concat!(
+        "SELECT CASE WHEN ",
+        any!("{t}", "state = 1 AND visible_at <= @P1"),
+        " THEN 1 ELSE 0 END, CASE WHEN ",
+        any!("{t}", "state = 0 AND expires_at <= @P1"),
+        " THEN 1 ELSE 0 END"
+    ),
     claim_select: UNUSED,
     claim_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5",
-    claim_below: "SELECT TOP (1) visible_at FROM {t} WHERE state = 0 AND visible_at < @P1 ORDER BY visible_at",
+    claim_below: concat!(
+        "SELECT TOP (1) visible_at FROM {t}",
+        past!(),
+        " WHERE state = 0 AND visible_at < @P1 ORDER BY visible_at"
+    ),
     claim_one: UNUSED,
-    claim_next: "SELECT MIN(waiting.at) FROM (
-             SELECT MIN(visible_at) AS at FROM {t} WHERE state = 0
-             UNION ALL SELECT MIN(visible_at) FROM {t} WHERE state = 1) AS waiting",
+    claim_next: concat!(
+        "SELECT MIN(waiting.at) FROM (
+             SELECT MIN(visible_at) AS at FROM {t}",
+        past!(),
+        " WHERE state = 0
+             UNION ALL SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 1) AS waiting"
+    ),
+    topics_select: UNUSED,
+    topics_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,
+                                @topics = @P6, @named = @P7, @taken = @P8",
+    // The procedure asks in the same words which rows are among the topics.
+    topics_next: concat!(
+        "SELECT MIN(waiting.at) FROM (
+             SELECT MIN(visible_at) AS at FROM {t}",
+        past!(),
+        " WHERE state = 0 AND CASE WHEN {here} AND CASE
+                       WHEN CHARINDEX(NCHAR(10), topic) = 0
+                            AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @P1) > 0
+                       THEN 1 ELSE 0 END = @P2 THEN 1 ELSE 0 END = @P3
+             UNION ALL SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 1) AS waiting"
+    ),
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P4, processed_by = @P2,
              response = COALESCE(@P5, response)
@@ -228,7 +321,7 @@ const QUEUE: Texts = Texts {
     ),
     extend: UNUSED,
     extend_batch: concat!(
-        "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq
+        "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq, inserted.claim_no
          FROM {t} JOIN ",
         leases!(),
         " ON seq = a.n WHERE state = 1 AND owner = a.o AND claim_no = a.c"
@@ -244,10 +337,16 @@ const QUEUE: Texts = Texts {
     list: "SELECT TOP (@P6) {record} FROM {t}
          WHERE (@P1 IS NULL OR state = @P1) AND (@P2 IS NULL OR topic = @P2) AND (@P3 IS NULL OR {party} = @P3)
            AND (@P4 IS NULL OR processed_at >= @P4) AND (@P5 IS NULL OR seq > @P5)
-         ORDER BY seq",
-    list_done: list_in!("2"),
-    list_dead: list_in!("3"),
-    list_expired: list_in!("4"),
+         ORDER BY seq OPTION (RECOMPILE)",
+    list_done: list_in!("{record}", "2"),
+    list_dead: list_in!("{record}", "3"),
+    list_expired: list_in!("{record}", "4"),
+    brief_dead: list_in!(brief!(), "3"),
+    brief_expired: list_in!(brief!(), "4"),
+    groups_dead: groups_in!("3"),
+    groups_expired: groups_in!("4"),
+    count_overdue: count_up_to!("state = 0 AND expires_at <= @P1"),
+    count_purgeable: count_up_to!("state = 2 AND processed_at < @P1"),
     save: "UPDATE {t}
          SET state = @P3, visible_at = @P4, due_at = @P5, next_attempt_at = @P6, attempts = @P7, crashes = @P8,
              claim_no = @P9, owner = @P10, locked_until = @P11, last_error = @P12, processed_at = @P13,
@@ -259,13 +358,29 @@ const QUEUE: Texts = Texts {
     failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
              SELECT TOP (@P2) young.no FROM {t}_failures AS young WHERE young.seq = @P1 ORDER BY young.no DESC)",
     failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = @P1 ORDER BY no",
-    count: "SELECT 0, COUNT_BIG(*) FROM {t} WHERE state = 0 UNION ALL SELECT 1, COUNT_BIG(*) FROM {t} WHERE state = 1
-         UNION ALL SELECT 2, COUNT_BIG(*) FROM {t} WHERE state = 2
-         UNION ALL SELECT 3, COUNT_BIG(*) FROM {t} WHERE state = 3
-         UNION ALL SELECT 4, COUNT_BIG(*) FROM {t} WHERE state = 4",
-    count_waiting: "SELECT (SELECT COUNT_BIG(*) FROM {t} WHERE state = 0)
-                + (SELECT COUNT_BIG(*) FROM {t} WHERE state = 1)",
-    oldest: "SELECT TOP (1) created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq",
+    count: concat!(
+        count_in!("0"),
+        " UNION ALL ",
+        count_in!("1"),
+        " UNION ALL ",
+        count_in!("2"),
+        " UNION ALL ",
+        count_in!("3"),
+        " UNION ALL ",
+        count_in!("4")
+    ),
+    count_waiting: concat!(
+        "SELECT (SELECT COUNT_BIG(*) FROM {t}",
+        past!(),
+        " WHERE state = 0) + (SELECT COUNT_BIG(*) FROM {t}",
+        past!(),
+        " WHERE state = 1)"
+    ),
+    oldest: concat!(
+        "SELECT TOP (1) created_at, visible_at FROM {t}",
+        past!(),
+        " WHERE state = 0 ORDER BY visible_at, seq"
+    ),
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

@@ -26,6 +26,22 @@ pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", CAST(@@global.rea
 pub(crate) const DEPLOY_LOCK: &str = "SELECT CAST(GET_LOCK('postroom_schema', 60) AS SIGNED)";
 pub(crate) const DEPLOY_UNLOCK: &str = "SELECT RELEASE_LOCK('postroom_schema')";
 
+/// Whether a row is among the topics of a claim: the names between line breaks, and the two switches.
+macro_rules! among {
+    ($names:literal, $named:literal, $taken:literal) => {
+        concat!(
+            "(({here} AND (LOCATE(CHAR(10 USING utf8mb4), topic) = 0 AND LOCATE(CONCAT(CHAR(10 USING utf8mb4), topic,
+              CHAR(10 USING utf8mb4)), ",
+            $names,
+            ") > 0) = ",
+            $named,
+            ") = ",
+            $taken,
+            ")"
+        )
+    };
+}
+
 pub(crate) const MYSQL: Dialect = Dialect {
     places: Places::Counted,
     batch: Batch::Rows,
@@ -44,11 +60,17 @@ pub(crate) const MYSQL: Dialect = Dialect {
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
     queue: QUEUE,
-    outbox: Identity { columns: "id, message_id, destination, NULL", key: "id = ?1", party: "destination" },
+    outbox: Identity {
+        columns: "id, message_id, destination, NULL",
+        key: "id = ?1",
+        party: "destination",
+        here: "destination IS NULL",
+    },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = ?1 AND message_id = ?2",
         party: "source",
+        here: "1 = 1",
     },
     outbox_insert: "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
@@ -103,6 +125,18 @@ const LIST_FINISHED: &str = "SELECT {record} FROM {t}
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6";
 
+/// The same, without what they hold.
+const BRIEF_FINISHED: &str =
+    "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity} FROM {t}
+         WHERE state = ?1 AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6";
+
+/// The newest rows in one finished state, each by itself: counting them here takes a temporary table with so wide a key
+/// that it goes to the disk, and five times as long as sending them.
+const GROUPS_FINISHED: &str = "SELECT topic, {party}, substr(last_error, 1, 200), 1, processed_at, processed_at
+         FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1 ORDER BY processed_at DESC LIMIT ?2";
+
 const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= ?1),
@@ -118,6 +152,20 @@ const QUEUE: Texts = Texts {
     claim_next: "SELECT min(at) FROM (
              SELECT min(visible_at) AS at FROM {t} WHERE state = 0
              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting",
+    topics_select: concat!(
+        "SELECT {message} FROM {t} FORCE INDEX ({n}_work)
+         WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1) AND ",
+        among!("?3", "?4", "?5"),
+        " ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED"
+    ),
+    topics_line: UNUSED,
+    topics_next: concat!(
+        "SELECT min(at) FROM (
+             (SELECT visible_at AS at FROM {t} FORCE INDEX ({n}_work) WHERE state = 0 AND ",
+        among!("?1", "?2", "?3"),
+        " ORDER BY visible_at, seq LIMIT 1)
+             UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting"
+    ),
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = coalesce(?5, response)
@@ -144,6 +192,15 @@ const QUEUE: Texts = Texts {
     list_done: LIST_FINISHED,
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
+    brief_dead: BRIEF_FINISHED,
+    brief_expired: BRIEF_FINISHED,
+    groups_dead: GROUPS_FINISHED,
+    groups_expired: GROUPS_FINISHED,
+    count_overdue: "SELECT count(*) FROM (
+             SELECT 1 AS one FROM {t} FORCE INDEX ({n}_expiring)
+             WHERE state = 0 AND expires_at <= ?1 LIMIT ?2) AS late",
+    count_purgeable: "SELECT count(*) FROM (
+             SELECT 1 AS one FROM {t} WHERE state = 2 AND processed_at < ?1 LIMIT ?2) AS old",
     save: "UPDATE {t}
          SET response = ?16, state = ?3, visible_at = ?4, due_at = ?5,
              next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,
@@ -160,7 +217,7 @@ const QUEUE: Texts = Texts {
     failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY no",
     count: "SELECT state, count(*) FROM {t} WHERE state IN (0, 1, 2, 3, 4) GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE state IN (0, 1)",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+    oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

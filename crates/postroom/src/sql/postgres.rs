@@ -33,6 +33,35 @@ macro_rules! list_in {
     };
 }
 
+/// The same, without what they hold.
+macro_rules! brief_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity}
+             FROM {t} WHERE state = ",
+            $state,
+            " AND ($1 IS NULL OR state = $1)
+               AND ($2 IS NULL OR topic = $2) AND ($3 IS NULL OR {party} = $3)
+               AND ($4 IS NULL OR processed_at >= $4) AND ($5 IS NULL OR seq > $5)
+             ORDER BY seq LIMIT $6"
+        )
+    };
+}
+
+/// The newest rows in one finished state, counted by what they ended with.
+macro_rules! groups_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT topic, party, error, count(*), min(processed_at), max(processed_at)
+             FROM (SELECT topic, {party} AS party, substr(last_error, 1, 200) AS error, processed_at
+                   FROM {t} WHERE state = ",
+            $state,
+            " AND ($1 IS NULL OR state = $1) ORDER BY seq DESC LIMIT $2) AS newest
+             GROUP BY topic, party, error"
+        )
+    };
+}
+
 /// Begins one of our own transactions and answers with the server's time: one trip.
 pub(crate) const BEGIN: &str = concat!("BEGIN; SELECT ", clock!(), ", ", durable!());
 /// The same behind a pooler, where the next transaction may be on another connection.
@@ -57,6 +86,51 @@ pub(crate) const DEPLOY_LOCK: &str = "SELECT pg_advisory_xact_lock(7305521903)";
 /// Wakes the workers of other processes. Nothing is lost if the server forgets it.
 pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2), set_config('synchronous_commit', 'off', true)";
 
+/// Whether a row is among the topics of a claim: the names between line breaks, and the two switches.
+macro_rules! among {
+    ($names:literal, $named:literal, $taken:literal) => {
+        concat!(
+            " AND (({here} AND (strpos(topic, chr(10)) = 0
+                 AND strpos(",
+            $names,
+            "::text, chr(10) || topic || chr(10)) > 0)::int = ",
+            $named,
+            "::bigint)::int = ",
+            $taken,
+            "::bigint)"
+        )
+    };
+}
+
+/// A claim in one statement, of the rows for which this holds too.
+macro_rules! claim {
+    ($among:expr) => {
+        concat!(
+            "WITH durable AS MATERIALIZED (
+                 SELECT ",
+            durable!(),
+            "
+             ), line AS MATERIALIZED (
+                 SELECT seq, visible_at, crashes FROM {t}
+                 WHERE state = 0 AND visible_at <= $1 AND visible_at >= $5 AND (expires_at IS NULL OR expires_at > $1)",
+            $among,
+            "
+                 ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
+             ), first AS MATERIALIZED (
+                 SELECT seq, crashes FROM line LIMIT 1
+             ), chosen AS MATERIALIZED (
+                 SELECT line.seq AS n, line.visible_at AS at FROM durable, line, first
+                 WHERE CASE WHEN first.crashes = 0 THEN line.crashes = 0 ELSE line.seq = first.seq END
+             )
+             UPDATE {t}
+             SET state = 1, owner = $3, locked_until = $4, visible_at = $4, claim_no = claim_no + 1,
+                 last_attempt_at = $1
+             FROM chosen WHERE seq = chosen.n
+             RETURNING {message}, chosen.at"
+    )
+    };
+}
+
 pub(crate) const POSTGRES: Dialect = Dialect {
     places: Places::Numbered,
     batch: Batch::Arrays,
@@ -75,11 +149,17 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
     queue: QUEUE,
-    outbox: Identity { columns: "id, message_id, destination, NULL::bigint", key: "id = $1", party: "destination" },
+    outbox: Identity {
+        columns: "id, message_id, destination, NULL::bigint",
+        key: "id = $1",
+        party: "destination",
+        here: "destination IS NULL",
+    },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = $1 AND message_id = $2",
         party: "source",
+        here: "1 = 1",
     },
     // The conflict's column is not named: that would take the right to read it.
     outbox_insert: "INSERT INTO {t}
@@ -171,31 +251,21 @@ const QUEUE: Texts = Texts {
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= $1)::int,
                 EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= $1)::int",
     claim_select: UNUSED,
-    claim_line: concat!(
-        "WITH durable AS MATERIALIZED (
-             SELECT ",
-        durable!(),
-        "
-         ), line AS MATERIALIZED (
-             SELECT seq, visible_at, crashes FROM {t}
-             WHERE state = 0 AND visible_at <= $1 AND visible_at >= $5 AND (expires_at IS NULL OR expires_at > $1)
-             ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
-         ), first AS MATERIALIZED (
-             SELECT seq, crashes FROM line LIMIT 1
-         ), chosen AS MATERIALIZED (
-             SELECT line.seq AS n, line.visible_at AS at FROM durable, line, first
-             WHERE CASE WHEN first.crashes = 0 THEN line.crashes = 0 ELSE line.seq = first.seq END
-         )
-         UPDATE {t}
-         SET state = 1, owner = $3, locked_until = $4, visible_at = $4, claim_no = claim_no + 1, last_attempt_at = $1
-         FROM chosen WHERE seq = chosen.n
-         RETURNING {message}, chosen.at"
-    ),
+    claim_line: claim!(""),
     claim_below: "SELECT visible_at FROM {t} WHERE state = 0 AND visible_at < $1 ORDER BY visible_at LIMIT 1",
     claim_one: UNUSED,
     claim_next: "SELECT min(at) FROM (
              (SELECT visible_at AS at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1)
              UNION ALL (SELECT visible_at FROM {t} WHERE state = 1 ORDER BY visible_at, seq LIMIT 1)) AS waiting",
+    topics_select: UNUSED,
+    topics_line: claim!(among!("$6", "$7", "$8")),
+    topics_next: concat!(
+        "SELECT min(at) FROM (
+             (SELECT visible_at AS at FROM {t} WHERE state = 0",
+        among!("$1", "$2", "$3"),
+        " ORDER BY visible_at, seq LIMIT 1)
+             UNION ALL (SELECT visible_at FROM {t} WHERE state = 1 ORDER BY visible_at, seq LIMIT 1)) AS waiting"
+    ),
     ack: concat!(
         "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = $4::bigint,
@@ -216,7 +286,7 @@ const QUEUE: Texts = Texts {
     extend: UNUSED,
     extend_batch: "UPDATE {t} SET locked_until = $4, visible_at = $4
          FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)
-         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c RETURNING seq",
+         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c RETURNING seq, claim_no",
     held: "SELECT 1 FROM {t} WHERE seq = $1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WHERE seq = $1 AND {fence} FOR UPDATE",
     load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= $1
@@ -232,6 +302,14 @@ const QUEUE: Texts = Texts {
     list_done: list_in!("2"),
     list_dead: list_in!("3"),
     list_expired: list_in!("4"),
+    brief_dead: brief_in!("3"),
+    brief_expired: brief_in!("4"),
+    groups_dead: groups_in!("3"),
+    groups_expired: groups_in!("4"),
+    count_overdue: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= $1 LIMIT $2) AS late",
+    count_purgeable: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE state = 2 AND processed_at < $1 LIMIT $2) AS old",
     save: "UPDATE {t}
          SET state = $3, visible_at = $4, due_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8,
              claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,
@@ -251,7 +329,7 @@ const QUEUE: Texts = Texts {
          UNION ALL SELECT 2, count(*) FROM {t} WHERE state = 2 UNION ALL SELECT 3, count(*) FROM {t} WHERE state = 3
          UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4",
     count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+    oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

@@ -4,6 +4,21 @@
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
 
+/// Whether a row is among the topics of a claim: the names between line breaks, and the two switches.
+macro_rules! among {
+    ($names:literal, $named:literal, $taken:literal) => {
+        concat!(
+            "(({here} AND (instr(topic, char(10)) = 0 AND instr(",
+            $names,
+            ", char(10) || topic || char(10)) > 0) = ",
+            $named,
+            ") = ",
+            $taken,
+            ")"
+        )
+    };
+}
+
 pub(crate) const SQLITE: Dialect = Dialect {
     places: Places::Numbered,
     batch: Batch::EachRow,
@@ -19,11 +34,17 @@ pub(crate) const SQLITE: Dialect = Dialect {
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
          response",
     queue: QUEUE,
-    outbox: Identity { columns: "id, message_id, destination, NULL", key: "id = ?1", party: "destination" },
+    outbox: Identity {
+        columns: "id, message_id, destination, NULL",
+        key: "id = ?1",
+        party: "destination",
+        here: "destination IS NULL",
+    },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = ?1 AND message_id = ?2",
         party: "source",
+        here: "1 = 1",
     },
     outbox_insert: "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
@@ -84,6 +105,22 @@ const LIST_FINISHED: &str = "SELECT {record} FROM {t} INDEXED BY {t}_finished
            AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
          ORDER BY seq LIMIT ?6";
 
+/// The same, without what they hold.
+const BRIEF_FINISHED: &str =
+    "SELECT seq, attempts, processed_at, expires_at, substr(last_error, 1, 200), topic, {identity}
+         FROM {t} INDEXED BY {t}_finished
+         WHERE state = ?1 AND processed_at IS NOT NULL
+           AND (?2 IS NULL OR topic = ?2) AND (?3 IS NULL OR {party} = ?3)
+           AND (?4 IS NULL OR processed_at >= ?4) AND (?5 IS NULL OR seq > ?5)
+         ORDER BY seq LIMIT ?6";
+
+/// The newest rows in one finished state, counted by what they ended with.
+const GROUPS_FINISHED: &str = "SELECT topic, party, error, count(*), min(processed_at), max(processed_at)
+         FROM (SELECT topic, {party} AS party, substr(last_error, 1, 200) AS error, processed_at
+               FROM {t} INDEXED BY {t}_finished WHERE state = ?1 AND processed_at IS NOT NULL
+               ORDER BY processed_at DESC LIMIT ?2)
+         GROUP BY topic, party, error";
+
 const QUEUE: Texts = Texts {
     claim_look: UNUSED,
     claim_select: "SELECT {message} FROM {t}
@@ -100,6 +137,20 @@ const QUEUE: Texts = Texts {
          WHERE seq = ?4 AND state = 0",
     claim_next: "SELECT min(at) FROM (SELECT min(visible_at) AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
                               UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
+    topics_select: concat!(
+        "SELECT {message} FROM {t}
+         WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1) AND ",
+        among!("?3", "?4", "?5"),
+        " ORDER BY visible_at, seq LIMIT ?2"
+    ),
+    topics_line: UNUSED,
+    topics_next: concat!(
+        "SELECT min(at) FROM (
+             SELECT * FROM (SELECT visible_at AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL AND ",
+        among!("?1", "?2", "?3"),
+        " ORDER BY visible_at LIMIT 1)
+             UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)"
+    ),
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
              response = coalesce(?5, response)
@@ -121,6 +172,13 @@ const QUEUE: Texts = Texts {
     list_done: LIST_FINISHED,
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
+    brief_dead: BRIEF_FINISHED,
+    brief_expired: BRIEF_FINISHED,
+    groups_dead: GROUPS_FINISHED,
+    groups_expired: GROUPS_FINISHED,
+    count_overdue: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1 LIMIT ?2)",
+    count_purgeable: "SELECT count(*) FROM (SELECT 1 FROM {t} WHERE state = 2 AND processed_at < ?1 LIMIT ?2)",
     save: "UPDATE {t}
          SET state = ?3, visible_at = ?4, due_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, claim_no = ?9,
              owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,
@@ -138,7 +196,7 @@ const QUEUE: Texts = Texts {
     count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NOT NULL GROUP BY state
          UNION ALL SELECT state, count(*) FROM {t} WHERE processed_at IS NOT NULL GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
-    oldest: "SELECT created_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
+    oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
          ORDER BY visible_at, seq LIMIT 1",
 };
 

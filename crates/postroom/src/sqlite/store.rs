@@ -20,8 +20,8 @@ use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Fingerprint, Identity, Mark, PutMode, QueueStats, Record, Sighting,
-    Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Fingerprint, Identity, Mark, PutMode,
+    QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
 use crate::telemetry;
 
@@ -83,7 +83,7 @@ impl SqliteStore {
                 deploy_schema(&conn, &verbs)?;
             }
             // Without a write: a file that is not ours stays as it is.
-            check_schema(&connect::reader(&options.path)?, &verbs)?;
+            verbs.check_schema(schema_version(&connect::reader(&options.path)?, &verbs)?)?;
             connect::writer(&options.path, options.durability, false)?;
             Ok((options, verbs))
         })
@@ -220,22 +220,6 @@ fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
     Ok(())
 }
 
-fn check_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
-    let (outbox, inbox) = (verbs.tables.of(Queue::Outbox), verbs.tables.of(Queue::Inbox));
-    let wanted = verbs.statements.schema_version;
-    match schema_version(conn, verbs)? {
-        Some(version) if version == wanted => Ok(()),
-        Some(version) => Err(Error::new(
-            ErrorKind::Schema,
-            format!("the schema has version {version}, this program needs {wanted}; upgrade the older of the two"),
-        )),
-        None => Err(Error::new(
-            ErrorKind::Schema,
-            format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)"),
-        )),
-    }
-}
-
 /// The version of the schema; none when the tables are not there.
 pub(crate) fn schema_version(conn: &Connection, verbs: &Verbs) -> Result<Option<i64>> {
     now(verbs.schema_version(&mut SqliteConn(conn)))
@@ -295,14 +279,15 @@ impl Store for SqliteStore {
         self.verb(move |verbs, conn, time| now(verbs.purge(conn, queue, time.minus(retention), limit)))
     }
 
-    fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
+    fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
         let states = [State::Dead, State::Expired];
-        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, &states, &filter, ttl, time)))
+        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, &states, &filter, revival, time)))
     }
 
     fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
-        let queue = Queue::Outbox;
-        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, &[State::Done], &filter, ttl, time)))
+        let (queue, again) = (Queue::Outbox, ttl.into());
+        let states = [State::Done];
+        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, &states, &filter, again, time)))
     }
 
     fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
@@ -333,6 +318,22 @@ impl Store for SqliteStore {
         self.ask(move |verbs, conn, _| now(verbs.failures(conn, queue, seq)))
     }
 
+    fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>> {
+        self.ask(move |verbs, conn, _| now(verbs.failed(conn, queue, &filter)))
+    }
+
+    fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>> {
+        self.ask(move |verbs, conn, _| now(verbs.failed_groups(conn, queue, rows)))
+    }
+
+    fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.ask(move |verbs, conn, time| now(verbs.overdue(conn, limit, time)))
+    }
+
+    fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.ask(move |verbs, conn, time| now(verbs.purgeable(conn, queue, time.minus(retention), limit)))
+    }
+
     fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>> {
         self.ask(move |verbs, conn, time| now(verbs.stats(conn, queue, time)))
     }
@@ -359,6 +360,11 @@ impl Store for SqliteStore {
 
     fn fingerprint(&self) -> Option<Fingerprint> {
         connect::fingerprint(&self.0.path)
+    }
+
+    fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
+        let core = self.0.clone();
+        Box::pin(self.read(move |conn| core.verbs.check_schema(schema_version(conn, &core.verbs)?)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

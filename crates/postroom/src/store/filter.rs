@@ -1,5 +1,8 @@
 //! Which rows an operator means.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::clock::Timestamp;
 use crate::queue::State;
 use crate::store::Record;
@@ -24,12 +27,22 @@ pub struct Filter {
     pub(crate) finished_since: Option<Timestamp>,
     pub(crate) after: Option<i64>,
     pub(crate) up_to: Option<i64>,
+    pub(crate) only: Option<Arc<BTreeSet<i64>>>,
     pub(crate) limit: usize,
 }
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { state: None, topic: None, party: None, finished_since: None, after: None, up_to: None, limit: 1000 }
+        Self {
+            state: None,
+            topic: None,
+            party: None,
+            finished_since: None,
+            after: None,
+            up_to: None,
+            only: None,
+            limit: 1000,
+        }
     }
 }
 
@@ -86,6 +99,14 @@ impl Filter {
         self
     }
 
+    /// Of those that are meant otherwise, only the rows with these numbers. Rows that are left out count for the
+    /// limit: give the range of the numbers too.
+    #[must_use]
+    pub fn only(mut self, seqs: impl IntoIterator<Item = i64>) -> Self {
+        self.only = Some(Arc::new(seqs.into_iter().collect()));
+        self
+    }
+
     /// At most so many.
     #[must_use]
     pub fn limit(mut self, rows: usize) -> Self {
@@ -101,6 +122,11 @@ impl Filter {
             && self.party.as_deref().is_none_or(|wanted| party == Some(wanted))
             && self.finished_since.is_none_or(|since| record.processed_at() >= Some(since))
             && self.after.is_none_or(|after| record.seq > after)
-            && self.up_to.is_none_or(|last| record.seq <= last)
+            && self.accepts_row(record.seq)
+    }
+
+    /// What no statement asks for: rows that were read, and were not meant.
+    pub(crate) fn accepts_row(&self, seq: i64) -> bool {
+        self.up_to.is_none_or(|last| seq <= last) && self.only.as_ref().is_none_or(|only| only.contains(&seq))
     }
 }

@@ -1,6 +1,7 @@
 //! The reference model, and a store for tests: everything in memory, one lock, the transition table and nothing else.
 
 mod arrived;
+mod failed;
 mod marks;
 mod table;
 
@@ -13,8 +14,8 @@ use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Work};
 use crate::sql::Statement;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record, Sighting, Store,
-    Stored, Wake,
+    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record,
+    Revival, Sighting, Store, Stored, Wake,
 };
 pub(crate) use arrived::Arrived;
 pub(crate) use marks::Held;
@@ -240,14 +241,14 @@ impl Store for MemoryStore {
         self.run(move |tables, now| Ok(tables.of(queue).purge(now.minus(retention), limit)))
     }
 
-    fn revive(&self, queue: Queue, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
+    fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
         self.run(move |tables, now| {
-            Ok(tables.of(queue).again(queue, &[State::Dead, State::Expired], &filter, ttl, now))
+            Ok(tables.of(queue).again(queue, &[State::Dead, State::Expired], &filter, revival, now))
         })
     }
 
     fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.outbox.again(Queue::Outbox, &[State::Done], &filter, ttl, now)))
+        self.run(move |tables, now| Ok(tables.outbox.again(Queue::Outbox, &[State::Done], &filter, ttl.into(), now)))
     }
 
     fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
@@ -320,6 +321,22 @@ impl Store for MemoryStore {
 
     fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>> {
         self.run(move |tables, _| Ok(tables.of(queue).failures.get(&seq).cloned().unwrap_or_default()))
+    }
+
+    fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>> {
+        self.run(move |tables, _| Ok(tables.of(queue).failed(&filter)))
+    }
+
+    fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>> {
+        self.run(move |tables, _| Ok(tables.of(queue).failed_groups(rows)))
+    }
+
+    fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.outbox.overdue(limit, now)))
+    }
+
+    fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.of(queue).old(now.minus(retention), limit).len() as u64))
     }
 
     fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::message::{Incoming, Message, NewMessage, OwnerToken};
 use crate::queue::{Content, Lease, Put, Queue, State, Work, put};
-use crate::store::{Arrival, Mark, PutMode};
+use crate::store::{Arrival, Mark, PutMode, Revival};
 
 /// A row: the message, and how far it has come.
 ///
@@ -153,15 +153,11 @@ impl Record {
         })
     }
 
-    /// Puts a finished row back in line. One whose time is over needs a new time to live.
-    pub(crate) fn put_back(&mut self, queue: Queue, ttl: Option<Duration>, now: Timestamp) -> bool {
-        // What arrived does not expire: it is purged when it is done.
-        let ttl = ttl.filter(|_| queue == Queue::Outbox);
-        let expires_at = ttl.map(|ttl| now.plus(ttl)).or(self.work.expires_at);
-        if expires_at.is_some_and(|expires| expires <= now) {
-            return false;
-        }
-        self.work.revive(expires_at);
+    /// Puts a finished row back in line, as the how-manieth. One whose time is over needs a new time to live.
+    pub(crate) fn put_back(&mut self, queue: Queue, revival: Revival, nth: u64, now: Timestamp) -> bool {
+        let at = revival.at(nth, now);
+        let Ok(expires_at) = revival.expiry(queue, self.work.expires_at, at.unwrap_or(now)) else { return false };
+        self.work.revive(at, expires_at);
         self.response = None;
         true
     }
@@ -300,6 +296,8 @@ pub struct QueueStats {
     pub processing: u64,
     /// How long the first in line has been there.
     pub oldest_waiting: Option<Duration>,
+    /// How long the first in line could have been claimed; none when it is not its time yet.
+    pub overdue: Option<Duration>,
 }
 
 impl QueueStats {

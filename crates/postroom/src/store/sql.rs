@@ -3,6 +3,7 @@
 
 mod batch;
 mod claim;
+mod failed;
 mod floor;
 mod inbox;
 mod marks;

@@ -1,4 +1,4 @@
-//! What a store is called in metrics.
+//! What stores, topics and destinations are called in metrics: each name is a series of its own, and those are dear.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,35 +15,42 @@ const OTHER: &str = "other";
 /// postroom::telemetry::name_stores_in_metrics(500);
 /// ```
 pub fn name_stores_in_metrics(stores: usize) {
-    LABELS.max.store(stores, Ordering::Relaxed);
+    STORES.max.store(stores, Ordering::Relaxed);
 }
 
 pub(super) fn store_label(store: &str) -> String {
-    LABELS.of(store)
+    STORES.of(store).to_owned()
 }
 
-static LABELS: Labels = Labels { max: AtomicUsize::new(NAMED_UNLESS_TOLD), named: RwLock::new(None) };
+pub(super) static STORES: Labels = Labels::new(NAMED_UNLESS_TOLD);
+pub(super) static TOPICS: Labels = Labels::new(NAMED_UNLESS_TOLD);
+pub(super) static DESTINATIONS: Labels = Labels::new(NAMED_UNLESS_TOLD);
 
-struct Labels {
+pub(super) struct Labels {
     max: AtomicUsize,
     named: RwLock<Option<HashSet<String>>>,
 }
 
 impl Labels {
-    fn of(&self, store: &str) -> String {
+    const fn new(max: usize) -> Self {
+        Self { max: AtomicUsize::new(max), named: RwLock::new(None) }
+    }
+
+    /// The name itself, or `other` when there are too many already.
+    pub(super) fn of<'a>(&self, name: &'a str) -> &'a str {
         let is_named = self
             .named
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .as_ref()
-            .is_some_and(|named| named.contains(store));
-        if is_named || self.takes(store) { store.to_owned() } else { OTHER.to_owned() }
+            .is_some_and(|named| named.contains(name));
+        if is_named || self.takes(name) { name } else { OTHER }
     }
 
-    fn takes(&self, store: &str) -> bool {
+    fn takes(&self, name: &str) -> bool {
         let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
         let named = named.get_or_insert_default();
-        named.contains(store) || (named.len() < self.max.load(Ordering::Relaxed) && named.insert(store.to_owned()))
+        named.contains(name) || (named.len() < self.max.load(Ordering::Relaxed) && named.insert(name.to_owned()))
     }
 }
 
@@ -53,9 +60,11 @@ mod tests {
 
     #[test]
     fn the_first_stores_keep_their_names_and_the_others_share_one() {
-        let labels = Labels { max: AtomicUsize::new(2), named: RwLock::new(None) };
-        let told: Vec<String> = ["a", "b", "c", "a", "d", "b"].map(|store| labels.of(store)).to_vec();
-        assert_eq!(told, ["a", "b", "other", "a", "other", "b"]);
+        let labels = Labels::new(2);
+        assert_eq!(
+            ["a", "b", "c", "a", "d", "b"].map(|store| labels.of(store)),
+            ["a", "b", "other", "a", "other", "b"]
+        );
         labels.max.store(3, Ordering::Relaxed);
         assert_eq!([labels.of("d"), labels.of("c")], ["d", "other"]);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use metrics::counter;
 use tracing::{debug, error, info, warn};
 
+use super::arrivals::count as count_arrival;
 use super::{duplicate, handled, headline, metric, store_label};
 use crate::error::Error;
 use crate::handler::HandlerError;
@@ -18,10 +19,8 @@ pub(crate) fn sent(store: &str, message: &Message, outcome: &Outcome, run: &Run,
     let why = match outcome {
         Outcome::Done { .. } => {
             let ms = took.as_secs_f64() * 1000.0;
-            run.meters.took_ms.record(ms);
-            if let Some(retries) = &run.meters.retries {
-                retries.record(f64::from(message.attempts));
-            }
+            run.meters.took(message, took);
+            run.meters.done(message);
             info!(store, message_id = message.id(), destination = message.destination(), ms, "outbox: message sent");
             return;
         }
@@ -30,7 +29,7 @@ pub(crate) fn sent(store: &str, message: &Message, outcome: &Outcome, run: &Run,
     };
     let max_retries = message.max_attempts.unwrap_or(run.sends_max).saturating_sub(1);
     let (retry, message_id, destination) = (message.attempts + 1, message.id(), message.destination());
-    run.meters.took_ms.record(took.as_secs_f64() * 1000.0);
+    run.meters.took(message, took);
     if retry > max_retries || matches!(outcome, Outcome::Dead { .. }) {
         error!(
             store,
@@ -112,6 +111,9 @@ pub(crate) fn hook_distrusted(store: &str, hook: &str, reason: &'static str) {
 
 pub(crate) fn received(store: &str, key: &InboxKey, reply: &Reply) {
     let (source, message_id, status) = (key.source(), key.message_id(), reply.status);
+    if reply.body.duplicate || reply.is_success() {
+        count_arrival(store, reply.body.duplicate);
+    }
     if reply.body.duplicate {
         duplicate(store, key);
     } else if reply.is_success() {

@@ -90,8 +90,10 @@ impl Breaker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).probing = false;
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).until.is_some()
+    /// How many failures there were in a row, and for how long the destination is still left alone, if it is.
+    pub(crate) fn standing(&self, now: Instant) -> (u32, Option<Duration>) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.failures, state.until.map(|until| until.saturating_duration_since(now)))
     }
 }
 
@@ -112,8 +114,10 @@ mod tests {
     fn it_opens_after_failures_in_a_row_and_lets_one_message_try() {
         let now = monotonic();
         let breaker = open(now);
+        assert_eq!(breaker.standing(now + SECOND), (3, Some(SECOND)));
         assert_eq!(breaker.ask(now + SECOND), Permission::Wait(SECOND));
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Try);
+        assert_eq!(breaker.standing(now + 3 * SECOND), (3, Some(Duration::ZERO)), "one is on its way to see");
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Wait(2 * SECOND), "one is on its way");
         breaker.answered();
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Go);
@@ -138,7 +142,7 @@ mod tests {
             breaker.failed(now);
             breaker.answered();
         }
-        assert!(!breaker.is_open());
+        assert_eq!(breaker.standing(now), (0, None));
     }
 
     #[test]

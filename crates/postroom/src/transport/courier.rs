@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub(crate) struct Route {
     breaker: Arc<Breaker>,
     /// For how long the destination knows a message again, as it last said.
     window: Mutex<Option<Duration>>,
+    /// A message lives longer than that.
+    forgets_early: AtomicBool,
 }
 
 impl Courier {
@@ -144,6 +147,7 @@ impl Route {
             slots: Arc::new(Semaphore::new(service.concurrency.min(Semaphore::MAX_PERMITS))),
             breaker: Arc::new(Breaker::new(service.breaker)),
             window: Mutex::default(),
+            forgets_early: AtomicBool::new(false),
             service,
         })
     }
@@ -158,15 +162,20 @@ impl Route {
     fn with_keys_of(&self, service: Service) -> Self {
         let window = Mutex::new(*self.window.lock().unwrap_or_else(PoisonError::into_inner));
         let (wire, slots, breaker) = (self.wire.clone(), self.slots.clone(), self.breaker.clone());
-        Self { service, wire, slots, breaker, window }
+        let forgets_early = AtomicBool::new(self.forgets_early.load(Ordering::Relaxed));
+        Self { service, wire, slots, breaker, window, forgets_early }
     }
 
     fn state(&self) -> Destination {
+        let (failures, tried_in) = self.breaker.standing(monotonic());
         Destination {
             name: self.service.name.clone(),
-            left_alone: self.breaker.is_open(),
+            left_alone: tried_in.is_some(),
+            failures,
+            tried_in,
             on_the_way: self.service.concurrency.saturating_sub(self.slots.available_permits()),
             window: *self.window.lock().unwrap_or_else(PoisonError::into_inner),
+            forgets_early: self.forgets_early.load(Ordering::Relaxed),
         }
     }
 
@@ -214,7 +223,11 @@ impl Route {
         // The receiver counts from when it is due.
         let begin = parcel.message.due_at.unwrap_or(parcel.message.created_at).max(parcel.message.created_at);
         let horizon = parcel.message.expires_at.map(|end| end.since(begin));
-        if known != Some(window) && horizon.is_none_or(|horizon| horizon > window) {
+        let is_short = horizon.is_none_or(|horizon| horizon > window);
+        if known != Some(window) || is_short {
+            self.forgets_early.store(is_short, Ordering::Relaxed);
+        }
+        if known != Some(window) && is_short {
             telemetry::window_too_short(parcel.destination, window, horizon);
         }
     }
@@ -267,7 +280,7 @@ impl Transport for Courier {
 /// let courier = Courier::new(Services::new("orders").service(inventory))?;
 /// let destinations = courier.destinations();
 /// assert_eq!((destinations[0].name.as_str(), destinations[0].on_the_way), ("inventory", 0));
-/// assert!(!destinations[0].left_alone);
+/// assert!(!destinations[0].left_alone && destinations[0].tried_in.is_none());
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -277,10 +290,16 @@ pub struct Destination {
     pub name: String,
     /// It failed several times in a row, and is given time.
     pub left_alone: bool,
+    /// So often in a row nobody answered, or it was broken.
+    pub failures: u32,
+    /// It is left alone, and after so long one message tries whether it is back.
+    pub tried_in: Option<Duration>,
     /// How many messages are on their way to it.
     pub on_the_way: usize,
     /// For how long it knows a message again, as it last said. A message that lives longer could be applied twice.
     pub window: Option<Duration>,
+    /// A message that was sent lives longer than that.
+    pub forgets_early: bool,
 }
 
 impl fmt::Debug for Courier {

@@ -1,5 +1,6 @@
 //! HTTP/1.1 and HTTP/2, both ends: over TCP, TLS, Unix sockets and pipes. One wire, different listeners.
 
+mod accept;
 pub(super) mod client;
 mod connect;
 mod egress;

@@ -84,7 +84,7 @@ impl Turn {
         options: &WorkerOptions,
         batch: usize,
     ) -> Result<Claims> {
-        let mut claim = pin!(queue.claim(owner, options.lease, batch));
+        let mut claim = pin!(queue.claim_as(options.request(owner, batch)?));
         let Some(gate) = &self.gate else { return claim.await };
         if let Ok(claims) = timeout(gate.patience(), &mut claim).await {
             return claims;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::message::OwnerToken;
-use crate::queue::ClaimRequest;
+use crate::queue::{ClaimRequest, Topics};
 use crate::retry::RetryPolicy;
 #[cfg(feature = "testing")]
 use crate::worker::Probe;
@@ -33,6 +33,8 @@ pub struct WorkerOptions {
     pub(crate) maintenance: Duration,
     pub(crate) retention_outbox: Duration,
     pub(crate) retention_inbox: Duration,
+    /// None: whatever is in line.
+    pub(crate) topics: Option<Topics>,
     #[cfg(feature = "testing")]
     pub(crate) probe: Option<Probe>,
 }
@@ -54,6 +56,7 @@ impl Default for WorkerOptions {
             maintenance: Duration::from_secs(300),
             retention_outbox: 7 * DAY,
             retention_inbox: 30 * DAY,
+            topics: None,
             #[cfg(feature = "testing")]
             probe: None,
         }
@@ -133,6 +136,13 @@ impl WorkerOptions {
         self
     }
 
+    /// Leaves these messages to somebody else, who claims them.
+    #[must_use]
+    pub fn leave(mut self, topics: &Topics) -> Self {
+        self.topics = Some(topics.rest());
+        self
+    }
+
     /// Called at named points of the worker's turn.
     #[cfg(feature = "testing")]
     #[must_use]
@@ -141,8 +151,13 @@ impl WorkerOptions {
         self
     }
 
+    pub(crate) fn request(&self, owner: OwnerToken, batch: usize) -> Result<ClaimRequest> {
+        let request = ClaimRequest::new(owner, self.lease, batch)?;
+        Ok(self.topics.iter().cloned().fold(request, ClaimRequest::topics))
+    }
+
     pub(crate) fn checked(self) -> Result<Self> {
-        ClaimRequest::new(OwnerToken::new(), self.lease, self.batch)?;
+        self.request(OwnerToken::new(), self.batch)?;
         if self.concurrency == 0 {
             return Err(Error::invalid("a worker must run at least one handler at a time"));
         }

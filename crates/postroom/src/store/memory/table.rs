@@ -1,14 +1,13 @@
 //! One table of the in-memory store.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, WorkItemId};
 use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Queue, Reaped, Settle, State, Verb, Work, choose};
-use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Stored};
+use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Revival, Stored};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -94,21 +93,22 @@ impl Table {
         if queue == Queue::Outbox {
             reaped.expired += self.expire(request.batch, now);
         }
-        let in_line = self.in_line(now, request.batch);
+        let in_line = self.in_line(now, request);
         let crashes: Vec<u32> = in_line.iter().map(|seq| self.rows[seq].work.crashes).collect();
         let chosen: Vec<i64> = choose(&crashes).into_iter().map(|index| in_line[index]).collect();
         let until = now.plus(request.lease);
         let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
-        let next_at = self.rows.values().filter_map(Record::visible_at).min().filter(|_| claimed.is_empty());
+        let awaited = self.rows.values().filter(|record| record.state() == State::Leased || is_among(record, request));
+        let next_at = awaited.filter_map(Record::visible_at).min().filter(|_| claimed.is_empty());
         Claims { claimed, next_at, reaped }
     }
 
-    fn in_line(&self, now: Timestamp, limit: usize) -> Vec<i64> {
+    fn in_line(&self, now: Timestamp, request: &ClaimRequest) -> Vec<i64> {
         let is_ready = |record: &&Record| record.work.is_ready(now) && !record.work.is_past_expiry(now);
-        let ready = self.rows.values().filter(is_ready);
+        let ready = self.rows.values().filter(is_ready).filter(|record| is_among(record, request));
         let mut in_line: Vec<_> = ready.map(|record| (record.visible_at(), record.seq)).collect();
         in_line.sort_unstable();
-        in_line.into_iter().take(limit).map(|(_, seq)| seq).collect()
+        in_line.into_iter().take(request.batch).map(|(_, seq)| seq).collect()
     }
 
     fn take(&mut self, seq: i64, request: &ClaimRequest, until: Timestamp, now: Timestamp) -> Option<Claimed> {
@@ -174,16 +174,21 @@ impl Table {
     }
 
     pub(super) fn purge(&mut self, before: Timestamp, limit: usize) -> u64 {
-        let done = self.rows.values().filter(|record| record.state() == State::Done);
-        let mut old: Vec<_> = done.map(|record| (record.work.processed_at, record.seq)).collect();
-        old.retain(|(processed_at, _)| processed_at.is_some_and(|at| at < before));
-        old.sort_unstable();
-        old.truncate(limit);
-        for (_, seq) in &old {
+        let old = self.old(before, limit);
+        for seq in &old {
             self.rows.remove(seq);
             self.failures.remove(seq);
         }
         old.len() as u64
+    }
+
+    /// Done before that time, the oldest first.
+    pub(super) fn old(&self, before: Timestamp, limit: usize) -> Vec<i64> {
+        let done = self.rows.values().filter(|record| record.state() == State::Done);
+        let mut old: Vec<_> = done.map(|record| (record.work.processed_at, record.seq)).collect();
+        old.retain(|(processed_at, _)| processed_at.is_some_and(|at| at < before));
+        old.sort_unstable();
+        old.into_iter().take(limit).map(|(_, seq)| seq).collect()
     }
 
     pub(super) fn again(
@@ -191,13 +196,13 @@ impl Table {
         queue: Queue,
         states: &[State],
         filter: &Filter,
-        ttl: Option<Duration>,
+        revival: Revival,
         now: Timestamp,
     ) -> u64 {
         let chosen = |record: &&mut Record| states.contains(&record.state()) && filter.accepts(record);
         let mut count = 0;
         for record in self.rows.values_mut().filter(chosen).take(filter.limit) {
-            count += u64::from(record.put_back(queue, ttl, now));
+            count += u64::from(record.put_back(queue, revival, count, now));
             record.refresh();
         }
         count
@@ -209,6 +214,8 @@ impl Table {
         let waiting = self.rows.values().filter(|record| record.state() == State::Ready);
         let first = waiting.min_by_key(|record| (record.visible_at(), record.seq));
         stats.oldest_waiting = first.map(|record| now.since(record.work.created_at));
+        let due = first.and_then(Record::visible_at).filter(|due| *due <= now);
+        stats.overdue = due.map(|due| now.since(due));
         stats
     }
 
@@ -219,4 +226,9 @@ impl Table {
             kept.remove(0);
         }
     }
+}
+
+fn is_among(record: &Record, request: &ClaimRequest) -> bool {
+    let Some(topics) = &request.topics else { return true };
+    record.message.as_ref().is_ok_and(|message| topics.contains(&message.topic, message.destination()))
 }

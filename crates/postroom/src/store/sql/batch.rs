@@ -10,7 +10,7 @@ use crate::message::NewMessage;
 use crate::queue::{Lease, Queue};
 use crate::sql::dialect::Batch;
 use crate::sql::text::Text;
-use crate::sql::{Expects, Statement, Value};
+use crate::sql::{Expects, Row, Statement, Value};
 use crate::store::{Identity, Stored};
 
 /// So many rows in one text: a few sizes, so that their statements stay prepared.
@@ -210,8 +210,11 @@ impl Verbs {
             };
             values.push(until);
             let extend = statements.extend_batch.with(values);
-            let held: HashSet<_> = session.query(&extend, |row| row.int(0)).await?.into_iter().collect();
-            return Ok(leases.iter().map(|lease| held.contains(&Some(lease.seq))).collect());
+            // By both: of two leases on one row, one is over.
+            let read = |row: &dyn Row| Ok((row.int(0)?, row.int(1)?));
+            let held: HashSet<_> = session.query(&extend, read).await?.into_iter().collect();
+            let is_held = |lease: &Lease| held.contains(&(Some(lease.seq), Some(lease.claim_no)));
+            return Ok(leases.iter().map(is_held).collect());
         }
         let mut held = Vec::with_capacity(leases.len());
         for lease in leases {

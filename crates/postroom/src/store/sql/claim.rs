@@ -5,7 +5,7 @@ use super::rows::{self, int, read_claimed, row_count, uuid};
 use super::{Session, Verbs};
 use crate::clock::Timestamp;
 use crate::error::Result;
-use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, State, choose};
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, State, Topics, choose};
 use crate::sql::dialect::Batch;
 use crate::sql::{Row, Value};
 use crate::store::Filter;
@@ -32,7 +32,11 @@ impl Verbs {
         if !claimed.is_empty() {
             return Ok(Claims { claimed, next_at: None, reaped });
         }
-        let next = self.statements.of(queue).claim_next.with(Vec::new());
+        let statements = self.statements.of(queue);
+        let next = match &request.topics {
+            Some(topics) => statements.topics_next.with(among(topics).into()),
+            None => statements.claim_next.with(Vec::new()),
+        };
         let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(Claims { claimed, next_at: next.map(Timestamp::from_micros), reaped })
     }
@@ -73,7 +77,7 @@ impl Verbs {
         if !self.batch.claims_at_once() {
             return Ok(None);
         }
-        let claimed = self.claim_from(session, queue, request, now, self.floor(queue).from()).await?;
+        let claimed = self.claim_from(session, queue, request, now, self.beginning(queue, request)).await?;
         Ok((!claimed.is_empty()).then_some(Claims { claimed, next_at: None, reaped: Reaped::default() }))
     }
 
@@ -90,12 +94,17 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Vec<Claimed>> {
-        let from = self.floor(queue).from();
+        let from = self.beginning(queue, request);
         let mut claimed = self.claim_from(session, queue, request, now, from).await?;
         if claimed.is_empty() && from != BEGINNING {
             claimed = self.claim_from(session, queue, request, now, BEGINNING).await?;
         }
         Ok(claimed)
+    }
+
+    /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where the next one begins.
+    fn beginning(&self, queue: Queue, request: &ClaimRequest) -> Timestamp {
+        if request.topics.is_some() { BEGINNING } else { self.floor(queue).from() }
     }
 
     /// Whether there may be something to claim, in the outbox and in the inbox. It looks only where claims begin.
@@ -126,14 +135,21 @@ impl Verbs {
         from: Timestamp,
     ) -> Result<Vec<Claimed>> {
         let until = now.plus(request.lease);
-        let values = vec![
+        let mut values = vec![
             int(now.as_micros()),
             int(row_count(request.batch)),
             uuid(Some(request.owner.as_uuid())),
             int(until.as_micros()),
             int(from.as_micros()),
         ];
-        let claim = self.statements.of(queue).claim_line.with(values);
+        let statements = self.statements.of(queue);
+        let claim = match &request.topics {
+            Some(topics) => {
+                values.extend(among(topics));
+                statements.topics_line.with(values)
+            }
+            None => statements.claim_line.with(values),
+        };
         let owner = request.owner;
         let read = move |row: &dyn Row| {
             let at = rows::claimed_at(row)?;
@@ -142,7 +158,7 @@ impl Verbs {
         let mut claimed = session.query(&claim, read).await?;
         // An update answers in no particular order.
         claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
-        if let Some((first, _)) = claimed.first() {
+        if let Some((first, _)) = claimed.first().filter(|_| request.topics.is_none()) {
             self.floor(queue).raise(*first);
         }
         Ok(claimed.into_iter().map(|(_, claimed)| claimed).collect())
@@ -157,12 +173,19 @@ impl Verbs {
     ) -> Result<Vec<Claimed>> {
         let statements = self.statements.of(queue);
         let (until, owner) = (now.plus(request.lease), request.owner);
-        let select = statements.claim_select.with(vec![int(now.as_micros()), int(row_count(request.batch))]);
+        let mut values = vec![int(now.as_micros()), int(row_count(request.batch))];
+        let select = match &request.topics {
+            Some(topics) => {
+                values.extend(among(topics));
+                statements.topics_select.with(values)
+            }
+            None => statements.claim_select.with(values),
+        };
         let read = move |row: &dyn Row| read_claimed(row, queue, owner, until, rows::Read::BeforeClaim);
         let mut line = session.query(&select, read).await?;
         let crashes: Vec<u32> = line.iter().map(|claimed| claimed.lease.crashes).collect();
         let chosen = choose(&crashes);
-        let is_whole = chosen.len() == line.len();
+        let is_whole = chosen.len() == line.len() && request.topics.is_none();
         let mut index = 0;
         line.retain(|_| (chosen.contains(&index), index += 1).0);
         let lease = vec![uuid(Some(owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
@@ -206,4 +229,10 @@ impl Verbs {
     pub(super) fn fence(lease: &crate::queue::Lease) -> Vec<Value> {
         vec![int(lease.seq), uuid(Some(lease.owner.as_uuid())), int(lease.claim_no)]
     }
+}
+
+/// The values that say which topics are meant.
+fn among(topics: &Topics) -> [Value; 3] {
+    let (names, named, taken) = topics.values();
+    [Value::Text(Some(names)), int(named), int(taken)]
 }

@@ -167,7 +167,7 @@ fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
             .map_err(|source| corrupt("headers", "not a JSON object of texts").caused_by(source))?,
     };
     Ok(Message {
-        origin: read_origin(row, queue)?,
+        origin: read_origin(row, queue, column::IDENTITY)?,
         kind: Kind::from_name(kind).ok_or_else(|| corrupt("kind", kind))?,
         topic: row.text(column::TOPIC)?.ok_or_else(|| corrupt("topic", "null"))?,
         payload: row.text(column::PAYLOAD)?.ok_or_else(|| corrupt("payload", "null"))?,
@@ -182,8 +182,8 @@ fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
     })
 }
 
-fn read_origin(row: &dyn Row, queue: Queue) -> Result<Origin> {
-    let first = column::IDENTITY;
+/// What a row is known by: four columns, from that one on.
+pub(super) fn read_origin(row: &dyn Row, queue: Queue, first: usize) -> Result<Origin> {
     match queue {
         Queue::Outbox => {
             let id = row.uuid(first)?.ok_or_else(|| corrupt("id", "null"))?;
@@ -233,16 +233,16 @@ pub(super) fn save(sql: &Text, record: &Record, claim_no: i64) -> Statement {
     sql.with(values)
 }
 
-fn number(row: &dyn Row, column: usize) -> Result<i64> {
+pub(super) fn number(row: &dyn Row, column: usize) -> Result<i64> {
     row.int(column)?.ok_or_else(|| corrupt("a number", "null"))
 }
 
-fn count(row: &dyn Row, column: usize) -> Result<Option<u32>> {
+pub(super) fn count(row: &dyn Row, column: usize) -> Result<Option<u32>> {
     let read = row.int(column)?;
     read.map(|value| u32::try_from(value).map_err(|_| corrupt("a count", &value.to_string()))).transpose()
 }
 
-fn moment(row: &dyn Row, column: usize) -> Result<Option<Timestamp>> {
+pub(super) fn moment(row: &dyn Row, column: usize) -> Result<Option<Timestamp>> {
     Ok(row.int(column)?.map(Timestamp::from_micros))
 }
 

@@ -1,6 +1,6 @@
 //! Which version of the tables is there.
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Queue;
 use crate::sql::Session;
 use crate::store::sql::Verbs;
@@ -15,5 +15,21 @@ impl Verbs {
             Err(error) if error.kind() == ErrorKind::Schema => Ok(None),
             read => Ok(read?.into_iter().flatten().next()),
         }
+    }
+
+    /// Whether this program can work with the version that was found.
+    pub(crate) fn check_schema(&self, found: Option<i64>) -> Result<()> {
+        let wanted = self.statements.schema_version;
+        let what = match found {
+            Some(version) if version == wanted => return Ok(()),
+            Some(version) => {
+                format!("the schema has version {version}, this program needs {wanted}; upgrade the older of the two")
+            }
+            None => {
+                let (outbox, inbox) = (self.tables.of(Queue::Outbox), self.tables.of(Queue::Inbox));
+                format!("the tables {outbox} and {inbox} are not there; deploy the schema (`postroom migrate`)")
+            }
+        };
+        Err(Error::new(ErrorKind::Schema, what))
     }
 }

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::queue::{Queue, Reaped, State};
 use crate::sql::Row;
-use crate::store::{Failure, Filter, Identity, QueueStats};
+use crate::store::{Failure, Filter, Identity, QueueStats, Revival};
 
 impl Verbs {
     pub(crate) async fn reap(
@@ -71,7 +71,7 @@ impl Verbs {
         queue: Queue,
         states: &[State],
         filter: &Filter,
-        ttl: Option<Duration>,
+        revival: Revival,
         now: Timestamp,
     ) -> Result<u64> {
         let mut chosen = Vec::new();
@@ -83,7 +83,7 @@ impl Verbs {
         let mut count = 0;
         for mut record in chosen {
             let was = record.state();
-            if record.put_back(queue, ttl, now) {
+            if record.put_back(queue, revival, count, now) {
                 self.save(session, queue, &record, was, record.work.claim_no, now).await?;
                 count += 1;
             }
@@ -121,7 +121,7 @@ impl Verbs {
             _ => &statements.list,
         };
         let mut records = session.query(&sql.with(values), |row| read_record(row, queue)).await?;
-        records.retain(|record| filter.up_to.is_none_or(|last| record.seq <= last));
+        records.retain(|record| filter.accepts_row(record.seq));
         Ok(records)
     }
 
@@ -133,10 +133,10 @@ impl Verbs {
     pub(crate) async fn stats(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<QueueStats> {
         let statements = self.statements.of(queue);
         let mut stats = QueueStats::default();
-        let mut counted = session.query(&statements.count.with(Vec::new()), read_count).await?;
+        let mut counted = session.query(&statements.count.with(Vec::new()), two_numbers).await?;
         if queue == Queue::Inbox {
             let outside = self.statements.inbox_count.with(Vec::new());
-            counted.extend(session.query(&outside, read_count).await?);
+            counted.extend(session.query(&outside, two_numbers).await?);
         }
         for (state, rows) in counted {
             if let Some(state) = state.and_then(State::from_code) {
@@ -144,8 +144,10 @@ impl Verbs {
             }
         }
         let oldest = statements.oldest.with(Vec::new());
-        let oldest = session.query(&oldest, |row| row.int(0)).await?.into_iter().flatten().next();
-        stats.oldest_waiting = oldest.map(|created| now.since(Timestamp::from_micros(created)));
+        if let Some((created, visible)) = session.query(&oldest, two_numbers).await?.pop() {
+            stats.oldest_waiting = created.map(|created| now.since(Timestamp::from_micros(created)));
+            stats.overdue = visible.map(Timestamp::from_micros).filter(|due| *due <= now).map(|due| now.since(due));
+        }
         Ok(stats)
     }
 
@@ -171,6 +173,7 @@ impl Verbs {
     }
 }
 
-fn read_count(row: &dyn Row) -> Result<(Option<i64>, Option<i64>)> {
+/// Two numbers.
+fn two_numbers(row: &dyn Row) -> Result<(Option<i64>, Option<i64>)> {
     Ok((row.int(0)?, row.int(1)?))
 }

@@ -30,11 +30,13 @@ pub struct ListenOptions {
     pub(super) connections: usize,
     pub(super) patience: Duration,
     pub(super) uids: Vec<u32>,
+    pub(super) grace: Duration,
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { tls: None, insecure: false, connections: 1024, patience: Duration::from_secs(10), uids: Vec::new() }
+        let (patience, grace) = (Duration::from_secs(10), Duration::from_secs(30));
+        Self { tls: None, insecure: false, connections: 1024, patience, uids: Vec::new(), grace }
     }
 }
 
@@ -64,6 +66,13 @@ impl ListenOptions {
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// So long those who are being answered have at the end; 30 s unless told otherwise.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
         self
     }
 
@@ -150,7 +159,7 @@ impl Listener {
 
 async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
     let tls = match (&options.tls, host.tls) {
-        (Some(identity), true) => Some(TlsAcceptor::from(identity.0.clone())),
+        (Some(identity), true) => Some(TlsAcceptor::from(identity.config.clone())),
         (None, true) => return Err(Error::invalid("to listen by TLS a certificate is needed: ListenOptions::tls")),
         (_, false) if host.is_loopback() || options.insecure => None,
         (_, false) => {

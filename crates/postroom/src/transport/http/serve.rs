@@ -1,42 +1,21 @@
-//! The accept loop: so many connections and no more, each with a limit to its patience, and an end that waits.
+//! What a receiver answers at its listeners.
 
-use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-use super::first_byte::FirstByte;
-use super::listen::{self, ListenOptions, Listener};
-use super::{HttpService, Stream};
-use crate::clock::monotonic;
+use super::listen::Listener;
+use super::{HttpService, accept};
 use crate::handler::Backend;
 use crate::receiver::{HOOKS_PATH, Receiver};
-use crate::telemetry;
 use crate::transport::address::RECEIVE_PATH;
 
 const HEALTH_PATH: &str = "/_rf/health";
-const HEADERS_MAX: usize = 64;
-const HEAD_BYTES_MAX: usize = 32 * 1024;
-const STREAMS_MAX: u32 = 256;
-/// So long those who are being answered have at the end.
-const GRACE: Duration = Duration::from_secs(30);
-/// After a failed accept: out of files, most of the time.
-const PAUSE: Duration = Duration::from_millis(50);
 
 type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -51,80 +30,14 @@ impl<B: Backend> Receiver<B> {
     /// # Ok(()) }
     /// ```
     pub async fn serve(&self, listener: Listener, shutdown: impl Future<Output = ()>) {
-        let connections = Arc::new(Semaphore::new(listener.options.connections.min(Semaphore::MAX_PERMITS)));
-        let (ending, mut conversations) = (GracefulShutdown::new(), JoinSet::new());
-        let mut shutdown = std::pin::pin!(shutdown);
-        loop {
-            let next = async {
-                let permit = connections.clone().acquire_owned().await;
-                (permit, listener.accept().await)
-            };
-            let (permit, accepted) = tokio::select! {
-                () = &mut shutdown => break,
-                next = next => next,
-            };
-            let stream = match accepted {
-                Ok(stream) => stream,
-                Err(error) => {
-                    telemetry::accept_failed(self.service_name(), &error);
-                    tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
-                    continue;
-                }
-            };
-            let (watcher, tls, options) = (ending.watcher(), listener.tls(), listener.options.clone());
-            let routes = Routes::new(self);
-            conversations.spawn(async move {
-                let _permit = permit;
-                converse(stream, tls, &options, routes, watcher).await;
-            });
-            while conversations.try_join_next().is_some() {}
-        }
-        // Who comes now is turned away at once, instead of waiting for nobody.
-        drop(listener);
-        let ending = async {
-            ending.shutdown().await;
-            // Those whose senders gave up are finished all the same.
-            self.idle().await;
+        let routes = Routes::new(self);
+        let answer = move |request| {
+            let mut routes = routes.clone();
+            async move { routes.answer(request).await }
         };
-        let _ = tokio::time::timeout(GRACE, ending).await;
+        // Those whose senders gave up are finished all the same.
+        accept::serve(listener, self.service_name(), answer, shutdown, self.idle()).await;
     }
-}
-
-/// One connection, from its handshake to its end. What goes wrong with it is the client's business.
-async fn converse<B: Backend>(
-    stream: Stream,
-    tls: Option<TlsAcceptor>,
-    options: &ListenOptions,
-    routes: Routes<B>,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    let stream = match tls {
-        Some(acceptor) => match tokio::time::timeout(options.patience, listen::secure(stream, acceptor)).await {
-            Ok(Ok(stream)) => stream,
-            _ => return,
-        },
-        None => stream,
-    };
-    let mut server = auto::Builder::new(TokioExecutor::new());
-    server
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(options.patience)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(HEAD_BYTES_MAX);
-    server
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(options.patience);
-    let stream = Stream::new(FirstByte::within(stream, options.patience));
-    let answer = service_fn(move |request| {
-        let mut routes = routes.clone();
-        async move { Ok::<_, Infallible>(routes.answer(request).await) }
-    });
-    let _ = watcher.watch(server.serve_connection(stream.for_hyper(), answer).into_owned()).await;
 }
 
 /// What a listener answers to.

@@ -71,7 +71,7 @@ impl<B: Backend> HttpService<B> {
         }
         if let Some(hook) = self.0.hook(head.uri.path()) {
             let body = self.read(body).await?;
-            return Err(self.0.take_hook(hook, &head.headers, &body).await);
+            return Err(self.0.take_hook(&hook, &head.headers, &body).await);
         }
         if !headers::is_v2(&head.headers) {
             return self.receive_v1(body).await;

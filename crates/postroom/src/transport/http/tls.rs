@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::error::{Error, Result};
@@ -30,7 +32,26 @@ fn provider() -> Arc<CryptoProvider> {
 /// assert!(listen("no certificate", "no key").is_err());
 /// ```
 #[derive(Clone)]
-pub struct TlsIdentity(pub(super) Arc<ServerConfig>);
+pub struct TlsIdentity {
+    pub(super) config: Arc<ServerConfig>,
+    shown: Arc<Shown>,
+}
+
+/// What is shown to those who connect at this moment.
+#[derive(Debug)]
+struct Shown(RwLock<Arc<CertifiedKey>>);
+
+impl Shown {
+    fn current(&self) -> Arc<CertifiedKey> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+}
 
 impl TlsIdentity {
     /// From the texts of both.
@@ -38,11 +59,12 @@ impl TlsIdentity {
         let certificates = certificates_of(certificates.as_ref())?;
         let key = PrivateKeyDer::from_pem_slice(key.as_ref())
             .map_err(|error| Error::invalid(format!("the private key is no PEM: {error}")))?;
+        let pair = CertifiedKey::from_der(certificates, key, &provider()).map_err(refused)?;
+        let shown = Arc::new(Shown(RwLock::new(Arc::new(pair))));
         let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-        let config = config.map_err(refused)?.with_no_client_auth().with_single_cert(certificates, key);
-        let mut config = config.map_err(refused)?;
+        let mut config = config.map_err(refused)?.with_no_client_auth().with_cert_resolver(shown.clone());
         config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
-        Ok(Self(Arc::new(config)))
+        Ok(Self { config: Arc::new(config), shown })
     }
 
     /// From the files of both.
@@ -51,6 +73,12 @@ impl TlsIdentity {
             std::fs::read(path).map_err(|error| Error::invalid(format!("{}: {error}", path.display())).caused_by(error))
         };
         Self::new(read(certificates.as_ref())?, read(key.as_ref())?)
+    }
+
+    /// From now on the certificate of another: whoever connects next sees it, at every listener that has this identity
+    /// or a clone of it. Connections that are open stay.
+    pub fn replace(&self, other: &Self) {
+        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = other.shown.current();
     }
 }
 

@@ -1,0 +1,132 @@
+//! The page for operators: its files, what it shows, and what it does. Its files hold no data; everything else needs a
+//! token, which the script sends with each request. There are no cookies.
+
+mod act;
+mod failed;
+mod groups;
+mod html;
+mod live;
+mod meters;
+mod overview;
+mod samples;
+mod story;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{MethodRouter, get, post};
+use postroom::{Clock, Courier, Destination, Queue, WorkQueue};
+use tokio::sync::Semaphore;
+
+use self::samples::Samples;
+use super::problem::{self, Refusal};
+use super::{Desk, guard};
+
+/// So many may watch at once; each holds a connection open.
+const WATCHERS_MAX: usize = 32;
+
+/// Nothing but our own files runs or is asked, and nobody else shows the page inside of his own.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HEADERS: [(HeaderName, &str); 4] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "no-referrer"),
+    (CACHE_CONTROL, "no-store"),
+];
+
+/// What the page knows besides the queues.
+pub(super) struct Room {
+    store: String,
+    clock: Clock,
+    courier: Courier,
+    samples: Samples,
+    watchers: Arc<Semaphore>,
+}
+
+impl Room {
+    pub(super) fn new(store: &dyn postroom::Store, courier: Courier) -> Self {
+        Self {
+            store: store.name().to_owned(),
+            clock: store.clock().clone(),
+            courier,
+            samples: Samples::default(),
+            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+        }
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn destinations(&self) -> Vec<Destination> {
+        self.courier.destinations()
+    }
+}
+
+/// Every address of the page. Whoever asks with GET must be allowed to read, with POST to write.
+pub(super) fn routes(desk: &Desk) -> Router<Desk> {
+    let guarded = Router::new()
+        .route("/admin/view/overview", get(overview::overview))
+        .route("/admin/view/failed", get(failed::failed))
+        .route("/admin/view/message", get(story::story))
+        .route("/admin/view/find", get(story::find))
+        .route("/admin/live", get(live::live))
+        .route("/admin/act/revive", post(act::revive))
+        .route("/admin/act/expire", post(act::expire))
+        .route("/admin/act/purge", post(act::purge))
+        .method_not_allowed_fallback(problem::wrong_method)
+        .layer(middleware::from_fn_with_state(desk.clone(), guard::with_token));
+    Router::new()
+        .route("/", get(async || Redirect::to("/admin")))
+        .route("/admin", file("text/html; charset=utf-8", include_str!("page/assets/shell.html")))
+        .route("/admin/page.css", file("text/css; charset=utf-8", include_str!("page/assets/page.css")))
+        .route("/admin/page.js", script(include_str!("page/assets/page.js")))
+        .route("/admin/session.js", script(include_str!("page/assets/session.js")))
+        .route("/admin/charts.js", script(include_str!("page/assets/charts.js")))
+        .route("/admin/actions.js", script(include_str!("page/assets/actions.js")))
+        .merge(guarded)
+        .layer(middleware::from_fn(with_headers))
+}
+
+fn file(kind: &'static str, text: &'static str) -> MethodRouter<Desk> {
+    get(async move || ([(CONTENT_TYPE, kind)], text))
+}
+
+fn script(text: &'static str) -> MethodRouter<Desk> {
+    file("text/javascript; charset=utf-8", text)
+}
+
+async fn with_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await.into_response();
+    let headers = HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    response.headers_mut().extend(headers);
+    response
+}
+
+/// The queue that is meant; the outbox unless told otherwise.
+fn queue_of<'a>(desk: &'a Desk, name: Option<&str>) -> Result<&'a WorkQueue, Refusal> {
+    match name {
+        None | Some("outbox") => Ok(desk.0.outbox.queue()),
+        Some("inbox") => Ok(desk.0.inbox.queue()),
+        Some(_) => Err(Refusal::bad("there is no such queue", "the queues are `outbox` and `inbox`")),
+    }
+}
+
+/// What the other service of a message is to it.
+fn party_name(queue: Queue) -> &'static str {
+    match queue {
+        Queue::Outbox => "Destination",
+        Queue::Inbox => "Source",
+    }
+}

@@ -1,0 +1,298 @@
+//! What was given up: by what went wrong, and one by one, with a search.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use postroom::{Failed, Filter, Origin, Queue, Timestamp, WorkQueue};
+use serde::Deserialize;
+
+use super::groups::{self, Group, LOOKED_AT_MAX, merge};
+use super::html::{Html, Part};
+use super::{party_name, queue_of};
+use crate::admin::problem::Refusal;
+use crate::admin::{Desk, Rights};
+use crate::output;
+
+const PAGE: usize = 50;
+/// So many rows are read at once while searching.
+const STEP: usize = 1000;
+const GROUPS_SHOWN: usize = 100;
+const SEARCH_CHARS_MAX: usize = 200;
+
+/// What is looked for.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    queue: Option<String>,
+    /// A group, by its digest.
+    group: Option<String>,
+    /// A part of the topic, the service, the error or the id.
+    q: Option<String>,
+    /// The last row of the page before.
+    after: Option<i64>,
+}
+
+/// Which failed messages are meant: by their group and a part of what is written about them.
+pub(super) struct Meant {
+    group: Option<Group>,
+    part: Option<String>,
+}
+
+impl Meant {
+    /// A group that is not there is refused: it is empty by now, or of another queue.
+    pub(super) fn new(groups: &[Group], group: Option<&str>, part: Option<&str>) -> Result<Self, Refusal> {
+        let group = match group {
+            None => None,
+            Some(digest) => Some(groups.iter().find(|group| group.digest == digest).cloned().ok_or_else(|| {
+                Refusal::new(
+                    axum::http::StatusCode::NOT_FOUND,
+                    "nothing is in this group any more",
+                    "look at all groups",
+                )
+            })?),
+        };
+        let part = part.map(str::trim).filter(|part| !part.is_empty()).map(str::to_lowercase);
+        if part.as_ref().is_some_and(|part| part.chars().count() > SEARCH_CHARS_MAX) {
+            return Err(Refusal::bad("the search is too long", format!("use at most {SEARCH_CHARS_MAX} characters")));
+        }
+        Ok(Self { group, part })
+    }
+
+    /// As far as the database can tell.
+    pub(super) fn filter(&self) -> Filter {
+        let Some(group) = &self.group else { return Filter::all() };
+        group.party.iter().fold(Filter::all().topic(&group.topic), |filter, party| filter.party(party))
+    }
+
+    pub(super) fn is(&self, failed: &Failed) -> bool {
+        self.group.as_ref().is_none_or(|group| group.has(failed))
+            && self.part.as_ref().is_none_or(|part| {
+                let error = groups::words(failed.state, failed.error.as_deref());
+                [failed.topic.as_str(), failed.party().unwrap_or_default(), error, &id_of(failed)]
+                    .iter()
+                    .any(|text| text.to_lowercase().contains(part))
+            })
+    }
+}
+
+/// What a message is known by.
+pub(super) fn id_of(failed: &Failed) -> String {
+    match &failed.origin {
+        Some(Origin::Outbox { message_id, .. }) => message_id.to_string(),
+        Some(Origin::Inbox { key, .. }) => format!("{}/{}", key.source(), key.message_id()),
+        _ => format!("unreadable row {}", failed.seq),
+    }
+}
+
+pub(super) async fn failed(
+    State(desk): State<Desk>,
+    rights: Extension<Rights>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Html, Refusal> {
+    let Query(mut asked) = asked?;
+    asked.group = asked.group.filter(|group| !group.is_empty());
+    let queue = queue_of(&desk, asked.queue.as_deref())?;
+    let counted = queue.failed_groups(LOOKED_AT_MAX).await?;
+    let looked_at: u64 = counted.iter().map(|group| group.messages).sum();
+    let groups = merge(counted);
+    let meant = Meant::new(&groups, asked.group.as_deref(), asked.q.as_deref())?;
+    let (rows, is_more) = page_of(queue, &meant, asked.after).await?;
+    let mut html = Html::default();
+    html.append(&head(queue.kind(), &asked));
+    if looked_at == 0 {
+        html.add("<p class=\"empty\">Nothing has failed in the {}. All is well here.</p>", &[&queue.kind()]);
+        return Ok(html);
+    }
+    if looked_at >= LOOKED_AT_MAX as u64 {
+        let most = output::thousands(LOOKED_AT_MAX as u64);
+        html.add("<p class=\"note\">There are very many: only the newest {} of each kind are grouped.</p>", &[&most]);
+    }
+    match &meant.group {
+        Some(group) => html.append(&chosen(queue.kind(), group, rights.may_write())),
+        None => html.append(&table_of_groups(queue.kind(), &groups, &meant, rights.may_write(), looked_at)),
+    };
+    html.append(&messages(queue.kind(), &rows, &asked, is_more));
+    Ok(html)
+}
+
+/// The rows of one page, and whether there are more.
+async fn page_of(queue: &WorkQueue, meant: &Meant, after: Option<i64>) -> Result<(Vec<Failed>, bool), Refusal> {
+    let (mut found, mut after, mut looked_at) = (Vec::new(), after, 0);
+    while looked_at < LOOKED_AT_MAX {
+        let filter = after.into_iter().fold(meant.filter(), Filter::after).limit(STEP);
+        let rows = queue.failed(filter).await?;
+        let Some(last) = rows.last().map(|row| row.seq) else { break };
+        looked_at += rows.len();
+        after = Some(last);
+        found.extend(rows.into_iter().filter(|row| meant.is(row)));
+        if found.len() > PAGE {
+            break;
+        }
+    }
+    let is_more = found.len() > PAGE;
+    found.truncate(PAGE);
+    Ok((found, is_more))
+}
+
+fn head(queue: Queue, asked: &Asked) -> Html {
+    let mut html = Html::default();
+    html.add("<h1>Failed messages</h1><nav class=\"tabs\" aria-label=\"Queue\">", &[]);
+    for (name, title) in [("outbox", "Outbox"), ("inbox", "Inbox")] {
+        let current = if name == queue.as_str() { "page" } else { "false" };
+        html.add("<a href=\"#/failed?queue={}\" aria-current=\"{}\">{}</a>", &[&name, &current, &title]);
+    }
+    html.add("</nav><form class=\"search\" role=\"search\" data-go=\"failed\">", &[]);
+    html.add("<input type=\"hidden\" name=\"queue\" value=\"{}\">", &[&queue]);
+    if let Some(group) = &asked.group {
+        html.add("<input type=\"hidden\" name=\"group\" value=\"{}\">", &[group]);
+    }
+    let part = asked.q.as_deref().unwrap_or_default();
+    html.add("<label for=\"q\">Topic, service, error or id contains</label><div class=\"line\">", &[]);
+    html.add("<input id=\"q\" name=\"q\" type=\"search\" maxlength=\"{}\" value=\"{}\">", &[&SEARCH_CHARS_MAX, &part]);
+    html.add("<button>Search</button></div></form>", &[]);
+    html
+}
+
+fn table_of_groups(queue: Queue, groups: &[Group], meant: &Meant, may_write: bool, total: u64) -> Html {
+    let mut html = Html::default();
+    html.add("<section aria-labelledby=\"groups-title\"><header><h2 id=\"groups-title\">By what went wrong</h2>", &[]);
+    if may_write {
+        html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&queue]);
+        match &meant.part {
+            Some(part) => html.add(" data-q=\"{}\">Retry all that match…</button></div>", &[part]),
+            None => html.add(">Retry all {}…</button></div>", &[&output::thousands(total)]),
+        };
+    }
+    html.add("</header>", &[]);
+    let part = meant.part.as_deref().unwrap_or_default();
+    let has_part = |text: &str| text.to_lowercase().contains(part);
+    let matching = groups.iter().filter(|group| {
+        has_part(&group.topic) || has_part(&group.text) || group.party.as_deref().is_some_and(has_part)
+    });
+    let matching: Vec<_> = matching.collect();
+    if matching.is_empty() {
+        html.add("<p class=\"empty\">No group matches “{}”. Single messages may; see below.</p></section>", &[&part]);
+        return html;
+    }
+    html.add("<div class=\"wide\"><table class=\"stack\"><thead><tr><th scope=\"col\" class=\"n\">Messages</th>", &[]);
+    html.add("<th scope=\"col\">What went wrong</th><th scope=\"col\">Topic</th>", &[]);
+    html.add(
+        "<th scope=\"col\">{}</th><th scope=\"col\">Last</th><th></th></tr></thead><tbody>",
+        &[&party_name(queue)],
+    );
+    for group in matching.iter().take(GROUPS_SHOWN) {
+        html.append(&row_of_group(queue, group, may_write));
+    }
+    html.add("</tbody></table></div>", &[]);
+    if matching.len() > GROUPS_SHOWN {
+        let (shown, all) = (GROUPS_SHOWN, matching.len());
+        html.add("<p class=\"note\">The {} largest of {} groups; a search finds the others.</p>", &[&shown, &all]);
+    }
+    html.add("</section>", &[]);
+    html
+}
+
+fn row_of_group(queue: Queue, group: &Group, may_write: bool) -> Html {
+    let mut html = Html::default();
+    let messages = output::thousands(group.messages);
+    html.add("<tr><td class=\"n\" data-label=\"Messages\">{}</td>", &[&messages]);
+    html.add(
+        "<td data-label=\"What went wrong\"><a href=\"#/failed?queue={}&amp;group={}\">",
+        &[&queue, &group.digest],
+    );
+    html.add("<span class=\"clip\">{}</span></a></td><td data-label=\"Topic\">{}</td>", &[&group.text, &group.topic]);
+    let party = group.party.as_deref().unwrap_or("–");
+    html.add("<td data-label=\"{}\">{}</td>", &[&party_name(queue), &party]);
+    html.add("<td data-label=\"Last\">", &[]).append(&when(group.last_at)).add("</td><td class=\"act\">", &[]);
+    if may_write {
+        html.append(&retry_button(queue, group));
+    }
+    html.add("</td></tr>", &[]);
+    html
+}
+
+fn retry_button(queue: Queue, group: &Group) -> Html {
+    let mut html = Html::default();
+    html.add(
+        "<button type=\"button\" data-act=\"revive\" data-queue=\"{}\" data-group=\"{}\"",
+        &[&queue, &group.digest],
+    );
+    html.add(" aria-label=\"Retry {} messages: {}\">Retry…</button>", &[&group.messages, &group.text]);
+    html
+}
+
+/// The group that is looked at.
+fn chosen(queue: Queue, group: &Group, may_write: bool) -> Html {
+    let mut html = Html::default();
+    html.add("<section class=\"chosen\"><p><a href=\"#/failed?queue={}\">← All groups</a></p>", &[&queue]);
+    html.add(
+        "<h2>{}</h2><dl class=\"facts\"><dt>Messages</dt><dd>{}</dd>",
+        &[&group.text, &output::thousands(group.messages)],
+    );
+    html.add(
+        "<dt>Topic</dt><dd>{}</dd><dt>{}</dt><dd>{}</dd>",
+        &[&group.topic, &party_name(queue), &group.party.as_deref().unwrap_or("–")],
+    );
+    html.add("<dt>First</dt><dd>", &[]).append(&when(group.first_at)).add("</dd><dt>Last</dt><dd>", &[]);
+    html.append(&when(group.last_at)).add("</dd></dl>", &[]);
+    if may_write {
+        html.add("<div class=\"tools\">", &[]).append(&retry_button(queue, group)).add("</div>", &[]);
+    }
+    html.add("</section>", &[]);
+    html
+}
+
+fn messages(queue: Queue, rows: &[Failed], asked: &Asked, is_more: bool) -> Html {
+    let mut html = Html::default();
+    html.add("<section aria-labelledby=\"rows-title\"><header><h2 id=\"rows-title\">Messages</h2></header>", &[]);
+    if rows.is_empty() {
+        html.add("<p class=\"empty\">No message matches.</p></section>", &[]);
+        return html;
+    }
+    html.add("<div class=\"wide\"><table class=\"stack\"><thead><tr><th scope=\"col\">Message</th>", &[]);
+    html.add("<th scope=\"col\">Topic</th><th scope=\"col\">{}</th>", &[&party_name(queue)]);
+    html.add("<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\">What went wrong</th>", &[]);
+    html.add("<th scope=\"col\">When</th></tr></thead><tbody>", &[]);
+    for row in rows {
+        html.add(
+            "<tr><td data-label=\"Message\"><a class=\"id\" href=\"#/message?queue={}&amp;row={}\">{}</a></td>",
+            &[&queue, &row.seq, &id_of(row)],
+        );
+        let party = row.party().unwrap_or("–");
+        html.add(
+            "<td data-label=\"Topic\">{}</td><td data-label=\"{}\">{}</td>",
+            &[&row.topic, &party_name(queue), &party],
+        );
+        let error = output::one_line(groups::words(row.state, row.error.as_deref()));
+        html.add("<td class=\"n\" data-label=\"Attempts\">{}</td>", &[&row.attempts]);
+        html.add(
+            "<td data-label=\"What went wrong\"><span class=\"clip\">{}</span></td><td data-label=\"When\">",
+            &[&error],
+        );
+        html.append(&when(row.at)).add("</td></tr>", &[]);
+    }
+    html.add("</tbody></table></div><nav class=\"pages\" aria-label=\"Pages\">", &[]);
+    let (group, part) = (asked.group.as_deref().unwrap_or_default(), asked.q.as_deref().unwrap_or_default());
+    let mut link = |after: i64, title: &str| {
+        let (group, part) = (Part(group), Part(part));
+        html.add("<a class=\"button\" href=\"#/failed?queue={}&amp;group={}&amp;q={}", &[&queue, &group, &part]);
+        html.add("&amp;after={}\">{}</a>", &[&after, &title]);
+    };
+    if asked.after.is_some_and(|after| after > 0) {
+        link(0, "First page");
+    }
+    if let Some(last) = rows.last().filter(|_| is_more) {
+        link(last.seq, "Next page");
+    }
+    html.add("</nav></section>", &[]);
+    html
+}
+
+/// A moment; the script adds how long ago it was.
+pub(super) fn when(at: Option<Timestamp>) -> Html {
+    let mut html = Html::default();
+    match at {
+        Some(at) => html.add("<time datetime=\"{}\">{}</time>", &[&at, &at]),
+        None => html.add("–", &[]),
+    };
+    html
+}

@@ -1,0 +1,117 @@
+//! Both queues at a glance, the charts, and where the other services stand.
+
+use std::time::Duration;
+
+use axum::extract::{Extension, State};
+use postroom::{Destination, Queue, QueueStats};
+
+use tokio::time::Instant;
+
+use super::html::Html;
+use crate::admin::problem::Refusal;
+use crate::admin::{Desk, Rights};
+use crate::{duration, output};
+
+pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>) -> Result<Html, Refusal> {
+    let asked_at = Instant::now();
+    let (outbox, inbox) = tokio::try_join!(desk.0.outbox.queue().stats(), desk.0.inbox.queue().stats())?;
+    let took = asked_at.elapsed().as_millis();
+    let mut html = Html::default();
+    html.add("<h1>Overview</h1><p class=\"quiet\">Store <b>{}</b>", &[&desk.0.page.store]);
+    html.add(", which answered in {} ms", &[&took]);
+    html.add(" · <span id=\"live\" class=\"live\">connecting…</span></p>", &[]);
+    if !rights.may_write() {
+        html.add("<p class=\"note\">This token may only read: nothing can be changed with it.</p>", &[]);
+    }
+    for (queue, stats) in [(Queue::Outbox, &outbox), (Queue::Inbox, &inbox)] {
+        html.append(&section(queue, stats, rights.may_write()));
+    }
+    html.append(&destinations(&desk.0.page.destinations()));
+    Ok(html)
+}
+
+fn section(queue: Queue, stats: &QueueStats, may_write: bool) -> Html {
+    let mut html = Html::default();
+    let (name, title, what) = match queue {
+        Queue::Outbox => ("outbox", "Outbox", "messages of this service, on their way"),
+        Queue::Inbox => ("inbox", "Inbox", "messages that arrived here"),
+    };
+    html.add("<section class=\"queue\" aria-labelledby=\"{}-title\">", &[&name]);
+    html.add("<header><h2 id=\"{}-title\">{}</h2><p class=\"quiet\">{}</p>", &[&name, &title, &what]);
+    if may_write {
+        html.add("<div class=\"tools\">", &[]);
+        if queue == Queue::Outbox {
+            html.add("<button type=\"button\" data-act=\"expire\" data-queue=\"outbox\">Expire overdue…</button>", &[]);
+        }
+        html.add("<button type=\"button\" data-act=\"purge\" data-queue=\"{}\">Delete done…</button></div>", &[&name]);
+    }
+    html.add("</header><dl class=\"numbers\">", &[]);
+    let numbers = [
+        ("Waiting", "ready", stats.ready),
+        ("In hand", "leased", stats.leased),
+        ("Done", "done", stats.done),
+        ("Failed", "dead", stats.dead),
+        ("Expired", "expired", stats.expired),
+    ];
+    for (title, key, number) in numbers.into_iter().filter(|(_, key, _)| queue == Queue::Outbox || *key != "expired") {
+        let number = output::thousands(number);
+        html.add("<div><dt>{}</dt><dd data-live=\"{}.{}\">{}</dd>", &[&title, &name, &key, &number]);
+        if key == "dead" {
+            html.add("<dd class=\"more\"><a href=\"#/failed?queue={}\">look at them</a></dd>", &[&name]);
+        }
+        html.add("</div>", &[]);
+    }
+    let oldest = stats.oldest_waiting.map_or_else(|| "–".to_owned(), duration::short);
+    html.add("<div><dt>Oldest waiting</dt><dd data-live=\"{}.oldest\">{}</dd></div></dl>", &[&name, &oldest]);
+    html.add("<div class=\"charts\">", &[]);
+    html.append(&chart(name, "rate", "Messages a second", ["in", "out"]));
+    html.append(&chart(name, "took", "Time to handle", ["median", "slowest 5 %"]));
+    html.add("</div></section>", &[]);
+    html
+}
+
+/// An empty frame; the script draws in it.
+fn chart(queue: &'static str, kind: &'static str, title: &'static str, lines: [&'static str; 2]) -> Html {
+    let mut html = Html::default();
+    html.add("<figure class=\"chart\" data-chart=\"{}.{}\"><figcaption><span>{}</span>", &[&queue, &kind, &title]);
+    for (index, line) in lines.iter().enumerate() {
+        html.add("<span class=\"key key{}\">{} <b data-now=\"{}\">–</b></span>", &[&index, line, &index]);
+    }
+    html.add("</figcaption><svg role=\"img\" aria-label=\"{}, the last ten minutes\"", &[&title]);
+    html.add(" viewBox=\"0 0 600 120\" preserveAspectRatio=\"none\"></svg>", &[]);
+    html.add("<p class=\"scale quiet\"><span data-top>no numbers yet</span><span data-span></span></p></figure>", &[]);
+    html
+}
+
+fn destinations(ways: &[Destination]) -> Html {
+    let mut html = Html::default();
+    html.add("<section aria-labelledby=\"ways-title\"><header><h2 id=\"ways-title\">Destinations</h2></header>", &[]);
+    if ways.is_empty() {
+        let words = "No services are configured: what has no destination is handled here.";
+        html.add("<p class=\"empty\">{}</p></section>", &[&words]);
+        return html;
+    }
+    html.add("<div class=\"wide\"><table><thead><tr><th scope=\"col\">Service</th><th scope=\"col\">State</th>", &[]);
+    html.add("<th scope=\"col\" class=\"n\">On the way</th><th scope=\"col\" class=\"n\">Knows again for</th>", &[]);
+    html.add("</tr></thead><tbody>", &[]);
+    for way in ways {
+        let window = way.window.map_or_else(|| "–".to_owned(), duration::short);
+        let (class, state) = standing(way);
+        html.add("<tr data-way=\"{}\"><th scope=\"row\">{}</th>", &[&way.name, &way.name]);
+        html.add("<td><span class=\"badge {}\" data-way-state>{}</span></td>", &[&class, &state]);
+        html.add("<td class=\"n\" data-way-load>{}</td><td class=\"n\">{}</td></tr>", &[&way.on_the_way, &window]);
+    }
+    html.add("</tbody></table></div></section>", &[]);
+    html
+}
+
+/// Where a destination stands, as a class and in words.
+pub(super) fn standing(way: &Destination) -> (&'static str, String) {
+    let failures = output::count(u64::from(way.failures), "failure");
+    match way.tried_in {
+        Some(Duration::ZERO) => ("bad", format!("left alone after {failures}; tried again now")),
+        Some(pause) => ("bad", format!("left alone after {failures}; tried again in {}", duration::short(pause))),
+        None if way.failures > 0 => ("plain", format!("{failures} in a row")),
+        None => ("good", "no trouble".to_owned()),
+    }
+}

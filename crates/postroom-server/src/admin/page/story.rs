@@ -1,0 +1,204 @@
+//! One message: what is known of it, every attempt, and, for who may see it, what it holds.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use axum::http::StatusCode;
+use postroom::{Failure, Filter, InboxKey, Message, Queue, Record, State as Stands, WorkQueue};
+use serde::Deserialize;
+
+use super::failed::when;
+use super::html::Html;
+use super::{party_name, queue_of};
+use crate::admin::problem::Refusal;
+use crate::admin::{Desk, Rights};
+use crate::output;
+
+const HIDDEN: &str = "hidden: this token may not see payloads";
+/// Headers whose names have one of these in them are never shown.
+const SECRET_NAMES: [&str; 8] = ["auth", "cookie", "token", "secret", "password", "signature", "credential", "key"];
+
+/// A row of a queue.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    queue: Option<String>,
+    row: i64,
+}
+
+/// What an operator has of a message: from a log line, or from somebody who asks.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    id: String,
+}
+
+/// The story of one row.
+pub(super) async fn story(
+    State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Html, Refusal> {
+    let Query(Asked { queue, row }) = asked?;
+    let queue = queue_of(&desk, queue.as_deref())?;
+    let found = queue.list(Filter::one(row)).await?.into_iter().next();
+    let Some(record) = found else {
+        let advice = "done messages are deleted after a while";
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the {} has no row {row}", queue.kind()), advice));
+    };
+    told(queue, &record, rights).await
+}
+
+/// The stories of all rows known by an id: one for each destination.
+pub(super) async fn find(
+    State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Html, Refusal> {
+    let Query(Wanted { id }) = wanted?;
+    let id = id.trim();
+    let mut found = Vec::new();
+    if let Ok(uuid) = uuid::Uuid::try_parse(id) {
+        found.extend(desk.0.outbox.find(uuid).await?.into_iter().map(|record| (desk.0.outbox.queue(), record)));
+    }
+    if let Some(key) = id.split_once('/').and_then(|(source, id)| InboxKey::new(source, id).ok()) {
+        found.extend(desk.0.inbox.get(&key).await?.map(|record| (desk.0.inbox.queue(), record)));
+    }
+    let mut html = Html::default();
+    for (queue, record) in &found {
+        html.append(&told(queue, record, rights).await?);
+    }
+    if found.is_empty() {
+        let advice = "the outbox knows messages by a UUID, the inbox by SOURCE/ID";
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "no message has this id", advice));
+    }
+    Ok(html)
+}
+
+async fn told(queue: &WorkQueue, record: &Record, rights: Rights) -> Result<Html, Refusal> {
+    let failures = queue.failures(record.seq()).await?;
+    let (kind, message) = (queue.kind(), record.message());
+    let id = match message {
+        Ok(message) => match message.source() {
+            Some(source) => format!("{source}/{}", message.id()),
+            None => message.id(),
+        },
+        Err(_) => format!("unreadable row {}", record.seq()),
+    };
+    let mut html = Html::default();
+    html.add("<article><p class=\"quiet\">{}, row {}</p><h1 class=\"id\">{}</h1>", &[&kind, &record.seq(), &id]);
+    let is_over = matches!(record.state(), Stands::Dead | Stands::Expired);
+    if is_over && rights.may_write() {
+        html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&kind]);
+        html.add(" data-row=\"{}\">Retry…</button></div>", &[&record.seq()]);
+    }
+    html.append(&facts(kind, record));
+    html.append(&attempts(record, &failures));
+    match message {
+        Ok(message) => html.append(&content(message, record.response(), rights.payloads)),
+        Err(why) => html.add("<p class=\"note\">It cannot be read as a message: {}</p>", &[&why]),
+    };
+    html.add("</article>", &[]);
+    Ok(html)
+}
+
+/// What is known, in the order in which it happened; what is not known is left out.
+fn facts(queue: Queue, record: &Record) -> Html {
+    let message = record.message().ok();
+    let mut html = Html::default();
+    let class = match record.state() {
+        Stands::Done => "good",
+        Stands::Dead | Stands::Expired => "bad",
+        _ => "plain",
+    };
+    let state = output::state(record.state());
+    html.add("<dl class=\"facts\"><dt>State</dt><dd><span class=\"badge {}\">{}</span></dd>", &[&class, &state]);
+    let text = |html: &mut Html, name: &'static str, value: Option<&str>| {
+        if let Some(value) = value {
+            html.add("<dt>{}</dt><dd>{}</dd>", &[&name, &value]);
+        }
+    };
+    text(&mut html, "Topic", message.map(|message| message.topic.as_str()));
+    text(&mut html, "Kind", message.map(|message| message.kind.as_str()));
+    text(&mut html, party_name(queue), message.and_then(|message| message.destination().or(message.source())));
+    text(&mut html, "Correlation", message.and_then(|message| message.correlation_id.as_deref()));
+    let holder = record.owner().map(|owner| format!("worker {owner}"));
+    let next = record.visible_at().filter(|_| record.state() == Stands::Ready);
+    for (name, at) in [
+        ("Created", message.map(|message| message.created_at)),
+        ("Due", message.and_then(|message| message.due_at)),
+        ("Can be claimed", next),
+        ("Last claimed", record.last_attempt_at()),
+        ("Held until", record.locked_until()),
+        ("Finished", record.processed_at()),
+        ("Expires", record.expires_at()),
+    ] {
+        if at.is_some() {
+            html.add("<dt>{}</dt><dd>", &[&name]).append(&when(at)).add("</dd>", &[]);
+        }
+    }
+    text(&mut html, "Held by", holder.as_deref());
+    let by = record.processed_by().map(|owner| format!("worker {owner}"));
+    text(&mut html, "Finished by", by.as_deref());
+    let claims = output::count(u64::try_from(record.claim_no()).unwrap_or(0), "time");
+    let limit = message.and_then(|message| message.max_attempts).map(|most| format!(" of {most}")).unwrap_or_default();
+    html.add("<dt>Attempts</dt><dd>{} failed{}, claimed {}", &[&record.attempts(), &limit, &claims]);
+    if record.crashes() > 0 {
+        let crashes = output::count(u64::from(record.crashes()), "time");
+        html.add(", its worker vanished {}", &[&crashes]);
+    }
+    html.add("</dd></dl>", &[]);
+    html
+}
+
+/// Every attempt that went wrong, as far back as they are kept.
+fn attempts(record: &Record, failures: &[Failure]) -> Html {
+    let mut html = Html::default();
+    html.add("<h2>Failed attempts</h2>", &[]);
+    if failures.is_empty() {
+        match record.last_error() {
+            Some(error) => html.add("<pre class=\"error\">{}</pre>", &[&error]),
+            None => html.add("<p class=\"empty\">None.</p>", &[]),
+        };
+        return html;
+    }
+    html.add("<ol class=\"attempts\">", &[]);
+    for failure in failures {
+        let error = failure.error.as_deref().unwrap_or("no reason given");
+        html.add("<li><p><b>Attempt {}</b> · ", &[&failure.attempt]).append(&when(Some(failure.at)));
+        if let Some(worker) = failure.worker {
+            html.add(" · <span class=\"quiet\">worker {}</span>", &[&worker]);
+        }
+        html.add("</p><pre class=\"error\">{}</pre></li>", &[&error]);
+    }
+    html.add("</ol>", &[]);
+    html
+}
+
+/// What it holds, for those who may see it.
+fn content(message: &Message, response: Option<&str>, is_open: bool) -> Html {
+    let mut html = Html::default();
+    if !message.headers.is_empty() {
+        html.add("<h2>Headers</h2><dl class=\"facts\">", &[]);
+        for (name, value) in &message.headers {
+            let lower = name.to_lowercase();
+            let is_secret = SECRET_NAMES.iter().any(|secret| lower.contains(secret));
+            let shown = match (is_open, is_secret) {
+                (false, _) => HIDDEN,
+                (true, true) => "hidden: it may be a secret",
+                (true, false) => value,
+            };
+            html.add("<dt>{}</dt><dd>{}</dd>", &[name, &shown]);
+        }
+        html.add("</dl>", &[]);
+    }
+    for (title, text) in [("Payload", Some(message.payload.as_str())), ("Answer", response)] {
+        let Some(text) = text else { continue };
+        let size = output::count(text.len() as u64, "byte");
+        html.add("<h2>{} <span class=\"quiet\">{}</span></h2>", &[&title, &size]);
+        match is_open {
+            true => html.add("<pre class=\"payload\">{}</pre>", &[&text]),
+            false => html.add("<p class=\"empty\">{}</p>", &[&HIDDEN]),
+        };
+    }
+    html
+}

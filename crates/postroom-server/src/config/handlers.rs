@@ -1,0 +1,57 @@
+//! `[handlers."TOPIC"]`: who handles what. Messages are posted to a URL, or services fetch them.
+
+use postroom::{Address, Result, Topics};
+
+use super::reader::Section;
+use super::sections::{DAY, MILLISECOND, PLACES_MAX, SECOND, places, required};
+use super::{Config, Handler};
+
+/// Stands for every topic that has no section of its own.
+const EVERY: &str = "*";
+
+/// What a section says.
+pub(super) enum Way {
+    Posted(Handler),
+    Fetched(String),
+}
+
+impl Config {
+    /// Which messages services fetch themselves; none when there are no such.
+    pub(crate) fn fetched(&self) -> Result<Option<Topics>> {
+        if self.pulled.iter().any(|topic| topic == EVERY) {
+            return Topics::except(self.handlers.iter().map(|handler| handler.topic.as_str())).map(Some);
+        }
+        if self.pulled.is_empty() { Ok(None) } else { Topics::only(&self.pulled).map(Some) }
+    }
+}
+
+pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way> {
+    if topic.trim().is_empty() || topic.contains('*') && topic != EVERY {
+        section.mistake(&section.at, "a handler is for one topic, by its whole name, or for \"*\": every other topic");
+    }
+    let is_fetched = section.flag("pull").unwrap_or(false);
+    let url = if is_fetched { section.text("url") } else { required(&mut section, "http://127.0.0.1:8080/messages") };
+    let secrets = section.secrets("secret");
+    let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
+    let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 16);
+    if is_fetched {
+        for key in ["url", "secret", "timeout", "concurrency"] {
+            if let Some(at) = section.place_of(key) {
+                let title = &section.title;
+                section
+                    .mistake(&at, format!("`{key}` in {title} is for messages that are posted; with `pull` none are"));
+            }
+        }
+        section.finish();
+        return Some(Way::Fetched(topic));
+    }
+    if let Some((url, at)) = &url {
+        let is_http = url.starts_with("http://") || url.starts_with("https://");
+        if !is_http || url.parse::<Address>().is_err() {
+            let forms = "http://host:port/path or https://host:port/path, without a user or password";
+            section.mistake(at, format!("`url` in {} must be {forms}", section.title));
+        }
+    }
+    section.finish();
+    url.map(|(url, at)| Way::Posted(Handler { topic, at, url, secrets, timeout, concurrency }))
+}

@@ -1,0 +1,224 @@
+//! Ways through the page: in, to what failed, and back in line.
+
+use postroom_testbed::Certificate;
+
+use crate::Stage;
+use crate::desk::until;
+
+/// `printf %s secret | sha256sum`
+const DIGEST: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+
+pub(crate) fn a_wrong_token_is_refused_and_a_right_one_lets_in(stage: &mut Stage) {
+    let (address, token) = (stage.address.clone(), stage.token.clone());
+    let browser = &mut stage.browser;
+    browser.open(&format!("{address}/"));
+    browser.until("location.pathname === '/admin' && document.activeElement.id === 'token'");
+    browser.picture("login");
+    browser.write("wrong");
+    browser.key("Enter");
+    browser.until("refused.innerText === 'This token is not known here.'");
+    assert_eq!(browser.js("sessionStorage.length"), 0, "a wrong token is kept");
+    assert_eq!(browser.count("#view > *"), 0, "something is shown without a token");
+    browser.click("#token");
+    browser.write(&token);
+    browser.click("#login button");
+    browser.until_shown("overview");
+    assert_eq!(browser.js("login.hidden && document.cookie === ''"), true);
+    browser.click("#leave");
+    browser.until("!login.hidden && view.childElementCount === 0");
+    assert_eq!(browser.js("sessionStorage.length"), 0, "signed out, and the token is kept");
+}
+
+pub(crate) fn the_printed_link_lets_in_and_leaves_no_token_behind(stage: &mut Stage) {
+    stage.enter("overview");
+    let (browser, address) = (&mut stage.browser, &stage.address);
+    assert_eq!(browser.js("location.hash"), "#/overview");
+    assert_eq!(browser.js("localStorage.length"), 0);
+    browser.open("about:blank");
+    browser.open(&format!("{address}/admin"));
+    browser.until_shown("overview");
+    assert_eq!(browser.text("#view h1"), "Overview");
+}
+
+pub(crate) fn failures_are_grouped_searched_and_paged(stage: &mut Stage) {
+    stage.give_up(60, "order.placed", "no stock for order N");
+    stage.give_up(3, "parcel.sent", "connection refused");
+    stage.enter("overview");
+    let browser = &mut stage.browser;
+    browser.click("a[href=\"#/failed\"]");
+    browser.until_shown("failed");
+    let groups = "#groups-title";
+    browser.until(&format!("document.querySelector('{groups}')"));
+    assert_eq!(browser.text("tbody tr:nth-child(1) td.n"), "60");
+    assert_eq!(browser.text("tbody tr:nth-child(1) a"), "no stock for order #");
+    assert_eq!(browser.text("tbody tr:nth-child(2) a"), "connection refused");
+    browser.picture("failed");
+
+    let rows = "section:last-of-type tbody tr";
+    assert_eq!(browser.count(rows), 50);
+    browser.js("view.dataset.shown = ''");
+    browser.click(".pages a:last-child");
+    browser.until_shown("failed");
+    assert_eq!(browser.count(rows), 13);
+
+    browser.js("view.dataset.shown = ''");
+    browser.click("#q");
+    browser.write("Refused");
+    browser.key("Enter");
+    browser.until_shown("failed");
+    assert_eq!((browser.count(rows), browser.js("q.value")), (3, "Refused".into()));
+
+    browser.js("view.dataset.shown = ''");
+    browser.click("tbody tr:nth-child(1) a");
+    browser.until_shown("failed");
+    assert_eq!(browser.text(".chosen h2"), "connection refused");
+    assert_eq!(browser.count(rows), 3);
+    browser.js("view.dataset.shown = ''; history.back()");
+    browser.until_shown("failed");
+    assert_eq!(browser.js("q.value"), "Refused", "the way back leads to the search");
+}
+
+pub(crate) fn one_message_is_retried_from_its_story(stage: &mut Stage) {
+    stage.give_up(1, "order.placed", "no stock");
+    stage.enter("failed");
+    let browser = &mut stage.browser;
+    let id = browser.text("a.id");
+    browser.click("a.id");
+    browser.until_shown("message");
+    let story = browser.text("article");
+    for part in
+        [id.as_str(), "dead", "order.placed", "billing", "order-1", "Attempt 1", "no stock", "north", "{\"order\":1}"]
+    {
+        assert!(story.contains(part), "no {part}: {story}");
+    }
+    browser.picture("message");
+    browser.click("[data-act]");
+    browser.until("preview.innerText === '1 message would be back in line.'");
+    assert_eq!(browser.text("#yes"), "Do it: 1");
+    browser.click("#yes");
+    browser.until("said.innerText === '1 message is back in line.'");
+    until("it was not handled again", || stage.desk.outbox("dead") == 0);
+    stage.browser.click("#find-id");
+    stage.browser.write(&id);
+    stage.browser.key("Enter");
+    stage.browser.until_shown("find");
+    assert!(stage.browser.text("article").contains(&id));
+}
+
+pub(crate) fn a_group_is_counted_and_then_retried_slowly(stage: &mut Stage) {
+    stage.give_up(5, "order.placed", "no stock for order N");
+    stage.give_up(2, "parcel.sent", "connection refused");
+    stage.enter("failed");
+    let browser = &mut stage.browser;
+    browser.click("tbody tr:nth-child(1) [data-act]");
+    browser.until("dialog.open && preview.innerText === '5 messages would be back in line.'");
+    browser.click("#after");
+    browser.write("1h");
+    browser.key("Tab");
+    browser.write("2");
+    browser.key("Tab");
+    browser.until("preview.innerText === '5 messages would be back in line, the last of them in 1h.'");
+    browser.picture("dialog");
+    assert_eq!(stage.desk.outbox("dead"), 7, "counting changed something");
+    let browser = &mut stage.browser;
+    browser.click("#yes");
+    browser.until("said.innerText === '5 messages are back in line, the last of them in 1h.'");
+    browser.until("view.ariaBusy === 'false' && !view.innerText.includes('no stock')");
+    assert_eq!((stage.desk.outbox("dead"), stage.desk.outbox("ready")), (2, 5), "they wait for an hour");
+    let browser = &mut stage.browser;
+    browser.click("section header [data-act]");
+    browser.until("preview.innerText === '2 messages would be back in line.'");
+    browser.click("#cancel");
+    browser.until("!dialog.open");
+    assert_eq!(stage.desk.outbox("dead"), 2, "what was not confirmed was done");
+}
+
+pub(crate) fn what_was_done_is_deleted_after_a_yes(stage: &mut Stage) {
+    stage.desk.ok(&["send", "order.placed", "{}"]);
+    until("it is done", || stage.desk.outbox("done") == 1);
+    stage.enter("overview");
+    let browser = &mut stage.browser;
+    browser.click("[data-act=purge][data-queue=outbox]");
+    browser.until("older.value === '7d' && yes.innerText === 'Nothing to do'");
+    browser.js("older.select()");
+    browser.click("#older");
+    browser.js("older.value = ''");
+    browser.write("0s");
+    browser.click("#count");
+    browser.until("preview.innerText === '1 message would be deleted.' && !yes.disabled");
+    browser.click("#yes");
+    browser.until("said.innerText === '1 message was deleted.'");
+    assert_eq!(stage.desk.outbox("done"), 0);
+}
+
+pub(crate) fn a_token_that_may_only_read(stage: &mut Stage) {
+    stage.give_up(1, "order.placed", "no stock");
+    stage.restart(&format!("listen = \"127.0.0.1:0\"\nread_tokens = [\"{DIGEST}\"]"));
+    stage.enter("failed");
+    let browser = &mut stage.browser;
+    assert_eq!(browser.count("[data-act]"), 0, "a button that would be refused");
+    browser.click("a.id");
+    browser.until_shown("message");
+    let story = browser.text("article");
+    assert!(story.contains("hidden: this token may not see payloads"), "{story}");
+    assert!(!story.contains("{\"order\"") && !story.contains("north"), "{story}");
+}
+
+pub(crate) fn beyond_this_machine_it_is_reached_by_tls(stage: &mut Stage) {
+    Certificate::issue(&stage.desk.path("")).unwrap();
+    let files = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\nhosts = [\"localhost\"]";
+    stage.restart(&format!("listen = \"0.0.0.0:0\"\n{files}\nwrite_tokens = [\"{DIGEST}\"]"));
+    assert!(stage.address.starts_with("https://localhost:"), "{}", stage.address);
+    stage.give_up(1, "order.placed", "no stock");
+    stage.enter("failed");
+    let browser = &mut stage.browser;
+    browser.click("[data-group]");
+    browser.until("dialog.open && !yes.disabled");
+    browser.click("#yes");
+    browser.until("said.innerText === '1 message is back in line.'");
+    stage.go("overview");
+    stage.browser.until("live.innerText === 'live'");
+}
+
+pub(crate) fn everything_is_reached_by_keyboard(stage: &mut Stage) {
+    stage.give_up(2, "order.placed", "no stock");
+    stage.enter("overview");
+    let browser = &mut stage.browser;
+    browser.key("Tab");
+    assert_eq!(browser.js("document.activeElement.className"), "skip", "the first stop leads to the content");
+    let is_seen = "document.activeElement.getBoundingClientRect().top >= 0";
+    browser.until(is_seen);
+    browser.key("Enter");
+    browser.until("document.activeElement.id === 'main'");
+    browser.js("scrollTo(0, 0); document.querySelector('.skip').focus()");
+    for _ in 0..2 {
+        browser.key("Tab");
+        let outline = "getComputedStyle(document.activeElement).outlineStyle";
+        assert_eq!(browser.js(outline), "solid", "the focus cannot be seen");
+    }
+    browser.key("Enter");
+    browser.until_shown("failed");
+    tab_to(stage, "[data-group]");
+    let browser = &mut stage.browser;
+    browser.key("Enter");
+    browser.until("dialog.open && dialog.contains(document.activeElement) && !yes.disabled");
+    browser.key("Escape");
+    browser.until("!dialog.open && document.activeElement.matches('[data-group]')");
+    browser.key("Enter");
+    browser.until("dialog.open && !yes.disabled");
+    tab_to(stage, "#yes");
+    stage.browser.key("Enter");
+    stage.browser.until("said.innerText.startsWith('2 messages are back in line')");
+    until("they are done", || stage.desk.outbox("dead") == 0);
+}
+
+/// Presses Tab until an element has the focus.
+fn tab_to(stage: &mut Stage, selector: &str) {
+    for _ in 0..60 {
+        stage.browser.key("Tab");
+        if stage.browser.js(&format!("document.activeElement.matches('{selector}')")) == true {
+            return;
+        }
+    }
+    panic!("{selector} is not reached by keyboard");
+}

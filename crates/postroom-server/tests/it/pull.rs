@@ -1,0 +1,60 @@
+//! A service that fetches its messages from a running node.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, Running, until};
+use crate::web::{Asked, DIGEST};
+
+fn node(desk: &Desk, handlers: &str) -> (Running, Asked) {
+    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\nwrite_tokens = [\"{DIGEST}\"]\n");
+    desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}{handlers}"));
+    let up = desk.start(&["up"]);
+    let asked = Asked::read(&up.wait_for("answers services and operators at"));
+    up.wait_for("Try it in another terminal");
+    (up, asked)
+}
+
+fn leases(claimed: &Value) -> Vec<Value> {
+    claimed["messages"].as_array().unwrap().iter().map(|message| json!({ "lease": message["lease"] })).collect()
+}
+
+#[test]
+fn the_node_leaves_what_services_fetch_and_unknown_topics_wait() {
+    let desk = Desk::new();
+    let (mut up, node) = node(&desk, "[handlers.\"order.placed\"]\npull = true\n");
+    let unknown = desk.ok(&["send", "order.paid", "{}"]);
+    let id = desk.ok(&["send", "order.placed", r#"{"order": 7}"#]);
+    up.wait_for("no handler for the topic order.paid");
+    let claimed = node.post("/v1/outbox/claim", &json!({ "waitSeconds": 20 }));
+    assert_eq!((claimed.status, &claimed.body["messages"][0]["messageId"]), (200, &json!(id)), "{claimed:?}");
+    let acked = node.post("/v1/outbox/ack", &json!({ "items": leases(&claimed.body) }));
+    assert_eq!(acked.status, 200, "{acked:?}");
+    until("it is done", || desk.outbox("done") == 1);
+    assert_eq!(desk.json(&["show", &unknown])[0]["attempts"], 0);
+    assert!(node.post("/v1/inbox/claim", &json!({})).body["messages"].as_array().unwrap().is_empty());
+    up.terminate();
+    assert!(up.end().success(), "{}", up.rest_of_stderr());
+}
+
+#[test]
+fn a_service_that_waits_is_woken_by_a_message_of_another_process() {
+    let desk = Desk::new();
+    let (_up, node) = node(&desk, "[handlers.\"*\"]\npull = true\n");
+    let waiting = std::thread::spawn(move || node.post("/v1/outbox/claim", &json!({ "waitSeconds": 20 })));
+    desk.ok(&["send", "order.placed", "teapot"]);
+    let claimed = waiting.join().unwrap();
+    assert_eq!(claimed.body["messages"][0]["payloadText"], "teapot", "{claimed:?}");
+}
+
+#[test]
+fn what_is_posted_and_what_is_fetched_are_told_apart_before_anything_starts() {
+    let desk = Desk::new();
+    desk.write(
+        "postroom.toml",
+        "[handlers.a]\npull = true\nurl = \"http://127.0.0.1:1/\"\n[receiver]\nqueued = false\n",
+    );
+    let ran = desk.run(&["config", "check"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("`url` in [handlers.a] is for messages that are posted"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("nobody can fetch a message while its sender waits"), "{}", ran.stderr);
+}

@@ -1,0 +1,59 @@
+//! What a service that pulls asks for.
+
+use std::time::Duration;
+
+use crate::queue::Topics;
+
+/// What a service that pulls asks for: ten messages for 30 s each, without waiting, and no more than 4 MiB of them.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{PullRequest, Topics};
+///
+/// let request = PullRequest::new(Topics::only(["order.placed"])?).limit(50).wait(Duration::from_secs(20));
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PullRequest {
+    pub(super) topics: Topics,
+    pub(super) limit: usize,
+    pub(super) lease: Duration,
+    pub(super) wait: Duration,
+    pub(super) bytes_max: usize,
+}
+
+impl PullRequest {
+    /// Messages of these topics.
+    pub fn new(topics: Topics) -> Self {
+        let (lease, wait) = (Duration::from_secs(30), Duration::ZERO);
+        Self { topics, limit: 10, lease, wait, bytes_max: 4 * 1024 * 1024 }
+    }
+
+    /// At most so many.
+    #[must_use]
+    pub fn limit(mut self, messages: usize) -> Self {
+        self.limit = messages;
+        self
+    }
+
+    /// So long nobody else gets them.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// So long it waits for the first one.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// No more than so many bytes of payloads and headers; a single message may be larger.
+    #[must_use]
+    pub fn bytes_max(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+}

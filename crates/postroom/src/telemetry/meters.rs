@@ -1,0 +1,75 @@
+//! What is counted for every message: by store, topic and destination.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use metrics::{Histogram, histogram};
+
+use super::label::{DESTINATIONS, TOPICS, store_label};
+use super::metric;
+use crate::message::Message;
+use crate::queue::Queue;
+use crate::workqueue::WorkQueue;
+
+/// The meters of one worker. Each is looked up once, when the first message of its kind comes.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    store: String,
+    queue: Queue,
+    /// By topic and destination, as they are called in metrics: so there are not too many.
+    known: RwLock<HashMap<String, HashMap<String, Pair>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Pair {
+    took_ms: Histogram,
+    retries: Option<Histogram>,
+}
+
+impl Meters {
+    pub(crate) fn new(queue: &WorkQueue) -> Self {
+        Self { store: store_label(queue.store_name()), queue: queue.kind(), known: RwLock::default() }
+    }
+
+    /// It took so long, whatever came of it.
+    pub(super) fn took(&self, message: &Message, took: Duration) {
+        self.of(message).took_ms.record(took.as_secs_f64() * 1000.0);
+    }
+
+    /// It is done.
+    pub(super) fn done(&self, message: &Message) {
+        if let Some(retries) = self.of(message).retries {
+            retries.record(f64::from(message.attempts));
+        }
+    }
+
+    fn of(&self, message: &Message) -> Pair {
+        let (topic, destination) =
+            (TOPICS.of(&message.topic), message.destination().map_or("", |to| DESTINATIONS.of(to)));
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pair) = known.get(topic).and_then(|of_topic| of_topic.get(destination)) {
+            return pair.clone();
+        }
+        drop(known);
+        let pair = self.look_up(topic, destination);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.entry(topic.to_owned()).or_default().insert(destination.to_owned(), pair.clone());
+        pair
+    }
+
+    fn look_up(&self, topic: &str, destination: &str) -> Pair {
+        let (store, topic, destination) = (self.store.clone(), topic.to_owned(), destination.to_owned());
+        match self.queue {
+            Queue::Outbox => {
+                let labels = [("store", store), ("topic", topic), ("destination", destination)];
+                let retries = Some(histogram!(metric::OUTBOX_RETRIES, &labels));
+                Pair { took_ms: histogram!(metric::OUTBOX_SEND_MS, &labels), retries }
+            }
+            Queue::Inbox => {
+                let labels = [("store", store), ("topic", topic)];
+                Pair { took_ms: histogram!(metric::INBOX_PROCESS_MS, &labels), retries: None }
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! How many statements SQLite was given.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+use rusqlite::trace::TraceEventCodes;
+
+static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+/// How many statements all SQLite stores of this process have run so far: to show that something costs none.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let folder = tempfile::tempdir().unwrap();
+/// use postroom::{Outbox, SqliteOptions, testing};
+///
+/// let store = SqliteOptions::new(folder.path().join("shop.db")).deploy_schema(true).open().await?;
+/// let before = testing::statements();
+/// Outbox::new(store).queue().stats().await?;
+/// assert!(testing::statements() > before);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+pub fn statements() -> u64 {
+    COUNTED.load(Ordering::SeqCst)
+}
+
+pub(crate) fn count(conn: &Connection) {
+    conn.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(|_| _ = COUNTED.fetch_add(1, Ordering::SeqCst)));
+}
