@@ -1,11 +1,20 @@
 //! Questions that the library's verbs do not answer: read-only, bounded, and the same on every database.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use postroom::{MssqlConnection, MssqlOptions, Queue, SqliteStore, TableNames};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row as _};
 
 use crate::database::Database;
 use crate::open::Opened;
+use crate::problem::Problem;
+
+/// So long an answer of SQL Server may take.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+const NO_ANSWER: &str = "SQL Server does not answer";
+/// The number of that error.
+const LOCK_TIMEOUT: u32 = 1222;
 
 /// One row of an answer: every column as text.
 pub(crate) type Row = Vec<Option<String>>;
@@ -28,9 +37,7 @@ impl Asker {
             (Opened::MySql(_), Database::MySql(url)) => Self::MySql(
                 MySqlConnection::connect(&url.replacen("mariadb://", "mysql://", 1)).await.with_context(cannot)?,
             ),
-            (Opened::Mssql(_), Database::Mssql(url)) => {
-                Self::Mssql(Box::new(MssqlOptions::new(url)?.connect().await.with_context(cannot)?))
-            }
+            (Opened::Mssql(_), Database::Mssql(url)) => Self::Mssql(Box::new(mssql(url).await.with_context(cannot)?)),
             (Opened::Sqlite(store), _) => Self::Sqlite(store.clone()),
             _ => anyhow::bail!("{} was opened as something else", database.shown()),
         })
@@ -79,7 +86,7 @@ impl Asker {
             Self::Mssql(conn) => {
                 let mut query = tiberius::Query::new(limited(&sql));
                 bound.into_iter().for_each(|bound| query.bind(bound));
-                let rows = query.query(conn).await.context("SQL Server does not answer")?.into_first_result().await?;
+                let rows = answer(async { query.query(conn).await?.into_first_result().await }).await?;
                 let text = |row: &tiberius::Row, column| Ok(row.try_get::<&str, _>(column)?.map(str::to_owned));
                 rows.iter().map(|row| (0..width).map(|column| text(row, column)).collect()).collect()
             }
@@ -153,6 +160,26 @@ impl Asker {
             .replace("{outbox}", names.of(Queue::Outbox))
             .replace("{s}", &schema)
     }
+}
+
+/// A connection to SQL Server that does not wait for long: a row may be held by somebody who left.
+pub(crate) async fn mssql(url: &str) -> Result<MssqlConnection> {
+    let options = MssqlOptions::new(url)?;
+    let mut conn = tokio::time::timeout(ANSWER_MAX, options.connect()).await.context(NO_ANSWER)??;
+    answer(async { conn.simple_query("SET LOCK_TIMEOUT 5000").await?.into_results().await }).await?;
+    Ok(conn)
+}
+
+/// What SQL Server says, if it does.
+pub(crate) async fn answer<T>(asked: impl Future<Output = Result<T, tiberius::error::Error>>) -> Result<T> {
+    let answered = tokio::time::timeout(ANSWER_MAX, asked).await.context(NO_ANSWER)?;
+    answered.map_err(|error| match error.code() {
+        Some(LOCK_TIMEOUT) => {
+            let what = "somebody else's transaction holds rows that were asked for";
+            Problem::new(what, "again later, or `postroom doctor` for transactions that are open for long").into()
+        }
+        _ => anyhow::Error::new(error).context(NO_ANSWER),
+    })
 }
 
 /// SQL Server's word for a limit, which wants an order to begin with.

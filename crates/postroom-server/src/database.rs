@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use postroom::MssqlOptions;
 
 use crate::problem::Problem;
 
 const ALLOWED: &str =
     "postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, mssql://USER@HOST/DATABASE, sqlite:PATH or a path";
-/// How a connection string of the .NET world begins.
-const CONNECTION_STRINGS: [&str; 2] = ["server=", "data source="];
 
 /// A database, as it is named on the command line.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,14 +27,18 @@ impl Database {
         if let Some(path) = text.strip_prefix("sqlite:") {
             return Ok(Self::Sqlite(path.strip_prefix("//").unwrap_or(path).into()));
         }
-        if is_connection_string(text) {
+        if MssqlOptions::recognises(text) {
             return Ok(Self::Mssql(text.into()));
         }
-        match text.split_once("://").map(|(scheme, _)| scheme) {
+        match scheme(text) {
+            // A file of that name would have a password in it.
+            None if text.contains(';') && text.contains('=') => {
+                let what = "this is neither a URL nor a connection string, by what it begins with";
+                Err(Problem::new(what, ALLOWED).into())
+            }
             None => Ok(Self::Sqlite(named.into())),
             Some("postgres" | "postgresql") => Ok(Self::Postgres(text.into())),
             Some("mysql" | "mariadb") => Ok(Self::MySql(text.into())),
-            Some("mssql" | "sqlserver") => Ok(Self::Mssql(text.into())),
             Some(other) => Err(Problem::new(format!("no kind of database is called {other}://"), ALLOWED).into()),
         }
     }
@@ -80,22 +83,11 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-fn is_connection_string(text: &str) -> bool {
-    let begins_with = |key: &&str| text.get(..key.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(key));
-    CONNECTION_STRINGS.iter().any(|key| begins_with(&key))
-}
-
 /// The URL with `***` for everything that may be a password. A password may hold any character, even unescaped: so all
 /// between the first colon and the last `@` is one.
 fn masked(url: &str) -> String {
-    if is_connection_string(url) {
-        // What follows a password may still be one: in quotes it can hold anything.
-        let is_password = |key: &str| matches!(key.trim().to_ascii_lowercase().as_str(), "password" | "pwd");
-        let pairs: Vec<_> = url.split(';').collect();
-        let first = pairs.iter().position(|pair| pair.split_once('=').is_some_and(|(key, _)| is_password(key)));
-        return first.map_or_else(|| url.to_owned(), |first| format!("{};Password=***", pairs[..first].join(";")));
-    }
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let Some(scheme) = scheme(url) else { return masked_string(url) };
+    let rest = &url[scheme.len() + "://".len()..];
     let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
     let user = user.map(|user| match user.split_once(':') {
         Some((name, _)) => format!("{name}:***@"),
@@ -104,6 +96,25 @@ fn masked(url: &str) -> String {
     let (address, query) = rest.split_once('?').map_or((rest, None), |(address, query)| (address, Some(query)));
     let query = query.map(|query| format!("?{}", query.split('&').map(masked_pair).collect::<Vec<_>>().join("&")));
     format!("{scheme}://{}{address}{}", user.unwrap_or_default(), query.unwrap_or_default())
+}
+
+/// What a URL begins with.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(scheme)
+}
+
+/// A connection string up to its password. What follows that may still be one: in quotes it can hold anything.
+fn masked_string(text: &str) -> String {
+    let is_password = |key: &str| {
+        let plain: String = key.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).collect();
+        ["password", "pwd"].iter().any(|known| plain.eq_ignore_ascii_case(known))
+    };
+    let pairs: Vec<_> = text.split(';').collect();
+    match pairs.iter().position(|pair| pair.split_once('=').is_some_and(|(key, _)| is_password(key))) {
+        Some(first) => [&pairs[..first], &["Password=***"]].concat().join(";"),
+        None => text.to_owned(),
+    }
 }
 
 fn masked_pair(pair: &str) -> String {
@@ -133,6 +144,9 @@ mod tests {
             ("mssql://a@b/c", Database::Mssql("mssql://a@b/c".into())),
             ("Server=b;Database=c", Database::Mssql("Server=b;Database=c".into())),
             ("data source=b", Database::Mssql("data source=b".into())),
+            ("User Id=a;Server=b", Database::Mssql("User Id=a;Server=b".into())),
+            ("sqlserver://a@b/c", Database::Mssql("sqlserver://a@b/c".into())),
+            ("a=b.db", file("a=b.db")),
             ("server.db", file("server.db")),
         ] {
             assert!(Database::parse(Path::new(text)).is_ok_and(|database| database == expected), "{text}");
@@ -145,6 +159,10 @@ mod tests {
         let problem = error.downcast_ref::<Problem>().unwrap();
         assert_eq!(problem.to_string(), "no kind of database is called oracle://");
         assert!(problem.advice().contains("postgres://") && !problem.advice().contains("tiger"));
+        for text in ["Srever=db;Password=tiger", "Srever=db;Password=tiger://x"] {
+            let error = Database::parse(Path::new(text)).err().unwrap();
+            assert!(!format!("{error:?} {error}").contains("tiger"), "{error}");
+        }
     }
 
     #[test]
@@ -159,6 +177,7 @@ mod tests {
             ("mssql://app:tiger@db/shop?encrypt=true", "mssql://app:***@db/shop?encrypt=true"),
             ("Server=db;User Id=app;Password='ti;Server=ger';Encrypt=True", "Server=db;User Id=app;Password=***"),
             ("Server=db;Database=shop", "Server=db;Database=shop"),
+            ("PWD=ti;Server=ger://db", "Password=***"),
         ] {
             let database = Database::parse(Path::new(url)).unwrap();
             assert_eq!(database.shown(), shown);

@@ -17,6 +17,10 @@ use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 /// How the reason begins for which a test may be skipped in CI too.
 const OPTIONAL: &str = "optional: ";
 
+/// Tables and procedures on SQL Server, and what they can stand in.
+const OBJECTS: &str = "objects WHERE type IN ('U', 'P')";
+const SCHEMAS: &str = "schemas";
+
 #[derive(Clone, Copy)]
 enum Server {
     Postgres,
@@ -141,11 +145,16 @@ impl Database {
             let of_others = "NOT IN (SELECT schema_name FROM information_schema.schemata WHERE schema_name <> ";
             let only_ours = match self.server {
                 Server::Postgres => String::new(),
+                // The schema of the tables is one of the objects too.
+                Server::Mssql => {
+                    return format!("(SELECT COUNT(*) FROM sys.{})", if kind == "table" { OBJECTS } else { SCHEMAS });
+                }
                 Server::MariaDb => format!(" AND {kind}_schema {of_others} '{}')", self.name),
             };
             format!("(SELECT count(*) FROM information_schema.{kind}s WHERE {kind}_schema NOT IN {system}{only_ours})")
         };
-        let sql = AssertSqlSafe(format!("SELECT {} + {}", count("table"), count("routine")));
+        let text = format!("SELECT {} + {}", count("table"), count("routine"));
+        let sql = AssertSqlSafe(text.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             match self.server {
@@ -156,6 +165,11 @@ impl Database {
                 Server::MariaDb => {
                     let mut conn = MySqlConnection::connect(&self.url).await.unwrap();
                     sqlx::query_scalar(sql).fetch_one(&mut conn).await.unwrap()
+                }
+                Server::Mssql => {
+                    let mut conn = MssqlOptions::new(&self.url).unwrap().connect().await.unwrap();
+                    let row = conn.simple_query(text).await.unwrap().into_row().await.unwrap().unwrap();
+                    i64::from(row.get::<i32, _>(0).unwrap())
                 }
             }
         })

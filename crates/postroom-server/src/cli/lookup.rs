@@ -1,9 +1,10 @@
 //! Finding messages by the id an operator has: from a log line, from `failed`, from `send`.
 
 use anyhow::Result;
-use postroom::{Inbox, InboxKey, Message, MssqlOptions, Origin, Outbox, Queue, Record, TableNames};
+use postroom::{Inbox, InboxKey, Message, Origin, Outbox, Queue, Record, TableNames};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
+use crate::ask;
 use crate::database::Database;
 use crate::open::Opened;
 use crate::problem::Problem;
@@ -84,8 +85,8 @@ async fn mssql_keys(url: &str, id: &str) -> Result<Vec<(String, String)>> {
     let names = TableNames::infra_capitals();
     let table = format!("{}.{}", names.schema().unwrap_or_default(), names.of(Queue::Inbox));
     let sql = select(&table, "message_id = @P1 OR source + N'/' + message_id = @P1");
-    let mut conn = MssqlOptions::new(url)?.connect().await?;
-    let rows = conn.query(sql, &[&id]).await?.into_first_result().await?;
+    let mut conn = ask::mssql(url).await?;
+    let rows = ask::answer(async { conn.query(sql, &[&id]).await?.into_first_result().await }).await?;
     let text = |row: &tiberius::Row, column: usize| row.get::<&str, _>(column).unwrap_or_default().to_owned();
     Ok(rows.iter().map(|row| (text(row, 0), text(row, 1))).collect())
 }

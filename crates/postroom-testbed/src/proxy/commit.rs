@@ -82,7 +82,9 @@ fn is_tds_commit(message: &[u8]) -> bool {
     let [TDS_BATCH, _, _, _, _, _, _, _, a, b, c, d, ..] = message else { return false };
     let text = message.get(TDS_HEAD + big_endian([*d, *c, *b, *a])..).unwrap_or_default();
     let plain: Vec<u8> = text.chunks_exact(2).map(|unit| if unit[1] == 0 { unit[0] } else { b'?' }).collect();
-    is_commit(&plain)
+    // It may be followed by a question whether it was one.
+    let first = plain.split(|byte| *byte == b';').next().unwrap_or_default().to_ascii_uppercase();
+    is_commit(first.strip_suffix(b" TRANSACTION").unwrap_or(&first))
 }
 
 fn is_commit(statement: &[u8]) -> bool {
@@ -146,6 +148,7 @@ mod tests {
         let mut watch = Watch::new(Wire::Tds);
         assert!(!watch.sees_commit(&batch("BEGIN TRANSACTION; SELECT 1")));
         assert!(watch.sees_commit(&batch("COMMIT")));
+        assert!(watch.sees_commit(&batch("COMMIT TRANSACTION; IF @@TRANCOUNT > 0 ROLLBACK")));
         assert!(!watch.sees_commit(&[&[3][..], &batch("COMMIT")[1..]].concat()), "a call");
         assert!(!watch.sees_commit(&batch("commit;")[..12]));
         assert!(watch.sees_commit(&batch("commit;")[12..]), "in pieces");

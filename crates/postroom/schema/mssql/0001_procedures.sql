@@ -1,27 +1,36 @@
--- The procedures. What is granted on one of them goes when it is made anew: grant EXECUTE on the schema, which stays.
-DROP PROCEDURE IF EXISTS {outbox}_enqueue;
+-- The procedures. One that is there is altered: what is granted on it stays.
+IF OBJECT_ID(N'{outbox}_enqueue', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_enqueue AS RETURN 0');
 GO
 
 -- For services in any language, in their own transaction: EXEC {outbox}_enqueue N'order.placed', N'{"order": 7}';
 -- The same message for the same destination is stored once. Null stands for: no destination, a new message id, no
 -- headers, no correlation id, due at once, 'Event', 24 hours after it is due with a destination and else for ever, as
 -- many attempts as the worker's policy says. Who may execute it needs no right to the table.
-CREATE PROCEDURE {outbox}_enqueue
-    @topic nvarchar(510), @payload nvarchar(max), @destination nvarchar(510) = NULL,
-    @message_id uniqueidentifier = NULL, @headers nvarchar(max) = NULL, @correlation_id nvarchar(510) = NULL,
-    @due_at datetimeoffset(6) = NULL, @kind nvarchar(32) = N'Event', @ttl_seconds bigint = NULL,
+ALTER PROCEDURE {outbox}_enqueue
+    @topic nvarchar(max), @payload nvarchar(max), @destination nvarchar(max) = NULL,
+    @message_id uniqueidentifier = NULL, @headers nvarchar(max) = NULL, @correlation_id nvarchar(max) = NULL,
+    @due_at datetimeoffset(6) = NULL, @kind nvarchar(max) = N'Event', @ttl_seconds bigint = NULL,
     @max_attempts int = NULL
 AS
 BEGIN
     SET NOCOUNT ON;
+    -- A twin's row must not cost the caller's transaction.
+    SET XACT_ABORT OFF;
     DECLARE @now bigint, @due bigint, @visible bigint, @id uniqueidentifier, @random char(36), @left bigint, @i int,
             @byte int, @time varchar(12) = '', @hex varchar(600), @hash varbinary(32), @tail varchar(20) = '',
             @digits char(16) = '0123456789ABCDEF';
     IF @topic IS NULL OR @topic = N'' OR @payload IS NULL
         THROW 51002, N'a message needs a topic and a payload', 1;
+    IF LEN(@topic) > 255 OR LEN(@destination) > 255 OR LEN(@correlation_id) > 255 OR LEN(@kind) > 32
+        THROW 51007, N'a topic, destination or correlation id has at most 255 characters, a kind 32', 1;
+    IF @topic LIKE N'% ' OR @correlation_id LIKE N'% '
+        THROW 51008, N'a topic or correlation id does not end with a blank', 1;
+    IF @message_id = '00000000-0000-0000-0000-000000000000' OR @max_attempts < 1 OR @ttl_seconds < 0
+        THROW 51009, N'a message id is not all zeros, attempts are at least one, a time to live is not below zero', 1;
     -- Its id is made of the bytes of its name, and only these are the same in every encoding.
-    IF @destination LIKE N'%[^ -~]%' COLLATE Latin1_General_100_BIN2 OR @destination LIKE N'% '
-        THROW 51003, N'a destination is ASCII here, and does not end with a blank', 1;
+    IF @destination = N'' OR @destination LIKE N'%[^ -~]%' COLLATE Latin1_General_100_BIN2 OR @destination LIKE N'% '
+        THROW 51003, N'a destination is ASCII here, is not empty and does not end with a blank', 1;
     SET @now = DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME());
     SET @due = DATEDIFF_BIG(MICROSECOND, '19700101', CAST(SWITCHOFFSET(@due_at, '+00:00') AS datetime2(6)));
     SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;
@@ -58,25 +67,33 @@ BEGIN
         SET @id = CONVERT(uniqueidentifier, SUBSTRING(@hex, 1, 8) + '-' + SUBSTRING(@hex, 9, 4) + '-'
                           + SUBSTRING(@tail, 1, 4) + '-' + SUBSTRING(@tail, 5, 4) + '-' + SUBSTRING(@tail, 9, 12));
     END
-    INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
-                          due_at, expires_at, max_attempts, created_at)
-    SELECT @id, NULLIF(@message_id, @id), COALESCE(@kind, N'Event'), @topic, @payload, @destination, @headers,
-           NULLIF(@correlation_id, N''), @visible, @due,
-           CASE WHEN @ttl_seconds IS NOT NULL THEN @now + @ttl_seconds * 1000000
-                WHEN @destination IS NOT NULL THEN @visible + 86400000000 END,
-           @max_attempts, @now
-    WHERE NOT EXISTS (SELECT 1 FROM {outbox} WITH (READCOMMITTEDLOCK) WHERE id = @id);
+    BEGIN TRY
+        INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
+                              due_at, expires_at, max_attempts, created_at)
+        SELECT @id, NULLIF(@message_id, @id), COALESCE(@kind, N'Event'), @topic, @payload, @destination, @headers,
+               NULLIF(@correlation_id, N''), @visible, @due,
+               CASE WHEN @ttl_seconds IS NOT NULL THEN @now + @ttl_seconds * 1000000
+                    WHEN @destination IS NOT NULL THEN @visible + 86400000000 END,
+               @max_attempts, @now
+        WHERE NOT EXISTS (SELECT 1 FROM {outbox} WITH (READCOMMITTEDLOCK) WHERE id = @id);
+    END TRY
+    BEGIN CATCH
+        -- Who wrote the same message first has stored it.
+        IF ERROR_NUMBER() NOT IN (2601, 2627)
+            THROW;
+    END CATCH
 END
 GO
 
-DROP PROCEDURE IF EXISTS {outbox}_claim;
+IF OBJECT_ID(N'{outbox}_claim', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_claim AS RETURN 0');
 GO
 
 -- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
 -- vanished comes alone. Rows that others hold are passed over; that they are still ready is asked again where they are
 -- written. The library tells its own time in @now and @until, and in @above from where it looks; in @topics the names
 -- of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0 for what is left.
-CREATE PROCEDURE {outbox}_claim
+ALTER PROCEDURE {outbox}_claim
     @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
     @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
     @topics nvarchar(max) = NULL, @named bigint = 1, @taken bigint = 1
@@ -84,7 +101,8 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    IF @owner_token IS NULL OR @lease_seconds <= 0 OR @batch_size <= 0
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000' OR @lease_seconds <= 0
+       OR @batch_size <= 0
         THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
     -- Which rows they are is settled before one is written: a plan that joins the two may look for them twice.
     DECLARE @line TABLE (seq bigint NOT NULL PRIMARY KEY, at bigint NOT NULL, crashes int NOT NULL);
@@ -109,17 +127,16 @@ BEGIN
                   THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
         ORDER BY visible_at, seq;
     SELECT TOP (1) @first = seq, @crashes = crashes FROM @line ORDER BY at, seq;
-    UPDATE {outbox}
-    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
-            last_attempt_at = @now
+    UPDATE t
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = t.claim_no + 1,
+        last_attempt_at = @now
     OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
            inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
            inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
            inserted.id, inserted.message_id, inserted.destination, inserted.last_attempt_at,
            inserted.next_attempt_at
-    WHERE seq IN (SELECT line.seq FROM @line AS line
-                  WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
-      AND state = 0
+    FROM @line AS line JOIN {outbox} AS t WITH (ROWLOCK) ON t.seq = line.seq
+    WHERE ((@crashes = 0 AND line.crashes = 0) OR line.seq = @first) AND t.state = 0
     OPTION (LOOP JOIN, FORCE ORDER);
     COMMIT TRANSACTION;
 END
@@ -128,13 +145,16 @@ GO
 -- The verbs below take their ids as JSON, '["…", "…"]', and change the rows that this owner holds; others are passed
 -- over. An owner's token belongs to one process: the library's own leases also carry a number for each claim.
 
-DROP PROCEDURE IF EXISTS {outbox}_ack;
+IF OBJECT_ID(N'{outbox}_ack', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_ack AS RETURN 0');
 GO
 
-CREATE PROCEDURE {outbox}_ack @owner_token uniqueidentifier, @ids nvarchar(max), @now bigint = NULL
+ALTER PROCEDURE {outbox}_ack @owner_token uniqueidentifier, @ids nvarchar(max), @now bigint = NULL
 AS
 BEGIN
     SET NOCOUNT ON;
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000'
+        THROW 51001, N'a lease has an owner, whose token is not all zeros', 1;
     SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
     UPDATE {outbox}
     SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
@@ -144,123 +164,187 @@ BEGIN
 END
 GO
 
-DROP PROCEDURE IF EXISTS {outbox}_abandon;
+IF OBJECT_ID(N'{outbox}_abandon', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_abandon AS RETURN 0');
 GO
 
 -- Back in line after @delay_seconds, or else after 1, 2, 4 … 60 seconds, by the attempts so far.
-CREATE PROCEDURE {outbox}_abandon
+ALTER PROCEDURE {outbox}_abandon
     @owner_token uniqueidentifier, @ids nvarchar(max), @last_error nvarchar(4000) = NULL, @delay_seconds int = NULL,
     @now bigint = NULL
 AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
+    DECLARE @held TABLE (seq bigint NOT NULL PRIMARY KEY);
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000'
+        THROW 51001, N'a lease has an owner, whose token is not all zeros', 1;
     SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
     SET @last_error = NULLIF(@last_error, N'');
     IF @delay_seconds < 0
         THROW 51004, N'a delay is not below zero', 1;
     BEGIN TRANSACTION;
-    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
-    SELECT seq, @now, attempts + 1, @owner_token, @last_error
-    FROM {outbox} WITH (UPDLOCK, ROWLOCK)
+    INSERT INTO @held (seq)
+    SELECT seq FROM {outbox} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)
     WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
       AND state = 1 AND owner = @owner_token;
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
+    SELECT seq, @now, attempts + 1, @owner_token, @last_error
+    FROM {outbox}
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
+      AND state = 1 AND owner = @owner_token;
+    -- Twenty are kept of each message.
+    DELETE FROM {outbox}_failures WHERE no IN (
+        SELECT ranked.no
+        FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
+              FROM {outbox}_failures AS f WHERE f.seq IN (SELECT h.seq FROM @held AS h)) AS ranked
+        WHERE ranked.place > 20);
     UPDATE {outbox}
     SET crashes = 0, attempts = attempts + 1, last_error = COALESCE(@last_error, last_error),
         next_attempt_at = @now + 1000000 * CAST(COALESCE(@delay_seconds,
             CASE WHEN attempts < 6 THEN POWER(2, attempts) ELSE 60 END) AS bigint)
-    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token;
     UPDATE {outbox}
     SET state = 0, owner = NULL, locked_until = NULL,
         visible_at = CASE WHEN next_attempt_at >= COALESCE(due_at, created_at) AND next_attempt_at >= created_at
                                THEN next_attempt_at
                           WHEN due_at >= created_at THEN due_at ELSE created_at END
-    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token AND (expires_at IS NULL OR expires_at > @now);
     -- What is past its time is not tried again.
     UPDATE {outbox}
     SET state = 4, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
         processed_by = @owner_token
-    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token;
     COMMIT TRANSACTION;
 END
 GO
 
-DROP PROCEDURE IF EXISTS {outbox}_fail;
+IF OBJECT_ID(N'{outbox}_fail', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_fail AS RETURN 0');
 GO
 
-CREATE PROCEDURE {outbox}_fail
+ALTER PROCEDURE {outbox}_fail
     @owner_token uniqueidentifier, @ids nvarchar(max), @last_error nvarchar(4000) = NULL, @now bigint = NULL
 AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
+    DECLARE @held TABLE (seq bigint NOT NULL PRIMARY KEY);
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000'
+        THROW 51001, N'a lease has an owner, whose token is not all zeros', 1;
     SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
     SET @last_error = NULLIF(@last_error, N'');
     BEGIN TRANSACTION;
-    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
-    SELECT seq, @now, attempts + 1, @owner_token, @last_error
-    FROM {outbox} WITH (UPDLOCK, ROWLOCK)
+    INSERT INTO @held (seq)
+    SELECT seq FROM {outbox} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)
     WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
       AND state = 1 AND owner = @owner_token;
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
+    SELECT seq, @now, attempts + 1, @owner_token, @last_error
+    FROM {outbox}
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
+      AND state = 1 AND owner = @owner_token;
+    -- Twenty are kept of each message.
+    DELETE FROM {outbox}_failures WHERE no IN (
+        SELECT ranked.no
+        FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
+              FROM {outbox}_failures AS f WHERE f.seq IN (SELECT h.seq FROM @held AS h)) AS ranked
+        WHERE ranked.place > 20);
     UPDATE {outbox}
     SET state = 3, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
         processed_by = @owner_token, attempts = attempts + 1, last_error = COALESCE(@last_error, last_error)
-    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token;
     COMMIT TRANSACTION;
 END
 GO
 
-DROP PROCEDURE IF EXISTS {outbox}_reap;
+IF OBJECT_ID(N'{outbox}_reap', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_reap AS RETURN 0');
 GO
 
 -- Frees rows whose lease ran out: ready again after 2, 4 and 8 seconds, dead when it happens a fourth time in a row.
-CREATE PROCEDURE {outbox}_reap @limit int = 1000, @now bigint = NULL
+ALTER PROCEDURE {outbox}_reap @limit int = 1000, @now bigint = NULL
 AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    DECLARE @over TABLE (seq bigint NOT NULL PRIMARY KEY);
+    -- Of two that wait for each other, the one that settles goes on.
+    SET DEADLOCK_PRIORITY LOW;
+    DECLARE @held TABLE (seq bigint NOT NULL PRIMARY KEY);
     SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
     BEGIN TRANSACTION;
-    INSERT INTO @over (seq)
+    INSERT INTO @held (seq)
     SELECT TOP (@limit) seq FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
     WHERE state = 1 AND visible_at <= @now ORDER BY visible_at, seq;
     INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
     SELECT seq, @now, attempts, owner, N'the worker vanished: its lease ran out'
-    FROM {outbox} WHERE seq IN (SELECT o.seq FROM @over AS o) AND state = 1 AND owner IS NOT NULL;
+    FROM {outbox} WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1 AND owner IS NOT NULL;
+    -- Twenty are kept of each message.
+    DELETE FROM {outbox}_failures WHERE no IN (
+        SELECT ranked.no
+        FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
+              FROM {outbox}_failures AS f WHERE f.seq IN (SELECT h.seq FROM @held AS h)) AS ranked
+        WHERE ranked.place > 20);
     -- An owner that is none was cleared on purpose: that is no crash.
     UPDATE {outbox}
     SET crashes = crashes + 1, last_error = N'the worker vanished: its lease ran out',
-        next_attempt_at = locked_until + 2000000 * POWER(2, crashes)
-    WHERE seq IN (SELECT o.seq FROM @over AS o) AND state = 1 AND owner IS NOT NULL;
+        next_attempt_at = locked_until
+            + CAST(2000000 AS bigint) * POWER(CAST(2 AS bigint), CASE WHEN crashes < 10 THEN crashes ELSE 10 END)
+    WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1 AND owner IS NOT NULL;
     UPDATE {outbox}
     SET state = CASE WHEN owner IS NOT NULL AND crashes >= 4 THEN 3 ELSE 4 END, processed_at = @now,
         processed_by = owner, owner = NULL, locked_until = NULL, visible_at = NULL
-    WHERE seq IN (SELECT o.seq FROM @over AS o) AND state = 1
+    WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1
       AND (owner IS NOT NULL AND crashes >= 4 OR expires_at <= @now);
     UPDATE {outbox}
     SET state = 0, owner = NULL, locked_until = NULL,
         visible_at = CASE WHEN next_attempt_at >= COALESCE(due_at, created_at) AND next_attempt_at >= created_at
                                THEN next_attempt_at
                           WHEN due_at >= created_at THEN due_at ELSE created_at END
-    WHERE seq IN (SELECT o.seq FROM @over AS o) AND state = 1;
+    WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1;
     COMMIT TRANSACTION;
-    SELECT COUNT(*) AS reaped FROM @over;
+    SELECT COUNT(*) AS reaped FROM @held;
 END
 GO
 
-DROP PROCEDURE IF EXISTS {inbox}_claim;
+IF OBJECT_ID(N'{outbox}_expire', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_expire AS RETURN 0');
+GO
+
+-- Gives up what was not sent in time.
+ALTER PROCEDURE {outbox}_expire @limit int = 1000, @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    SET DEADLOCK_PRIORITY LOW;
+    DECLARE @late TABLE (seq bigint NOT NULL PRIMARY KEY);
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    BEGIN TRANSACTION;
+    INSERT INTO @late (seq)
+    SELECT TOP (@limit) seq FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    WHERE state = 0 AND expires_at <= @now ORDER BY expires_at, seq;
+    UPDATE {outbox}
+    SET state = 4, visible_at = NULL, processed_at = @now
+    WHERE seq IN (SELECT l.seq FROM @late AS l) AND state = 0;
+    COMMIT TRANSACTION;
+    SELECT COUNT(*) AS expired FROM @late;
+END
+GO
+
+IF OBJECT_ID(N'{inbox}_claim', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {inbox}_claim AS RETURN 0');
 GO
 
 -- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
 -- vanished comes alone. Rows that others hold are passed over; that they are still ready is asked again where they are
 -- written. The library tells its own time in @now and @until, and in @above from where it looks; in @topics the names
 -- of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0 for what is left.
-CREATE PROCEDURE {inbox}_claim
+ALTER PROCEDURE {inbox}_claim
     @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
     @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
     @topics nvarchar(max) = NULL, @named bigint = 1, @taken bigint = 1
@@ -268,7 +352,8 @@ AS
 BEGIN
     SET NOCOUNT ON;
     SET XACT_ABORT ON;
-    IF @owner_token IS NULL OR @lease_seconds <= 0 OR @batch_size <= 0
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000' OR @lease_seconds <= 0
+       OR @batch_size <= 0
         THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
     -- Which rows they are is settled before one is written: a plan that joins the two may look for them twice.
     DECLARE @line TABLE (seq bigint NOT NULL PRIMARY KEY, at bigint NOT NULL, crashes int NOT NULL);
@@ -293,17 +378,16 @@ BEGIN
                   THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
         ORDER BY visible_at, seq;
     SELECT TOP (1) @first = seq, @crashes = crashes FROM @line ORDER BY at, seq;
-    UPDATE {inbox}
-    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
-            last_attempt_at = @now
+    UPDATE t
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = t.claim_no + 1,
+        last_attempt_at = @now
     OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
            inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
            inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
            inserted.source, inserted.message_id, inserted.hash, inserted.last_seen_at,
            inserted.next_attempt_at
-    WHERE seq IN (SELECT line.seq FROM @line AS line
-                  WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
-      AND state = 0
+    FROM @line AS line JOIN {inbox} AS t WITH (ROWLOCK) ON t.seq = line.seq
+    WHERE ((@crashes = 0 AND line.crashes = 0) OR line.seq = @first) AND t.state = 0
     OPTION (LOOP JOIN, FORCE ORDER);
     COMMIT TRANSACTION;
 END

@@ -117,8 +117,14 @@ fn recovery_model(facts: &Facts) -> Option<Finding> {
 
 fn snapshots(facts: &Facts) -> Option<Finding> {
     let is_on = facts.is_on("rcsi")?;
-    let means = "for your own reads; claims ask for locks whatever is set here";
-    Some(Finding::ok("read_committed_snapshot", if is_on { "on" } else { "off" }, means))
+    let name = "read_committed_snapshot";
+    Some(if is_on {
+        Finding::ok(name, "on", "who reads does not wait for who writes")
+    } else {
+        let means = "`postroom failed`, `show` and your own reads wait for whoever is writing; claims and looks do not";
+        let advice = "ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON";
+        Finding::new(Level::Notice, name, "off", means, advice)
+    })
 }
 
 fn auto_close(facts: &Facts) -> Option<Finding> {

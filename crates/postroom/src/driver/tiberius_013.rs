@@ -3,6 +3,8 @@
 mod error;
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::io::{AsyncRead, AsyncWrite};
@@ -18,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::mssql::MssqlConnection;
 use crate::server::Link;
 use crate::sql::mssql::{
-    BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, FORGIVING, HELLO, IS_OPEN, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
+    BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, DEPTH, FORGIVING, HELLO, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
 };
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 
@@ -31,12 +33,21 @@ const REDIRECTIONS_MAX: usize = 3;
 /// Where the server is and who we are there.
 #[derive(Clone, Debug)]
 pub(crate) struct MssqlTarget {
-    pub(crate) config: Unprinted<Config>,
+    config: Unprinted<Config>,
     /// Whether a server that cannot encrypt will do: it was told not to.
-    pub(crate) may_be_plain: bool,
+    may_be_plain: bool,
+    was_reached: Arc<AtomicBool>,
 }
 
 impl MssqlTarget {
+    pub(crate) fn new(mut config: Config, may_be_plain: bool) -> Self {
+        // How long an answer may take is ours to say.
+        config.command_timeout(None);
+        // Half a character in somebody's text must not cost the connection.
+        config.lossy_utf16_decoding(true);
+        Self { config: Unprinted(config), may_be_plain, was_reached: Arc::default() }
+    }
+
     pub(crate) async fn connect(&self) -> Result<MssqlConnection> {
         let connected = match connect(self.config.0.clone()).await {
             // The driver wants at least the login encrypted; a server without a certificate hangs up at that.
@@ -47,13 +58,22 @@ impl MssqlTarget {
             }
             connected => connected,
         };
-        connected.map_err(failed)
+        if connected.is_ok() {
+            self.was_reached.store(true, Ordering::Relaxed);
+        }
+        connected.map_err(|error| {
+            // While a database moves to another server, that one does not have it yet.
+            let is_moving = self.was_reached.load(Ordering::Relaxed) && error::is_database_missing(&error);
+            if is_moving { error::described(ErrorKind::Unavailable, error) } else { failed(error) }
+        })
     }
 }
 
 /// One of our connections.
 pub(crate) struct MssqlLink {
     conn: MssqlConnection,
+    /// The database it was opened in.
+    database: String,
     patience: Patience,
     in_doubt: bool,
     outage_at: Option<Timestamp>,
@@ -69,8 +89,9 @@ impl fmt::Debug for MssqlLink {
 impl MssqlLink {
     pub(crate) async fn connect(target: &MssqlTarget) -> Result<Self> {
         let conn = target.connect().await?;
-        let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
-        link.say(SETTINGS).await?;
+        let (database, patience) = (String::new(), Patience::new());
+        let mut link = Self { conn, database, patience, in_doubt: false, outage_at: None };
+        link.database = link.ask(SETTINGS).await?.str(0)?.unwrap_or_default().to_owned();
         Ok(link)
     }
 
@@ -92,7 +113,7 @@ impl MssqlLink {
 
 async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
     for _ in 0..REDIRECTIONS_MAX {
-        let stream = TcpStream::connect_named(&config).await?;
+        let stream = TcpStream::connect_named(&config).await.map_err(error::of_browser)?;
         stream.set_nodelay(true)?;
         match Client::connect(config.clone(), stream.compat_write()).await {
             Err(TdsError::Routing { host, port }) => {
@@ -142,7 +163,10 @@ impl Link for MssqlLink {
     }
 
     async fn begin_for_handler(&mut self) -> Result<()> {
-        self.say(BEGIN_HANDLER).await
+        if self.ask(BEGIN_HANDLER).await?.str(0)? == Some(self.database.as_str()) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Unavailable, "a handler left this connection in another database"))
     }
 
     async fn commit(&mut self) -> Result<()> {
@@ -154,7 +178,14 @@ impl Link for MssqlLink {
     }
 
     async fn check_open(&mut self) -> Result<()> {
-        if number(&self.ask(IS_OPEN).await?, 0)? == 1 { Ok(()) } else { Err(ended_inside()) }
+        match number(&self.ask(DEPTH).await?, 0)? {
+            1 => Ok(()),
+            0 => Err(ended_inside()),
+            _ => {
+                let why = "the handler began a transaction inside the transaction and did not end it";
+                Err(Error::new(ErrorKind::NotCommitted, why))
+            }
+        }
     }
 
     async fn seal(&mut self) -> Result<()> {
@@ -181,8 +212,7 @@ fn batches(schema: &str) -> impl Iterator<Item = &str> {
 
 impl Session for MssqlLink {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
-        let [before, after] = if statement.expects == Expects::RowOrDuplicate { FORGIVING } else { [""; 2] };
-        self.patience.wait(run(&mut self.conn, statement, before, after)).await
+        self.patience.wait(run(&mut self.conn, statement)).await
     }
 
     async fn query<T: Send>(
@@ -209,31 +239,39 @@ impl Session for MssqlLink {
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Tx for Client<S> {
     async fn run(&mut self, statement: &Statement) -> Result<Done> {
-        run(self, statement, "", "").await
+        run(self, statement).await
     }
 }
 
 /// Runs a statement and counts its rows. Whether a twin came between its look and its write, the server says by
-/// refusing it; where the transaction outlives that, the row is there.
-async fn run<S>(client: &mut Client<S>, statement: &Statement, before: &str, after: &str) -> Result<Done>
+/// refusing it. Then it is run once more: it finds the twin's row, or it is refused for another reason.
+async fn run<S>(client: &mut Client<S>, statement: &Statement) -> Result<Done>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let text = format!("{before}{}{ROW_COUNT}{after}", statement.sql);
-    match rows(client, &text, &statement.values).await {
-        Ok(counts) => {
-            let count = counts.last().map_or(Ok(0), |row| number(row, 0))?;
-            statement.check(u64::try_from(count).unwrap_or(0))
-        }
+    let forgiving = if statement.expects == Expects::RowOrDuplicate { FORGIVING } else { "" };
+    let text = format!("{forgiving}{}{ROW_COUNT}", statement.sql);
+    let counts = match rows(client, &text, &statement.values).await {
         Err(error) if statement.expects == Expects::RowOrDuplicate && error::is_duplicate(&error) => {
-            let state = client.simple_query(STATE).await.map_err(failed)?.into_row().await.map_err(failed)?;
-            match state.map_or(Ok(0), |row| number(&row, 0))? {
-                1 => statement.check(0),
-                _ => Err(of_statement(statement, error)),
+            if !is_open(client).await? {
+                return Err(of_statement(statement, error));
             }
+            rows(client, &text, &statement.values).await
         }
-        Err(error) => Err(failed(error)),
-    }
+        counts => counts,
+    };
+    let counts = counts.map_err(failed)?;
+    let count = counts.last().map_or(Ok(0), |row| number(row, 0))?;
+    statement.check(u64::try_from(count).unwrap_or(0))
+}
+
+/// Whether the transaction can still be committed.
+async fn is_open<S>(client: &mut Client<S>) -> Result<bool>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let state = client.simple_query(STATE).await.map_err(failed)?.into_row().await.map_err(failed)?;
+    Ok(state.map_or(Ok(0), |row| number(&row, 0))? == 1)
 }
 
 /// A row that a twin wrote first is there when the same is tried again.

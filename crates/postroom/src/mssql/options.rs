@@ -3,10 +3,9 @@
 use tiberius::Config;
 
 use crate::doctor::{self, Report};
-use crate::driver::server::Unprinted;
 use crate::driver::tiberius_013::MssqlTarget;
 use crate::error::Result;
-use crate::mssql::place::Place;
+use crate::mssql::place::{self, Place};
 use crate::mssql::{Mssql, MssqlConnection, MssqlStore};
 use crate::server::{Settings, examine};
 use crate::sql::{self, TableNames};
@@ -42,15 +41,27 @@ impl MssqlOptions {
         let place = Place::parse(url)?;
         let name = place.database.clone().unwrap_or_else(|| "mssql".to_owned());
         let may_be_plain = place.may_be_plain();
-        let target = MssqlTarget { config: Unprinted(place.config()?), may_be_plain };
+        let target = MssqlTarget::new(place.config()?, may_be_plain);
         Ok(Self { target, settings: Settings::new(name, TableNames::infra_capitals()) })
     }
 
+    /// Whether [`new`](Self::new) would take this text for its own: a URL of SQL Server, or a connection string that
+    /// begins with one of the settings it knows.
+    ///
+    /// ```
+    /// use postroom::MssqlOptions;
+    ///
+    /// assert!(MssqlOptions::recognises("mssql://db.example/shop"));
+    /// assert!(MssqlOptions::recognises("User Id=app;Server=db.example"));
+    /// assert!(!MssqlOptions::recognises("shop.db"));
+    /// ```
+    pub fn recognises(text: &str) -> bool {
+        place::is_ours(text)
+    }
+
     /// A store in the database that this configuration leads to.
-    pub fn with(mut target: Config) -> Self {
-        // How long an answer may take is ours to say.
-        target.command_timeout(None);
-        let target = MssqlTarget { config: Unprinted(target), may_be_plain: false };
+    pub fn with(target: Config) -> Self {
+        let target = MssqlTarget::new(target, false);
         Self { target, settings: Settings::new("mssql".to_owned(), TableNames::infra_capitals()) }
     }
 

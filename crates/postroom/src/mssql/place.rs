@@ -7,6 +7,38 @@ use crate::error::{Error, Result};
 
 const SCHEMES: [&str; 2] = ["mssql://", "sqlserver://"];
 
+/// What a connection string may begin with, as we know it.
+const KNOWN: &[&str] = &[
+    "addr",
+    "address",
+    "app",
+    "applicationintent",
+    "applicationname",
+    "authentication",
+    "database",
+    "databasename",
+    "datasource",
+    "encrypt",
+    "hostnameincertificate",
+    "initialcatalog",
+    "integratedsecurity",
+    "multisubnetfailover",
+    "networkaddress",
+    "password",
+    "pwd",
+    "server",
+    "trustedconnection",
+    "trustservercertificate",
+    "trustservercertificateca",
+    "uid",
+    "user",
+    "userid",
+    "username",
+];
+
+/// Ways to a server that are not taken.
+const OTHER_WAYS: [&str; 4] = ["np:", "lpc:", "admin:", "(localdb)"];
+
 /// What others do with a connection and we do in our own way, or not at all.
 const IGNORED: &[&str] = &[
     "commandtimeout",
@@ -52,11 +84,10 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let url = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
-        match url {
-            Some(_) => Self::of_url(text),
-            None if text.contains('=') && !text.contains("://") => Self::of_connection_string(text),
-            None => Err(Error::invalid(
+        match SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
+            true => Self::of_url(text),
+            false if is_connection_string(text) => Self::of_connection_string(text),
+            false => Err(Error::invalid(
                 "the URL of the database must begin with mssql:// or sqlserver://; a connection string \
                  (Server=…;Database=…;User Id=…;Password=…) is taken too",
             )),
@@ -70,6 +101,11 @@ impl Place {
         };
         let parsed: http::Uri = url.parse().map_err(|_| unreadable())?;
         let authority = parsed.authority().ok_or_else(unreadable)?;
+        // A password with a / or ? or # in it ends too early, and the rest of it would be taken for something else.
+        let after = parsed.path_and_query().map_or("", |rest| rest.as_str());
+        if after.contains('@') || url.contains('#') {
+            return Err(unreadable());
+        }
         let login = authority.as_str().rsplit_once('@').map(|(login, _)| login);
         let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
             Some((user, password)) => (Some(decoded(user)?), Some(decoded(password)?)),
@@ -93,6 +129,12 @@ impl Place {
                 Error::invalid("the connection string cannot be read: quote a value that contains ; or = or a quote")
             })?;
             let (value, after) = value_of(after.trim_start())?;
+            if place.password.is_some() && !is_known(key) {
+                // It may be a part of the password.
+                return Err(Error::invalid(
+                    "the connection string says something unknown after the password: quote a password with ; in it",
+                ));
+            }
             place.set(key.trim(), value)?;
             rest = after.trim_start_matches([';', ' ']);
         }
@@ -100,8 +142,7 @@ impl Place {
     }
 
     fn set(&mut self, key: &str, value: String) -> Result<()> {
-        let plain: String = key.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).collect();
-        match plain.to_ascii_lowercase().as_str() {
+        match plain(key).as_str() {
             "server" | "datasource" | "address" | "addr" | "networkaddress" => self.set_server(&value)?,
             "database" | "initialcatalog" | "databasename" => self.database = Some(value),
             "user" | "userid" | "uid" | "username" => self.user = Some(value),
@@ -133,7 +174,11 @@ impl Place {
 
     /// `tcp:host\instance,port`.
     fn set_server(&mut self, value: &str) -> Result<()> {
-        let address = value.strip_prefix("tcp:").unwrap_or(value);
+        let begins_with = |way: &str| value.get(..way.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(way));
+        if let Some(way) = OTHER_WAYS.into_iter().find(|way| begins_with(way)) {
+            return Err(Error::invalid(format!("the server is reached by TCP alone, and not by {way}")));
+        }
+        let address = if begins_with("tcp:") { &value["tcp:".len()..] } else { value };
         let (address, port) = address.split_once(',').map_or((address, None), |(host, port)| (host, Some(port)));
         let read = |port: &str| port.trim().parse().map_err(|_| Error::invalid("the server's port is no number"));
         self.port = port.map(read).transpose()?;
@@ -142,7 +187,8 @@ impl Place {
             "." | "(local)" => "localhost".to_owned(),
             host => host.to_owned(),
         });
-        self.instance = instance.map(str::to_owned);
+        // With a port nobody has to be asked where the instance is.
+        self.instance = instance.filter(|_| self.port.is_none()).map(str::to_owned);
         Ok(())
     }
 
@@ -183,8 +229,6 @@ impl Place {
             (false, None) => {}
         }
         config.multi_subnet_failover(self.multi_subnet);
-        // How long an answer may take is ours to say.
-        config.command_timeout(None);
         Ok(config)
     }
 }
@@ -207,9 +251,35 @@ fn value_of(text: &str) -> Result<(String, &str)> {
                 value.push(quote);
                 rest = after;
             }
-            None => return Ok((value, rest)),
+            None if rest.trim_start().is_empty() => return Ok((value, "")),
+            None => {
+                let ends = rest.trim_start().strip_prefix(';');
+                let wrong =
+                    || Error::invalid("the connection string goes on after a quote: double those inside a value");
+                return Ok((value, ends.ok_or_else(wrong)?));
+            }
         }
     }
+}
+
+/// A setting's name as it is compared.
+fn plain(key: &str) -> String {
+    key.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn is_known(key: &str) -> bool {
+    let plain = plain(key);
+    KNOWN.contains(&plain.as_str()) || IGNORED.contains(&plain.as_str())
+}
+
+/// Whether a text begins like the connection string of the .NET world.
+pub(super) fn is_connection_string(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(key, _)| is_known(key))
+}
+
+/// Whether a text is meant for SQL Server.
+pub(super) fn is_ours(text: &str) -> bool {
+    SCHEMES.iter().any(|scheme| text.starts_with(scheme)) || is_connection_string(text)
 }
 
 fn switch(key: &str, value: &str) -> Result<bool> {

@@ -103,6 +103,8 @@ pub(crate) struct Identity {
     pub(crate) party: &'static str,
     /// `{here}`: whether a message is handled here, and not sent elsewhere.
     pub(crate) here: &'static str,
+    /// `{expires}`: whether a message is past its time, which is the first value. What arrived does not expire.
+    pub(crate) expires: &'static str,
 }
 
 macro_rules! queue_texts {
@@ -258,6 +260,7 @@ impl Renderer<'_> {
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)
             .replace("{here}", self.identity.here)
+            .replace("{expires}", self.identity.expires)
             .replace("{fence}", self.fence.one)
             .replace("{fence_each}", self.fence.each)
             .replace("{t}", &self.table)

@@ -13,11 +13,14 @@ macro_rules! clock {
 }
 
 /// What every transaction of ours begins with, whatever was said on the connection before: handlers may say anything.
-/// An error that nobody looks at must not leave half of a transaction.
+/// An error that nobody looks at must not leave half of a transaction; and tables with filtered indexes are written
+/// only by those who keep to the standard.
 macro_rules! settings {
     () => {
         "SET IMPLICIT_TRANSACTIONS OFF; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET XACT_ABORT ON;
-         SET NOCOUNT OFF; SET ROWCOUNT 0; "
+         SET NOCOUNT OFF; SET ROWCOUNT 0; SET LOCK_TIMEOUT -1; SET DEADLOCK_PRIORITY NORMAL;
+         SET ANSI_NULLS ON; SET ANSI_PADDING ON; SET ANSI_WARNINGS ON; SET ARITHABORT ON;
+         SET CONCAT_NULL_YIELDS_NULL ON; SET QUOTED_IDENTIFIER ON; SET NUMERIC_ROUNDABORT OFF; "
     };
 }
 
@@ -95,27 +98,29 @@ macro_rules! any {
     };
 }
 
-/// The rows that a purge removes.
-macro_rules! purged {
+/// The leases of a batch with their rows. Nobody knows beforehand how many are in a text: without being told, a server
+/// may read the whole table for a few.
+macro_rules! leased {
     () => {
-        "(SELECT TOP (@P2) old.seq FROM {t} AS old WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
-          WHERE old.state = 2 AND old.processed_at < @P1 ORDER BY old.processed_at, old.seq)"
+        " FROM OPENJSON(@P1) WITH (n bigint '$.n', o uniqueidentifier '$.o', c bigint '$.c') AS a
+          JOIN {t} ON seq = a.n WHERE "
     };
 }
 
-/// The leases of a batch.
-macro_rules! leases {
+/// Row by row, in the order of the text.
+macro_rules! one_by_one {
     () => {
-        "OPENJSON(@P1) WITH (n bigint '$.n', o uniqueidentifier '$.o', c bigint '$.c') AS a"
+        " OPTION (LOOP JOIN, FORCE ORDER)"
     };
 }
 
-/// What a connection is told when it is new.
-pub(crate) const SETTINGS: &str = settings!();
+/// What a connection is told when it is new. It answers with the database it is in.
+pub(crate) const SETTINGS: &str = concat!(settings!(), "SELECT DB_NAME()");
 /// Begins one of our own transactions and answers with the server's time: one trip.
 pub(crate) const BEGIN: &str = concat!(settings!(), "BEGIN TRANSACTION; SELECT ", clock!());
 /// Begins a handler's transaction. A deadlock rolls it back as a whole: then the lock is gone, and what a handler that
-/// overlooked it writes next is in a transaction that was begun for it, and must not be committed.
+/// overlooked it writes next is in a transaction that was begun for it, and must not be committed. It answers with the
+/// database: a handler before may have left for another.
 pub(crate) const BEGIN_HANDLER: &str = concat!(
     settings!(),
     "BEGIN TRANSACTION;
@@ -123,20 +128,27 @@ pub(crate) const BEGIN_HANDLER: &str = concat!(
     handlers_lock!(),
     ";
      EXEC sp_getapplock @Resource = @mark, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 0;
-     SET IMPLICIT_TRANSACTIONS ON"
+     SET IMPLICIT_TRANSACTIONS ON; SELECT DB_NAME()"
 );
-/// Whether the transaction is still the one that was begun.
-pub(crate) const IS_OPEN: &str = concat!(
+/// How deep we are in the transaction that was begun: 1, or more when a handler began others in it and did not end
+/// them. 0 when it is no longer that one.
+pub(crate) const DEPTH: &str = concat!(
     "SELECT CASE WHEN XACT_STATE() = 1 AND APPLOCK_MODE(N'public', ",
     handlers_lock!(),
-    ", N'Transaction') = N'Exclusive' THEN 1 ELSE 0 END"
+    ", N'Transaction') = N'Exclusive' THEN @@TRANCOUNT ELSE 0 END"
 );
-pub(crate) const COMMIT: &str = "COMMIT";
+/// Inside another transaction a COMMIT stores nothing, and says nothing of that.
+pub(crate) const COMMIT: &str = "COMMIT TRANSACTION; IF @@TRANCOUNT > 0
+     BEGIN
+         ROLLBACK TRANSACTION;
+         THROW 51005, N'a transaction was begun inside the transaction and not ended: nothing is committed', 1;
+     END";
 pub(crate) const ROLL_BACK: &str = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION";
 /// Follows a statement whose rows are counted: a client may have told the server not to.
 pub(crate) const ROW_COUNT: &str = "; SELECT CAST(@@ROWCOUNT AS bigint)";
-/// Around a statement that may find its row there already: then only the statement fails, and the transaction goes on.
-pub(crate) const FORGIVING: [&str; 2] = ["SET XACT_ABORT OFF; ", "; SET XACT_ABORT ON"];
+/// Before a statement that may find its row there already: then only the statement fails, and the transaction goes on.
+/// What is set in a text with values is as before at its end.
+pub(crate) const FORGIVING: &str = "SET XACT_ABORT OFF; ";
 /// Whether a transaction can still be committed: 1.
 pub(crate) const STATE: &str = "SELECT CAST(XACT_STATE() AS int)";
 /// What a server must say of itself before we trust it: its time, whether it takes writes, its version and edition, how
@@ -180,12 +192,14 @@ pub(crate) const MSSQL: Dialect = Dialect {
         key: "id = @P1",
         party: "destination",
         here: "destination IS NULL",
+        expires: "expires_at <= @P1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = @P1 AND message_id = @P2",
         party: "source",
         here: "1 = 1",
+        expires: "1 = 0",
     },
     // Who looks for the row waits for a twin that is just writing it.
     outbox_insert: "INSERT INTO {t}
@@ -210,10 +224,14 @@ pub(crate) const MSSQL: Dialect = Dialect {
          SET kind = @P3, topic = @P4, payload = @P5, hash = @P6, headers = @P7, correlation_id = @P8, state = 0,
              visible_at = @P9, due_at = @P10, max_attempts = @P11, last_seen_at = @P12
          WHERE {key} AND state = 5",
-    // A twin's transaction holds the lock: nobody waits for it. Its name is as long as it may be, from the end.
-    inbox_arrive: "DECLARE @free int, @seq bigint, @twin nvarchar(255) = RIGHT(@P1 + N'/' + @P2, 255);
+    // A twin's transaction holds the lock: nobody waits for it. Its name is as long as it may be, from the end; the
+    // length of the source tells a/b and c from a and b/c.
+    inbox_arrive: "DECLARE @free int, @seq bigint, @twin nvarchar(255) = N'{t}/' + RIGHT(
+             CAST(LEN(@P1) AS nvarchar(9)) + N'/' + @P1 + N'/' + @P2, 254 - LEN(N'{t}'));
          EXEC @free = sp_getapplock @Resource = @twin, @LockMode = N'Exclusive', @LockOwner = N'Transaction',
                                     @LockTimeout = 0;
+         IF @free < -1
+             THROW 51006, N'the lock of an arriving message could not be asked for', 1;
          IF @free >= 0
          BEGIN
              INSERT INTO {t}
@@ -224,7 +242,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
              IF @@ROWCOUNT = 1
                  SET @seq = CAST(SCOPE_IDENTITY() AS bigint);
          END;
-         SELECT CASE WHEN @free >= 0 THEN 1 ELSE 0 END, @seq",
+         SELECT CASE WHEN @free = -1 THEN 0 ELSE 1 END, @seq",
     inbox_arrive_look: UNUSED,
     inbox_arrive_seq: UNUSED,
     inbox_handled: UNUSED,
@@ -272,7 +290,7 @@ const QUEUE: Texts = Texts {
         "SELECT CASE WHEN ",
         any!("{t}", "state = 1 AND visible_at <= @P1"),
         " THEN 1 ELSE 0 END, CASE WHEN ",
-        any!("{t}", "state = 0 AND expires_at <= @P1"),
+        any!("{t}", "state = 0 AND {expires}"),
         " THEN 1 ELSE 0 END"
     ),
     claim_select: UNUSED,
@@ -314,17 +332,17 @@ const QUEUE: Texts = Texts {
          WHERE seq = @P1 AND {fence}",
     ack_batch: concat!(
         "UPDATE {t}
-         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P2, processed_by = a.o
-         FROM {t} JOIN ",
-        leases!(),
-        " ON seq = a.n WHERE {fence_each}"
+         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P2, processed_by = a.o",
+        leased!(),
+        "{fence_each}",
+        one_by_one!()
     ),
     extend: UNUSED,
     extend_batch: concat!(
-        "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq, inserted.claim_no
-         FROM {t} JOIN ",
-        leases!(),
-        " ON seq = a.n WHERE state = 1 AND owner = a.o AND claim_no = a.c"
+        "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq, inserted.claim_no",
+        leased!(),
+        "state = 1 AND owner = a.o AND claim_no = a.c",
+        one_by_one!()
     ),
     held: "SELECT 1 FROM {t} WHERE seq = @P1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
@@ -352,8 +370,18 @@ const QUEUE: Texts = Texts {
              claim_no = @P9, owner = @P10, locked_until = @P11, last_error = @P12, processed_at = @P13,
              processed_by = @P14, expires_at = @P15, response = @P16
          WHERE seq = @P1 AND claim_no = @P2",
-    purge_failures: concat!("DELETE FROM {t}_failures WHERE seq IN ", purged!()),
-    purge: concat!("DELETE FROM {t} WHERE seq IN ", purged!()),
+    purge_failures: UNUSED,
+    // The rows are chosen once, for both tables.
+    purge: concat!(
+        "DECLARE @old TABLE (seq bigint NOT NULL PRIMARY KEY);
+         INSERT INTO @old (seq)
+         SELECT TOP (@P2) seq FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+         WHERE state = 2 AND processed_at < @P1 ORDER BY processed_at, seq;
+         DELETE f FROM @old AS old JOIN {t}_failures AS f ON f.seq = old.seq",
+        one_by_one!(),
+        "; DELETE t FROM @old AS old JOIN {t} AS t ON t.seq = old.seq",
+        one_by_one!()
+    ),
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (@P1, @P2, @P3, @P4, @P5)",
     failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
              SELECT TOP (@P2) young.no FROM {t}_failures AS young WHERE young.seq = @P1 ORDER BY young.no DESC)",

@@ -11,7 +11,7 @@ const FINE: [(&str, &str); 16] = [
     ("delayed_durability", "DISABLED"),
     ("recovery_model", "FULL"),
     ("page_verify", "CHECKSUM"),
-    ("rcsi", "0"),
+    ("rcsi", "1"),
     ("auto_close", "0"),
     ("oldest_transaction_seconds", "3"),
     ("tls", "TRUE"),
@@ -27,7 +27,7 @@ fn with(changes: &[(&str, &str)]) -> Report {
 }
 
 #[test]
-fn a_server_as_it_comes_is_fine() {
+fn a_server_as_azure_has_it_is_fine() {
     let report = with(&[]);
     assert_eq!(report.worst(), Level::Ok, "{:?}", report.findings);
     assert_eq!(report.database, "Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64), database shop");
@@ -44,7 +44,7 @@ fn every_setting_is_judged_by_what_it_can_lose() {
         (("delayed_durability", "ALLOWED"), "delayed_durability", Level::Notice),
         (("page_verify", "NONE"), "page_verify", Level::Warning),
         (("recovery_model", "SIMPLE"), "recovery_model", Level::Notice),
-        (("rcsi", "1"), "read_committed_snapshot", Level::Ok),
+        (("rcsi", "0"), "read_committed_snapshot", Level::Notice),
         (("auto_close", "1"), "auto_close", Level::Warning),
         (("oldest_transaction_seconds", "601"), "oldest transaction", Level::Warning),
         (("procedures", "1"), "procedures", Level::Danger),

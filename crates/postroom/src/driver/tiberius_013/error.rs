@@ -11,8 +11,8 @@ const UNNUMBERED: u32 = 33_557_097;
 /// The first version that knows JSON and `DROP … IF EXISTS`.
 const OLDEST_VERSION: u32 = 13;
 const OLDEST_LEVEL: i64 = 130;
-/// Azure's databases and managed instances count their versions in another way.
-const AZURE_EDITIONS: [&str; 4] = ["5", "8", "9", "11"];
+/// Azure's databases and managed instances, and Fabric's, count their versions in another way.
+const AZURE_EDITIONS: [&str; 5] = ["5", "8", "9", "11", "12"];
 
 /// Whether a server of this version and edition can be trusted with the schema.
 pub(crate) fn is_new_enough(version: &str, edition: &str, product: &str) -> bool {
@@ -34,8 +34,27 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<TdsError>().is_some_and(|error| kind_of(error) == ErrorKind::NotCommitted)
 }
 
+/// The server has no such database, or does not open it.
+pub(super) fn is_database_missing(error: &TdsError) -> bool {
+    matches!(error.code(), Some(4060 | 4064))
+}
+
+/// Who does not hear from the browser of a server's instances does not hear from the server.
+pub(super) fn of_browser(error: TdsError) -> TdsError {
+    match error {
+        TdsError::Conversion(message) => {
+            TdsError::Io { kind: std::io::ErrorKind::TimedOut, message: message.into_owned() }
+        }
+        error => error,
+    }
+}
+
 pub(super) fn failed(source: TdsError) -> Error {
-    let kind = kind_of(&source);
+    described(kind_of(&source), source)
+}
+
+/// The server's error as one of this kind.
+pub(super) fn described(kind: ErrorKind, source: TdsError) -> Error {
     let hint = if kind == ErrorKind::Schema { "; deploy the schema first" } else { "" };
     match &source {
         // Its text may repeat values, and so may whoever prints the cause.
@@ -70,11 +89,14 @@ fn kind_of(error: &TdsError) -> ErrorKind {
 
 fn kind_of_number(code: u32) -> ErrorKind {
     match code {
-        // Deadlock, lock timeout, a snapshot that is too old, a transaction that was rolled back or cannot go on.
-        1205 | 1222 | 3935 | 3951 | 3960 | 3961 | 3998 | 3930 | 3902 | 3903 => ErrorKind::NotCommitted,
-        // Out of locks, memory, disk, log; read-only; the server or the database is going away or comes back.
-        1204 | 701 | 1101 | 1105 | 9002 | 3906 | 3908 | 596 | 615 | 617 | 669 | 921 | 922 | 926 | 927 | 942 | 952
-        | 976 | 978 | 979 | 982 | 983 | 1132 | 4221 | 6005 | 17142 | 17197 | 18401 | 18451 => ErrorKind::Unavailable,
+        // Deadlock, lock timeout, a snapshot that is too old, a transaction that was rolled back or cannot go on; the
+        // same in memory-optimised tables; and what our own texts refuse to commit.
+        1205 | 1222 | 3935 | 3951 | 3960 | 3961 | 3966 | 3998 | 3930 | 3902 | 3903 | 41301 | 41302 | 41305 | 41325
+        | 41839 | 51005 | 51006 => ErrorKind::NotCommitted,
+        // Out of locks, memory, versions, disk, log; read-only; the server or the database is going away or comes back.
+        1204 | 701 | 802 | 845 | 8628 | 8645 | 8651 | 3958 | 3967 | 1101 | 1105 | 9002 | 3906 | 3908 | 596 | 615
+        | 617 | 669 | 921 | 922 | 926 | 927 | 942 | 952 | 976 | 978 | 979 | 982 | 983 | 1132 | 4221 | 6005 | 17142
+        | 17197 | 18401 | 18451 => ErrorKind::Unavailable,
         // The network, and what Azure says when it moves a database or has too much to do.
         20
         | 64
@@ -86,6 +108,7 @@ fn kind_of_number(code: u32) -> ErrorKind {
         | 10928
         | 10929
         | 10936
+        | 40020
         | 40143
         | 40166
         | 40197
@@ -95,6 +118,7 @@ fn kind_of_number(code: u32) -> ErrorKind {
         | 40549..=40553
         | 40613
         | 40615
+        | 40648
         | 42108
         | 42109
         | 49918..=49920 => ErrorKind::Unavailable,
@@ -151,6 +175,7 @@ mod tests {
             ("13.0.5026.0", "3", "Microsoft SQL Server 2016"),
             ("16.0.1000.6", "2", "Microsoft SQL Server 2022"),
             ("12.0.2000.8", "5", "Microsoft SQL Azure"),
+            ("12.0.2000.8", "12", "Microsoft SQL Azure"),
             ("12.0.2000.8", "3", "Babelfish for PostgreSQL with SQL Server Compatibility"),
         ] {
             assert!(is_new_enough(version, edition, product), "{version} {product}");
@@ -163,12 +188,14 @@ mod tests {
 
     #[test]
     fn what_may_be_tried_again_is_told_by_its_number() {
-        for code in [1205, 1222, 3960] {
+        for code in [1205, 1222, 3960, 41302] {
             assert_eq!(kind_of_number(code), ErrorKind::NotCommitted, "{code}");
         }
-        for code in [40501, 40613, 49918, 49919, 49920, 10054] {
+        for code in [40501, 40613, 49918, 49919, 49920, 10054, 8645, 3967] {
             assert_eq!(kind_of_number(code), ErrorKind::Unavailable, "{code}");
         }
+        let silent = of_browser(TdsError::Conversion("SQL browser timeout".into()));
+        assert_eq!(kind_of(&silent), ErrorKind::Unavailable);
         assert_eq!(kind_of_unnumbered("relation \"a\" does not exist"), ErrorKind::Schema);
         assert_eq!(kind_of_number(8134), ErrorKind::Database);
     }

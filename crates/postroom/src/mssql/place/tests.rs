@@ -28,6 +28,8 @@ fn the_connection_string_of_dotnet_says_the_same() {
     assert!(is(place.host.as_ref(), "db.example") && place.port == Some(1444));
     assert!(is(place.password.as_ref(), "p;a=s's") && is(place.database.as_ref(), "shop"));
     assert_eq!((place.encrypt, place.trusts_any), (Some(EncryptionLevel::Required), true));
+    let named = read(r"Data Source=TCP:db.example\SQLEXPRESS, 1444;Database=shop");
+    assert!(is(named.host.as_ref(), "db.example") && named.port == Some(1444) && named.instance.is_none());
     let named = read(r"Data Source=.\SQLEXPRESS;Database=shop");
     assert!(is(named.host.as_ref(), "localhost") && is(named.instance.as_ref(), "SQLEXPRESS"));
 }
@@ -50,6 +52,14 @@ fn what_is_wrong_is_told_without_its_value() {
         ("mssql://app:hunter2@db.example/shop?encrypt=hunter2", "encrypt must be"),
         ("mssql://app:hunter2@db.example/shop?encrpyt=true", "encrpyt"),
         ("Server=db.example;Password='hunter2", "without an end"),
+        ("Server=db.example;Password='a'hunter2=b;Encrypt=True", "goes on after a quote"),
+        ("Server=db.example;Password=a;hunter2=b;Encrypt=True", "after the password"),
+        ("mssql://app:12?hunter2@db.example/shop", "cannot be read"),
+        ("mssql://app:12/hunter2@db.example/shop", "cannot be read"),
+        ("mssql://app:12#hunter2@db.example/shop", "cannot be read"),
+        ("hunter2=a;Server=db.example", "must begin with mssql://"),
+        ("Server=np:db.example", "by TCP alone"),
+        (r"Server=(LocalDB)\MSSQLLocalDB", "by TCP alone"),
         ("Server=db.example;Password=hunter2;Encrypt=hunter2", "Encrypt must be"),
         ("Server=db.example,hunter2;Password=hunter2", "port"),
         ("Server=db.example;Integrated Security=SSPI", "login of the server's own"),

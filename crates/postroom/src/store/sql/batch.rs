@@ -204,15 +204,17 @@ impl Verbs {
     ) -> Result<Vec<bool>> {
         let (statements, until) = (self.statements.of(queue), int(now.plus(lease).as_micros()));
         if self.batch.claims_at_once() {
-            let mut values = match self.batch {
-                Batch::Lists => vec![lease_list(leases.iter())],
-                _ => lease_columns(leases.iter()),
-            };
-            values.push(until);
-            let extend = statements.extend_batch.with(values);
-            // By both: of two leases on one row, one is over.
-            let read = |row: &dyn Row| Ok((row.int(0)?, row.int(1)?));
-            let held: HashSet<_> = session.query(&extend, read).await?.into_iter().collect();
+            let mut held = HashSet::new();
+            for chunk in leases.chunks(LEASES_MAX) {
+                let mut values = match self.batch {
+                    Batch::Lists => vec![lease_list(chunk.iter())],
+                    _ => lease_columns(chunk.iter()),
+                };
+                values.push(until.clone());
+                // By both: of two leases on one row, one is over.
+                let read = |row: &dyn Row| Ok((row.int(0)?, row.int(1)?));
+                held.extend(session.query(&statements.extend_batch.with(values), read).await?);
+            }
             let is_held = |lease: &Lease| held.contains(&(Some(lease.seq), Some(lease.claim_no)));
             return Ok(leases.iter().map(is_held).collect());
         }
