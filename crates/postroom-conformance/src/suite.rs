@@ -62,6 +62,7 @@ mod router;
 mod sabotage;
 mod schema;
 mod services_log;
+mod sessions;
 mod shutdown;
 mod standby;
 mod throughput;
@@ -146,7 +147,7 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
     ];
-    let rest = [services_log::CASES, procedures::CASES].concat();
+    let rest = [services_log::CASES, procedures::CASES, sessions::CASES].concat();
     [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 

@@ -4,6 +4,7 @@ use postroom::{Lease, Mssql, NewMessage, OwnerToken, Queue, Record, State, Times
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Stage};
+use crate::on_server::OnServer;
 use crate::servers::Client;
 
 cases! { procedures:
@@ -14,6 +15,9 @@ cases! { procedures:
     mssql a_fail_by_the_procedure_is_a_fail ["OBX-095", "OBX-101", "OBX-044", "OBX-046"];
     mssql a_message_past_its_time_is_not_tried_again [];
     mssql a_reap_by_the_procedure_is_a_reap ["OBX-095", "OBX-049", "OBX-050", "OBX-051", "OBX-052"];
+    mssql an_expire_by_the_procedure_is_an_expire [];
+    mssql what_the_library_refuses_they_refuse_too [];
+    mssql they_are_the_same_ones_after_the_schema_is_deployed_again [];
     mssql they_take_part_in_the_callers_transaction ["OBX-101"];
 }
 
@@ -200,6 +204,57 @@ async fn a_reap_by_the_procedure_is_a_reap(stage: &Stage<Mssql>) -> Verdict {
     }
     assert_eq!((one.state(left).await?, one.state(acked.seq()).await?), (State::Dead, State::Done));
     other.close().await;
+    Ok(())
+}
+
+async fn an_expire_by_the_procedure_is_an_expire(stage: &Stage<Mssql>) -> Verdict {
+    let other = stage.another("other").await?;
+    let minute = std::time::Duration::from_secs(60);
+    let message = || NewMessage::new("a", "").expires_after(minute);
+    let _ = (stage.outbox.enqueue(message()).await?, other.outbox.enqueue(message()).await?);
+    assert_eq!(call(stage, "expire", "").await?, [["0"]], "it is not late");
+    stage.clock.advance(minute);
+    assert_eq!(call(stage, "expire", "").await?, [["1"]]);
+    let _ = other.outbox.queue().expire(10).await?;
+    let (one, two) = (stage.side(Queue::Outbox).record(1).await?, other.side(Queue::Outbox).record(1).await?);
+    assert_eq!(seen(&one), seen(&two));
+    assert_eq!(one.state(), State::Expired);
+    other.close().await;
+    Ok(())
+}
+
+async fn what_the_library_refuses_they_refuse_too(stage: &Stage<Mssql>) -> Verdict {
+    let (outbox, long, nobody) = (stage.table("outbox"), "x".repeat(256), uuid::Uuid::nil());
+    let mut client = stage.client().await?;
+    for wrong in [
+        format!("enqueue N'{long}', N''"),
+        "enqueue N'a ', N''".to_owned(),
+        "enqueue N'a', N'', N''".to_owned(),
+        format!("enqueue N'a', N'', N'{long}'"),
+        format!("enqueue N'a', N'', @correlation_id = N'{long}'"),
+        format!("enqueue N'a', N'', @message_id = '{nobody}'"),
+        "enqueue N'a', N'', @max_attempts = 0".to_owned(),
+        format!("claim '{nobody}'"),
+        format!("ack '{nobody}', N'[]'"),
+        format!("abandon '{nobody}', N'[]'"),
+        format!("fail '{nobody}', N'[]'"),
+    ] {
+        assert!(client.say(&format!("EXEC {outbox}_{wrong}")).await.is_err(), "{wrong}");
+    }
+    assert_eq!(stage.side(Queue::Outbox).rows().await?, 0);
+    Ok(())
+}
+
+/// What is granted on one of them stays.
+async fn they_are_the_same_ones_after_the_schema_is_deployed_again(stage: &Stage<Mssql>) -> Verdict {
+    let mut client = stage.client().await?;
+    let verbs = ["enqueue", "claim", "ack", "abandon", "fail", "reap", "expire"];
+    let number = |verb: &str| format!("OBJECT_ID(N'{}_{verb}', N'P')", stage.table("outbox"));
+    let numbers = format!("SELECT {}", verbs.map(number).join(", "));
+    let before = client.ask(&numbers).await?;
+    assert!(before.concat().iter().all(|number| !number.is_empty()), "{before:?}");
+    client.say(&postroom::MssqlStore::schema(&Mssql::tables(&stage.place, "outbox", "inbox")?)).await?;
+    assert_eq!(client.ask(&numbers).await?, before);
     Ok(())
 }
 
