@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use postroom::testing::Sabotage;
-use postroom::{Clock, Ctx, HandlerResult, MySql, MySqlStore, Postgres, PostgresStore, Tx};
+use postroom::{Clock, Ctx, HandlerResult, Mssql, MssqlStore, MySql, MySqlStore, Postgres, PostgresStore, Tx};
 use postroom_testbed::Proxy;
 use sqlx::{MySqlConnection, PgConnection};
 
 use crate::harness::{Place, Stage, Testable};
+use crate::mssql::MssqlConnection;
 use crate::servers::{self, Client};
 
 /// A backend that is a server.
@@ -16,6 +17,10 @@ pub trait ByWire: Testable {
     type Client: Client + Tx;
     /// The variable with its URL.
     const VARIABLE: &'static str;
+    /// Begins a transaction.
+    const BEGIN: &'static str = "BEGIN";
+    /// Ends one, if there still is one.
+    const ROLL_BACK: &'static str = "ROLLBACK";
     /// Ends the connection it is said on.
     const END: &'static str;
     /// Makes a deadlock show at once.
@@ -115,6 +120,44 @@ impl ByWire for MySql {
     }
 
     fn client(conn: Self::Conn<'_>) -> &mut MySqlConnection {
+        conn
+    }
+}
+
+impl ByWire for Mssql {
+    type Client = MssqlConnection;
+    const VARIABLE: &'static str = servers::MSSQL;
+    const BEGIN: &'static str = "BEGIN TRANSACTION";
+    const ROLL_BACK: &'static str = "IF @@TRANCOUNT > 0 ROLLBACK";
+    /// An error of the worst kind ends the connection; nobody may KILL his own.
+    const END: &'static str = "RAISERROR(N'the end', 20, 1) WITH LOG";
+    const SEE_DEADLOCKS: &'static str = "SELECT 1";
+
+    fn open_transactions(place: &Place) -> String {
+        format!(
+            "SELECT session_id FROM sys.dm_exec_sessions
+             WHERE open_transaction_count > 0 AND session_id <> @@SPID AND program_name = N'{}'",
+            place.own_name()
+        )
+    }
+
+    fn url(_: &Place) -> String {
+        servers::url(servers::MSSQL)
+    }
+
+    async fn open_by(place: &Place, url: &str, sabotage: Option<Sabotage>) -> postroom::Result<MssqlStore> {
+        place.mssql_options_at(url)?.sabotage(sabotage).in_transactions().open().await
+    }
+
+    async fn open_in_real_time(place: &Place, url: &str) -> postroom::Result<MssqlStore> {
+        place.mssql_options_at(url)?.clock(Clock::Database).in_transactions().open().await
+    }
+
+    async fn open_impatient(place: &Place, url: &str, patience: Duration) -> postroom::Result<MssqlStore> {
+        place.mssql_options_at(url)?.answer_within(patience).open().await
+    }
+
+    fn client(conn: Self::Conn<'_>) -> &mut MssqlConnection {
         conn
     }
 }

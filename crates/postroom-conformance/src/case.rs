@@ -39,8 +39,9 @@ pub struct Case {
 
 /// The cases of one file, one line each: where it runs, what it promises, what that proves.
 ///
-/// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk, `server` a database server;
-/// `sqlite`, `postgres`, `mariadb` and `memory` are about one backend alone, `pooler` about PostgreSQL behind one.
+/// `both` takes a harness, `worker` is generic over the backend, `durable` needs a disk, `server` a database server,
+/// and `started` one that it can start itself; `sqlite`, `postgres`, `mariadb`, `mssql` and `memory` are about one
+/// backend alone, `pooler` about PostgreSQL behind one.
 macro_rules! cases {
     ($area:ident: $($kind:ident $case:ident [$($id:literal),* $(,)?];)*) => {
         pub(super) const CASES: &[$crate::case::Case] = &[$($crate::case::Case {
@@ -55,6 +56,7 @@ macro_rules! cases {
             ("sqlite", $crate::case::cases!(@plain postroom::Sqlite, $case)),
             ("postgres", $crate::case::cases!(@plain postroom::Postgres, $case)),
             ("mariadb", $crate::case::cases!(@plain postroom::MySql, $case)),
+            ("mssql", $crate::case::cases!(@plain postroom::Mssql, $case)),
         ]
     };
     (@worker $case:ident) => {
@@ -63,6 +65,7 @@ macro_rules! cases {
             ("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case::<postroom::Sqlite>)),
             ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
             ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
+            ("mssql", $crate::case::cases!(@staged postroom::Mssql, $case::<postroom::Mssql>)),
         ]
     };
     (@durable $case:ident) => {
@@ -70,13 +73,24 @@ macro_rules! cases {
             ("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case::<postroom::Sqlite>)),
             ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
             ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
+            ("mssql", $crate::case::cases!(@staged postroom::Mssql, $case::<postroom::Mssql>)),
         ]
     };
     (@server $case:ident) => {
         &[
             ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
             ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
+            ("mssql", $crate::case::cases!(@staged postroom::Mssql, $case::<postroom::Mssql>)),
         ]
+    };
+    (@started $case:ident) => {
+        &[
+            ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
+        ]
+    };
+    (@mssql $case:ident) => {
+        &[("mssql", $crate::case::cases!(@staged postroom::Mssql, $case))]
     };
     (@mariadb $case:ident) => {
         &[("mariadb", $crate::case::cases!(@staged postroom::MySql, $case))]

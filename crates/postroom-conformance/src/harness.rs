@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, MySql, MySqlOptions, MySqlStore, Outbox, Postgres,
-    PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions, State, Store, TableNames, Timestamp,
+    Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, Mssql, MssqlOptions, MssqlStore, MySql,
+    MySqlOptions, MySqlStore, Outbox, Postgres, PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions,
+    State, Store, TableNames, Timestamp,
 };
 use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 use crate::case::Setup;
 pub use crate::side::{Draft, Side};
 pub use crate::wait::{eventually, readable, refused, soon};
-use crate::{capture, meters, servers};
+use crate::{capture, meters, mssql, servers};
 
 /// When every case begins: 2026-02-14 12:00 UTC.
 pub const START: Timestamp = Timestamp::from_micros(1_771_070_400_000_000);
@@ -103,6 +104,24 @@ impl Place {
         Ok(options.deploy_schema(true).clock(self.clock()))
     }
 
+    /// How the case's schema on SQL Server is opened.
+    pub fn mssql_options(&self) -> postroom::Result<MssqlOptions> {
+        self.mssql_options_at(&servers::url(servers::MSSQL))
+    }
+
+    /// The same by another way to the server.
+    pub fn mssql_options_at(&self, url: &str) -> postroom::Result<MssqlOptions> {
+        // By its application's name the server tells the case's connections from others.
+        let url = format!("{url}{}application_name={}", if url.contains('?') { '&' } else { '?' }, self.own_name());
+        let options = MssqlOptions::new(&url)?.name(&self.name).tables(self.mssql_tables()?);
+        Ok(options.deploy_schema(true).clock(self.clock()))
+    }
+
+    /// The case's tables on SQL Server.
+    fn mssql_tables(&self) -> postroom::Result<TableNames> {
+        TableNames::new("outbox", "inbox")?.in_schema(self.own_name())
+    }
+
     /// How the case's SQLite file is opened.
     pub fn sqlite_options(&self) -> SqliteOptions {
         let options = SqliteOptions::new(self.path("store.db")).name(&self.name).deploy_schema(true);
@@ -154,6 +173,34 @@ impl Testable for MySql {
 
     async fn clean(place: &Place) -> anyhow::Result<()> {
         servers::tell::<MySqlConnection>(servers::MYSQL, &format!("DROP DATABASE IF EXISTS {}", place.own_name())).await
+    }
+}
+
+impl Testable for Mssql {
+    const NAME: &'static str = "mssql";
+
+    async fn open(place: &Place) -> postroom::Result<MssqlStore> {
+        let schema = MssqlStore::schema(&place.mssql_tables()?);
+        mssql::chore(schema).await.map_err(postroom::Error::callback)?;
+        place.mssql_options()?.open().await
+    }
+
+    /// Its schema is there: made anew, it would be without procedures for a moment.
+    async fn open_again(_: &MssqlStore, place: &Place) -> postroom::Result<MssqlStore> {
+        place.mssql_options()?.open().await
+    }
+
+    /// A schema goes when nothing is left in it.
+    async fn clean(place: &Place) -> anyhow::Result<()> {
+        let name = place.own_name();
+        let drop_all = |kind: &str, list: &str| {
+            format!(
+                "DECLARE @all nvarchar(max) = (SELECT STRING_AGG(N'DROP {kind} {name}.' + name, '; ') FROM {list}
+                 WHERE schema_id = SCHEMA_ID(N'{name}')); EXEC (@all)\nGO\n"
+            )
+        };
+        let all = [drop_all("PROCEDURE", "sys.procedures"), drop_all("TABLE", "sys.tables")].concat();
+        mssql::chore(format!("{all}DROP SCHEMA IF EXISTS {name}")).await
     }
 }
 

@@ -13,6 +13,7 @@ pub mod harness;
 pub mod lines;
 #[cfg(feature = "suite")]
 pub mod meters;
+pub mod mssql;
 #[cfg(feature = "suite")]
 pub mod on_server;
 #[cfg(feature = "suite")]

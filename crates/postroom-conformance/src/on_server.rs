@@ -2,22 +2,24 @@
 
 use anyhow::Context;
 use postroom::doctor::Report;
-use postroom::{MySql, MySqlOptions, MySqlStore, Postgres, PostgresOptions, PostgresStore, TableNames};
+use postroom::{
+    Mssql, MssqlOptions, MssqlStore, MySql, MySqlOptions, MySqlStore, Postgres, PostgresOptions, PostgresStore,
+    TableNames,
+};
 use postroom_testbed::Engine;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row};
 
 use crate::harness::{Place, Testable};
-use crate::servers;
+use crate::mssql::{self, MssqlConnection};
+use crate::servers::{self, Client};
 
 /// A user that exists for one case.
 pub const PASSWORD: &str = "only-for-tests";
 
 /// A backend on a database server.
 pub trait OnServer: Testable {
-    /// The server.
-    const ENGINE: Engine;
     /// Names every table of the case, in one column.
     const TABLES: &'static str;
     /// Tells the columns of every index of the table `{t}`, in one column.
@@ -55,8 +57,21 @@ pub trait OnServer: Testable {
     fn ask_as(place: &Place, user: &str, sql: &str) -> impl Future<Output = anyhow::Result<Vec<String>>> + Send;
 }
 
-impl OnServer for Postgres {
+/// A server that a case can start for itself.
+pub trait Startable: OnServer {
+    /// Which one.
+    const ENGINE: Engine;
+}
+
+impl Startable for Postgres {
     const ENGINE: Engine = Engine::Postgres;
+}
+
+impl Startable for MySql {
+    const ENGINE: Engine = Engine::MariaDb;
+}
+
+impl OnServer for Postgres {
     const TABLES: &'static str = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()";
     const INDEXES: &'static str = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '{t}'::regclass";
 
@@ -110,7 +125,6 @@ async fn postgres_column(options: PgConnectOptions, place: &Place, sql: &str) ->
 }
 
 impl OnServer for MySql {
-    const ENGINE: Engine = Engine::MariaDb;
     const TABLES: &'static str = "SELECT table_name FROM information_schema.tables WHERE table_schema = database()";
     const INDEXES: &'static str =
         "SELECT concat('(', group_concat(column_name ORDER BY seq_in_index SEPARATOR ', '), ')')
@@ -163,4 +177,65 @@ async fn mysql_column(options: MySqlConnectOptions, sql: &str) -> anyhow::Result
     let mut conn = MySqlConnection::connect_with(&options).await.context("no connection to MariaDB")?;
     let rows = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_all(&mut conn).await?;
     rows.iter().map(|row| Ok(row.try_get_unchecked(0)?)).collect()
+}
+
+impl OnServer for Mssql {
+    const TABLES: &'static str = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(N'{space}')";
+    const INDEXES: &'static str = "SELECT CONCAT(N'(', (
+             SELECT STRING_AGG(c.name, ', ') WITHIN GROUP (ORDER BY k.key_ordinal) FROM sys.index_columns AS k
+             JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
+             WHERE k.object_id = i.object_id AND k.index_id = i.index_id), N') state ', i.filter_definition)
+         FROM sys.indexes AS i WHERE i.object_id = OBJECT_ID(N'{space}.{t}') AND i.index_id > 0";
+
+    async fn open_url(url: &str, deploy: bool) -> postroom::Result<MssqlStore> {
+        MssqlOptions::new(url)?.deploy_schema(deploy).open().await
+    }
+
+    async fn open_tables(place: &Place, tables: TableNames, deploy: bool) -> postroom::Result<MssqlStore> {
+        place.mssql_options()?.tables(tables).deploy_schema(deploy).open().await
+    }
+
+    async fn open_as(place: &Place, user: &str, deploy: bool) -> postroom::Result<MssqlStore> {
+        let url = servers::url(servers::MSSQL);
+        let rest = url.rsplit_once('@').map(|(_, rest)| rest).unwrap_or_default();
+        place.mssql_options_at(&format!("mssql://{user}:{PASSWORD}@{rest}"))?.deploy_schema(deploy).open().await
+    }
+
+    async fn examine(url: &str) -> postroom::Result<Report> {
+        MssqlOptions::new(url)?.examine().await
+    }
+
+    fn tables(place: &Place, outbox: &str, inbox: &str) -> postroom::Result<TableNames> {
+        TableNames::new(outbox, inbox)?.in_schema(place.own_name())
+    }
+
+    fn schema(tables: &TableNames) -> String {
+        MssqlStore::schema(tables)
+    }
+
+    async fn tell(place: &Place, sql: &str) -> anyhow::Result<()> {
+        servers::tell::<MssqlConnection>(servers::MSSQL, &in_its_schema(place, sql)).await
+    }
+
+    async fn ask(place: &Place, sql: &str) -> anyhow::Result<Vec<String>> {
+        first_column(mssql::connect(&servers::url(servers::MSSQL), None).await?, place, sql).await
+    }
+
+    async fn ask_as(place: &Place, user: &str, sql: &str) -> anyhow::Result<Vec<String>> {
+        let login = Some((user, PASSWORD));
+        first_column(mssql::connect(&servers::url(servers::MSSQL), login).await?, place, sql).await
+    }
+}
+
+/// There is no path along which SQL Server looks for a table: those of the case get their schema.
+fn in_its_schema(place: &Place, sql: &str) -> String {
+    let space = place.own_name();
+    let names = ["postroom_schema", "fresh_orders", "outbox_enqueue"];
+    let sql = sql.replace("{space}", &space);
+    names.iter().fold(sql, |sql, name| sql.replace(&format!(" {name}"), &format!(" {space}.{name}")))
+}
+
+async fn first_column(mut client: MssqlConnection, place: &Place, sql: &str) -> anyhow::Result<Vec<String>> {
+    let rows = client.ask(&in_its_schema(place, sql)).await?;
+    Ok(rows.into_iter().filter_map(|row| row.into_iter().next()).collect())
 }

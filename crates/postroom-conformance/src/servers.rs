@@ -9,6 +9,9 @@ pub const POSTGRES: &str = "POSTROOM_TEST_POSTGRES_URL";
 /// Names the variable with MariaDB's or MySQL's URL.
 pub const MYSQL: &str = "POSTROOM_TEST_MYSQL_URL";
 
+/// Names the variable with SQL Server's URL. None is started for it: there is none to install.
+pub const MSSQL: &str = "POSTROOM_TEST_MSSQL_URL";
+
 /// Names the variable with the URL of a pooler in front of that PostgreSQL.
 pub const POOLER: &str = "POSTROOM_TEST_POOLER_URL";
 
@@ -20,14 +23,19 @@ pub fn variable(backend: &str) -> Option<&'static str> {
     match backend {
         "postgres" => Some(POSTGRES),
         "mariadb" => Some(MYSQL),
+        "mssql" => Some(MSSQL),
         PGBOUNCER => Some(POOLER),
         _ => None,
     }
 }
 
-/// Whether a backend can be tested here.
-pub fn is_there(backend: &str) -> bool {
-    variable(backend).is_none_or(|variable| std::env::var_os(variable).is_some())
+/// Why a backend cannot be tested here, if it cannot. What is optional may be missing in CI too.
+pub fn why_not(backend: &str) -> Option<&'static str> {
+    let variable = variable(backend).filter(|variable| std::env::var_os(variable).is_none())?;
+    Some(match variable {
+        MSSQL => "optional: POSTROOM_TEST_MSSQL_URL names no SQL Server, and none can be installed for a test",
+        _ => "skipped: no server is named",
+    })
 }
 
 /// The URL a variable holds; empty, and so refused by everybody, when it is not set.
@@ -37,19 +45,24 @@ pub fn url(variable: &str) -> String {
 
 /// A connection of a test's own.
 pub trait Client: Sized + Send + 'static {
+    /// The driver's own.
+    type Error: std::error::Error + Send + Sync + 'static;
+
     /// Connects.
-    fn reach(url: &str) -> impl Future<Output = sqlx::Result<Self>> + Send;
+    fn reach(url: &str) -> impl Future<Output = Result<Self, Self::Error>> + Send;
 
     /// Runs statements.
-    fn say(&mut self, sql: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
+    fn say(&mut self, sql: &str) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Runs a statement and returns its answer as text: without values a server answers in nothing else.
-    fn ask(&mut self, sql: &str) -> impl Future<Output = sqlx::Result<Vec<Vec<String>>>> + Send;
+    /// Runs a statement and returns its answer as text.
+    fn ask(&mut self, sql: &str) -> impl Future<Output = Result<Vec<Vec<String>>, Self::Error>> + Send;
 }
 
 macro_rules! client {
     ($conn:ty) => {
         impl Client for $conn {
+            type Error = sqlx::Error;
+
             async fn reach(url: &str) -> sqlx::Result<Self> {
                 <$conn>::connect(url).await
             }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use postroom::{
-    BlockingCtx, Ctx, Filter, Handlers, HttpService, Memory, Message, MySql, NewMessage, Postgres, Receiver,
+    BlockingCtx, Ctx, Filter, Handlers, HttpService, Memory, Message, Mssql, MySql, NewMessage, Postgres, Receiver,
     ReceiverOptions, Record, Source, Sqlite, Timestamp,
 };
 use std::sync::Arc;
@@ -31,6 +31,7 @@ pub trait Receives: Testable {
 impl Receives for Memory {}
 impl Receives for Postgres {}
 impl Receives for MySql {}
+impl Receives for Mssql {}
 impl Receives for Sqlite {
     const WAYS: &'static [Way<Self>] = &[asynchronous::<Self>, blocking];
 }

@@ -45,6 +45,7 @@ mod outage;
 mod own_tx;
 mod plans;
 mod pooler;
+mod procedures;
 mod processes;
 mod pull;
 mod purge;
@@ -61,6 +62,7 @@ mod router;
 mod sabotage;
 mod schema;
 mod services_log;
+mod sessions;
 mod shutdown;
 mod standby;
 mod throughput;
@@ -145,8 +147,8 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
     ];
-    let rest = [services_log::CASES.to_vec(), asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()];
-    [areas.concat(), rest.concat()].concat()
+    let rest = [services_log::CASES, procedures::CASES, sessions::CASES].concat();
+    [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 
 /// What an operator asks.

@@ -145,7 +145,10 @@ pub fn run(options: &Options) -> Result<Report> {
 fn run_on<G: Ground>(options: &Options) -> Result<Report> {
     let started = pace::now();
     let (dir, thrown_away) = folder(options.dir.as_deref())?;
-    let site = options.database.engine().map(Site::open).transpose()?;
+    let site = match options.database {
+        Database::Mssql => Some(Site::named(crate::servers::url(crate::servers::MSSQL))?),
+        other => other.engine().map(Site::open).transpose()?,
+    };
     let server = site.as_ref().map(Site::url);
     let Options { database, seed, messages, sabotage, .. } = *options;
     let fire = options.services.then(|| Fire::open(&dir, seed, options.scenario)).transpose()?;

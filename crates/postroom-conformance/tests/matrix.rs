@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use postroom_conformance::capture::{self, Logs};
 use postroom_conformance::case::{Case, Run, Running, Setup};
 use postroom_conformance::{meters, servers, suite, wait};
@@ -54,13 +54,16 @@ fn main() {
 
 fn trial(case: &Case, backend: &'static str, run: Run) -> Trial {
     let (case, test) = (*case, format!("{backend}::{}", case.name));
-    let trial = Trial::test(test.clone(), move || {
+    let why = servers::why_not(backend);
+    // Without its server a case cannot run; it is listed as ignored.
+    Trial::ignorable_test(test.clone(), move || {
+        if let Some(why) = why {
+            return Ok(Completion::ignored_with(why));
+        }
         let result = on_its_own_runtime(run, backend == servers::PGBOUNCER);
         tell(&test, backend, &case, if result.is_ok() { "passed" } else { "failed" });
-        result
-    });
-    // Without its server a case cannot run; it is listed as ignored.
-    trial.with_ignored_flag(!servers::is_there(backend))
+        result.map(|()| Completion::Completed)
+    })
 }
 
 /// Runs a case where its log lines and metrics can be told from those of its neighbours.

@@ -1,11 +1,20 @@
 //! Questions that the library's verbs do not answer: read-only, bounded, and the same on every database.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
-use postroom::{Queue, SqliteStore, TableNames};
+use postroom::{MssqlConnection, MssqlOptions, Queue, SqliteStore, TableNames};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row as _};
 
 use crate::database::Database;
 use crate::open::Opened;
+use crate::problem::Problem;
+
+/// So long an answer of SQL Server may take.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+const NO_ANSWER: &str = "SQL Server does not answer";
+/// The number of that error.
+const LOCK_TIMEOUT: u32 = 1222;
 
 /// One row of an answer: every column as text.
 pub(crate) type Row = Vec<Option<String>>;
@@ -15,6 +24,7 @@ pub(crate) enum Asker {
     Sqlite(SqliteStore),
     Postgres(PgConnection),
     MySql(MySqlConnection),
+    Mssql(Box<MssqlConnection>),
 }
 
 impl Asker {
@@ -27,6 +37,7 @@ impl Asker {
             (Opened::MySql(_), Database::MySql(url)) => Self::MySql(
                 MySqlConnection::connect(&url.replacen("mariadb://", "mysql://", 1)).await.with_context(cannot)?,
             ),
+            (Opened::Mssql(_), Database::Mssql(url)) => Self::Mssql(Box::new(mssql(url).await.with_context(cannot)?)),
             (Opened::Sqlite(store), _) => Self::Sqlite(store.clone()),
             _ => anyhow::bail!("{} was opened as something else", database.shown()),
         })
@@ -72,6 +83,13 @@ impl Asker {
                 let rows = query.fetch_all(conn).await.context("the server does not answer")?;
                 rows.iter().map(|row| (0..width).map(|column| Ok(row.try_get(column)?)).collect()).collect()
             }
+            Self::Mssql(conn) => {
+                let mut query = tiberius::Query::new(limited(&sql));
+                bound.into_iter().for_each(|bound| query.bind(bound));
+                let rows = answer(async { query.query(conn).await?.into_first_result().await }).await?;
+                let text = |row: &tiberius::Row, column| Ok(row.try_get::<&str, _>(column)?.map(str::to_owned));
+                rows.iter().map(|row| (0..width).map(|column| text(row, column)).collect()).collect()
+            }
         }
     }
 
@@ -102,6 +120,7 @@ impl Asker {
             Self::Sqlite(_) => TableNames::default(),
             Self::Postgres(_) => TableNames::infra_schema(),
             Self::MySql(_) => TableNames::infra_prefix(),
+            Self::Mssql(_) => TableNames::infra_capitals(),
         }
     }
 
@@ -109,6 +128,12 @@ impl Asker {
         match self {
             Self::Sqlite(_) | Self::Postgres(_) => format!("CAST({column} AS TEXT)"),
             Self::MySql(_) => format!("CONVERT({column} USING utf8mb4)"),
+            // It counts characters: how many bytes they are elsewhere, it does not know.
+            Self::Mssql(_) if column.starts_with("octet_length(") => {
+                let counted = column.trim_start_matches("octet_length(").trim_end_matches(')');
+                format!("CAST(LEN({counted} + N'.') - 1 AS nvarchar(max))")
+            }
+            Self::Mssql(_) => format!("CAST({column} AS nvarchar(max))"),
         }
     }
 
@@ -117,7 +142,7 @@ impl Asker {
         let schema = names.schema().map(|schema| format!("{schema}.")).unwrap_or_default();
         let id = match (self, queue) {
             (_, Queue::Inbox) => "message_id",
-            (Self::Postgres(_), Queue::Outbox) => "coalesce(message_id, id)",
+            (Self::Postgres(_) | Self::Mssql(_), Queue::Outbox) => "coalesce(message_id, id)",
             (_, Queue::Outbox) => "lower(hex(coalesce(message_id, id)))",
         };
         let party = if queue == Queue::Outbox { "destination" } else { "source" };
@@ -125,6 +150,7 @@ impl Asker {
             Self::Sqlite(_) => ("rowid", "?1"),
             Self::Postgres(_) => ("no", "$1"),
             Self::MySql(_) => ("no", "?"),
+            Self::Mssql(_) => ("no", "@P1"),
         };
         text.replace("{id}", id)
             .replace("{party}", party)
@@ -133,5 +159,54 @@ impl Asker {
             .replace("{t}", &format!("{schema}{}", names.of(queue)))
             .replace("{outbox}", names.of(Queue::Outbox))
             .replace("{s}", &schema)
+    }
+}
+
+/// A connection to SQL Server that does not wait for long: a row may be held by somebody who left.
+pub(crate) async fn mssql(url: &str) -> Result<MssqlConnection> {
+    let options = MssqlOptions::new(url)?;
+    let mut conn = tokio::time::timeout(ANSWER_MAX, options.connect()).await.context(NO_ANSWER)??;
+    answer(async { conn.simple_query("SET LOCK_TIMEOUT 5000").await?.into_results().await }).await?;
+    Ok(conn)
+}
+
+/// What SQL Server says, if it does.
+pub(crate) async fn answer<T>(asked: impl Future<Output = Result<T, tiberius::error::Error>>) -> Result<T> {
+    let answered = tokio::time::timeout(ANSWER_MAX, asked).await.context(NO_ANSWER)?;
+    answered.map_err(|error| match error.code() {
+        Some(LOCK_TIMEOUT) => {
+            let what = "somebody else's transaction holds rows that were asked for";
+            Problem::new(what, "again later, or `postroom doctor` for transactions that are open for long").into()
+        }
+        _ => anyhow::Error::new(error).context(NO_ANSWER),
+    })
+}
+
+/// SQL Server's word for a limit, which wants an order to begin with.
+fn limited(sql: &str) -> String {
+    let mut pieces = sql.split(" LIMIT ");
+    let mut said = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
+        let select = said.rsplit("SELECT").next().unwrap_or_default();
+        let order = if select.contains("ORDER BY") { "" } else { " ORDER BY (SELECT NULL)" };
+        let (count, rest) = piece.split_at(digits);
+        said = format!("{said}{order} OFFSET 0 ROWS FETCH NEXT {count} ROWS ONLY{rest}");
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_to_sql_server_in_its_own_words() {
+        assert_eq!(
+            limited("SELECT a FROM (SELECT b FROM t LIMIT 10) AS c ORDER BY a LIMIT 2"),
+            "SELECT a FROM (SELECT b FROM t ORDER BY (SELECT NULL) OFFSET 0 ROWS FETCH NEXT 10 ROWS ONLY) AS c \
+             ORDER BY a OFFSET 0 ROWS FETCH NEXT 2 ROWS ONLY"
+        );
+        assert_eq!(limited("SELECT 1"), "SELECT 1");
     }
 }

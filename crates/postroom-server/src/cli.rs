@@ -42,8 +42,8 @@ RUST_LOG sets what is logged, for instance RUST_LOG=postroom=debug.";
 
 const HEADING: &str = "Options of every command";
 
-/// Reliable messaging on the database you already have: a transactional outbox and inbox on SQLite, PostgreSQL, MySQL
-/// and MariaDB.
+/// Reliable messaging on the database you already have: a transactional outbox and inbox on SQLite, PostgreSQL, MySQL,
+/// MariaDB and SQL Server.
 #[derive(Parser)]
 #[command(name = "postroom", version, after_help = AFTER_HELP, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -56,7 +56,7 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Args)]
 pub(crate) struct Global {
-    /// The database: a SQLite file, or a server's URL: postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE. One
+    /// The database: a SQLite file, or a server's URL: postgres://, mysql:// or mssql://USER@HOST/DATABASE. One
     /// with a password is better given in POSTROOM_DB, where other users of the machine cannot see it. Unless told
     /// otherwise that of the configuration, or postroom.db
     #[arg(long, visible_alias = "database", global = true, help_heading = HEADING, env = "POSTROOM_DB",

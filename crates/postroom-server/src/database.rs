@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use postroom::MssqlOptions;
 
 use crate::problem::Problem;
 
-const ALLOWED: &str = "postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, sqlite:PATH or a path";
+const ALLOWED: &str =
+    "postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, mssql://USER@HOST/DATABASE, sqlite:PATH or a path";
 
 /// A database, as it is named on the command line.
 #[derive(Clone, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(String),
     MySql(String),
+    /// A URL, or a connection string of the .NET world.
+    Mssql(String),
 }
 
 impl Database {
@@ -23,7 +27,15 @@ impl Database {
         if let Some(path) = text.strip_prefix("sqlite:") {
             return Ok(Self::Sqlite(path.strip_prefix("//").unwrap_or(path).into()));
         }
-        match text.split_once("://").map(|(scheme, _)| scheme) {
+        if MssqlOptions::recognises(text) {
+            return Ok(Self::Mssql(text.into()));
+        }
+        match scheme(text) {
+            // A file of that name would have a password in it.
+            None if text.contains(';') && text.contains('=') => {
+                let what = "this is neither a URL nor a connection string, by what it begins with";
+                Err(Problem::new(what, ALLOWED).into())
+            }
             None => Ok(Self::Sqlite(named.into())),
             Some("postgres" | "postgresql") => Ok(Self::Postgres(text.into())),
             Some("mysql" | "mariadb") => Ok(Self::MySql(text.into())),
@@ -35,7 +47,7 @@ impl Database {
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Sqlite(path) => absolute(path).display().to_string(),
-            Self::Postgres(url) | Self::MySql(url) => masked(url),
+            Self::Postgres(url) | Self::MySql(url) | Self::Mssql(url) => masked(url),
         }
     }
 
@@ -43,7 +55,7 @@ impl Database {
     pub(crate) fn is_public(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
-            Self::Postgres(url) | Self::MySql(url) => masked(url) == *url,
+            Self::Postgres(url) | Self::MySql(url) | Self::Mssql(url) => masked(url) == *url,
         }
     }
 
@@ -51,7 +63,7 @@ impl Database {
     pub(crate) fn file(&self) -> Option<PathBuf> {
         match self {
             Self::Sqlite(path) => Some(absolute(path)),
-            Self::Postgres(_) | Self::MySql(_) => None,
+            Self::Postgres(_) | Self::MySql(_) | Self::Mssql(_) => None,
         }
     }
 
@@ -61,6 +73,7 @@ impl Database {
             Self::Sqlite(_) => "SQLite",
             Self::Postgres(_) => "PostgreSQL",
             Self::MySql(_) => "MySQL or MariaDB",
+            Self::Mssql(_) => "SQL Server",
         }
     }
 }
@@ -73,7 +86,8 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
 /// The URL with `***` for everything that may be a password. A password may hold any character, even unescaped: so all
 /// between the first colon and the last `@` is one.
 fn masked(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let Some(scheme) = scheme(url) else { return masked_string(url) };
+    let rest = &url[scheme.len() + "://".len()..];
     let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
     let user = user.map(|user| match user.split_once(':') {
         Some((name, _)) => format!("{name}:***@"),
@@ -82,6 +96,25 @@ fn masked(url: &str) -> String {
     let (address, query) = rest.split_once('?').map_or((rest, None), |(address, query)| (address, Some(query)));
     let query = query.map(|query| format!("?{}", query.split('&').map(masked_pair).collect::<Vec<_>>().join("&")));
     format!("{scheme}://{}{address}{}", user.unwrap_or_default(), query.unwrap_or_default())
+}
+
+/// What a URL begins with.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(scheme)
+}
+
+/// A connection string up to its password. What follows that may still be one: in quotes it can hold anything.
+fn masked_string(text: &str) -> String {
+    let is_password = |key: &str| {
+        let plain: String = key.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).collect();
+        ["password", "pwd"].iter().any(|known| plain.eq_ignore_ascii_case(known))
+    };
+    let pairs: Vec<_> = text.split(';').collect();
+    match pairs.iter().position(|pair| pair.split_once('=').is_some_and(|(key, _)| is_password(key))) {
+        Some(first) => [&pairs[..first], &["Password=***"]].concat().join(";"),
+        None => text.to_owned(),
+    }
 }
 
 fn masked_pair(pair: &str) -> String {
@@ -108,6 +141,13 @@ mod tests {
             ("postgresql:///c", Database::Postgres("postgresql:///c".into())),
             ("mysql://a@b/c", Database::MySql("mysql://a@b/c".into())),
             ("mariadb://a@b/c", Database::MySql("mariadb://a@b/c".into())),
+            ("mssql://a@b/c", Database::Mssql("mssql://a@b/c".into())),
+            ("Server=b;Database=c", Database::Mssql("Server=b;Database=c".into())),
+            ("data source=b", Database::Mssql("data source=b".into())),
+            ("User Id=a;Server=b", Database::Mssql("User Id=a;Server=b".into())),
+            ("sqlserver://a@b/c", Database::Mssql("sqlserver://a@b/c".into())),
+            ("a=b.db", file("a=b.db")),
+            ("server.db", file("server.db")),
         ] {
             assert!(Database::parse(Path::new(text)).is_ok_and(|database| database == expected), "{text}");
         }
@@ -119,6 +159,10 @@ mod tests {
         let problem = error.downcast_ref::<Problem>().unwrap();
         assert_eq!(problem.to_string(), "no kind of database is called oracle://");
         assert!(problem.advice().contains("postgres://") && !problem.advice().contains("tiger"));
+        for text in ["Srever=db;Password=tiger", "Srever=db;Password=tiger://x"] {
+            let error = Database::parse(Path::new(text)).err().unwrap();
+            assert!(!format!("{error:?} {error}").contains("tiger"), "{error}");
+        }
     }
 
     #[test]
@@ -130,6 +174,10 @@ mod tests {
             ("postgres:///shop?host=/run&user=app&password=tiger", "postgres:///shop?host=/run&user=app&password=***"),
             ("mysql://app:@db/shop?sslpassword=tiger", "mysql://app:***@db/shop?sslpassword=***"),
             ("mysql://db/shop?socket=/run/a.sock", "mysql://db/shop?socket=/run/a.sock"),
+            ("mssql://app:tiger@db/shop?encrypt=true", "mssql://app:***@db/shop?encrypt=true"),
+            ("Server=db;User Id=app;Password='ti;Server=ger';Encrypt=True", "Server=db;User Id=app;Password=***"),
+            ("Server=db;Database=shop", "Server=db;Database=shop"),
+            ("PWD=ti;Server=ger://db", "Password=***"),
         ] {
             let database = Database::parse(Path::new(url)).unwrap();
             assert_eq!(database.shown(), shown);

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use postroom::{
-    MySqlOptions, MySqlStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store, WorkQueue,
+    MssqlOptions, MssqlStore, MySqlOptions, MySqlStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
+    Store, WorkQueue,
 };
 
 use crate::database::{Database, absolute};
@@ -17,6 +18,7 @@ pub(crate) enum Opened {
     Sqlite(SqliteStore),
     Postgres(PostgresStore),
     MySql(MySqlStore),
+    Mssql(MssqlStore),
 }
 
 impl Opened {
@@ -26,6 +28,7 @@ impl Opened {
             Self::Sqlite(store) => Arc::new(store.clone()),
             Self::Postgres(store) => Arc::new(store.clone()),
             Self::MySql(store) => Arc::new(store.clone()),
+            Self::Mssql(store) => Arc::new(store.clone()),
         }
     }
 
@@ -42,6 +45,7 @@ impl Opened {
             Self::Sqlite(store) => store.close().await,
             Self::Postgres(store) => store.close().await,
             Self::MySql(store) => store.close().await,
+            Self::Mssql(store) => store.close().await,
         }
     }
 }
@@ -53,6 +57,7 @@ pub(crate) async fn or_create(database: &Database) -> Result<Opened> {
         Database::Sqlite(path) => file_or_create(path).await.map(Opened::Sqlite),
         Database::Postgres(url) => on_server(database, Box::pin(postgres(url, false))).await,
         Database::MySql(url) => on_server(database, Box::pin(mysql(url, false))).await,
+        Database::Mssql(url) => on_server(database, Box::pin(mssql(url, false))).await,
     }
 }
 
@@ -74,6 +79,11 @@ pub(crate) async fn for_node(database: &Database, deploy: Option<bool>, dead_let
             let options = dead_letters.into_iter().fold(options, MySqlOptions::dead_letters);
             on_server(database, Box::pin(async { options.open().await.map(Opened::MySql) })).await
         }
+        Database::Mssql(url) => {
+            let options = MssqlOptions::new(url)?.deploy_schema(deploy.unwrap_or(false));
+            let options = dead_letters.into_iter().fold(options, MssqlOptions::dead_letters);
+            on_server(database, Box::pin(async { options.open().await.map(Opened::Mssql) })).await
+        }
     }
 }
 
@@ -91,6 +101,7 @@ pub(crate) async fn migrated(database: &Database) -> Result<Opened> {
         Database::Sqlite(path) => file_or_create(path).await.map(Opened::Sqlite),
         Database::Postgres(url) => on_server(database, Box::pin(postgres(url, true))).await,
         Database::MySql(url) => on_server(database, Box::pin(mysql(url, true))).await,
+        Database::Mssql(url) => on_server(database, Box::pin(mssql(url, true))).await,
     }
 }
 
@@ -126,6 +137,10 @@ async fn postgres(url: &str, deploy: bool) -> postroom::Result<Opened> {
 
 async fn mysql(url: &str, deploy: bool) -> postroom::Result<Opened> {
     MySqlOptions::new(url)?.deploy_schema(deploy).open().await.map(Opened::MySql)
+}
+
+async fn mssql(url: &str, deploy: bool) -> postroom::Result<Opened> {
+    MssqlOptions::new(url)?.deploy_schema(deploy).open().await.map(Opened::Mssql)
 }
 
 async fn on_server(database: &Database, opening: impl Future<Output = postroom::Result<Opened>>) -> Result<Opened> {

@@ -9,40 +9,37 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use tokio::{
-    net::{UnixListener, UnixStream},
-    sync::watch,
-    task::JoinSet,
-};
+use tokio::{sync::watch, task::JoinSet};
 
-use address::Address;
+use address::{Address, Door, Wire};
 use orders::{Cut, Orders};
 
-/// Stands in front of a server's Unix socket, with a socket of its own, and passes on what it gets until it is told to
-/// do otherwise. What it is told holds for all its connections: a client that shall be spared gets a proxy of its own.
+/// Stands in front of a server's Unix socket, with a socket of its own, or in front of SQL Server's port, and passes on
+/// what it gets until it is told to do otherwise. What it is told holds for all its connections: a client that
+/// shall be spared gets a proxy of its own.
 ///
 /// Dropped, it closes every connection.
 #[derive(Debug)]
 pub struct Proxy {
     orders: Arc<watch::Sender<Orders>>,
     url: String,
+    wire: Wire,
     socket: PathBuf,
     folder: TempDir,
     _accepting: JoinSet<()>,
 }
 
 impl Proxy {
-    /// Stands in front of the server with this URL, which must lead to a Unix socket. Needs a tokio runtime around it.
+    /// Stands in front of the server with this URL, which must lead to a Unix socket, or to a port of SQL Server. Needs
+    /// a tokio runtime around it.
     pub fn start(url: &str) -> Result<Self> {
         let server = Address::parse(url)?;
         let folder = tempfile::Builder::new().prefix("pr-").tempdir().context("no temporary folder")?;
-        let own = server.moved_to(folder.path());
-        let socket = own.socket();
-        let listener = UnixListener::bind(&socket).with_context(|| format!("cannot listen at {}", socket.display()))?;
+        let (own, door) = server.moved_to(folder.path())?;
         let orders = Arc::new(watch::Sender::new(Orders::default()));
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, server, orders.clone()));
-        Ok(Self { orders, url: own.url(), socket, folder, _accepting: accepting })
+        accepting.spawn(accept(door, server, orders.clone()));
+        Ok(Self { orders, url: own.url(), wire: own.wire(), socket: own.socket(), folder, _accepting: accepting })
     }
 
     /// The server's URL with the proxy's socket in it.
@@ -64,13 +61,21 @@ impl Proxy {
     /// Cuts the connection of the COMMIT that ends the transaction in which these words are said from now on: it is
     /// carried out, but its answer never arrives.
     pub fn cut_commit_of(&self, words: &str) {
-        self.orders.send_modify(|orders| orders.marked = Some((words.into(), Cut::Answer)));
+        self.orders.send_modify(|orders| orders.marked = Some((self.said_as(words), Cut::Answer)));
     }
 
     /// Cuts the connection of the COMMIT that ends the transaction in which these words are said from now on before it
     /// gets to the server: it is never carried out.
     pub fn lose_commit_of(&self, words: &str) {
-        self.orders.send_modify(|orders| orders.marked = Some((words.into(), Cut::Request)));
+        self.orders.send_modify(|orders| orders.marked = Some((self.said_as(words), Cut::Request)));
+    }
+
+    /// SQL Server's characters have 16 bits.
+    fn said_as(&self, words: &str) -> Vec<u8> {
+        match self.wire {
+            Wire::Tds => words.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            Wire::Postgres | Wire::MySql => words.into(),
+        }
     }
 
     /// How many connections were cut at a COMMIT.
@@ -105,23 +110,34 @@ impl Proxy {
 
     /// Lets no new connection in, as a server that is down: there is no socket. Those that exist stay.
     pub fn refuse(&self) -> Result<()> {
+        if self.wire == Wire::Tds {
+            self.orders.send_modify(|orders| orders.refusing = true);
+            return Ok(());
+        }
         fs::rename(&self.socket, self.folder.path().join("refused")).context("it refuses already")
     }
 
     /// Lets new connections in again.
     pub fn admit(&self) -> Result<()> {
+        if self.wire == Wire::Tds {
+            self.orders.send_modify(|orders| orders.refusing = false);
+            return Ok(());
+        }
         fs::rename(self.folder.path().join("refused"), &self.socket).context("it does not refuse")
     }
 }
 
-async fn accept(listener: UnixListener, server: Address, orders: Arc<watch::Sender<Orders>>) {
+async fn accept(door: Door, server: Address, orders: Arc<watch::Sender<Orders>>) {
     let mut links = JoinSet::new();
-    let socket = Arc::new(server.socket());
-    while let Ok((client, _)) = listener.accept().await {
-        let (engine, socket, orders) = (server.engine(), socket.clone(), orders.clone());
+    let server = Arc::new(server);
+    while let Ok(client) = door.accept().await {
+        if orders.borrow().refusing {
+            continue;
+        }
+        let (address, orders) = (server.clone(), orders.clone());
         links.spawn(async move {
-            if let Ok(server) = UnixStream::connect(&*socket).await {
-                link::run(client, server, engine, &orders).await;
+            if let Ok(server) = address.connect().await {
+                link::run(client, server, address.wire(), &orders).await;
             }
         });
         while links.try_join_next().is_some() {}

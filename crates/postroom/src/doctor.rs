@@ -12,12 +12,14 @@
 mod facts;
 #[cfg(feature = "rusqlite-0_39")]
 pub(crate) mod files;
+#[cfg(feature = "tiberius-0_13")]
+pub(crate) mod mssql;
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub(crate) mod mysql;
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub(crate) mod postgres;
 mod schema;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 mod server;
 #[cfg(feature = "rusqlite-0_39")]
 pub(crate) mod sqlite;

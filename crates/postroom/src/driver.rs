@@ -8,12 +8,16 @@ pub(crate) mod sqlx_mysql_09;
 pub(crate) mod sqlx_postgres_09;
 #[cfg(feature = "sqlx-0_9-sqlite")]
 mod sqlx_sqlite_09;
+#[cfg(feature = "tiberius-0_13")]
+pub(crate) mod tiberius_013;
 #[cfg(feature = "tokio-postgres-0_7")]
 mod tokio_postgres_07;
 
 // What some of them share.
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "tokio-postgres-0_7"))]
 mod postgres;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+pub(crate) mod server;
 #[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-sqlite"))]
 mod sqlite;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "sqlx-0_9-sqlite"))]
@@ -26,6 +30,8 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
         sqlx_mysql_09::is_conflict,
         #[cfg(feature = "sqlx-0_9-postgres")]
         sqlx_postgres_09::is_conflict,
+        #[cfg(feature = "tiberius-0_13")]
+        tiberius_013::is_conflict,
     ];
     drivers.iter().any(|is_conflict| is_conflict(error))
 }

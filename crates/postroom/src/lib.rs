@@ -49,6 +49,7 @@
         feature = "rusqlite-0_39",
         feature = "sqlx-0_9-postgres",
         feature = "sqlx-0_9-mysql",
+        feature = "tiberius-0_13",
         feature = "grpc",
         feature = "pipe"
     )),
@@ -70,11 +71,13 @@ mod workqueue;
 
 // Where it is kept.
 mod driver;
+#[cfg(feature = "tiberius-0_13")]
+mod mssql;
 #[cfg(feature = "sqlx-0_9-mysql")]
 mod mysql;
 #[cfg(feature = "sqlx-0_9-postgres")]
 mod postgres;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 mod server;
 mod sql;
 #[cfg(feature = "rusqlite-0_39")]
@@ -105,7 +108,12 @@ mod tenancy;
 mod background;
 mod clock;
 mod crash;
-#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(
+    feature = "rusqlite-0_39",
+    feature = "sqlx-0_9-postgres",
+    feature = "sqlx-0_9-mysql",
+    feature = "tiberius-0_13"
+))]
 pub mod doctor;
 mod error;
 pub mod telemetry;
@@ -128,6 +136,8 @@ pub use message::{
     Command, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload,
     PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
 };
+#[cfg(feature = "tiberius-0_13")]
+pub use mssql::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub use mysql::{MySql, MySqlOptions, MySqlStore};
 pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
@@ -143,7 +153,7 @@ pub use queue::{
 pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
 pub use request::{Pending, Request};
 pub use retry::RetryPolicy;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub use server::ServerStore;
 pub use sql::{BlockingTx, Done, Statement, TableNames, Tx, Value};
 #[cfg(feature = "rusqlite-0_39")]
@@ -207,6 +217,7 @@ mod guides {
         feature = "sqlx-0_9-postgres",
         feature = "sqlx-0_9-mysql",
         feature = "sqlx-0_9-sqlite",
+        feature = "tiberius-0_13",
         feature = "tokio-postgres-0_7"
     ))]
     #[doc = include_str!("../../../guides/transactions.md")]
@@ -217,4 +228,7 @@ mod guides {
     #[cfg(feature = "sqlx-0_9-mysql")]
     #[doc = include_str!("../../../guides/mysql.md")]
     mod mysql {}
+    #[cfg(feature = "tiberius-0_13")]
+    #[doc = include_str!("../../../guides/sqlserver.md")]
+    mod sqlserver {}
 }

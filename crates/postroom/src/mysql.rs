@@ -4,7 +4,7 @@ mod options;
 
 pub use options::MySqlOptions;
 
-use crate::driver::sqlx_09::Unprinted;
+use crate::driver::server::Unprinted;
 use crate::driver::sqlx_mysql_09::MySqlLink;
 use crate::error::Result;
 use crate::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};

@@ -100,11 +100,11 @@ pub(crate) trait Signal<E: Engine>: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Nobody is told: the others poll.
-#[cfg(feature = "sqlx-0_9-mysql")]
+#[cfg(any(feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 #[derive(Debug)]
 pub(crate) struct Silence;
 
-#[cfg(feature = "sqlx-0_9-mysql")]
+#[cfg(any(feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 impl<E: Engine> Signal<E> for Silence {
     fn new(_: E::Target, _: &Settings, _: [crate::store::Wake; 2]) -> Self {
         Self

@@ -1,8 +1,15 @@
 //! The narrow waist between what the library says and what a database hears: a statement is a text and its values.
 
 pub(crate) mod dialect;
-#[cfg(any(feature = "rusqlite-0_39", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(
+    feature = "rusqlite-0_39",
+    feature = "sqlx-0_9-postgres",
+    feature = "sqlx-0_9-mysql",
+    feature = "tiberius-0_13"
+))]
 pub(crate) mod doctor;
+#[cfg(feature = "tiberius-0_13")]
+pub(crate) mod mssql;
 #[cfg(feature = "sqlx-0_9-mysql")]
 pub(crate) mod mysql;
 mod names;

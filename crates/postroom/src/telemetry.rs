@@ -293,7 +293,7 @@ pub(crate) fn handled_again(store: &str, queue: Queue, message: &Message, error:
     warn!(store, %queue, topic, message_id, %error, "the database rolled the handler back; running it again");
 }
 
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub(crate) fn commit_in_doubt(store: &str, error: &Error) {
     counter!(metric::COMMITS_IN_DOUBT, "store" => store.to_owned()).increment(1);
     warn!(store, %error, "a commit had no answer; looking whether it was done");

@@ -10,6 +10,9 @@ const SERIES: &[(&str, u16)] = &[("IBX", 130), ("OBX", 107)];
 #[serde(deny_unknown_fields)]
 pub(super) struct Catalog {
     pub(super) backends: Vec<String>,
+    /// Those that owe a proof only where they were tested.
+    #[serde(default)]
+    pub(super) optional: Vec<String>,
     later: Vec<Later>,
     not_applicable: Vec<NotApplicable>,
 }
@@ -36,6 +39,8 @@ impl Catalog {
     pub(super) fn parse(json: &str) -> Result<Self> {
         let catalog: Self = serde_json::from_str(json)?;
         ensure!(!catalog.backends.is_empty(), "it names no backend");
+        let is_known = |backend: &String| catalog.backends.contains(backend);
+        ensure!(catalog.optional.iter().all(is_known), "an optional backend is unknown");
         for Later { from, to, why } in &catalog.later {
             ensure!(exists(from) && exists(to) && from <= to, "{from} to {to} is no range of requirements");
             ensure!(from[..3] == to[..3], "{from} and {to} are of different series");

@@ -41,7 +41,8 @@ impl Matrix {
                 proofs.entry(id).or_default().push(result);
             }
         }
-        let row = |id: String| Row::new(catalog, proofs.get(id.as_str()).map_or(&[], Vec::as_slice), id);
+        let tested: BTreeSet<&str> = results.iter().map(|result| result.backend.as_str()).collect();
+        let row = |id: String| Row::new(catalog, &tested, proofs.get(id.as_str()).map_or(&[], Vec::as_slice), id);
         let rows: Vec<_> = catalog::requirements().map(row).collect();
         let problems = result_problems(results).chain(rows.iter().filter_map(Row::problem)).collect();
         Self { rows, problems }
@@ -49,12 +50,16 @@ impl Matrix {
 }
 
 impl Row {
-    fn new(catalog: &Catalog, proofs: &[&TestResult], id: String) -> Self {
+    fn new(catalog: &Catalog, tested: &BTreeSet<&str>, proofs: &[&TestResult], id: String) -> Self {
         let tests = proofs.iter().map(|proof| proof.case().to_owned()).collect();
         let backends: BTreeSet<_> = proofs.iter().map(|proof| proof.backend.clone()).collect();
         let later = catalog.later(&id).map(str::to_owned);
+        let was_left_out = |backend: &String| catalog.optional.contains(backend) && !tested.contains(backend.as_str());
         let owes = |backend: &&String| {
-            later.is_none() && catalog.not_applicable(&id, backend).is_none() && !backends.contains(*backend)
+            later.is_none()
+                && !was_left_out(backend)
+                && catalog.not_applicable(&id, backend).is_none()
+                && !backends.contains(*backend)
         };
         let missing = catalog.backends.iter().filter(owes).cloned().collect();
         let not_applicable = not_applicable(catalog, &id);

@@ -1,6 +1,9 @@
 //! Sums what the test programs say about themselves.
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
+
+/// How the reason begins for which a test may be skipped in CI too: what it needs cannot be installed there.
+const OPTIONAL: &str = "optional: ";
 
 /// The counts of all test programs of one run, and the names worth repeating at its end.
 #[derive(Debug, Default)]
@@ -40,13 +43,26 @@ impl Tally {
         }
     }
 
+    /// How many were skipped for a reason that holds everywhere.
+    pub(super) fn optional(&self) -> u64 {
+        self.skipped_names.iter().filter(|(_, reason)| reason.starts_with(OPTIONAL)).count() as u64
+    }
+
     pub(super) fn ran(&self) -> u64 {
         self.passed + self.failed
     }
 
-    /// The skipped tests, one a line, each with its reason.
+    /// The skipped tests, one a line, each with its reason; those for one optional reason are counted.
     pub(super) fn skipped_names(&self) -> String {
-        let lines: Vec<_> = self.skipped_names.iter().map(|(name, reason)| format!("  {name}: {reason}")).collect();
+        let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut lines = Vec::new();
+        for (name, reason) in &self.skipped_names {
+            match reason.strip_prefix(OPTIONAL) {
+                Some(reason) => *counted.entry(reason).or_default() += 1,
+                None => lines.push(format!("  {name}: {reason}")),
+            }
+        }
+        lines.extend(counted.iter().map(|(reason, count)| format!("  {count} optional tests: {reason}")));
         lines.join("\n")
     }
 
@@ -106,6 +122,14 @@ mod tests {
                         far: no PostgreSQL\n\
                         0 passed, 0 failed, 0 skipped\n";
         assert_eq!(tally.summary(), expected);
+    }
+
+    #[test]
+    fn optional_tests_are_counted_by_their_reason() {
+        let tally =
+            tally("test a ... ignored (optional: no such server)\ntest b ... ignored (optional: no such server)\n");
+        assert_eq!(tally.optional(), 2);
+        assert_eq!(tally.skipped_names(), "  2 optional tests: no such server");
     }
 
     #[test]

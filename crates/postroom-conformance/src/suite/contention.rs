@@ -174,7 +174,7 @@ async fn write_and_collide<B: ByWire>(
         let message = NewMessage::new("a", "");
         while let Err(error) = write::<B>(&mut client, &outbox, &counters, &message).await {
             anyhow::ensure!(is_deadlock(&error), error);
-            client.say("ROLLBACK").await?;
+            client.say(B::ROLL_BACK).await?;
             deadlocks += 1;
         }
     }
@@ -184,14 +184,15 @@ async fn write_and_collide<B: ByWire>(
 fn is_deadlock(error: &anyhow::Error) -> bool {
     let own = error.downcast_ref::<postroom::Error>().is_some_and(postroom::Error::is_transient);
     let foreign = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
-    own || foreign.and_then(|error| error.code()).is_some_and(|code| ["40001", "40P01"].contains(&&*code))
+    let of_tds = error.downcast_ref::<tiberius::error::Error>().is_some_and(tiberius::error::Error::is_deadlock);
+    own || of_tds || foreign.and_then(|error| error.code()).is_some_and(|code| ["40001", "40P01"].contains(&&*code))
 }
 
 async fn write<B: ByWire>(client: &mut B::Client, outbox: &Outbox, counters: &str, message: &NewMessage) -> Verdict {
     let first = fastrand::u32(0..COUNTERS);
     let second = (first + fastrand::u32(1..COUNTERS)) % COUNTERS;
     let count = |id| format!("UPDATE {counters} SET n = n + 1 WHERE id = {id}");
-    client.say("BEGIN").await?;
+    client.say(B::BEGIN).await?;
     client.say(&count(first)).await?;
     let enqueued = outbox.enqueue_in(client, message).await?;
     anyhow::ensure!(!enqueued.is_duplicate(), "what was rolled back is there");

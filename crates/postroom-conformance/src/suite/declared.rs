@@ -129,6 +129,7 @@ shop!(on_memory, Memory);
 shop!(on_sqlite, Sqlite);
 shop!(on_postgres, Postgres);
 shop!(on_mysql, MySql);
+shop!(on_mssql, Mssql);
 
 async fn two_services_talk<B: Shop>(stage: &Stage<B>) -> Verdict {
     let (orders, inventory) = (stage.another("orders").await?, stage.another("inventory").await?);

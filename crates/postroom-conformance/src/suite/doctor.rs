@@ -1,31 +1,32 @@
 //! What the doctor says of real servers and files.
 
 use postroom::doctor::{Level, Report};
-use postroom::{MySql, Postgres, Sqlite};
+use postroom::{Mssql, MySql, Postgres, Sqlite};
 use postroom_testbed::{Mode, Server};
 
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
-use crate::on_server::OnServer;
+use crate::on_server::{OnServer, Startable};
 use crate::servers;
 use sqlx::{MySqlConnection, PgConnection};
 
 cases! { doctor:
-    server a_server_that_waits_for_the_disk_is_fine [];
+    started a_server_that_waits_for_the_disk_is_fine [];
     postgres a_server_without_fsync_is_dangerous [];
     mariadb a_server_that_flushes_now_and_then_is_dangerous [];
     postgres a_role_that_does_not_wait_is_told [];
     postgres an_unlogged_table_is_dangerous [];
     mariadb a_table_without_transactions_is_dangerous [];
     sqlite a_file_of_ours_is_fine [];
-    server a_missing_schema_is_told [];
+    started a_missing_schema_is_told [];
+    mssql a_server_like_sql_server_is_fine [];
 }
 
 fn level(report: &Report, setting: &str) -> Option<Level> {
     report.findings.iter().find(|finding| finding.setting == setting).map(|finding| finding.level)
 }
 
-async fn a_server_that_waits_for_the_disk_is_fine<B: OnServer>(_: &Stage<B>) -> Verdict {
+async fn a_server_that_waits_for_the_disk_is_fine<B: Startable>(_: &Stage<B>) -> Verdict {
     let server = Server::start(B::ENGINE, Mode::Durable)?;
     drop(B::open_url(&server.url(), true).await?);
     let report = B::examine(&server.url()).await?;
@@ -94,10 +95,23 @@ async fn a_file_of_ours_is_fine(stage: &Stage<Sqlite>) -> Verdict {
     Ok(())
 }
 
-async fn a_missing_schema_is_told<B: OnServer>(_: &Stage<B>) -> Verdict {
+async fn a_missing_schema_is_told<B: Startable>(_: &Stage<B>) -> Verdict {
     let server = Server::start(B::ENGINE, Mode::Durable)?;
     let report = B::examine(&server.url()).await?;
     assert_eq!(level(&report, "schema"), Some(Level::Warning));
     assert_eq!(report.at_least(Level::Notice).count(), 1, "{:#?}", report.findings);
+    Ok(())
+}
+
+/// In the case's own schema nothing is wrong; elsewhere there is none.
+async fn a_server_like_sql_server_is_fine(stage: &Stage<Mssql>) -> Verdict {
+    let report = stage.place.mssql_options()?.examine().await?;
+    for setting in ["version", "schema", "procedures", "server clock", "updateability", "compatibility_level"] {
+        assert_eq!(level(&report, setting), Some(Level::Ok), "{setting}: {report:#?}");
+    }
+    assert!(report.worst() < Level::Warning, "{report:#?}");
+    let elsewhere = postroom::TableNames::new("nothing", "here")?.in_schema(stage.place.own_name())?;
+    let report = stage.place.mssql_options()?.tables(elsewhere).examine().await?;
+    assert_eq!(level(&report, "schema"), Some(Level::Warning));
     Ok(())
 }

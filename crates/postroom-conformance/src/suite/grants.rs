@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postroom::{Ctx, ErrorKind, HandlerResult, Handlers, Message, MySql, NewMessage, Outbox, Postgres, Worker};
+use postroom::{Ctx, ErrorKind, HandlerResult, Handlers, Message, Mssql, MySql, NewMessage, Outbox, Postgres, Worker};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};
@@ -87,6 +87,34 @@ impl Rights for MySql {
     }
 
     const CALL: &'static str = "CALL infra_outbox_enqueue('a', 'seven', NULL, NULL)";
+}
+
+impl Rights for Mssql {
+    fn create(user: &str, space: &str) -> Vec<String> {
+        vec![
+            format!("CREATE LOGIN {user} WITH PASSWORD = '{PASSWORD}'"),
+            format!("CREATE USER {user} FOR LOGIN {user}"),
+            format!("GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON SCHEMA::{space} TO {user}"),
+        ]
+    }
+
+    fn change(verb: &str, right: &str, user: &str, space: &str) -> String {
+        let to = if verb == "GRANT" { "TO" } else { "FROM" };
+        format!("{verb} {right} ON SCHEMA::{space} {to} {user}")
+    }
+
+    fn remove(user: &str) -> String {
+        format!("DROP USER {user}\nGO\nDROP LOGIN {user}")
+    }
+
+    fn routine(user: Option<&str>, space: &str) -> String {
+        match user {
+            None => format!("REVOKE EXECUTE ON SCHEMA::{space} FROM {space}_u"),
+            Some(user) => format!("GRANT EXECUTE ON SCHEMA::{space} TO {user}"),
+        }
+    }
+
+    const CALL: &'static str = "EXEC outbox_enqueue N'a', N'seven'";
 }
 
 /// Runs a case with such a user, and removes it whatever happens.

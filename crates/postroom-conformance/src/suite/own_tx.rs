@@ -2,6 +2,7 @@
 
 mod by_rusqlite;
 mod by_sqlx;
+mod by_tiberius;
 mod by_tokio_postgres;
 mod caller;
 mod promises;

@@ -9,7 +9,7 @@ use postroom::{OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, WorkQueue
 
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
-use crate::suite::any_language::terminal::plain_sqlite;
+use crate::suite::any_language::terminal::{plain_mssql, plain_sqlite};
 use crate::suite::idempotent;
 
 cases! { processes:
@@ -31,6 +31,7 @@ pub fn run_as_child() -> Option<i32> {
             "outbox" | "inbox" => runtime.block_on(claim(&path, &role)),
             "opener" => runtime.block_on(open(&path)),
             "plain-sqlite" => plain_sqlite(&path),
+            "plain-mssql" => runtime.block_on(plain_mssql(path.to_str().context("no schema")?)),
             role if idempotent::ROLES.contains(&role) => runtime.block_on(idempotent::play_part(role, &path)),
             other => anyhow::bail!("no part is called {other}"),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postroom::testing::{Point, Probe, Sabotage};
 use postroom::{
-    BlockingCtx, Ctx, HandlerResult, Handlers, Inbox, Message, MySql, OwnerToken, Postgres, Sqlite, SqliteStore,
+    BlockingCtx, Ctx, HandlerResult, Handlers, Inbox, Message, Mssql, MySql, OwnerToken, Postgres, Sqlite, SqliteStore,
     Worker, WorkerOptions,
 };
 
@@ -69,6 +69,7 @@ macro_rules! guarded_by_wire {
 
 guarded_by_wire!(Postgres);
 guarded_by_wire!(MySql);
+guarded_by_wire!(Mssql);
 
 async fn without_fencing_a_stale_ack_would_settle<B: Guarded>(stage: &Stage<B>) -> Verdict {
     for (sabotage, applied) in [(None, 0), (Some(Sabotage::Fencing), 1)] {

@@ -7,7 +7,7 @@ use sqlx::{Connection, MySqlConnection};
 
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
-use crate::on_server::OnServer;
+use crate::on_server::{OnServer, Startable};
 
 cases! { standby:
     postgres a_standby_is_refused_when_a_store_is_opened [];

@@ -1,6 +1,7 @@
 //! The databases a run can take place on, and all that differs between them.
 
 mod mariadb;
+mod mssql;
 mod postgres;
 mod server;
 mod sqlite;
@@ -25,6 +26,8 @@ pub enum Database {
     Postgres,
     /// Two databases of a MariaDB.
     Mariadb,
+    /// Two databases of the SQL Server that the environment names.
+    Mssql,
 }
 
 impl Database {
@@ -34,13 +37,14 @@ impl Database {
             Self::Sqlite => "sqlite",
             Self::Postgres => "postgres",
             Self::Mariadb => "mariadb",
+            Self::Mssql => "mssql",
         }
     }
 
-    /// The server it needs, if it needs one.
+    /// The server that is started for it, if one is.
     pub fn engine(self) -> Option<Engine> {
         match self {
-            Self::Sqlite => None,
+            Self::Sqlite | Self::Mssql => None,
             Self::Postgres => Some(Engine::Postgres),
             Self::Mariadb => Some(Engine::MariaDb),
         }
@@ -54,6 +58,7 @@ macro_rules! on_ground {
             $crate::torture::Database::Sqlite => $function::<postroom::Sqlite>($($argument),*),
             $crate::torture::Database::Postgres => $function::<postroom::Postgres>($($argument),*),
             $crate::torture::Database::Mariadb => $function::<postroom::MySql>($($argument),*),
+            $crate::torture::Database::Mssql => $function::<postroom::Mssql>($($argument),*),
         }
     };
 }

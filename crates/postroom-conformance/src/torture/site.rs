@@ -36,9 +36,10 @@ const CUTS: u64 = 3;
 /// How long the next commits may take to come.
 const CUTS_MAX: Duration = Duration::from_secs(2);
 
-/// A server of our own, with a proxy before it.
+/// A server of our own, or one that was named, with a proxy before it.
 pub(crate) struct Site {
-    server: Server,
+    server: Option<Server>,
+    url: String,
     proxy: Proxy,
     runtime: Runtime,
     pub(crate) terminations: u64,
@@ -47,14 +48,24 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn open(engine: Engine) -> Result<Self> {
         let server = Server::start(engine, Mode::Durable)?;
+        let url = server.url();
+        Self::at(url, Some(server))
+    }
+
+    /// A server that is not ours: it cannot be killed.
+    pub(crate) fn named(url: String) -> Result<Self> {
+        Self::at(url, None)
+    }
+
+    fn at(url: String, server: Option<Server>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let proxy = runtime.block_on(async { Proxy::start(&server.url()) })?;
-        Ok(Self { server, proxy, runtime, terminations: 0 })
+        let proxy = runtime.block_on(async { Proxy::start(&url) })?;
+        Ok(Self { server, url, proxy, runtime, terminations: 0 })
     }
 
     /// How the server is reached directly.
     pub(crate) fn url(&self) -> String {
-        self.server.url()
+        self.url.clone()
     }
 
     /// How it is reached through the proxy.
@@ -70,9 +81,10 @@ impl Site {
     pub(crate) fn strike(&mut self, blow: Blow, outage: Duration) -> Result<()> {
         match blow {
             Blow::Kill => {
-                self.server.kill()?;
+                let server = self.server.as_mut().context("the server is not ours to kill")?;
+                server.kill()?;
                 pace::wait(outage);
-                self.server.restart()
+                server.restart()
             }
             Blow::Storm => self.storm(),
             Blow::Cut => {
@@ -88,9 +100,10 @@ impl Site {
     }
 
     fn storm(&mut self) -> Result<()> {
+        let server = self.server.as_ref().context("the connections of that server are not ours to end")?;
         for _ in 0..GUSTS {
-            let url = self.server.url();
-            let ended = match self.server.engine() {
+            let url = server.url();
+            let ended = match server.engine() {
                 Engine::Postgres => self.runtime.block_on(terminate(&url)),
                 Engine::MariaDb => self.runtime.block_on(kill_connections(&url)),
             };

@@ -3,12 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use postroom::{MySqlOptions, MySqlStore, PostgresOptions, SqliteOptions, TableNames};
+use postroom::{MssqlOptions, MySqlOptions, MySqlStore, PostgresOptions, SqliteOptions, TableNames};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
 use crate::database::{Database, absolute};
 use crate::open::Opened;
+
+/// What undoes a schema's tables and procedures on SQL Server.
+const OBJECTS: &str = "SELECT CAST(N'DROP ' + CASE type WHEN 'U' THEN N'TABLE ' ELSE N'PROCEDURE ' END
+         + SCHEMA_NAME(schema_id) + N'.' + name AS nvarchar(400))
+     FROM sys.objects WHERE schema_id = SCHEMA_ID(@P1) AND type IN ('U', 'P')";
 
 /// Where it is measured, and how it is cleared away.
 pub(crate) struct Scratch {
@@ -27,6 +32,11 @@ enum Gone {
         url: String,
         outbox: String,
         drops: Vec<String>,
+    },
+    /// A schema goes when nothing is in it.
+    Mssql {
+        url: String,
+        schema: String,
     },
 }
 
@@ -51,6 +61,13 @@ impl Scratch {
                 let opened = Opened::MySql(opening.open().await.with_context(cannot)?);
                 Ok(Self { opened, gone: Gone::MySql { url, outbox, drops } })
             }
+            Database::Mssql(url) => {
+                let tables = TableNames::infra_capitals().in_schema(&name)?;
+                let gone = Gone::Mssql { url: url.clone(), schema: name };
+                let opening = MssqlOptions::new(url)?.tables(tables).deploy_schema(true);
+                let opened = Opened::Mssql(opening.open().await.with_context(cannot)?);
+                Ok(Self { opened, gone })
+            }
         }
     }
 
@@ -73,6 +90,18 @@ impl Scratch {
                 let drop = format!("DROP SCHEMA {schema} CASCADE");
                 let mut conn = PgConnection::connect(&url).await.with_context(|| left.clone())?;
                 sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut conn).await.context(left)?;
+                Ok(())
+            }
+            Gone::Mssql { url, schema } => {
+                let left = || format!("the schema {schema} is left on the server: drop it");
+                let mut conn = MssqlOptions::new(&url)?.connect().await.with_context(left)?;
+                let named = conn.query(OBJECTS, &[&schema]).await.with_context(left)?;
+                let named = named.into_first_result().await.with_context(left)?;
+                let drops = named.iter().filter_map(|row| row.get::<&str, _>(0)).map(str::to_owned);
+                for drop in drops.chain([format!("DROP SCHEMA {schema}")]) {
+                    let dropped = conn.simple_query(drop).await.with_context(left)?;
+                    dropped.into_results().await.with_context(left)?;
+                }
                 Ok(())
             }
             Gone::MySql { url, outbox, drops } => {

@@ -47,6 +47,7 @@ fn file(database: Database) -> Result<PathBuf> {
     let tool = match &database {
         Database::Sqlite(path) => return Ok(path.clone()),
         Database::Postgres(_) => "`pg_dump`, or the archive of its log (`pg_basebackup`), which loses nothing",
+        Database::Mssql(_) => "`BACKUP DATABASE`, and `BACKUP LOG` in between, which loses nothing",
         Database::MySql(_) => "`mariadb-dump --single-transaction`, or its binary log, which loses nothing",
     };
     let what = format!("only a SQLite file is backed up here, and this is {}", database.kind());

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use indicatif::ProgressBar;
-use postroom::{MySql, Postgres, Sqlite};
+use postroom::{Mssql, MySql, Postgres, Sqlite};
 
 use super::Global;
 use crate::bench::{Measured, Plan, Scratch, measure};
@@ -21,9 +21,9 @@ const PARTS: u32 = 4;
 /// Measure how fast the database takes, hands out and finishes messages
 ///
 /// It works in tables of its own, which are gone afterwards: for a SQLite file in a new file beside it, on PostgreSQL
-/// in a new schema, on MySQL and MariaDB under new names. Your messages are left alone, but whatever else uses the disk
-/// or the server is slowed down meanwhile. What a commit costs is in all of the figures: `postroom doctor` says whether
-/// it waits for the disk.
+/// and SQL Server in a new schema, on MySQL and MariaDB under new names. Your messages are left alone, but whatever
+/// else uses the disk or the server is slowed down meanwhile. What a commit costs is in all of the figures: `postroom
+/// doctor` says whether it waits for the disk.
 #[derive(Args)]
 pub(crate) struct Bench {
     /// How long it takes, in all
@@ -56,6 +56,7 @@ impl Bench {
                 Opened::Sqlite(store) => measure::<Sqlite>(store, plan, told).await,
                 Opened::Postgres(store) => measure::<Postgres>(store, plan, told).await,
                 Opened::MySql(store) => measure::<MySql>(store, plan, told).await,
+                Opened::Mssql(store) => measure::<Mssql>(store, plan, told).await,
             }
         };
         let measured = tokio::select! {

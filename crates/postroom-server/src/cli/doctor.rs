@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use postroom::doctor::{Finding, Level, Report};
-use postroom::{MySqlOptions, PostgresOptions};
+use postroom::{MssqlOptions, MySqlOptions, PostgresOptions};
 
 use super::Global;
 use crate::database::Database;
@@ -71,6 +71,7 @@ async fn examine(database: &Database) -> Result<Report> {
         Database::Sqlite(path) => open::existing_options(path)?.examine().await,
         Database::Postgres(url) => PostgresOptions::new(url)?.examine().await,
         Database::MySql(url) => MySqlOptions::new(url)?.examine().await,
+        Database::Mssql(url) => MssqlOptions::new(url)?.examine().await,
     };
     examined.with_context(|| format!("cannot examine {}", database.shown()))
 }

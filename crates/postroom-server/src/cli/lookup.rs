@@ -4,6 +4,7 @@ use anyhow::Result;
 use postroom::{Inbox, InboxKey, Message, Origin, Outbox, Queue, Record, TableNames};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
+use crate::ask;
 use crate::database::Database;
 use crate::open::Opened;
 use crate::problem::Problem;
@@ -51,6 +52,7 @@ async fn inbox_keys(opened: &Opened, database: &Database, id: &str) -> Result<Ve
         }
         (Opened::Postgres(_), Database::Postgres(url)) => postgres_keys(url, id).await?,
         (Opened::MySql(_), Database::MySql(url)) => mysql_keys(url, id).await?,
+        (Opened::Mssql(_), Database::Mssql(url)) => mssql_keys(url, id).await?,
         _ => Vec::new(),
     };
     keys.into_iter().map(|(source, id)| Ok(InboxKey::new(source, id)?)).collect()
@@ -77,6 +79,16 @@ async fn mysql_keys(url: &str, id: &str) -> Result<Vec<(String, String)>> {
         sqlx::query_as(AssertSqlSafe(sql)).bind(id.as_bytes()).bind(id.as_bytes()).fetch_all(&mut conn).await?;
     let text = |bytes| String::from_utf8(bytes);
     keys.into_iter().map(|(source, id)| Ok((text(source)?, text(id)?))).collect()
+}
+
+async fn mssql_keys(url: &str, id: &str) -> Result<Vec<(String, String)>> {
+    let names = TableNames::infra_capitals();
+    let table = format!("{}.{}", names.schema().unwrap_or_default(), names.of(Queue::Inbox));
+    let sql = select(&table, "message_id = @P1 OR source + N'/' + message_id = @P1");
+    let mut conn = ask::mssql(url).await?;
+    let rows = ask::answer(async { conn.query(sql, &[&id]).await?.into_first_result().await }).await?;
+    let text = |row: &tiberius::Row, column: usize| row.get::<&str, _>(column).unwrap_or_default().to_owned();
+    Ok(rows.iter().map(|row| (text(row, 0), text(row, 1))).collect())
 }
 
 /// What `show` and `retry` know a message by.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use postroom::{MySqlStore, PostgresStore, SqliteStore, TableNames};
+use postroom::{MssqlStore, MySqlStore, PostgresStore, SqliteStore, TableNames};
 
 use super::Global;
 use crate::database::Database;
@@ -32,6 +32,8 @@ enum Kind {
     Postgres,
     /// Also for MariaDB
     Mysql,
+    /// SQL Server, with GO at the end of each batch
+    Mssql,
 }
 
 impl Migrate {
@@ -71,6 +73,7 @@ impl Kind {
             Database::Sqlite(_) => Self::Sqlite,
             Database::Postgres(_) => Self::Postgres,
             Database::MySql(_) => Self::Mysql,
+            Database::Mssql(_) => Self::Mssql,
         }
     }
 
@@ -79,6 +82,7 @@ impl Kind {
             Self::Sqlite => SqliteStore::schema(&TableNames::default()),
             Self::Postgres => PostgresStore::schema(&TableNames::infra_schema()),
             Self::Mysql => MySqlStore::schema(&TableNames::infra_prefix()),
+            Self::Mssql => MssqlStore::schema(&TableNames::infra_capitals()),
         }
     }
 }

@@ -92,6 +92,7 @@ fn file(database: Database) -> Result<PathBuf> {
         Database::Postgres(_) => {
             "`pg_restore`, or recovery from its archived log; then `postroom redrive` on the senders"
         }
+        Database::Mssql(_) => "`RESTORE DATABASE`, and its log; then `postroom redrive` on the senders",
         Database::MySql(_) => "`mariadb < dump.sql`, or its binary log; then `postroom redrive` on the senders",
     };
     let what = format!("only a SQLite file is restored here, and this is {}", database.kind());

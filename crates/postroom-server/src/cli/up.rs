@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use postroom::{BATCH_MAX, LEASE_MAX, MySql, Postgres, Sqlite};
+use postroom::{BATCH_MAX, LEASE_MAX, Mssql, MySql, Postgres, Sqlite};
 
 use super::Global;
 use crate::config::{self, Config};
@@ -86,6 +86,7 @@ impl Up {
             Opened::Sqlite(store) => Box::pin(run::<Sqlite>(node, store, signals)).await,
             Opened::Postgres(store) => Box::pin(run::<Postgres>(node, store, signals)).await,
             Opened::MySql(store) => Box::pin(run::<MySql>(node, store, signals)).await,
+            Opened::Mssql(store) => Box::pin(run::<Mssql>(node, store, signals)).await,
         }
     }
 

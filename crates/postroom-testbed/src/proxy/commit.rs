@@ -1,16 +1,18 @@
 //! Finds a COMMIT among what a client sends.
 
-use crate::engine::Engine;
+use super::address::Wire;
 
 const POSTGRES_QUERY: u8 = b'Q';
 const POSTGRES_PARSE: u8 = b'P';
 const POSTGRES_SYNC: u8 = b'S';
 const MYSQL_QUERY: u8 = 3;
+const TDS_BATCH: u8 = 1;
+const TDS_HEAD: usize = 8;
 
 /// Reads along with one client's messages.
 #[derive(Debug)]
 pub(super) struct Watch {
-    engine: Engine,
+    wire: Wire,
     /// The beginning of a message whose end has not come yet.
     unread: Vec<u8>,
     /// PostgreSQL's first messages have no letter in front.
@@ -20,8 +22,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(engine: Engine) -> Self {
-        Self { engine, unread: Vec::new(), introduced: false, prepared: false }
+    pub(super) fn new(wire: Wire) -> Self {
+        Self { wire, unread: Vec::new(), introduced: false, prepared: false }
     }
 
     /// Whether a COMMIT ends in these bytes.
@@ -30,9 +32,10 @@ impl Watch {
         let mut seen = false;
         while let Some(length) = self.message_length().filter(|length| *length <= self.unread.len()) {
             let message: Vec<_> = self.unread.drain(..length).collect();
-            seen |= match self.engine {
-                Engine::Postgres => self.is_postgres_commit(&message),
-                Engine::MariaDb => is_mysql_commit(&message),
+            seen |= match self.wire {
+                Wire::Postgres => self.is_postgres_commit(&message),
+                Wire::MySql => is_mysql_commit(&message),
+                Wire::Tds => is_tds_commit(&message),
             };
         }
         seen
@@ -40,11 +43,12 @@ impl Watch {
 
     /// The length of the first message with its head, as soon as its head is there.
     fn message_length(&self) -> Option<usize> {
-        match (self.engine, self.unread.as_slice()) {
+        match (self.wire, self.unread.as_slice()) {
             // A length counts itself; one that does not would keep us here for ever.
-            (Engine::Postgres, [a, b, c, d, ..]) if !self.introduced => Some(big_endian([*a, *b, *c, *d]).max(4)),
-            (Engine::Postgres, [_, a, b, c, d, ..]) if self.introduced => Some(1 + big_endian([*a, *b, *c, *d])),
-            (Engine::MariaDb, [a, b, c, _, ..]) => Some(4 + big_endian([0, *c, *b, *a])),
+            (Wire::Postgres, [a, b, c, d, ..]) if !self.introduced => Some(big_endian([*a, *b, *c, *d]).max(4)),
+            (Wire::Postgres, [_, a, b, c, d, ..]) if self.introduced => Some(1 + big_endian([*a, *b, *c, *d])),
+            (Wire::MySql, [a, b, c, _, ..]) => Some(4 + big_endian([0, *c, *b, *a])),
+            (Wire::Tds, [_, _, a, b, ..]) => Some(big_endian([0, 0, *a, *b]).max(TDS_HEAD)),
             _ => None,
         }
     }
@@ -73,6 +77,16 @@ fn is_mysql_commit(message: &[u8]) -> bool {
     matches!(message, [_, _, _, 0, MYSQL_QUERY, statement @ ..] if is_commit(statement))
 }
 
+/// A batch is text of 16 bits a character, after headers that begin with their length.
+fn is_tds_commit(message: &[u8]) -> bool {
+    let [TDS_BATCH, _, _, _, _, _, _, _, a, b, c, d, ..] = message else { return false };
+    let text = message.get(TDS_HEAD + big_endian([*d, *c, *b, *a])..).unwrap_or_default();
+    let plain: Vec<u8> = text.chunks_exact(2).map(|unit| if unit[1] == 0 { unit[0] } else { b'?' }).collect();
+    // It may be followed by a question whether it was one.
+    let first = plain.split(|byte| *byte == b';').next().unwrap_or_default().to_ascii_uppercase();
+    is_commit(first.strip_suffix(b" TRANSACTION").unwrap_or(&first))
+}
+
 fn is_commit(statement: &[u8]) -> bool {
     let is_padding = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0 | b';');
     let end = statement.iter().rposition(|byte| !is_padding(byte)).map_or(0, |last| last + 1);
@@ -91,7 +105,7 @@ mod tests {
     const ENCRYPTION: &[u8] = b"\0\0\0\x08\x04\xd2\x16\x2f";
 
     fn postgres(messages: &[&[u8]]) -> Vec<bool> {
-        let mut watch = Watch::new(Engine::Postgres);
+        let mut watch = Watch::new(Wire::Postgres);
         messages.iter().map(|message| watch.sees_commit(message)).collect()
     }
 
@@ -114,10 +128,29 @@ mod tests {
 
     #[test]
     fn a_commit_to_mysql_is_a_command_of_its_own() {
-        let mut watch = Watch::new(Engine::MariaDb);
+        let mut watch = Watch::new(Wire::MySql);
         assert!(!watch.sees_commit(b"\x07\0\0\x01\x03COMMIT"), "a login");
         assert!(!watch.sees_commit(b"\x07\0\0\0\x16COMMIT"), "another command");
         assert!(!watch.sees_commit(b"\x07\0\0\0\x03COM"));
         assert!(watch.sees_commit(b"MIT"));
+    }
+
+    /// A batch as a client sends it.
+    fn batch(text: &str) -> Vec<u8> {
+        let text = text.encode_utf16().flat_map(u16::to_le_bytes);
+        let data: Vec<u8> = [4, 0, 0, 0].into_iter().chain(text).collect();
+        let length = u16::try_from(TDS_HEAD + data.len()).unwrap().to_be_bytes();
+        [&[TDS_BATCH, 1, length[0], length[1], 0, 0, 1, 0][..], &data].concat()
+    }
+
+    #[test]
+    fn a_commit_to_sql_server_is_a_batch_of_its_own() {
+        let mut watch = Watch::new(Wire::Tds);
+        assert!(!watch.sees_commit(&batch("BEGIN TRANSACTION; SELECT 1")));
+        assert!(watch.sees_commit(&batch("COMMIT")));
+        assert!(watch.sees_commit(&batch("COMMIT TRANSACTION; IF @@TRANCOUNT > 0 ROLLBACK")));
+        assert!(!watch.sees_commit(&[&[3][..], &batch("COMMIT")[1..]].concat()), "a call");
+        assert!(!watch.sees_commit(&batch("commit;")[..12]));
+        assert!(watch.sees_commit(&batch("commit;")[12..]), "in pieces");
     }
 }

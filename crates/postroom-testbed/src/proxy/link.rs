@@ -4,31 +4,30 @@ use std::io;
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::UnixStream,
     sync::watch,
 };
 
 use super::{
+    address::{Stream, Wire},
     commit::Watch,
     orders::{self, Cut, Orders},
 };
-use crate::engine::Engine;
 
 const CHUNK: usize = 16 * 1024;
 
 /// Passes everything on until either side closes or the connection is cut.
 pub(super) async fn run(
-    mut client: UnixStream,
-    mut server: UnixStream,
-    engine: Engine,
+    mut client: Box<dyn Stream>,
+    mut server: Box<dyn Stream>,
+    wire: Wire,
     orders: &watch::Sender<Orders>,
 ) {
     let born = orders.borrow().generation;
     let last = {
-        let (client_reads, client_writes) = client.split();
-        let (server_reads, server_writes) = server.split();
+        let (client_reads, client_writes) = tokio::io::split(&mut client);
+        let (server_reads, server_writes) = tokio::io::split(&mut server);
         tokio::select! {
-            last = requests(client_reads, server_writes, engine, orders) => last,
+            last = requests(client_reads, server_writes, wire, orders) => last,
             _ = answers(server_reads, client_writes, orders) => return,
             () = orders::hold(orders, |orders| orders.generation != born) => return,
         }
@@ -47,10 +46,10 @@ pub(super) async fn run(
 async fn requests(
     mut client: impl AsyncRead + Unpin,
     mut server: impl AsyncWrite + Unpin,
-    engine: Engine,
+    wire: Wire,
     orders: &watch::Sender<Orders>,
 ) -> io::Result<Option<(Vec<u8>, Cut)>> {
-    let mut watch = Watch::new(engine);
+    let mut watch = Watch::new(wire);
     let mut marked = None;
     let mut chunk = vec![0; CHUNK];
     loop {

@@ -15,6 +15,8 @@ pub(super) struct Orders {
     /// Connections of an earlier generation are closed.
     pub(super) generation: u64,
     pub(super) stalled: bool,
+    /// Who comes to a port is sent away; a socket is taken away instead.
+    pub(super) refusing: bool,
 }
 
 /// Waits until the orders are like this.

@@ -2,6 +2,7 @@
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
     sync::mpsc,
 };
 

@@ -8,7 +8,8 @@ use sqlx::{AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, Row as _
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::sqlx_09::{Patience, Unprinted, begin_for_good, ended_inside, explained, may_not_deploy};
+use crate::driver::server::{Patience, Unprinted, ended_inside, may_not_deploy};
+use crate::driver::sqlx_09::{begin_for_good, explained};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::Link;
 use crate::sql::mysql::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, HELLO, RELEASE_HANDLER};

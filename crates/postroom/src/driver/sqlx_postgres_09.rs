@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::driver::postgres::{POOLED, kind_of};
-use crate::driver::sqlx_09::{Patience, Unprinted, begin_for_good, ended_inside, explained, may_not_deploy};
+use crate::driver::server::{Patience, Unprinted, ended_inside, may_not_deploy};
+use crate::driver::sqlx_09::{begin_for_good, explained};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server::{Link, Purpose};
 use crate::sql::postgres::{

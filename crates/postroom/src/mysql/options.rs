@@ -6,7 +6,7 @@ use sqlx::ConnectOptions;
 use sqlx::mysql::MySqlConnectOptions;
 
 use crate::doctor::{self, Report};
-use crate::driver::sqlx_09::Unprinted;
+use crate::driver::server::Unprinted;
 use crate::error::{Error, Result};
 use crate::mysql::{MySql, MySqlStore};
 use crate::server::{Settings, check_scheme, examine};

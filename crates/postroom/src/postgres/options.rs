@@ -6,7 +6,7 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::doctor::{self, Report};
-use crate::driver::sqlx_09::Unprinted;
+use crate::driver::server::Unprinted;
 use crate::driver::sqlx_postgres_09::PgTarget;
 use crate::error::{Error, Result};
 use crate::postgres::{Postgres, PostgresStore};

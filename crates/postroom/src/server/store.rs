@@ -52,6 +52,7 @@ pub(crate) struct Core<E: Engine> {
     wakes: [Wake; 2],
     signal: E::Signal,
     is_awaited: AtomicBool,
+    is_looking: [AtomicBool; 2],
 }
 
 impl<E: Engine> fmt::Debug for Core<E> {
@@ -117,6 +118,7 @@ impl<E: Engine> ServerStore<E> {
             wakes,
             signal,
             is_awaited: AtomicBool::new(false),
+            is_looking: [AtomicBool::new(false), AtomicBool::new(false)],
         });
         for queue in [Queue::Outbox, Queue::Inbox] {
             let (waiting, telling) = (Arc::downgrade(&core), Arc::downgrade(&core));
@@ -192,11 +194,16 @@ impl<E: Engine> Core<E> {
         &self.wakes
     }
 
-    /// While claims begin where the last one found something, somebody has to look at what lies below.
+    /// While claims begin where the last one found something, somebody has to look at what lies below. One look at a
+    /// time: on a server that lets it wait, the next ones would wait behind it.
     fn look_below(self: &Arc<Self>, queue: Queue) {
+        if self.is_looking[index(queue)].swap(true, Ordering::SeqCst) {
+            return;
+        }
         let core = self.clone();
         drop(in_background(async move {
             let looked = core.transact(queue, |verbs, link, queue, _| Box::pin(verbs.look_below(link, *queue))).await;
+            core.is_looking[index(queue)].store(false, Ordering::SeqCst);
             // It is tried again in a second.
             drop(looked);
         }));

@@ -86,6 +86,15 @@ pub(crate) enum Batch {
     Arrays,
     /// Several rows in one text.
     Rows,
+    /// Several rows in one text, answered with those that are new; leases as JSON. A claim is one statement.
+    Lists,
+}
+
+impl Batch {
+    /// Whether a claim is one statement.
+    pub(crate) fn claims_at_once(self) -> bool {
+        matches!(self, Self::Arrays | Self::Lists)
+    }
 }
 
 /// What the rows of a queue are known by.
@@ -99,6 +108,8 @@ pub(crate) struct Identity {
     pub(crate) party: &'static str,
     /// `{here}`: whether a message is handled here, and not sent elsewhere.
     pub(crate) here: &'static str,
+    /// `{expires}`: whether a message is past its time, which is the first value. What arrived does not expire.
+    pub(crate) expires: &'static str,
 }
 
 macro_rules! queue_texts {
@@ -159,7 +170,10 @@ pub(crate) struct Statements {
     pub(crate) mark_find: Text,
     pub(crate) mark_remove: Text,
     pub(crate) marks_purge: Text,
-    #[cfg_attr(not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql")), allow(dead_code))]
+    #[cfg_attr(
+        not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13")),
+        allow(dead_code)
+    )]
     pub(crate) pulse: Text,
 }
 
@@ -254,6 +268,7 @@ impl Renderer<'_> {
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)
             .replace("{here}", self.identity.here)
+            .replace("{expires}", self.identity.expires)
             .replace("{fence}", self.fence.one)
             .replace("{fence_each}", self.fence.each)
             .replace("{t}", &self.table)

@@ -67,12 +67,14 @@ pub(crate) const MYSQL: Dialect = Dialect {
         key: "id = ?1",
         party: "destination",
         here: "destination IS NULL",
+        expires: "expires_at <= ?1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = ?1 AND message_id = ?2",
         party: "source",
         here: "1 = 1",
+        expires: "FALSE",
     },
     outbox_insert: "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
@@ -146,7 +148,7 @@ const GROUPS_FINISHED: &str =
 const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= ?1),
-                EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= ?1)",
+                EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND {expires})",
     claim_select: "SELECT {message} FROM {t} FORCE INDEX ({n}_work)
          WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1)
          ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",

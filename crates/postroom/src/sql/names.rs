@@ -65,6 +65,12 @@ impl TableNames {
         Self { schema: Some("infra".into()), outbox: "outbox".into(), inbox: "inbox".into() }
     }
 
+    /// `infra.Outbox` and `infra.Inbox`: the default on SQL Server.
+    #[cfg(feature = "tiberius-0_13")]
+    pub fn infra_capitals() -> Self {
+        Self { schema: Some("infra".into()), outbox: "Outbox".into(), inbox: "Inbox".into() }
+    }
+
     /// `infra_outbox` and `infra_inbox`: the default on MySQL, where a schema would be another database.
     #[cfg(feature = "sqlx-0_9-mysql")]
     pub fn infra_prefix() -> Self {

@@ -166,12 +166,14 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         key: "id = $1",
         party: "destination",
         here: "destination IS NULL",
+        expires: "expires_at <= $1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = $1 AND message_id = $2",
         party: "source",
         here: "1 = 1",
+        expires: "FALSE",
     },
     // The conflict's column is not named: that would take the right to read it.
     outbox_insert: "INSERT INTO {t}
@@ -261,7 +263,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
 const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= $1)::int,
-                EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND expires_at <= $1)::int",
+                EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND {expires})::int",
     claim_select: UNUSED,
     claim_line: claim!(""),
     claim_below: "SELECT visible_at FROM {t} WHERE state = 0 AND visible_at < $1 ORDER BY visible_at LIMIT 1",

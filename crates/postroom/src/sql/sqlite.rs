@@ -41,12 +41,14 @@ pub(crate) const SQLITE: Dialect = Dialect {
         key: "id = ?1",
         party: "destination",
         here: "destination IS NULL",
+        expires: "expires_at <= ?1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
         key: "source = ?1 AND message_id = ?2",
         party: "source",
         here: "1 = 1",
+        expires: "FALSE",
     },
     outbox_insert: "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,

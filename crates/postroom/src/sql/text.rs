@@ -85,12 +85,37 @@ impl Text {
         Statement::new(self.sql.clone(), values)
     }
 
-    /// The text with one value for each number, and its repeated part once for each row.
+    /// The text with one value for each number, and its repeated part once for each row. Where values are numbered,
+    /// those of the rows come last.
     pub(crate) fn with_rows(&self, values: &[Value], rows: &[Vec<Value>]) -> Statement {
         let Some(each) = &self.each else { return self.with(values.to_vec()) };
+        let Some(order) = &self.order else {
+            let sql = self.sql.replace(ROWS_HERE, &each.numbered(values.len(), rows.len()));
+            return Statement::new(sql.into(), values.iter().chain(rows.iter().flatten()).cloned().collect());
+        };
         let repeated = vec![each.item.as_ref(); rows.len()].join(each.separator.as_ref());
         let sql = self.sql.replace(ROWS_HERE, &repeated);
-        Statement::new(sql.into(), placed(self.order.as_deref().unwrap_or_default(), values, rows))
+        Statement::new(sql.into(), placed(order, values, rows))
+    }
+}
+
+impl Each {
+    /// Once for each row, with the numbers that follow `taken`.
+    fn numbered(&self, taken: usize, rows: usize) -> String {
+        let mut repeated = String::with_capacity(rows * self.item.len() * 2);
+        let mut number = taken;
+        for row in 0..rows {
+            repeated.push_str(if row == 0 { "" } else { &self.separator });
+            for (place, piece) in self.item.split('?').enumerate() {
+                if place > 0 {
+                    number += 1;
+                    repeated.push_str("@P");
+                    repeated.push_str(&number.to_string());
+                }
+                repeated.push_str(piece);
+            }
+        }
+        repeated
     }
 }
 
@@ -142,5 +167,13 @@ mod tests {
         let statement = text.with_rows(&ints(&[9]), &[ints(&[1, 2]), ints(&[3, 4])]);
         assert_eq!(statement.sql(), "a = ? IN ((?, ?), (?, ?)) AND b = ?");
         assert_eq!(statement.values(), ints(&[9, 1, 2, 3, 4, 9]));
+    }
+
+    #[test]
+    fn the_values_of_rows_are_numbered_after_the_others() {
+        let text = Text::new(Places::Numbered, "a = @P1 IN ({each|(?, ?)|, }) AND b = @P1");
+        let statement = text.with_rows(&ints(&[9]), &[ints(&[1, 2]), ints(&[3, 4])]);
+        assert_eq!(statement.sql(), "a = @P1 IN ((@P2, @P3), (@P4, @P5)) AND b = @P1");
+        assert_eq!(statement.values(), ints(&[9, 1, 2, 3, 4]));
     }
 }

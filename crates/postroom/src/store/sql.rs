@@ -117,7 +117,7 @@ impl Verbs {
     }
 
     /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn settle_alone(
         &self,
         session: &mut impl Session,
@@ -125,7 +125,10 @@ impl Verbs {
         settles: &[Settle],
         now: Timestamp,
     ) -> Result<Option<Settled>> {
-        if settles.len() > batch::LIST_MAX || settles.iter().any(|settle| !matches!(settle.verb, Verb::Ack { .. })) {
+        let is_ack = |settle: &Settle| matches!(settle.verb, Verb::Ack { .. });
+        let is_answered = |settle: &Settle| matches!(settle.verb, Verb::Ack { response: Some(_) });
+        let goes_alone = self.batch == Batch::Lists && settles.len() > 1 && settles.iter().any(is_answered);
+        if settles.len() > batch::LIST_MAX || goes_alone || !settles.iter().all(is_ack) {
             return Ok(None);
         }
         self.settle(session, queue, settles, now).await.map(Some)
@@ -142,7 +145,7 @@ impl Verbs {
     }
 
     /// Whether the lease still holds; while another transaction changes the row, the question waits for it.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn is_held(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
         let load = self.statements.of(queue).load_lease.with(Self::fence(lease));
         Ok(!self.load(session, queue, &load).await?.is_empty())

@@ -59,7 +59,7 @@ impl Wake {
     }
 
     /// Calls `tell` when other processes are to be woken.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn tell_others_by(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.tell_others.set(Box::new(tell));
     }

@@ -69,3 +69,14 @@ fn reasons_stand_in_the_rows() {
     assert_eq!(matrix.rows[2].not_applicable.as_deref(), Some("memory: no disk"));
     assert_eq!(matrix.rows[3].later.as_deref(), Some("next"));
 }
+
+#[test]
+fn an_optional_backend_owes_a_proof_only_where_it_was_tested() {
+    let catalog =
+        format!(r#"{{"backends":["memory"],"optional":["memory"],"later":[{REST_LATER}],"not_applicable":[]}}"#);
+    let collate = |lines: &[String]| {
+        Matrix::collate(&Catalog::parse(&catalog).unwrap(), &results::parse(&lines.join("\n")).unwrap()).problems.len()
+    };
+    assert_eq!(collate(&[]), 0);
+    assert_eq!(collate(&[result("memory::a", "IBX-001 IBX-002", "passed")]), 1);
+}

@@ -6,12 +6,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{Clock, MessageId, MySql, MySqlStore, Postgres, PostgresStore, Sqlite, SqliteStore, WorkerOptions};
+use postroom::{
+    Clock, MessageId, Mssql, MssqlStore, MySql, MySqlStore, Postgres, PostgresStore, Sqlite, SqliteStore, WorkerOptions,
+};
 use rusqlite::fallible_iterator::FallibleIterator;
 use sqlx::mysql::MySqlConnectOptions;
 
 use crate::harness::{Place, Testable};
-use crate::servers;
+use crate::mssql;
+use crate::on_server::PASSWORD;
+use crate::servers::{self, Client};
 use crate::suite::processes;
 
 const GUIDE: &str = include_str!("../../../../../guides/any-language.md");
@@ -198,6 +202,68 @@ impl Server for MySql {
     fn drop_role(role: &str) -> String {
         format!("DROP USER {role}")
     }
+}
+
+impl Terminal for Mssql {
+    const SECTION: &'static str = "SQL Server";
+    const FAR_AWAY: &'static str = "SET DATEFORMAT dmy";
+
+    async fn reopen(place: &Place, clock: Clock) -> postroom::Result<MssqlStore> {
+        place.mssql_options()?.clock(clock).open().await
+    }
+
+    /// A program with nothing but tiberius: sqlcmd is not to be had everywhere.
+    fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command> {
+        let mut client = Command::new(std::env::current_exe()?);
+        processes::as_child(&mut client, "plain-mssql", std::path::Path::new(&place.own_name()));
+        client.env(LOGIN, role.unwrap_or_default());
+        Ok(client)
+    }
+}
+
+impl Server for Mssql {
+    fn call(place: &Place, destination: Option<&str>, id: Option<MessageId>) -> String {
+        let (destination, id) = (quoted(destination.map(str::to_owned)), quoted(id.map(|id| id.to_string())));
+        format!("EXEC {}_enqueue N'a', N'{{}}', {destination}, {id}", Self::outbox(place))
+    }
+
+    fn call_later(place: &Place) -> String {
+        let due = "@due_at = '2100-01-01T00:00:00+00:00'";
+        format!("EXEC {}_enqueue N'a', N'{{}}', N'billing', {due}", Self::outbox(place))
+    }
+
+    fn outbox(place: &Place) -> String {
+        format!("{}.outbox", place.own_name())
+    }
+
+    fn create_role(role: &str) -> String {
+        format!("CREATE LOGIN {role} WITH PASSWORD = '{PASSWORD}'\nGO\nCREATE USER {role} FOR LOGIN {role}")
+    }
+
+    fn grant(place: &Place, role: &str) -> String {
+        format!("GRANT EXECUTE ON {}_enqueue TO {role}", Self::outbox(place))
+    }
+
+    fn drop_role(role: &str) -> String {
+        format!("DROP USER {role}\nGO\nDROP LOGIN {role}")
+    }
+}
+
+/// Who the program with nothing but tiberius is; nobody else than ourselves when it is empty.
+const LOGIN: &str = "POSTROOM_CHILD_LOGIN";
+
+/// That program: it runs what it reads, in one transaction if it says so, and prints what comes back.
+pub(in crate::suite) async fn plain_mssql(space: &str) -> anyhow::Result<()> {
+    let (login, url) = (std::env::var(LOGIN)?, servers::url(servers::MSSQL));
+    let login = Some((login.as_str(), PASSWORD)).filter(|(login, _)| !login.is_empty());
+    let mut client = mssql::connect(&url, login).await?;
+    let sql = std::io::read_to_string(std::io::stdin())?.replace(" orders", &format!(" {space}.orders"));
+    for batch in sql.split("\nGO\n") {
+        for row in client.ask(batch).await? {
+            println!("{}", row.join(" "));
+        }
+    }
+    Ok(())
 }
 
 impl Terminal for Sqlite {

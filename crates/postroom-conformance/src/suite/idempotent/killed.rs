@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use postroom::{
-    Ctx, HandlerResult, Idempotent, IdempotentOptions, InboxKey, Incoming, Marking, Message, MySql, MySqlOptions,
-    MySqlStore, Once, Postgres, PostgresOptions, PostgresStore, Sqlite, SqliteOptions, SqliteStore, TableNames,
+    Ctx, HandlerResult, Idempotent, IdempotentOptions, InboxKey, Incoming, Marking, Message, Mssql, MssqlOptions,
+    MssqlStore, MySql, MySqlOptions, MySqlStore, Once, Postgres, PostgresOptions, PostgresStore, Sqlite, SqliteOptions,
+    SqliteStore, TableNames,
 };
 
 use super::{forward, forwarded, with};
@@ -25,7 +26,7 @@ cases! { idempotent:
 }
 
 /// The parts a child can play: a backend, and how it marks.
-pub(in crate::suite) const ROLES: [&str; 3] = ["mark-sqlite", "mark-postgres", "mark-mariadb"];
+pub(in crate::suite) const ROLES: [&str; 4] = ["mark-sqlite", "mark-postgres", "mark-mariadb", "mark-mssql"];
 const MARKING: &str = "POSTROOM_CHILD_MARKING";
 
 /// A backend that a child can open too.
@@ -69,6 +70,17 @@ impl Shared for MySql {
     }
 }
 
+impl Shared for Mssql {
+    fn place(stage: &Stage<Self>) -> PathBuf {
+        stage.place.own_name().into()
+    }
+
+    async fn open_there(place: &Path) -> anyhow::Result<MssqlStore> {
+        let tables = TableNames::new("outbox", "inbox")?.in_schema(place.to_str().context("no schema")?)?;
+        Ok(MssqlOptions::new(&servers::url(servers::MSSQL))?.tables(tables).open().await?)
+    }
+}
+
 fn delivery() -> anyhow::Result<Incoming> {
     Ok(Incoming::new(InboxKey::new("orders", "1")?, "order.placed", "{}"))
 }
@@ -86,6 +98,7 @@ pub(in crate::suite) async fn play_part(role: &str, place: &Path) -> Verdict {
     match role {
         "mark-sqlite" => handle::<Sqlite>(place).await,
         "mark-postgres" => handle::<Postgres>(place).await,
+        "mark-mssql" => handle::<Mssql>(place).await,
         _ => handle::<MySql>(place).await,
     }
 }

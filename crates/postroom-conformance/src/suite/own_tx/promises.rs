@@ -6,6 +6,7 @@ use postroom::{ErrorKind, Inbox, InboxKey, Incoming, Lease, NewMessage, Queue, S
 
 use super::by_rusqlite::Rusqlite;
 use super::by_sqlx::Sqlx;
+use super::by_tiberius::Tiberius;
 use super::by_tokio_postgres::TokioPostgres;
 use super::caller::{Caller, CallersTx};
 use crate::case::{Case, Verdict, cases};
@@ -37,12 +38,13 @@ macro_rules! through {
     };
 }
 
-pub(in crate::suite) const CASES: [&[Case]; 5] = through! {
+pub(in crate::suite) const CASES: [&[Case]; 6] = through! {
     rusqlite on Sqlite: Rusqlite;
     sqlx on Sqlite: Sqlx<sqlx::Sqlite>;
     sqlx on Postgres: Sqlx<sqlx::Postgres>;
     sqlx on MySql: Sqlx<sqlx::MySql>;
     tokio_postgres on Postgres: TokioPostgres;
+    tiberius on Mssql: Tiberius;
 };
 
 async fn a_commit_brings_the_message_and_wakes_the_worker<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {

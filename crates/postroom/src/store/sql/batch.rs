@@ -10,7 +10,7 @@ use crate::message::NewMessage;
 use crate::queue::{Lease, Queue};
 use crate::sql::dialect::Batch;
 use crate::sql::text::Text;
-use crate::sql::{Expects, Row, Value};
+use crate::sql::{Expects, Row, Statement, Value};
 use crate::store::{Identity, Stored};
 
 /// So many rows in one text: a few sizes, so that their statements stay prepared.
@@ -19,8 +19,12 @@ const SIZES: [usize; 4] = [500, 200, 100, 50];
 pub(super) const LIST_MAX: usize = SIZES[0];
 /// Fewer than that travel as they are.
 const SMALL: usize = 32;
+/// The same for rows of which each value is numbered: a server takes 2,100 values in one statement.
+const LISTS: [usize; 2] = [150, 50];
 /// So many rows in one set of arrays.
 const ARRAY_ROWS_MAX: usize = 20_000;
+/// So many leases in one text.
+const LEASES_MAX: usize = 1000;
 /// A text with many payloads must not outgrow what the server takes at once.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
@@ -34,6 +38,7 @@ impl Verbs {
         let mut stored = match self.batch {
             Batch::EachRow => self.enqueue_each(session, messages, now).await?,
             Batch::Arrays => self.enqueue_arrays(session, messages, now).await?,
+            Batch::Lists => self.enqueue_lists(session, messages, now).await?,
             Batch::Rows => self.enqueue_rows(session, messages, now).await?,
         };
         if session.in_doubt() {
@@ -69,12 +74,44 @@ impl Verbs {
         let mut stored = Vec::with_capacity(messages.len());
         for chunk in messages.chunks(ARRAY_ROWS_MAX) {
             let insert = self.statements.outbox_insert_batch.with(columns(chunk, now));
-            let mut new: HashSet<_> = session.query(&insert, |row| row.uuid(0)).await?.into_iter().collect();
-            stored.extend(chunk.iter().map(|message| {
-                let id = message.work_item_id();
-                // The second of two with the same id is a duplicate too.
-                Stored { id, duplicate: !new.remove(&Some(id.as_uuid())) }
-            }));
+            stored.extend(self.insert_new(session, chunk, &insert).await?);
+        }
+        Ok(stored)
+    }
+
+    /// Runs an insert that answers with the ids of what is new.
+    async fn insert_new(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        insert: &Statement,
+    ) -> Result<Vec<Stored>> {
+        let mut new: HashSet<_> = session.query(insert, |row| row.uuid(0)).await?.into_iter().collect();
+        let stored = messages.iter().map(|message| {
+            let id = message.work_item_id();
+            // The second of two with the same id is a duplicate too.
+            Stored { id, duplicate: !new.remove(&Some(id.as_uuid())) }
+        });
+        Ok(stored.collect())
+    }
+
+    async fn enqueue_lists(
+        &self,
+        session: &mut impl Session,
+        messages: &[NewMessage],
+        now: Timestamp,
+    ) -> Result<Vec<Stored>> {
+        let mut stored = Vec::with_capacity(messages.len());
+        let mut rest = messages;
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(rows_that_fit(rest, &LISTS));
+            rest = after;
+            // Rows are compared with what is stored, but not with each other.
+            let mut known = HashSet::new();
+            let firsts = chunk.iter().filter(|message| known.insert(message.work_item_id()));
+            let rows: Vec<_> = firsts.map(|message| listed(message, now)).collect();
+            let insert = self.statements.outbox_insert_batch.with_rows(&[int(now.as_micros())], &rows);
+            stored.extend(self.insert_new(session, chunk, &insert.expecting(Expects::RowOrDuplicate)).await?);
         }
         Ok(stored)
     }
@@ -88,7 +125,7 @@ impl Verbs {
         let mut stored = Vec::with_capacity(messages.len());
         let mut rest = messages;
         while !rest.is_empty() {
-            let (chunk, after) = rest.split_at(rows_that_fit(rest));
+            let (chunk, after) = rest.split_at(rows_that_fit(rest, &SIZES));
             rest = after;
             match self.insert_rows(session, chunk, now).await? {
                 Some(new) => stored.extend(new),
@@ -124,6 +161,7 @@ impl Verbs {
                 values.push(int(now.as_micros()));
                 Ok(session.execute(&statements.ack_batch.with(values)).await?.rows)
             }
+            Batch::Lists => self.ack_list(session, queue, acks, now).await,
             Batch::Rows => {
                 let rows = acks.iter().map(|(lease, response)| {
                     let mut row = Self::fence(lease);
@@ -135,6 +173,27 @@ impl Verbs {
         }
     }
 
+    /// Those with an answer go one by one: what is in JSON comes out of it changed on some servers.
+    async fn ack_list(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        acks: &[(&Lease, Option<&str>)],
+        now: Timestamp,
+    ) -> Result<u64> {
+        let mut held = 0;
+        for (lease, response) in acks.iter().filter(|(_, response)| response.is_some()) {
+            let ack = self.ack(queue, lease, *response, now).expecting(Expects::Anything);
+            held += session.execute(&ack).await?.rows;
+        }
+        let silent: Vec<_> = acks.iter().filter(|(_, response)| response.is_none()).map(|(lease, _)| *lease).collect();
+        for chunk in silent.chunks(LEASES_MAX) {
+            let values = vec![lease_list(chunk.iter().copied()), int(now.as_micros())];
+            held += session.execute(&self.statements.of(queue).ack_batch.with(values)).await?.rows;
+        }
+        Ok(held)
+    }
+
     pub(crate) async fn extend(
         &self,
         session: &mut impl Session,
@@ -144,13 +203,18 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<bool>> {
         let (statements, until) = (self.statements.of(queue), int(now.plus(lease).as_micros()));
-        if self.batch == Batch::Arrays {
-            let mut values = lease_columns(leases.iter());
-            values.push(until);
-            let extend = statements.extend_batch.with(values);
-            // By both: of two leases on one row, one is over.
-            let read = |row: &dyn Row| Ok((row.int(0)?, row.int(1)?));
-            let held: HashSet<_> = session.query(&extend, read).await?.into_iter().collect();
+        if self.batch.claims_at_once() {
+            let mut held = HashSet::new();
+            for chunk in leases.chunks(LEASES_MAX) {
+                let mut values = match self.batch {
+                    Batch::Lists => vec![lease_list(chunk.iter())],
+                    _ => lease_columns(chunk.iter()),
+                };
+                values.push(until.clone());
+                // By both: of two leases on one row, one is over.
+                let read = |row: &dyn Row| Ok((row.int(0)?, row.int(1)?));
+                held.extend(session.query(&statements.extend_batch.with(values), read).await?);
+            }
             let is_held = |lease: &Lease| held.contains(&(Some(lease.seq), Some(lease.claim_no)));
             return Ok(leases.iter().map(is_held).collect());
         }
@@ -184,7 +248,7 @@ impl Verbs {
                     found.extend(session.query(&sql.with(vec![numbers]), &mut read).await?);
                 }
             }
-            Batch::Rows => {
+            Batch::Rows | Batch::Lists => {
                 for chunk in seqs.chunks(LIST_MAX) {
                     let list = filled(chunk.iter().map(|seq| vec![int(*seq)]).collect());
                     found.extend(session.query(&sql.with_rows(&[], &list), &mut read).await?);
@@ -210,7 +274,7 @@ impl Verbs {
     }
 
     /// Stores messages by one statement, outside any other transaction; none when that cannot be: nothing is stored.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn enqueue_alone(
         &self,
         session: &mut impl Session,
@@ -221,7 +285,12 @@ impl Verbs {
             Batch::Arrays if messages.len() <= ARRAY_ROWS_MAX => {
                 self.enqueue_arrays(session, messages, now).await.map(Some)
             }
-            Batch::Rows if rows_that_fit(messages) == messages.len() => self.insert_rows(session, messages, now).await,
+            Batch::Lists if rows_that_fit(messages, &LISTS) == messages.len() => {
+                self.enqueue_lists(session, messages, now).await.map(Some)
+            }
+            Batch::Rows if rows_that_fit(messages, &SIZES) == messages.len() => {
+                self.insert_rows(session, messages, now).await
+            }
             _ => Ok(None),
         }
     }
@@ -241,8 +310,8 @@ impl Verbs {
     }
 }
 
-fn size_below(rows: usize) -> usize {
-    SIZES.into_iter().find(|size| *size <= rows).unwrap_or(rows.clamp(1, SMALL))
+fn size_below(rows: usize, sizes: &[usize]) -> usize {
+    sizes.iter().copied().find(|size| *size <= rows).unwrap_or(rows.clamp(1, SMALL))
 }
 
 /// A list that is filled up to a size that stays prepared: a row that is named twice is found, or changes, once.
@@ -256,13 +325,13 @@ fn size_above(rows: usize) -> usize {
     SIZES.into_iter().rev().find(|size| rows > SMALL && *size >= rows).unwrap_or(rows)
 }
 
-fn rows_that_fit(messages: &[NewMessage]) -> usize {
+fn rows_that_fit(messages: &[NewMessage], sizes: &[usize]) -> usize {
     let mut bytes = 0;
     let fit = messages.iter().take_while(|message| {
         bytes += message.payload.len();
         bytes <= TEXT_BYTES_MAX
     });
-    size_below(fit.count())
+    size_below(fit.count(), sizes)
 }
 
 /// A message as the values of its row.
@@ -285,6 +354,19 @@ pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
         rows::opt(message.max_attempts.map(i64::from)),
         int(now.as_micros()),
     ]
+}
+
+/// A message as the values of its row in a list. When it was made is the same for all; and what is null there is a
+/// blank, which no name, no headers and no correlation id can be: the text of the list must not depend on it.
+fn listed(message: &NewMessage, now: Timestamp) -> Vec<Value> {
+    let mut row = row(message, now);
+    row.pop();
+    for value in &mut row {
+        if *value == Value::Text(None) {
+            *value = text(Some(" "));
+        }
+    }
+    row
 }
 
 /// Messages as the columns of their rows. The last one, when they were made, is the same for all.
@@ -311,4 +393,12 @@ fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Val
         Value::Uuids(leases.clone().map(|lease| Some(lease.owner.as_uuid())).collect()),
         Value::Ints(leases.map(|lease| Some(lease.claim_no)).collect()),
     ]
+}
+
+fn lease_list<'l>(leases: impl Iterator<Item = &'l Lease>) -> Value {
+    let listed = leases.map(|lease| {
+        let (seq, claim_no, owner) = (lease.seq, lease.claim_no, lease.owner.as_uuid());
+        serde_json::json!({ "n": seq, "o": owner.to_string(), "c": claim_no })
+    });
+    Value::Text(Some(serde_json::Value::Array(listed.collect()).to_string()))
 }

@@ -28,7 +28,7 @@ impl Verbs {
         let reaped = self.put_right(session, queue, request.batch, now).await?;
         let from = self.beginning(queue, request, now);
         let claimed = match self.batch {
-            Batch::Arrays => self.claim_at_once(session, queue, request, now, from).await?,
+            Batch::Arrays | Batch::Lists => self.claim_at_once(session, queue, request, now, from).await?,
             Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now, from).await?,
         };
         if !claimed.is_empty() {
@@ -57,7 +57,7 @@ impl Verbs {
     ) -> Result<Reaped> {
         let (over, expired) = match self.batch {
             Batch::EachRow => (true, true),
-            Batch::Arrays | Batch::Rows => {
+            Batch::Arrays | Batch::Rows | Batch::Lists => {
                 let look = self.statements.of(queue).claim_look.with(vec![int(now.as_micros())]);
                 let found = session.query(&look, |row| Ok((row.int(0)? == Some(1), row.int(1)? == Some(1)))).await?;
                 found.into_iter().next().unwrap_or((true, true))
@@ -71,7 +71,7 @@ impl Verbs {
     }
 
     /// A claim in one statement, outside any other transaction: none when it takes more than that.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn claim_alone(
         &self,
         session: &mut impl Session,
@@ -79,7 +79,7 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Option<Claims>> {
-        if self.batch != Batch::Arrays {
+        if !self.batch.claims_at_once() {
             return Ok(None);
         }
         let claimed = self.claim_from(session, queue, request, now, self.beginning(queue, request, now)).await?;
@@ -87,9 +87,9 @@ impl Verbs {
     }
 
     /// Whether it is time for more than a claim alone: to look for what ran out, and below where claims begin.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn is_look_due(&self, queue: Queue, now: Timestamp) -> bool {
-        self.batch != Batch::Arrays || self.floor(queue).is_look_due(now)
+        !self.batch.claims_at_once() || self.floor(queue).is_look_due(now)
     }
 
     async fn claim_at_once(
@@ -116,7 +116,7 @@ impl Verbs {
     }
 
     /// Whether there may be something to claim, in the outbox and in the inbox. It looks only where claims begin.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn pulse(&self, session: &mut impl Session, now: Timestamp) -> Result<[bool; 2]> {
         let from = |queue| int(self.floor(queue).from().as_micros());
         let values = vec![int(now.as_micros()), from(Queue::Outbox), from(Queue::Inbox)];
@@ -125,7 +125,7 @@ impl Verbs {
     }
 
     /// Looks whether a row became visible below where claims begin.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn look_below(&self, session: &mut impl Session, queue: Queue) -> Result<()> {
         let floor = self.floor(queue);
         let look = self.statements.of(queue).claim_below.with(vec![int(floor.from().as_micros())]);
@@ -223,7 +223,7 @@ impl Verbs {
                     session.execute(&statements.claim_one.with(values)).await?;
                 }
             }
-            Batch::Arrays | Batch::Rows => {
+            Batch::Arrays | Batch::Rows | Batch::Lists => {
                 let rows = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
                 self.execute_list(session, &statements.claim_line, &lease, rows).await?;
             }

@@ -96,9 +96,14 @@ pub(super) enum Read {
     AfterClaim,
 }
 
-/// Where in line a row stood that a claim answers with.
+/// Where in line a row stood that a claim answers with. A server that cannot tell says when it was to be tried again;
+/// the first time, it stood where it came in or where it was due.
 pub(super) fn claimed_at(row: &dyn Row) -> Result<Timestamp> {
-    number(row, column::CLAIMED_AT).map(Timestamp::from_micros)
+    if let Some(at) = moment(row, column::CLAIMED_AT)? {
+        return Ok(at);
+    }
+    let created_at = number(row, column::CREATED_AT).map(Timestamp::from_micros)?;
+    Ok(moment(row, column::DUE_AT)?.unwrap_or(created_at).max(created_at))
 }
 
 /// A row that cannot be read as a message still has its lease: it can be abandoned like any other.

@@ -1,0 +1,412 @@
+-- The procedures. One that is there is altered: what is granted on it stays.
+IF OBJECT_ID(N'{outbox}_enqueue', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_enqueue AS RETURN 0');
+GO
+
+-- For services in any language, in their own transaction: EXEC {outbox}_enqueue N'order.placed', N'{"order": 7}';
+-- The same message for the same destination is stored once. Null stands for: no destination, a new message id, no
+-- headers, no correlation id, due at once, 'Event', 24 hours after it is due with a destination and else for ever, as
+-- many attempts as the worker's policy says. Who may execute it needs no right to the table.
+ALTER PROCEDURE {outbox}_enqueue
+    @topic nvarchar(max), @payload nvarchar(max), @destination nvarchar(max) = NULL,
+    @message_id uniqueidentifier = NULL, @headers nvarchar(max) = NULL, @correlation_id nvarchar(max) = NULL,
+    @due_at datetimeoffset(6) = NULL, @kind nvarchar(max) = N'Event', @ttl_seconds bigint = NULL,
+    @max_attempts int = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    -- A twin's row must not cost the caller's transaction.
+    SET XACT_ABORT OFF;
+    DECLARE @now bigint, @due bigint, @visible bigint, @id uniqueidentifier, @random char(36), @left bigint, @i int,
+            @byte int, @time varchar(12) = '', @hex varchar(600), @hash varbinary(32), @tail varchar(20) = '',
+            @digits char(16) = '0123456789ABCDEF';
+    IF @topic IS NULL OR @topic = N'' OR @payload IS NULL
+        THROW 51002, N'a message needs a topic and a payload', 1;
+    IF LEN(@topic) > 255 OR LEN(@destination) > 255 OR LEN(@correlation_id) > 255 OR LEN(@kind) > 32
+        THROW 51007, N'a topic, destination or correlation id has at most 255 characters, a kind 32', 1;
+    IF @topic LIKE N'% ' OR @correlation_id LIKE N'% '
+        THROW 51008, N'a topic or correlation id does not end with a blank', 1;
+    IF @message_id = '00000000-0000-0000-0000-000000000000' OR @max_attempts < 1 OR @ttl_seconds < 0
+        THROW 51009, N'a message id is not all zeros, attempts are at least one, a time to live is not below zero', 1;
+    -- Its id is made of the bytes of its name, and only these are the same in every encoding.
+    IF @destination = N'' OR @destination LIKE N'%[^ -~]%' COLLATE Latin1_General_100_BIN2 OR @destination LIKE N'% '
+        THROW 51003, N'a destination is ASCII here, is not empty and does not end with a blank', 1;
+    SET @now = DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME());
+    SET @due = DATEDIFF_BIG(MICROSECOND, '19700101', CAST(SWITCHOFFSET(@due_at, '+00:00') AS datetime2(6)));
+    SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;
+    IF @message_id IS NULL
+    BEGIN
+        -- A new id sorts by the time it was made (UUIDv7). Digits are made one by one: not every server that is like
+        -- this one makes them of bytes.
+        SELECT @random = CONVERT(char(36), NEWID()), @left = @now / 1000, @i = 0;
+        WHILE @i < 12
+            SELECT @time = SUBSTRING(@digits, 1 + CAST(@left % 16 AS int), 1) + @time, @left = @left / 16, @i = @i + 1;
+        SET @message_id = CONVERT(uniqueidentifier, SUBSTRING(@time, 1, 8) + '-' + SUBSTRING(@time, 9, 4) + '-7'
+                                  + SUBSTRING(@random, 16, 3) + '-' + SUBSTRING(@random, 20, 17));
+    END
+    SET @id = @message_id;
+    IF @destination IS NOT NULL
+    BEGIN
+        -- One message has an id for each destination, made of both (UUIDv8).
+        SELECT @hex = REPLACE(CONVERT(char(36), @message_id), '-', ''), @i = 1;
+        WHILE @i <= LEN(@destination)
+        BEGIN
+            SET @byte = UNICODE(SUBSTRING(@destination, @i, 1));
+            SET @hex = @hex + SUBSTRING(@digits, 1 + @byte / 16, 1) + SUBSTRING(@digits, 1 + @byte % 16, 1);
+            SET @i = @i + 1;
+        END
+        SET @hash = HASHBYTES('SHA2_256', CONVERT(varbinary(300), @hex, 2));
+        SET @i = 7;
+        WHILE @i <= 16
+        BEGIN
+            SET @byte = CAST(SUBSTRING(@hash, @i, 1) AS int);
+            SET @byte = CASE @i WHEN 7 THEN @byte % 16 + 128 WHEN 9 THEN @byte % 64 + 128 ELSE @byte END;
+            SET @tail = @tail + SUBSTRING(@digits, 1 + @byte / 16, 1) + SUBSTRING(@digits, 1 + @byte % 16, 1);
+            SET @i = @i + 1;
+        END
+        SET @id = CONVERT(uniqueidentifier, SUBSTRING(@hex, 1, 8) + '-' + SUBSTRING(@hex, 9, 4) + '-'
+                          + SUBSTRING(@tail, 1, 4) + '-' + SUBSTRING(@tail, 5, 4) + '-' + SUBSTRING(@tail, 9, 12));
+    END
+    BEGIN TRY
+        INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
+                              due_at, expires_at, max_attempts, created_at)
+        SELECT @id, NULLIF(@message_id, @id), COALESCE(@kind, N'Event'), @topic, @payload, @destination, @headers,
+               NULLIF(@correlation_id, N''), @visible, @due,
+               CASE WHEN @ttl_seconds IS NOT NULL THEN @now + @ttl_seconds * 1000000
+                    WHEN @destination IS NOT NULL THEN @visible + 86400000000 END,
+               @max_attempts, @now
+        WHERE NOT EXISTS (SELECT 1 FROM {outbox} WITH (READCOMMITTEDLOCK) WHERE id = @id);
+    END TRY
+    BEGIN CATCH
+        -- Who wrote the same message first has stored it.
+        IF ERROR_NUMBER() NOT IN (2601, 2627)
+            THROW;
+    END CATCH
+END
+GO
+
+IF OBJECT_ID(N'{outbox}_claim', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_claim AS RETURN 0');
+GO
+
+-- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
+-- vanished comes alone. Rows that others hold are passed over; that they are still ready is asked again where they are
+-- written. The library tells its own time in @now and @until, and in @above from where it looks; in @topics the names
+-- of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0 for what is left.
+ALTER PROCEDURE {outbox}_claim
+    @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
+    @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
+    @topics nvarchar(max) = NULL, @named bigint = 1, @taken bigint = 1
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000' OR @lease_seconds <= 0
+       OR @batch_size <= 0
+        THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
+    -- Which rows they are is settled before one is written: a plan that joins the two may look for them twice.
+    DECLARE @line TABLE (seq bigint NOT NULL PRIMARY KEY, at bigint NOT NULL, crashes int NOT NULL);
+    DECLARE @first bigint, @crashes int;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @until = COALESCE(@until, @now + CAST(@lease_seconds AS bigint) * 1000000);
+    SET @above = COALESCE(@above, -9223372036854775807);
+    BEGIN TRANSACTION;
+    IF @topics IS NULL
+        INSERT INTO @line (seq, at, crashes)
+        SELECT TOP (@batch_size) seq, visible_at, crashes
+        FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+        ORDER BY visible_at, seq;
+    ELSE
+        INSERT INTO @line (seq, at, crashes)
+        SELECT TOP (@batch_size) seq, visible_at, crashes
+        FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+          AND CASE WHEN destination IS NULL AND CASE
+                  WHEN CHARINDEX(NCHAR(10), topic) = 0 AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @topics) > 0
+                  THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
+        ORDER BY visible_at, seq;
+    SELECT TOP (1) @first = seq, @crashes = crashes FROM @line ORDER BY at, seq;
+    UPDATE t
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = t.claim_no + 1,
+        last_attempt_at = @now
+    OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
+           inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
+           inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
+           inserted.id, inserted.message_id, inserted.destination, inserted.last_attempt_at,
+           inserted.next_attempt_at
+    FROM @line AS line JOIN {outbox} AS t WITH (ROWLOCK) ON t.seq = line.seq
+    WHERE ((@crashes = 0 AND line.crashes = 0) OR line.seq = @first) AND t.state = 0
+    OPTION (LOOP JOIN, FORCE ORDER);
+    COMMIT TRANSACTION;
+END
+GO
+
+-- The verbs below take their ids as JSON, '["…", "…"]', and change the rows that this owner holds; others are passed
+-- over. An owner's token belongs to one process: the library's own leases also carry a number for each claim.
+
+IF OBJECT_ID(N'{outbox}_ack', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_ack AS RETURN 0');
+GO
+
+ALTER PROCEDURE {outbox}_ack @owner_token uniqueidentifier, @ids nvarchar(max), @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000'
+        THROW 51001, N'a lease has an owner, whose token is not all zeros', 1;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    UPDATE {outbox}
+    SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
+        processed_by = @owner_token
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+END
+GO
+
+IF OBJECT_ID(N'{outbox}_abandon', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_abandon AS RETURN 0');
+GO
+
+-- Back in line after @delay_seconds, or else after 1, 2, 4 … 60 seconds, by the attempts so far.
+ALTER PROCEDURE {outbox}_abandon
+    @owner_token uniqueidentifier, @ids nvarchar(max), @last_error nvarchar(4000) = NULL, @delay_seconds int = NULL,
+    @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    DECLARE @held TABLE (seq bigint NOT NULL PRIMARY KEY);
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000'
+        THROW 51001, N'a lease has an owner, whose token is not all zeros', 1;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @last_error = NULLIF(@last_error, N'');
+    IF @delay_seconds < 0
+        THROW 51004, N'a delay is not below zero', 1;
+    BEGIN TRANSACTION;
+    INSERT INTO @held (seq)
+    SELECT seq FROM {outbox} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
+    SELECT seq, @now, attempts + 1, @owner_token, @last_error
+    FROM {outbox}
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
+      AND state = 1 AND owner = @owner_token;
+    -- Twenty are kept of each message.
+    DELETE FROM {outbox}_failures WHERE no IN (
+        SELECT ranked.no
+        FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
+              FROM {outbox}_failures AS f WHERE f.seq IN (SELECT h.seq FROM @held AS h)) AS ranked
+        WHERE ranked.place > 20);
+    UPDATE {outbox}
+    SET crashes = 0, attempts = attempts + 1, last_error = COALESCE(@last_error, last_error),
+        next_attempt_at = @now + 1000000 * CAST(COALESCE(@delay_seconds,
+            CASE WHEN attempts < 6 THEN POWER(2, attempts) ELSE 60 END) AS bigint)
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
+      AND state = 1 AND owner = @owner_token;
+    UPDATE {outbox}
+    SET state = 0, owner = NULL, locked_until = NULL,
+        visible_at = CASE WHEN next_attempt_at >= COALESCE(due_at, created_at) AND next_attempt_at >= created_at
+                               THEN next_attempt_at
+                          WHEN due_at >= created_at THEN due_at ELSE created_at END
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
+      AND state = 1 AND owner = @owner_token AND (expires_at IS NULL OR expires_at > @now);
+    -- What is past its time is not tried again.
+    UPDATE {outbox}
+    SET state = 4, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
+        processed_by = @owner_token
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
+      AND state = 1 AND owner = @owner_token;
+    COMMIT TRANSACTION;
+END
+GO
+
+IF OBJECT_ID(N'{outbox}_fail', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_fail AS RETURN 0');
+GO
+
+ALTER PROCEDURE {outbox}_fail
+    @owner_token uniqueidentifier, @ids nvarchar(max), @last_error nvarchar(4000) = NULL, @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    DECLARE @held TABLE (seq bigint NOT NULL PRIMARY KEY);
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000'
+        THROW 51001, N'a lease has an owner, whose token is not all zeros', 1;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @last_error = NULLIF(@last_error, N'');
+    BEGIN TRANSACTION;
+    INSERT INTO @held (seq)
+    SELECT seq FROM {outbox} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)
+    WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
+      AND state = 1 AND owner = @owner_token;
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
+    SELECT seq, @now, attempts + 1, @owner_token, @last_error
+    FROM {outbox}
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
+      AND state = 1 AND owner = @owner_token;
+    -- Twenty are kept of each message.
+    DELETE FROM {outbox}_failures WHERE no IN (
+        SELECT ranked.no
+        FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
+              FROM {outbox}_failures AS f WHERE f.seq IN (SELECT h.seq FROM @held AS h)) AS ranked
+        WHERE ranked.place > 20);
+    UPDATE {outbox}
+    SET state = 3, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @now,
+        processed_by = @owner_token, attempts = attempts + 1, last_error = COALESCE(@last_error, last_error)
+    WHERE seq IN (SELECT h.seq FROM @held AS h)
+      AND state = 1 AND owner = @owner_token;
+    COMMIT TRANSACTION;
+END
+GO
+
+IF OBJECT_ID(N'{outbox}_reap', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_reap AS RETURN 0');
+GO
+
+-- Frees rows whose lease ran out: ready again after 2, 4 and 8 seconds, dead when it happens a fourth time in a row.
+ALTER PROCEDURE {outbox}_reap @limit int = 1000, @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    -- Of two that wait for each other, the one that settles goes on.
+    SET DEADLOCK_PRIORITY LOW;
+    DECLARE @held TABLE (seq bigint NOT NULL PRIMARY KEY);
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    BEGIN TRANSACTION;
+    INSERT INTO @held (seq)
+    SELECT TOP (@limit) seq FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    WHERE state = 1 AND visible_at <= @now ORDER BY visible_at, seq;
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
+    SELECT seq, @now, attempts, owner, N'the worker vanished: its lease ran out'
+    FROM {outbox} WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1 AND owner IS NOT NULL;
+    -- Twenty are kept of each message.
+    DELETE FROM {outbox}_failures WHERE no IN (
+        SELECT ranked.no
+        FROM (SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
+              FROM {outbox}_failures AS f WHERE f.seq IN (SELECT h.seq FROM @held AS h)) AS ranked
+        WHERE ranked.place > 20);
+    -- An owner that is none was cleared on purpose: that is no crash.
+    UPDATE {outbox}
+    SET crashes = crashes + 1, last_error = N'the worker vanished: its lease ran out',
+        next_attempt_at = locked_until
+            + CAST(2000000 AS bigint) * POWER(CAST(2 AS bigint), CASE WHEN crashes < 10 THEN crashes ELSE 10 END)
+    WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1 AND owner IS NOT NULL;
+    UPDATE {outbox}
+    SET state = CASE WHEN owner IS NOT NULL AND crashes >= 4 THEN 3 ELSE 4 END, processed_at = @now,
+        processed_by = owner, owner = NULL, locked_until = NULL, visible_at = NULL
+    WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1
+      AND (owner IS NOT NULL AND crashes >= 4 OR expires_at <= @now);
+    UPDATE {outbox}
+    SET state = 0, owner = NULL, locked_until = NULL,
+        visible_at = CASE WHEN next_attempt_at >= COALESCE(due_at, created_at) AND next_attempt_at >= created_at
+                               THEN next_attempt_at
+                          WHEN due_at >= created_at THEN due_at ELSE created_at END
+    WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1;
+    COMMIT TRANSACTION;
+    SELECT COUNT(*) AS reaped FROM @held;
+END
+GO
+
+IF OBJECT_ID(N'{outbox}_expire', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {outbox}_expire AS RETURN 0');
+GO
+
+-- Gives up what was not sent in time.
+ALTER PROCEDURE {outbox}_expire @limit int = 1000, @now bigint = NULL
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    SET DEADLOCK_PRIORITY LOW;
+    DECLARE @late TABLE (seq bigint NOT NULL PRIMARY KEY);
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    BEGIN TRANSACTION;
+    INSERT INTO @late (seq)
+    SELECT TOP (@limit) seq FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    WHERE state = 0 AND expires_at <= @now ORDER BY expires_at, seq;
+    UPDATE {outbox}
+    SET state = 4, visible_at = NULL, processed_at = @now
+    WHERE seq IN (SELECT l.seq FROM @late AS l) AND state = 0;
+    COMMIT TRANSACTION;
+    SELECT COUNT(*) AS expired FROM @late;
+END
+GO
+
+IF OBJECT_ID(N'{inbox}_claim', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {inbox}_claim AS RETURN 0');
+GO
+
+-- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
+-- vanished comes alone. Rows that others hold are passed over; that they are still ready is asked again where they are
+-- written. The library tells its own time in @now and @until, and in @above from where it looks; in @topics the names
+-- of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0 for what is left.
+ALTER PROCEDURE {inbox}_claim
+    @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
+    @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
+    @topics nvarchar(max) = NULL, @named bigint = 1, @taken bigint = 1
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000' OR @lease_seconds <= 0
+       OR @batch_size <= 0
+        THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
+    -- Which rows they are is settled before one is written: a plan that joins the two may look for them twice.
+    DECLARE @line TABLE (seq bigint NOT NULL PRIMARY KEY, at bigint NOT NULL, crashes int NOT NULL);
+    DECLARE @first bigint, @crashes int;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @until = COALESCE(@until, @now + CAST(@lease_seconds AS bigint) * 1000000);
+    SET @above = COALESCE(@above, -9223372036854775807);
+    BEGIN TRANSACTION;
+    IF @topics IS NULL
+        INSERT INTO @line (seq, at, crashes)
+        SELECT TOP (@batch_size) seq, visible_at, crashes
+        FROM {inbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+        ORDER BY visible_at, seq;
+    ELSE
+        INSERT INTO @line (seq, at, crashes)
+        SELECT TOP (@batch_size) seq, visible_at, crashes
+        FROM {inbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+          AND CASE WHEN 1 = 1 AND CASE
+                  WHEN CHARINDEX(NCHAR(10), topic) = 0 AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @topics) > 0
+                  THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
+        ORDER BY visible_at, seq;
+    SELECT TOP (1) @first = seq, @crashes = crashes FROM @line ORDER BY at, seq;
+    UPDATE t
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = t.claim_no + 1,
+        last_attempt_at = @now
+    OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
+           inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
+           inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
+           inserted.source, inserted.message_id, inserted.hash, inserted.last_seen_at,
+           inserted.next_attempt_at
+    FROM @line AS line JOIN {inbox} AS t WITH (ROWLOCK) ON t.seq = line.seq
+    WHERE ((@crashes = 0 AND line.crashes = 0) OR line.seq = @first) AND t.state = 0
+    OPTION (LOOP JOIN, FORCE ORDER);
+    COMMIT TRANSACTION;
+END
+GO
+
+IF OBJECT_ID(N'{s}postroom_schema', N'U') IS NULL
+CREATE TABLE {s}postroom_schema (
+    outbox        nvarchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    inbox         nvarchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    version       bigint       NOT NULL,
+    maintained_at bigint       NOT NULL DEFAULT 0,
+    PRIMARY KEY (outbox, inbox)
+);
+GO
+
+INSERT INTO {s}postroom_schema (outbox, inbox, version)
+SELECT N'{outbox_name}', N'{inbox_name}', 1
+WHERE NOT EXISTS (SELECT 1 FROM {s}postroom_schema WHERE outbox = N'{outbox_name}' AND inbox = N'{inbox_name}');
+UPDATE {s}postroom_schema SET version = 1
+WHERE outbox = N'{outbox_name}' AND inbox = N'{inbox_name}' AND version < 1;
+EXEC sp_releaseapplock @Resource = N'postroom_schema', @LockOwner = N'Session';
+GO

@@ -1,0 +1,364 @@
+//! SQL Server, and what speaks its language. A row that is read to be written is locked on the way; rows that others
+//! hold are passed over. The claim is a procedure of the schema, so that it is one trip; lists of leases travel as
+//! JSON. MERGE is not used: it is not safe under concurrency without locks on ranges.
+
+mod session;
+
+pub(crate) use session::{
+    BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, DEPTH, FORGIVING, HELLO, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
+};
+
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::text::Places;
+
+/// What keeps a look from waiting for other people's transactions: their rows are passed over. Where the database
+/// keeps versions of rows, only those who ask for locks may pass over.
+macro_rules! past {
+    () => {
+        " WITH (READPAST, READCOMMITTEDLOCK)"
+    };
+}
+
+/// Rows in one finished state. The state is in the text: the index of that state alone serves no other. Which values
+/// are null is told to the planner each time.
+macro_rules! list_in {
+    ($columns:literal, $state:literal) => {
+        concat!(
+            "SELECT TOP (@P6) ",
+            $columns,
+            " FROM {t} WHERE state = ",
+            $state,
+            " AND (@P1 IS NULL OR state = @P1)
+               AND (@P2 IS NULL OR topic = @P2) AND (@P3 IS NULL OR {party} = @P3)
+               AND (@P4 IS NULL OR processed_at >= @P4) AND seq > @P5 AND seq <= @P7
+             ORDER BY seq OPTION (RECOMPILE)"
+        )
+    };
+}
+
+/// Rows in one finished state from a number on, counted by what they ended with.
+macro_rules! groups_in {
+    ($state:literal) => {
+        concat!(
+            "SELECT topic, party, error, COUNT_BIG(*), MIN(processed_at), MAX(processed_at), MIN(seq)
+             FROM (SELECT topic, {party} AS party, SUBSTRING(last_error, 1, {error_chars}) AS error, processed_at, seq
+                   FROM {t}",
+            past!(),
+            " WHERE state = ",
+            $state,
+            " AND (@P1 IS NULL OR state = @P1) AND seq >= @P2) AS looked_at
+             GROUP BY topic, party, error"
+        )
+    };
+}
+
+/// The number of one of the newest rows in one finished state.
+macro_rules! nth_newest {
+    ($state:literal) => {
+        concat!(
+            "SELECT seq FROM {t} WHERE state = ",
+            $state,
+            " AND (@P1 IS NULL OR state = @P1) ORDER BY seq DESC OFFSET @P2 ROWS FETCH NEXT 1 ROWS ONLY"
+        )
+    };
+}
+
+/// How many rows there are of a kind, up to a limit.
+macro_rules! count_up_to {
+    ($rows:literal) => {
+        concat!("SELECT COUNT_BIG(*) FROM (SELECT TOP (@P2) 1 AS one FROM {t}", past!(), " WHERE ", $rows, ") AS some")
+    };
+}
+
+/// How many rows are in one state.
+macro_rules! count_in {
+    ($state:literal) => {
+        concat!("SELECT ", $state, ", COUNT_BIG(*) FROM {t}", past!(), " WHERE state = ", $state)
+    };
+}
+
+/// Whether there is such a row.
+macro_rules! any {
+    ($table:literal, $rows:literal) => {
+        concat!("EXISTS (SELECT 1 FROM ", $table, past!(), " WHERE ", $rows, ")")
+    };
+}
+
+/// The leases of a batch with their rows. Nobody knows beforehand how many are in a text: without being told, a server
+/// may read the whole table for a few.
+macro_rules! leased {
+    () => {
+        " FROM OPENJSON(@P1) WITH (n bigint '$.n', o uniqueidentifier '$.o', c bigint '$.c') AS a
+          JOIN {t} ON seq = a.n WHERE "
+    };
+}
+
+/// Row by row, in the order of the text.
+macro_rules! one_by_one {
+    () => {
+        " OPTION (LOOP JOIN, FORCE ORDER)"
+    };
+}
+
+pub(crate) const MSSQL: Dialect = Dialect {
+    places: Places::Numbered,
+    batch: Batch::Lists,
+    schema: concat!(
+        include_str!("../../schema/mssql/0001_init.sql"),
+        "\n",
+        include_str!("../../schema/mssql/0001_procedures.sql")
+    ),
+    create_schema: "IF SCHEMA_ID(N'{schema}') IS NULL\n    EXEC (N'CREATE SCHEMA {schema}');\nGO\n\n",
+    schema_version: 1,
+    // Without its table it has no answer: not every server has a number of its own for a table that is missing.
+    schema_read: "IF OBJECT_ID(N'{s}postroom_schema', N'U') IS NOT NULL
+             SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
+    maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = @P3
+         WHERE outbox = @P1 AND inbox = @P2 AND maintained_at <= @P4",
+    fence: Fence {
+        one: "state = 1 AND owner = @P2 AND claim_no = @P3",
+        each: "state = 1 AND owner = a.o AND claim_no = a.c",
+    },
+    message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
+         correlation_id, headers, kind, topic, payload, {identity}",
+    record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
+         response",
+    brief: "seq, attempts, processed_at, expires_at, SUBSTRING(last_error, 1, {error_chars}), topic, {identity},
+         {party}, state, claim_no, due_at, created_at",
+    queue: QUEUE,
+    outbox: Identity {
+        columns: "id, message_id, destination, CAST(NULL AS bigint)",
+        key: "id = @P1",
+        party: "destination",
+        here: "destination IS NULL",
+        expires: "expires_at <= @P1",
+    },
+    inbox: Identity {
+        columns: "source, message_id, hash, last_seen_at",
+        key: "source = @P1 AND message_id = @P2",
+        party: "source",
+        here: "1 = 1",
+        expires: "1 = 0",
+    },
+    // Who looks for the row waits for a twin that is just writing it.
+    outbox_insert: "INSERT INTO {t}
+             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+              expires_at, max_attempts, created_at)
+         SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, @P9, @P10, @P11, @P12, @P13
+         WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE id = @P1)",
+    // A blank stands for null.
+    outbox_insert_batch: "INSERT INTO {t}
+             (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+              expires_at, max_attempts, created_at)
+         OUTPUT inserted.id
+         SELECT a.id, a.message_id, a.kind, a.topic, a.payload, NULLIF(a.destination, N' '), NULLIF(a.headers, N' '),
+                NULLIF(a.correlation_id, N' '), a.visible_at, a.due_at, a.expires_at, a.max_attempts, @P1
+         FROM (VALUES {each|(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)|, })
+              AS a (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
+                    expires_at, max_attempts)
+         WHERE NOT EXISTS (SELECT 1 FROM {t} AS b WITH (READCOMMITTEDLOCK) WHERE b.id = a.id)",
+    inbox_insert: INBOX_INSERT,
+    inbox_accept: INBOX_INSERT,
+    inbox_accept_seen: "UPDATE {t}
+         SET kind = @P3, topic = @P4, payload = @P5, hash = @P6, headers = @P7, correlation_id = @P8, state = 0,
+             visible_at = @P9, due_at = @P10, max_attempts = @P11, last_seen_at = @P12
+         WHERE {key} AND state = 5",
+    // A twin's transaction holds the lock: nobody waits for it. Its name is as long as it may be, from the end; the
+    // length of the source tells a/b and c from a and b/c.
+    inbox_arrive: "DECLARE @free int, @seq bigint, @twin nvarchar(255) = N'{t}/' + RIGHT(
+             CAST(LEN(@P1) AS nvarchar(9)) + N'/' + @P1 + N'/' + @P2, 254 - LEN(N'{t}'));
+         EXEC @free = sp_getapplock @Resource = @twin, @LockMode = N'Exclusive', @LockOwner = N'Transaction',
+                                    @LockTimeout = 0;
+         IF @free < -1
+             THROW 51006, N'the lock of an arriving message could not be asked for', 1;
+         IF @free >= 0
+         BEGIN
+             INSERT INTO {t}
+                 (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+                  max_attempts, created_at, last_seen_at, last_attempt_at, locked_until, owner, claim_no)
+             SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, 1, @P9, @P10, @P11, @P12, @P12, @P12, @P9, @P13, 1
+             WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key});
+             IF @@ROWCOUNT = 1
+                 SET @seq = CAST(SCOPE_IDENTITY() AS bigint);
+         END;
+         SELECT CASE WHEN @free = -1 THEN 0 ELSE 1 END, @seq",
+    inbox_arrive_look: UNUSED,
+    inbox_arrive_seq: UNUSED,
+    inbox_handled: UNUSED,
+    inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at)
+         SELECT @P1, @P2, @P3, @P4, @P4 WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key})",
+    inbox_touch: "UPDATE {t} SET last_seen_at = @P2, hash = COALESCE(hash, @P3) WHERE seq = @P1",
+    inbox_content: "UPDATE {t}
+         SET kind = @P2, topic = @P3, payload = @P4, hash = @P5, headers = @P6, correlation_id = @P7,
+             last_seen_at = @P8, max_attempts = @P9
+         WHERE seq = @P1",
+    inbox_count: "SELECT state, COUNT_BIG(*) FROM {t} WHERE state >= 5 GROUP BY state",
+    outbox_by_message: "SELECT {record} FROM {t} WHERE id = @P1
+         UNION ALL SELECT {record} FROM {t} WHERE message_id = @P1 AND id <> @P1 ORDER BY seq",
+    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at)
+         SELECT @P1, @P2, @P3, @P4
+         WHERE NOT EXISTS (SELECT 1 FROM {t}_marks WITH (READCOMMITTEDLOCK)
+                           WHERE source = @P1 AND message_id = @P2 AND handler = @P3)",
+    mark_find: "SELECT marked_at FROM {t}_marks WHERE source = @P1 AND message_id = @P2 AND handler = @P3",
+    mark_remove: "DELETE FROM {t}_marks WHERE source = @P1 AND message_id = @P2 AND handler = @P3 AND marked_at = @P4",
+    marks_purge: "DELETE FROM {t}_marks WHERE seq IN (
+             SELECT TOP (@P3) old.seq FROM {t}_marks AS old WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+             WHERE old.handler = @P1 AND old.marked_at < @P2 ORDER BY old.marked_at)",
+    pulse: concat!(
+        "SELECT CASE WHEN ",
+        any!("{outbox}", "state = 0 AND visible_at BETWEEN @P2 AND @P1"),
+        " OR ",
+        any!("{outbox}", "state = 1 AND visible_at <= @P1"),
+        " THEN 1 ELSE 0 END, CASE WHEN ",
+        any!("{inbox}", "state = 0 AND visible_at BETWEEN @P3 AND @P1"),
+        " OR ",
+        any!("{inbox}", "state = 1 AND visible_at <= @P1"),
+        " THEN 1 ELSE 0 END"
+    ),
+};
+
+const INBOX_INSERT: &str = "INSERT INTO {t}
+             (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
+              max_attempts, created_at, last_seen_at)
+         SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, 0, @P9, @P10, @P11, @P12, @P12
+         WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key})";
+
+const QUEUE: Texts = Texts {
+    // Whether leases ran out, and whether messages did: mostly neither.
+    claim_look: concat!(
+        "SELECT CASE WHEN ",
+        any!("{t}", "state = 1 AND visible_at <= @P1"),
+        " THEN 1 ELSE 0 END, CASE WHEN ",
+        any!("{t}", "state = 0 AND {expires}"),
+        " THEN 1 ELSE 0 END"
+    ),
+    claim_select: UNUSED,
+    claim_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5",
+    claim_below: concat!(
+        "SELECT TOP (1) visible_at FROM {t}",
+        past!(),
+        " WHERE state = 0 AND visible_at < @P1 ORDER BY visible_at"
+    ),
+    claim_one: UNUSED,
+    claim_next: concat!(
+        "SELECT MIN(waiting.at) FROM (
+             SELECT MIN(visible_at) AS at FROM {t}",
+        past!(),
+        " WHERE state = 0
+             UNION ALL SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 1) AS waiting"
+    ),
+    topics_select: UNUSED,
+    topics_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,
+                                @topics = @P6, @named = @P7, @taken = @P8",
+    // The procedure asks in the same words which rows are among the topics.
+    topics_next: concat!(
+        "SELECT MIN(waiting.at) FROM (
+             SELECT MIN(visible_at) AS at FROM {t}",
+        past!(),
+        " WHERE state = 0 AND visible_at >= @P4 AND CASE WHEN {here} AND CASE
+                       WHEN CHARINDEX(NCHAR(10), topic) = 0
+                            AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @P1) > 0
+                       THEN 1 ELSE 0 END = @P2 THEN 1 ELSE 0 END = @P3
+             UNION ALL SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 1) AS waiting"
+    ),
+    ack: "UPDATE {t}
+         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P4, processed_by = @P2,
+             response = COALESCE(@P5, response)
+         WHERE seq = @P1 AND {fence}",
+    ack_batch: concat!(
+        "UPDATE {t}
+         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P2, processed_by = a.o",
+        leased!(),
+        "{fence_each}",
+        one_by_one!()
+    ),
+    extend: UNUSED,
+    extend_batch: concat!(
+        "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq, inserted.claim_no",
+        leased!(),
+        "state = 1 AND owner = a.o AND claim_no = a.c",
+        one_by_one!()
+    ),
+    held: "SELECT 1 FROM {t} WHERE seq = @P1 AND {fence}",
+    load_lease: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
+    load_over: "SELECT TOP (@P2) {record} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+         WHERE state = 1 AND visible_at <= @P1 ORDER BY visible_at, seq",
+    load_expired: "SELECT TOP (@P2) {record} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+         WHERE state = 0 AND expires_at <= @P1 ORDER BY expires_at, seq",
+    load_key: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE {key}",
+    find_key: "SELECT {record} FROM {t} WHERE {key}",
+    list: "SELECT TOP (@P6) {record} FROM {t}
+         WHERE (@P1 IS NULL OR state = @P1) AND (@P2 IS NULL OR topic = @P2) AND (@P3 IS NULL OR {party} = @P3)
+           AND (@P4 IS NULL OR processed_at >= @P4) AND seq > @P5 AND seq <= @P7
+         ORDER BY seq OPTION (RECOMPILE)",
+    list_done: list_in!("{record}", "2"),
+    list_dead: list_in!("{record}", "3"),
+    list_expired: list_in!("{record}", "4"),
+    list_rows: "SELECT {record} FROM {t} WHERE seq IN ({each|?|, })",
+    brief_done: list_in!("{brief}", "2"),
+    brief_dead: list_in!("{brief}", "3"),
+    brief_expired: list_in!("{brief}", "4"),
+    brief_rows: "SELECT {brief} FROM {t} WHERE seq IN ({each|?|, })",
+    put_back: "UPDATE {t}
+         SET state = @P4, visible_at = @P5, next_attempt_at = @P6, attempts = @P7, crashes = @P8, processed_at = @P9,
+             expires_at = @P10, processed_by = NULL, response = NULL
+         WHERE seq = @P1 AND claim_no = @P2 AND state = @P3",
+    nth_newest_dead: nth_newest!("3"),
+    nth_newest_expired: nth_newest!("4"),
+    groups_dead: groups_in!("3"),
+    groups_expired: groups_in!("4"),
+    count_overdue: count_up_to!("state = 0 AND expires_at <= @P1"),
+    count_purgeable: count_up_to!("state = 2 AND processed_at < @P1"),
+    save: "UPDATE {t}
+         SET state = @P3, visible_at = @P4, due_at = @P5, next_attempt_at = @P6, attempts = @P7, crashes = @P8,
+             claim_no = @P9, owner = @P10, locked_until = @P11, last_error = @P12, processed_at = @P13,
+             processed_by = @P14, expires_at = @P15, response = @P16
+         WHERE seq = @P1 AND claim_no = @P2",
+    purge_failures: UNUSED,
+    // The rows are chosen once, for both tables.
+    purge: concat!(
+        "DECLARE @old TABLE (seq bigint NOT NULL PRIMARY KEY);
+         INSERT INTO @old (seq)
+         SELECT TOP (@P2) seq FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+         WHERE state = 2 AND processed_at < @P1 ORDER BY processed_at, seq;
+         DELETE f FROM @old AS old JOIN {t}_failures AS f ON f.seq = old.seq",
+        one_by_one!(),
+        "; DELETE t FROM @old AS old JOIN {t} AS t ON t.seq = old.seq",
+        one_by_one!()
+    ),
+    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (@P1, @P2, @P3, @P4, @P5)",
+    failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
+             SELECT TOP (@P2) young.no FROM {t}_failures AS young WHERE young.seq = @P1 ORDER BY young.no DESC)",
+    failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = @P1 ORDER BY no",
+    count: concat!(
+        count_in!("0"),
+        " UNION ALL ",
+        count_in!("1"),
+        " UNION ALL ",
+        count_in!("2"),
+        " UNION ALL ",
+        count_in!("3"),
+        " UNION ALL ",
+        count_in!("4")
+    ),
+    count_waiting: concat!(
+        "SELECT (SELECT COUNT_BIG(*) FROM {t}",
+        past!(),
+        " WHERE state = 0) + (SELECT COUNT_BIG(*) FROM {t}",
+        past!(),
+        " WHERE state = 1)"
+    ),
+    oldest: concat!(
+        "SELECT TOP (1) created_at, visible_at FROM {t}",
+        past!(),
+        " WHERE state = 0 ORDER BY visible_at, seq"
+    ),
+};
+
+/// For a test only: a settle that does not ask who holds the row. It takes the same values.
+#[cfg(feature = "testing")]
+pub(crate) const NO_FENCE: Fence = Fence { one: "(@P2 IS NOT NULL OR @P3 IS NOT NULL)", each: "a.o IS NOT NULL" };
