@@ -50,10 +50,17 @@ macro_rules! purged {
     };
 }
 
-/// The leases of a batch.
-macro_rules! leases {
-    () => {
-        "OPENJSON(@P1) WITH (n bigint '$.n', o uniqueidentifier '$.o', c bigint '$.c') AS a"
+/// A row that is in a batch of leases. The table is named once: where it is joined with itself, a server may look at a
+/// row as it was before somebody else changed it.
+macro_rules! in_leases {
+    ($fence:literal) => {
+        concat!(
+            " WHERE EXISTS (SELECT 1 FROM OPENJSON(@P1)
+                       WITH (n bigint '$.n', o uniqueidentifier '$.o', c bigint '$.c') AS a
+                       WHERE a.n = seq AND ",
+            $fence,
+            ")"
+        )
     };
 }
 
@@ -108,9 +115,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     ),
     create_schema: "IF SCHEMA_ID(N'{schema}') IS NULL\n    EXEC (N'CREATE SCHEMA {schema}');\nGO\n\n",
     schema_version: 1,
-    // Without its table it has no answer: not every server has a number of its own for a table that is missing.
-    schema_read: "IF OBJECT_ID(N'{s}postroom_schema', N'U') IS NOT NULL
-             SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
+    schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = @P3
          WHERE outbox = @P1 AND inbox = @P2 AND maintained_at <= @P4",
     fence: Fence {
@@ -221,17 +226,13 @@ const QUEUE: Texts = Texts {
          WHERE seq = @P1 AND {fence}",
     ack_batch: concat!(
         "UPDATE {t}
-         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P2, processed_by = a.o
-         FROM {t} JOIN ",
-        leases!(),
-        " ON seq = a.n WHERE {fence_each}"
+         SET state = 2, processed_by = owner, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P2",
+        in_leases!("{fence_each}")
     ),
     extend: UNUSED,
     extend_batch: concat!(
-        "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq
-         FROM {t} JOIN ",
-        leases!(),
-        " ON seq = a.n WHERE state = 1 AND owner = a.o AND claim_no = a.c"
+        "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq",
+        in_leases!("state = 1 AND owner = a.o AND claim_no = a.c")
     ),
     held: "SELECT 1 FROM {t} WHERE seq = @P1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
