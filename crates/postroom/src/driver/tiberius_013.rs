@@ -96,7 +96,7 @@ async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
     for _ in 0..REDIRECTIONS_MAX {
         let stream = TcpStream::connect_named(&config).await?;
         stream.set_nodelay(true)?;
-        match quietly(Client::connect(config.clone(), stream.compat_write())).await {
+        match Box::pin(quietly(Client::connect(config.clone(), stream.compat_write()))).await {
             Err(TdsError::Routing { host, port }) => {
                 config.host(host);
                 config.port(port);

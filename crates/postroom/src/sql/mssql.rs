@@ -253,9 +253,9 @@ const QUEUE: Texts = Texts {
          SET state = @P3, visible_at = @P4, due_at = @P5, next_attempt_at = @P6, attempts = @P7, crashes = @P8,
              claim_no = @P9, owner = @P10, locked_until = @P11, last_error = @P12, processed_at = @P13,
              processed_by = @P14, expires_at = @P15, response = @P16
-         WHERE seq = @P1 AND claim_no = @P2",
+         WHERE seq = @P1 AND claim_no = @P2 AND state = @P17",
     purge_failures: concat!("DELETE FROM {t}_failures WHERE seq IN ", purged!()),
-    purge: concat!("DELETE FROM {t} WHERE seq IN ", purged!()),
+    purge: concat!("DELETE FROM {t} WHERE state = 2 AND seq IN ", purged!()),
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (@P1, @P2, @P3, @P4, @P5)",
     failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
              SELECT TOP (@P2) young.no FROM {t}_failures AS young WHERE young.seq = @P1 ORDER BY young.no DESC)",

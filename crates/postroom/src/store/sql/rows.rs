@@ -6,8 +6,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue, State, Work};
-use crate::sql::text::Text;
-use crate::sql::{Row, Statement, Value};
+use crate::sql::{Row, Value};
 use crate::store::{Failure, Record};
 
 pub(super) fn int(value: i64) -> Value {
@@ -210,9 +209,10 @@ pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {
     })
 }
 
-pub(super) fn save(sql: &Text, record: &Record, claim_no: i64) -> Statement {
+/// What is written back of a row, and its claim number as it must still be.
+pub(super) fn save(record: &Record, claim_no: i64) -> Vec<Value> {
     let work = &record.work;
-    let values = vec![
+    vec![
         int(record.seq),
         int(claim_no),
         int(work.state.code()),
@@ -229,8 +229,7 @@ pub(super) fn save(sql: &Text, record: &Record, claim_no: i64) -> Statement {
         uuid(work.processed_by.map(OwnerToken::as_uuid)),
         time(work.expires_at),
         text(record.response.as_deref()),
-    ];
-    sql.with(values)
+    ]
 }
 
 fn number(row: &dyn Row, column: usize) -> Result<i64> {
