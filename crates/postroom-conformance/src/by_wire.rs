@@ -21,8 +21,10 @@ pub trait ByWire: Testable {
     const BEGIN: &'static str = "BEGIN";
     /// Ends one, if there still is one.
     const ROLL_BACK: &'static str = "ROLLBACK";
-    /// Ends the connection it is said on.
+    /// Ends the connection it is said on, or tells which it is.
     const END: &'static str;
+    /// So long an answer of a server that is well may take.
+    const PATIENCE: Duration = Duration::from_millis(300);
     /// Makes a deadlock show at once.
     const SEE_DEADLOCKS: &'static str;
     /// The numbers of all other connections that are in a transaction of this case's.
@@ -47,6 +49,11 @@ pub trait ByWire: Testable {
         url: &str,
         patience: Duration,
     ) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
+
+    /// Ends the connection of a handler.
+    fn end(ctx: &mut Ctx<Self>) -> impl Future<Output = HandlerResult<()>> + Send {
+        say(ctx, Self::END)
+    }
 
     /// What a handler is lent, as a client.
     fn client(conn: Self::Conn<'_>) -> &mut Self::Client;
@@ -129,8 +136,9 @@ impl ByWire for Mssql {
     const VARIABLE: &'static str = servers::MSSQL;
     const BEGIN: &'static str = "BEGIN TRANSACTION";
     const ROLL_BACK: &'static str = "IF @@TRANCOUNT > 0 ROLLBACK";
-    /// An error of the worst kind ends the connection; nobody may KILL his own.
-    const END: &'static str = "RAISERROR(N'the end', 20, 1) WITH LOG";
+    const END: &'static str = "SELECT @@SPID";
+    /// A first statement takes Babelfish a second.
+    const PATIENCE: Duration = Duration::from_secs(5);
     const SEE_DEADLOCKS: &'static str = "SELECT 1";
 
     fn open_transactions(place: &Place) -> String {
@@ -155,6 +163,12 @@ impl ByWire for Mssql {
 
     async fn open_impatient(place: &Place, url: &str, patience: Duration) -> postroom::Result<MssqlStore> {
         place.mssql_options_at(url)?.answer_within(patience).open().await
+    }
+
+    /// Nobody may end his own connection here: another one does.
+    async fn end(ctx: &mut Ctx<Self>) -> HandlerResult<()> {
+        let number = Self::client(ctx.tx().await?).ask(Self::END).await?.concat().concat();
+        Ok(MssqlConnection::reach(&servers::url(servers::MSSQL)).await?.say(&format!("KILL {number}")).await?)
     }
 
     fn client(conn: Self::Conn<'_>) -> &mut MssqlConnection {

@@ -182,7 +182,8 @@ async fn mysql_column(options: MySqlConnectOptions, sql: &str) -> anyhow::Result
 impl OnServer for Mssql {
     const TABLES: &'static str = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(N'{space}')";
     const INDEXES: &'static str = "SELECT CONCAT(N'(', (
-             SELECT STRING_AGG(c.name, ', ') WITHIN GROUP (ORDER BY k.key_ordinal) FROM sys.index_columns AS k
+             SELECT STRING_AGG(CAST(c.name AS nvarchar(128)), ', ') WITHIN GROUP (ORDER BY k.key_ordinal)
+             FROM sys.index_columns AS k
              JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
              WHERE k.object_id = i.object_id AND k.index_id = i.index_id), N') state ', i.filter_definition)
          FROM sys.indexes AS i WHERE i.object_id = OBJECT_ID(N'{space}.{t}') AND i.index_id > 0";

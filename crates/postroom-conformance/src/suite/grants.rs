@@ -104,7 +104,9 @@ impl Rights for Mssql {
     }
 
     fn remove(user: &str) -> String {
-        format!("DROP USER {user}\nGO\nDROP LOGIN {user}")
+        // Babelfish wants what was granted to be taken back first.
+        let rights = format!("SELECT, INSERT, UPDATE, DELETE, EXECUTE ON SCHEMA::{}", user.trim_end_matches("_u"));
+        format!("REVOKE {rights} FROM {user}\nGO\nDROP USER {user}\nGO\nDROP LOGIN {user}")
     }
 
     fn routine(user: Option<&str>, space: &str) -> String {

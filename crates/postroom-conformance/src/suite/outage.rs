@@ -104,7 +104,7 @@ async fn cut<B: ByWire>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResul
     let shared = of(ctx)?;
     shared.effects.note(ctx).await?;
     if shared.calls.fetch_add(1, Ordering::SeqCst) == 0 || message.payload == "always" {
-        say(ctx, B::END).await?;
+        B::end(ctx).await?;
         // A server may answer before it ends the connection.
         shared.effects.note(ctx).await?;
         return Err(HandlerError::terminal("the connection lives"));
@@ -193,7 +193,7 @@ async fn a_server_that_is_away_spends_no_attempt<B: ByWire>(stage: &Stage<B>) ->
 /// As behind a broken network: connections stay open, and nothing comes.
 async fn a_server_that_never_answers_is_given_up<B: ByWire>(stage: &Stage<B>) -> Verdict {
     let proxy = Proxy::start(&servers::url(B::VARIABLE))?;
-    let outbox = Outbox::new(B::open_impatient(&stage.place, proxy.url(), Duration::from_millis(300)).await?);
+    let outbox = Outbox::new(B::open_impatient(&stage.place, proxy.url(), B::PATIENCE).await?);
     outbox.enqueue(NewMessage::new("a", "before")).await?;
     proxy.stall();
     for _ in 0..3 {

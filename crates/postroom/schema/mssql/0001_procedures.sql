@@ -18,8 +18,8 @@ BEGIN
     -- A twin's row must not cost the caller's transaction.
     SET XACT_ABORT OFF;
     DECLARE @now bigint, @due bigint, @visible bigint, @id uniqueidentifier, @random char(36), @left bigint, @i int,
-            @byte int, @time varchar(12) = '', @hex varchar(600), @hash varbinary(32), @tail varchar(20) = '',
-            @digits char(16) = '0123456789ABCDEF';
+            @code int, @rest int, @byte int, @time varchar(12) = '', @hex varchar(2200), @hash varbinary(32),
+            @tail varchar(20) = '', @digits char(16) = '0123456789ABCDEF';
     IF @topic IS NULL OR @topic = N'' OR @payload IS NULL
         THROW 51002, N'a message needs a topic and a payload', 1;
     IF LEN(@topic) > 255 OR LEN(@destination) > 255 OR LEN(@correlation_id) > 255 OR LEN(@kind) > 32
@@ -28,9 +28,8 @@ BEGIN
         THROW 51008, N'a topic or correlation id does not end with a blank', 1;
     IF @message_id = '00000000-0000-0000-0000-000000000000' OR @max_attempts < 1 OR @ttl_seconds < 0
         THROW 51009, N'a message id is not all zeros, attempts are at least one, a time to live is not below zero', 1;
-    -- Its id is made of the bytes of its name, and only these are the same in every encoding.
-    IF @destination = N'' OR @destination LIKE N'%[^ -~]%' COLLATE Latin1_General_100_BIN2 OR @destination LIKE N'% '
-        THROW 51003, N'a destination is ASCII here, is not empty and does not end with a blank', 1;
+    IF @destination = N'' OR @destination LIKE N'% '
+        THROW 51003, N'a destination is not empty and does not end with a blank', 1;
     SET @now = DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME());
     SET @due = DATEDIFF_BIG(MICROSECOND, '19700101', CAST(SWITCHOFFSET(@due_at, '+00:00') AS datetime2(6)));
     SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;
@@ -47,15 +46,29 @@ BEGIN
     SET @id = @message_id;
     IF @destination IS NOT NULL
     BEGIN
-        -- One message has an id for each destination, made of both (UUIDv8).
+        -- One message has an id for each destination, made of both (UUIDv8). Its name is told in UTF-8.
         SELECT @hex = REPLACE(CONVERT(char(36), @message_id), '-', ''), @i = 1;
         WHILE @i <= LEN(@destination)
         BEGIN
-            SET @byte = UNICODE(SUBSTRING(@destination, @i, 1));
+            SET @code = UNICODE(SUBSTRING(@destination, @i, 1));
+            IF @code BETWEEN 55296 AND 56319
+            BEGIN
+                SET @i = @i + 1;
+                SET @code = 65536 + (@code - 55296) * 1024 + UNICODE(SUBSTRING(@destination, @i, 1)) - 56320;
+            END
+            SET @rest = CASE WHEN @code < 128 THEN 0 WHEN @code < 2048 THEN 1 WHEN @code < 65536 THEN 2 ELSE 3 END;
+            SET @byte = CASE @rest WHEN 0 THEN @code WHEN 1 THEN 192 + @code / 64 WHEN 2 THEN 224 + @code / 4096
+                                   ELSE 240 + @code / 262144 END;
             SET @hex = @hex + SUBSTRING(@digits, 1 + @byte / 16, 1) + SUBSTRING(@digits, 1 + @byte % 16, 1);
+            WHILE @rest > 0
+            BEGIN
+                SET @rest = @rest - 1;
+                SET @byte = 128 + @code / CASE @rest WHEN 2 THEN 4096 WHEN 1 THEN 64 ELSE 1 END % 64;
+                SET @hex = @hex + SUBSTRING(@digits, 1 + @byte / 16, 1) + SUBSTRING(@digits, 1 + @byte % 16, 1);
+            END
             SET @i = @i + 1;
         END
-        SET @hash = HASHBYTES('SHA2_256', CONVERT(varbinary(300), @hex, 2));
+        SET @hash = HASHBYTES('SHA2_256', CONVERT(varbinary(1100), @hex, 2));
         SET @i = 7;
         WHILE @i <= 16
         BEGIN

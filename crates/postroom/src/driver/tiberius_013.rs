@@ -12,6 +12,8 @@ use tiberius::error::Error as TdsError;
 use tiberius::{Client, ColumnData, Config, EncryptionLevel, Query, SqlBrowser};
 use tokio::net::TcpStream;
 use tokio_util::compat::TokioAsyncWriteCompatExt;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
@@ -100,12 +102,12 @@ impl MssqlLink {
     }
 
     async fn say(&mut self, text: &str) -> Result<()> {
-        let said = async { self.conn.simple_query(text).await?.into_results().await.map(drop) };
+        let said = quietly(async { self.conn.simple_query(text).await?.into_results().await.map(drop) });
         self.patience.wait(async { said.await.map_err(failed) }).await
     }
 
     async fn ask(&mut self, text: &str) -> Result<tiberius::Row> {
-        let answer = async { self.conn.simple_query(text).await?.into_row().await };
+        let answer = quietly(async { self.conn.simple_query(text).await?.into_row().await });
         let answer = self.patience.wait(async { answer.await.map_err(failed) }).await?;
         answer.ok_or_else(|| Error::new(ErrorKind::Database, "the server has no answer"))
     }
@@ -115,7 +117,7 @@ async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
     for _ in 0..REDIRECTIONS_MAX {
         let stream = TcpStream::connect_named(&config).await.map_err(error::of_browser)?;
         stream.set_nodelay(true)?;
-        match Client::connect(config.clone(), stream.compat_write()).await {
+        match Box::pin(quietly(Client::connect(config.clone(), stream.compat_write()))).await {
             Err(TdsError::Routing { host, port }) => {
                 config.host(host);
                 config.port(port);
@@ -124,6 +126,11 @@ async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
         }
     }
     Err(TdsError::Protocol("the server sends its clients from one address to the next".into()))
+}
+
+/// The driver tells what it reads, values and all, to whoever listens at the finest level: nobody may.
+async fn quietly<T>(work: impl Future<Output = T>) -> T {
+    work.with_subscriber(NoSubscriber::default()).await
 }
 
 fn number(row: &tiberius::Row, column: usize) -> Result<i64> {
@@ -270,7 +277,7 @@ async fn is_open<S>(client: &mut Client<S>) -> Result<bool>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let state = client.simple_query(STATE).await.map_err(failed)?.into_row().await.map_err(failed)?;
+    let state = quietly(async { client.simple_query(STATE).await?.into_row().await }).await.map_err(failed)?;
     Ok(state.map_or(Ok(0), |row| number(&row, 0))? == 1)
 }
 
@@ -289,7 +296,8 @@ where
     let (text, bound) = bound(text, values);
     let mut query = Query::new(text);
     bound.into_iter().for_each(|value| query.bind(value));
-    Ok(query.query(client).await?.into_results().await?.into_iter().flatten().collect())
+    let answer = quietly(async { query.query(client).await?.into_results().await });
+    Ok(answer.await?.into_iter().flatten().collect())
 }
 
 /// A value as the driver takes it: what it already is.

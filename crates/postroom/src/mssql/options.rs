@@ -77,13 +77,13 @@ impl MssqlOptions {
 
     /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
-        let facts = examine::<Mssql>(self.target.clone(), &self.settings, sql::doctor::MSSQL).await?;
+        let facts = Box::pin(examine::<Mssql>(self.target.clone(), &self.settings, sql::doctor::MSSQL)).await?;
         Ok(doctor::mssql::report(&facts))
     }
 
     /// Connects, and deploys the schema if it is to.
     pub async fn open(self) -> Result<MssqlStore> {
-        MssqlStore::open(self.target, self.settings.checked()?).await
+        Box::pin(MssqlStore::open(self.target, self.settings.checked()?)).await
     }
 }
 

@@ -63,6 +63,20 @@ macro_rules! nth_newest {
     };
 }
 
+/// A row that is in a batch of leases. The table is named once: where it is joined with itself, a server may look at a
+/// row as it was before somebody else changed it.
+macro_rules! in_leases {
+    ($fence:literal) => {
+        concat!(
+            " WHERE EXISTS (SELECT 1 FROM OPENJSON(@P1)
+                       WITH (n bigint '$.n', o uniqueidentifier '$.o', c bigint '$.c') AS a
+                       WHERE a.n = seq AND ",
+            $fence,
+            ")"
+        )
+    };
+}
+
 /// How many rows there are of a kind, up to a limit.
 macro_rules! count_up_to {
     ($rows:literal) => {
@@ -84,15 +98,6 @@ macro_rules! any {
     };
 }
 
-/// The leases of a batch with their rows. Nobody knows beforehand how many are in a text: without being told, a server
-/// may read the whole table for a few.
-macro_rules! leased {
-    () => {
-        " FROM OPENJSON(@P1) WITH (n bigint '$.n', o uniqueidentifier '$.o', c bigint '$.c') AS a
-          JOIN {t} ON seq = a.n WHERE "
-    };
-}
-
 /// Row by row, in the order of the text.
 macro_rules! one_by_one {
     () => {
@@ -110,9 +115,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     ),
     create_schema: "IF SCHEMA_ID(N'{schema}') IS NULL\n    EXEC (N'CREATE SCHEMA {schema}');\nGO\n\n",
     schema_version: 1,
-    // Without its table it has no answer: not every server has a number of its own for a table that is missing.
-    schema_read: "IF OBJECT_ID(N'{s}postroom_schema', N'U') IS NOT NULL
-             SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
+    schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = @P3
          WHERE outbox = @P1 AND inbox = @P2 AND maintained_at <= @P4",
     fence: Fence {
@@ -271,17 +274,13 @@ const QUEUE: Texts = Texts {
          WHERE seq = @P1 AND {fence}",
     ack_batch: concat!(
         "UPDATE {t}
-         SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P2, processed_by = a.o",
-        leased!(),
-        "{fence_each}",
-        one_by_one!()
+         SET state = 2, processed_by = owner, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P2",
+        in_leases!("{fence_each}")
     ),
     extend: UNUSED,
     extend_batch: concat!(
         "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq, inserted.claim_no",
-        leased!(),
-        "state = 1 AND owner = a.o AND claim_no = a.c",
-        one_by_one!()
+        in_leases!("state = 1 AND owner = a.o AND claim_no = a.c")
     ),
     held: "SELECT 1 FROM {t} WHERE seq = @P1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
@@ -317,7 +316,7 @@ const QUEUE: Texts = Texts {
          SET state = @P3, visible_at = @P4, due_at = @P5, next_attempt_at = @P6, attempts = @P7, crashes = @P8,
              claim_no = @P9, owner = @P10, locked_until = @P11, last_error = @P12, processed_at = @P13,
              processed_by = @P14, expires_at = @P15, response = @P16
-         WHERE seq = @P1 AND claim_no = @P2",
+         WHERE seq = @P1 AND claim_no = @P2 AND state = @P17",
     purge_failures: UNUSED,
     // The rows are chosen once, for both tables.
     purge: concat!(

@@ -14,7 +14,7 @@ mod schema;
 mod upkeep;
 
 use crate::clock::Timestamp;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue, Settle, Settled, State, Verb};
 use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
@@ -169,7 +169,15 @@ impl Verbs {
             self.floor(queue).lower(record.visible_at());
             self.passed.lower(queue, record.visible_at());
         }
-        let saved = session.execute(&rows::save(&self.statements.of(queue).save, record, claim_no)).await?;
+        let mut save = rows::save(record, claim_no);
+        if self.batch == Batch::Lists {
+            save.push(int(was.code()));
+        }
+        let saved = session.execute(&self.statements.of(queue).save.with(save)).await?;
+        // A server that takes no notice of locks lets others change what was read.
+        if saved.rows == 0 && self.batch == Batch::Lists {
+            return Err(Error::new(ErrorKind::NotCommitted, "the row was changed by somebody else in the same moment"));
+        }
         if let (1.., Some(topic)) = (saved.rows, &self.dead_letter_topic)
             && let Some(news) = record.obituary(queue, was, topic)
         {

@@ -245,7 +245,9 @@ impl Server for Mssql {
     }
 
     fn drop_role(role: &str) -> String {
-        format!("DROP USER {role}\nGO\nDROP LOGIN {role}")
+        // Babelfish wants what was granted to be taken back first.
+        let space = role.trim_end_matches("_r");
+        format!("REVOKE EXECUTE ON {space}.outbox_enqueue FROM {role}\nGO\nDROP USER {role}\nGO\nDROP LOGIN {role}")
     }
 }
 
@@ -258,6 +260,7 @@ pub(in crate::suite) async fn plain_mssql(space: &str) -> anyhow::Result<()> {
     let login = Some((login.as_str(), PASSWORD)).filter(|(login, _)| !login.is_empty());
     let mut client = mssql::connect(&url, login).await?;
     let sql = std::io::read_to_string(std::io::stdin())?.replace(" orders", &format!(" {space}.orders"));
+    let sql = sql.replace("START TRANSACTION", "BEGIN TRANSACTION");
     for batch in sql.split("\nGO\n") {
         for row in client.ask(batch).await? {
             println!("{}", row.join(" "));

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind};
 const DUPLICATE: [u32; 2] = [2627, 2601];
 /// Babelfish: an error of the PostgreSQL below it that has no number here.
 const UNNUMBERED: u32 = 33_557_097;
+const FATAL: u8 = 20;
 /// The first version that knows JSON and `DROP … IF EXISTS`.
 const OLDEST_VERSION: u32 = 13;
 const OLDEST_LEVEL: i64 = 130;
@@ -77,6 +78,8 @@ fn repeats_values(code: u32) -> bool {
 
 fn kind_of(error: &TdsError) -> ErrorKind {
     match error {
+        // From this severity on the server ends the connection.
+        TdsError::Server(error) if error.class() >= FATAL => ErrorKind::Unavailable,
         TdsError::Server(error) if error.code() == UNNUMBERED => kind_of_unnumbered(error.message()),
         TdsError::Server(error) => kind_of_number(error.code()),
         TdsError::Io { .. } | TdsError::Tls(_) | TdsError::Protocol(_) | TdsError::Routing { .. } => {

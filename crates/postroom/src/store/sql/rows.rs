@@ -210,9 +210,10 @@ pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {
     })
 }
 
-pub(super) fn save(sql: &Text, record: &Record, claim_no: i64) -> Statement {
+/// What is written back of a row, and its claim number as it must still be.
+pub(super) fn save(record: &Record, claim_no: i64) -> Vec<Value> {
     let work = &record.work;
-    let values = vec![
+    vec![
         int(record.seq),
         int(claim_no),
         int(work.state.code()),
@@ -229,8 +230,7 @@ pub(super) fn save(sql: &Text, record: &Record, claim_no: i64) -> Statement {
         uuid(work.processed_by.map(OwnerToken::as_uuid)),
         time(work.expires_at),
         text(record.response.as_deref()),
-    ];
-    sql.with(values)
+    ]
 }
 
 /// What the lists ask for. Rows are taken from a number on and up to one: a range, which an index can be entered by.
