@@ -45,7 +45,8 @@ pub async fn connect(url: &str, login: Option<(&str, &str)>) -> Result<MssqlConn
     }
     let stream = TcpStream::connect(config.get_addr()).await?;
     stream.set_nodelay(true)?;
-    tiberius::Client::connect(config, stream.compat_write()).await
+    // A handshake of this driver is large.
+    Box::pin(tiberius::Client::connect(config, stream.compat_write())).await
 }
 
 impl Client for MssqlConnection {

@@ -66,7 +66,8 @@ impl Engine for Mssql {
     const DIALECT: &'static Dialect = &MSSQL;
 
     async fn connect(target: &MssqlTarget, _: Purpose) -> Result<MssqlLink> {
-        MssqlLink::connect(target).await
+        // A handshake of this driver is large.
+        Box::pin(MssqlLink::connect(target)).await
     }
 }
 
