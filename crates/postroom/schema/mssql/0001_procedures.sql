@@ -140,17 +140,18 @@ BEGIN
                   THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
         ORDER BY visible_at, seq;
     SELECT TOP (1) @first = seq, @crashes = crashes FROM @line ORDER BY at, seq;
-    UPDATE t
-    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = t.claim_no + 1,
+    UPDATE {outbox}
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
         last_attempt_at = @now
     OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
            inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
            inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
            inserted.id, inserted.message_id, inserted.destination, inserted.last_attempt_at,
            inserted.next_attempt_at
-    FROM @line AS line JOIN {outbox} AS t WITH (ROWLOCK) ON t.seq = line.seq
-    WHERE ((@crashes = 0 AND line.crashes = 0) OR line.seq = @first) AND t.state = 0
-    OPTION (LOOP JOIN, FORCE ORDER);
+    WHERE seq IN (SELECT line.seq FROM @line AS line
+                  WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
+      AND state = 0
+    OPTION (LOOP JOIN);
     COMMIT TRANSACTION;
 END
 GO
@@ -391,17 +392,18 @@ BEGIN
                   THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
         ORDER BY visible_at, seq;
     SELECT TOP (1) @first = seq, @crashes = crashes FROM @line ORDER BY at, seq;
-    UPDATE t
-    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = t.claim_no + 1,
+    UPDATE {inbox}
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
         last_attempt_at = @now
     OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
            inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
            inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
            inserted.source, inserted.message_id, inserted.hash, inserted.last_seen_at,
            inserted.next_attempt_at
-    FROM @line AS line JOIN {inbox} AS t WITH (ROWLOCK) ON t.seq = line.seq
-    WHERE ((@crashes = 0 AND line.crashes = 0) OR line.seq = @first) AND t.state = 0
-    OPTION (LOOP JOIN, FORCE ORDER);
+    WHERE seq IN (SELECT line.seq FROM @line AS line
+                  WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
+      AND state = 0
+    OPTION (LOOP JOIN);
     COMMIT TRANSACTION;
 END
 GO

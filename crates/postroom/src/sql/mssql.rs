@@ -319,16 +319,12 @@ const QUEUE: Texts = Texts {
          WHERE seq = @P1 AND claim_no = @P2 AND state = @P17",
     purge_failures: UNUSED,
     // The rows are chosen once, for both tables.
-    purge: concat!(
-        "DECLARE @old TABLE (seq bigint NOT NULL PRIMARY KEY);
+    purge: "DECLARE @old TABLE (seq bigint NOT NULL PRIMARY KEY);
          INSERT INTO @old (seq)
          SELECT TOP (@P2) seq FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
          WHERE state = 2 AND processed_at < @P1 ORDER BY processed_at, seq;
-         DELETE f FROM @old AS old JOIN {t}_failures AS f ON f.seq = old.seq",
-        one_by_one!(),
-        "; DELETE t FROM @old AS old JOIN {t} AS t ON t.seq = old.seq",
-        one_by_one!()
-    ),
+         DELETE FROM {t}_failures WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN);
+         DELETE FROM {t} WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN)",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (@P1, @P2, @P3, @P4, @P5)",
     failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
              SELECT TOP (@P2) young.no FROM {t}_failures AS young WHERE young.seq = @P1 ORDER BY young.no DESC)",
