@@ -66,8 +66,7 @@ impl Engine for Mssql {
     const DIALECT: &'static Dialect = &MSSQL;
 
     async fn connect(target: &MssqlTarget, _: Purpose) -> Result<MssqlLink> {
-        // A handshake of this driver is large.
-        Box::pin(MssqlLink::connect(target)).await
+        MssqlLink::connect(target).await
     }
 }
 

@@ -117,7 +117,7 @@ async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
     for _ in 0..REDIRECTIONS_MAX {
         let stream = TcpStream::connect_named(&config).await.map_err(error::of_browser)?;
         stream.set_nodelay(true)?;
-        match Box::pin(quietly(Client::connect(config.clone(), stream.compat_write()))).await {
+        match quietly(Client::connect(config.clone(), stream.compat_write())).await {
             Err(TdsError::Routing { host, port }) => {
                 config.host(host);
                 config.port(port);
@@ -128,9 +128,10 @@ async fn connect(mut config: Config) -> Result<MssqlConnection, TdsError> {
     Err(TdsError::Protocol("the server sends its clients from one address to the next".into()))
 }
 
-/// The driver tells what it reads, values and all, to whoever listens at the finest level: nobody may.
-async fn quietly<T>(work: impl Future<Output = T>) -> T {
-    work.with_subscriber(NoSubscriber::default()).await
+/// The driver tells what it reads, values and all, to whoever listens at the finest level: nobody may. What it does is
+/// large, and so not carried about.
+fn quietly<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
+    Box::pin(work).with_subscriber(NoSubscriber::default())
 }
 
 fn number(row: &tiberius::Row, column: usize) -> Result<i64> {

@@ -98,13 +98,6 @@ macro_rules! any {
     };
 }
 
-/// Row by row, in the order of the text.
-macro_rules! one_by_one {
-    () => {
-        " OPTION (LOOP JOIN, FORCE ORDER)"
-    };
-}
-
 pub(crate) const MSSQL: Dialect = Dialect {
     places: Places::Numbered,
     batch: Batch::Lists,

@@ -7,6 +7,7 @@ mod failed;
 mod floor;
 mod inbox;
 mod marks;
+mod numbers;
 mod passed;
 mod receive;
 mod rows;

@@ -22,7 +22,7 @@ const SMALL: usize = 32;
 /// The same for rows of which each value is numbered: a server takes 2,100 values in one statement.
 const LISTS: [usize; 2] = [150, 50];
 /// So many rows in one set of arrays.
-const ARRAY_ROWS_MAX: usize = 20_000;
+pub(super) const ARRAY_ROWS_MAX: usize = 20_000;
 /// So many leases in one text.
 const LEASES_MAX: usize = 1000;
 /// A text with many payloads must not outgrow what the server takes at once.
@@ -227,37 +227,6 @@ impl Verbs {
         Ok(held)
     }
 
-    /// The rows with these numbers, as far as they are there, in any order.
-    pub(super) async fn by_number<T: Send>(
-        &self,
-        session: &mut impl Session,
-        sql: &Text,
-        seqs: &[i64],
-        mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
-    ) -> Result<Vec<T>> {
-        let mut found = Vec::with_capacity(seqs.len());
-        match self.batch {
-            Batch::EachRow => {
-                for seq in seqs {
-                    found.extend(session.query(&sql.with(vec![int(*seq)]), &mut read).await?);
-                }
-            }
-            Batch::Arrays => {
-                for chunk in seqs.chunks(ARRAY_ROWS_MAX) {
-                    let numbers = Value::Ints(chunk.iter().copied().map(Some).collect());
-                    found.extend(session.query(&sql.with(vec![numbers]), &mut read).await?);
-                }
-            }
-            Batch::Rows | Batch::Lists => {
-                for chunk in seqs.chunks(LIST_MAX) {
-                    let list = filled(chunk.iter().map(|seq| vec![int(*seq)]).collect());
-                    found.extend(session.query(&sql.with_rows(&[], &list), &mut read).await?);
-                }
-            }
-        }
-        Ok(found)
-    }
-
     /// Runs a text that takes a list, in as few steps as it can; says how many rows changed.
     pub(super) async fn execute_list(
         &self,
@@ -315,7 +284,7 @@ fn size_below(rows: usize, sizes: &[usize]) -> usize {
 }
 
 /// A list that is filled up to a size that stays prepared: a row that is named twice is found, or changes, once.
-fn filled(mut list: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+pub(super) fn filled(mut list: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
     let last = list.last().cloned().unwrap_or_default();
     list.resize(size_above(list.len()), last);
     list
