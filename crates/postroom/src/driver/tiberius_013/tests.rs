@@ -30,8 +30,11 @@ fn the_schema_is_told_in_pieces_that_the_server_takes() {
     let batches: Vec<_> = batches(&schema).collect();
     assert!(batches.len() > 20, "{}", batches.len());
     for batch in batches {
-        let is_alone = |word: &str| batch.contains(word) && !batch.starts_with("--") && !batch.starts_with(word);
-        assert!(!is_alone("CREATE PROCEDURE "), "{batch}");
+        // What makes or changes a procedure stands first in its piece, or in a text of its own.
+        let code = batch.lines().find(|line| !line.starts_with("--")).unwrap_or_default();
+        let is_first = code.starts_with("ALTER PROCEDURE ") || code.starts_with("CREATE PROCEDURE ");
+        let is_told = batch.contains("\nALTER PROCEDURE ") || batch.contains("\nCREATE PROCEDURE ");
+        assert!(is_first || !is_told, "{batch}");
         assert!(!batch.contains('{') || batch.contains("{\"order\": 7}"), "a name is missing: {batch}");
     }
 }
