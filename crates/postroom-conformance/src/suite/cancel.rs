@@ -30,7 +30,7 @@ struct Reported {
 /// Waits for a call, but not for long; none when it was given up.
 async fn briefly<T>(call: impl Future<Output = postroom::Result<T>>) -> anyhow::Result<Option<T>> {
     // Now and then somebody waits, so that there is something to give up.
-    let patience = if fastrand::u8(0..5) == 0 { 100_000 } else { fastrand::u64(0..5000) };
+    let patience = if fastrand::u8(0..5) == 0 { 1_000_000 } else { fastrand::u64(0..5000) };
     let patience = Duration::from_micros(patience);
     Ok(tokio::time::timeout(patience, call).await.ok().transpose()?)
 }

@@ -103,9 +103,10 @@ IF OBJECT_ID(N'{outbox}_claim', N'P') IS NULL
 GO
 
 -- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
--- vanished comes alone. Rows that others hold are passed over; that they are still ready is asked again where they are
--- written. The library tells its own time in @now and @until, and in @above from where it looks; in @topics the names
--- of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0 for what is left.
+-- vanished comes alone. Rows that others hold are passed over; that nobody had them since they were chosen is asked
+-- again where they are written. The library tells its own time in @now and @until, and in @above from where it looks;
+-- in @topics the names of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0
+-- for what is left.
 ALTER PROCEDURE {outbox}_claim
     @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
     @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
@@ -118,28 +119,29 @@ BEGIN
        OR @batch_size <= 0
         THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
     -- Which rows they are is settled before one is written: a plan that joins the two may look for them twice.
-    DECLARE @line TABLE (seq bigint NOT NULL PRIMARY KEY, at bigint NOT NULL, crashes int NOT NULL);
+    DECLARE @line TABLE (row_seq bigint NOT NULL PRIMARY KEY, row_at bigint NOT NULL, row_claim_no bigint NOT NULL,
+                         row_crashes int NOT NULL);
     DECLARE @first bigint, @crashes int;
     SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
     SET @until = COALESCE(@until, @now + CAST(@lease_seconds AS bigint) * 1000000);
     SET @above = COALESCE(@above, -9223372036854775807);
     BEGIN TRANSACTION;
     IF @topics IS NULL
-        INSERT INTO @line (seq, at, crashes)
-        SELECT TOP (@batch_size) seq, visible_at, crashes
+        INSERT INTO @line (row_seq, row_at, row_claim_no, row_crashes)
+        SELECT TOP (@batch_size) seq, visible_at, claim_no, crashes
         FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
         ORDER BY visible_at, seq;
     ELSE
-        INSERT INTO @line (seq, at, crashes)
-        SELECT TOP (@batch_size) seq, visible_at, crashes
+        INSERT INTO @line (row_seq, row_at, row_claim_no, row_crashes)
+        SELECT TOP (@batch_size) seq, visible_at, claim_no, crashes
         FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
           AND CASE WHEN destination IS NULL AND CASE
                   WHEN CHARINDEX(NCHAR(10), topic) = 0 AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @topics) > 0
                   THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
         ORDER BY visible_at, seq;
-    SELECT TOP (1) @first = seq, @crashes = crashes FROM @line ORDER BY at, seq;
+    SELECT TOP (1) @first = row_seq, @crashes = row_crashes FROM @line ORDER BY row_at, row_seq;
     UPDATE {outbox}
     SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
         last_attempt_at = @now
@@ -148,8 +150,8 @@ BEGIN
            inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
            inserted.id, inserted.message_id, inserted.destination, inserted.last_attempt_at,
            inserted.next_attempt_at
-    WHERE seq IN (SELECT line.seq FROM @line AS line
-                  WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
+    WHERE EXISTS (SELECT 1 FROM @line WHERE row_seq = seq AND row_claim_no = claim_no
+                  AND ((@crashes = 0 AND row_crashes = 0) OR row_seq = @first))
       AND state = 0
     OPTION (LOOP JOIN);
     COMMIT TRANSACTION;
@@ -355,9 +357,10 @@ IF OBJECT_ID(N'{inbox}_claim', N'P') IS NULL
 GO
 
 -- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
--- vanished comes alone. Rows that others hold are passed over; that they are still ready is asked again where they are
--- written. The library tells its own time in @now and @until, and in @above from where it looks; in @topics the names
--- of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0 for what is left.
+-- vanished comes alone. Rows that others hold are passed over; that nobody had them since they were chosen is asked
+-- again where they are written. The library tells its own time in @now and @until, and in @above from where it looks;
+-- in @topics the names of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0
+-- for what is left.
 ALTER PROCEDURE {inbox}_claim
     @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
     @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
@@ -370,28 +373,29 @@ BEGIN
        OR @batch_size <= 0
         THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
     -- Which rows they are is settled before one is written: a plan that joins the two may look for them twice.
-    DECLARE @line TABLE (seq bigint NOT NULL PRIMARY KEY, at bigint NOT NULL, crashes int NOT NULL);
+    DECLARE @line TABLE (row_seq bigint NOT NULL PRIMARY KEY, row_at bigint NOT NULL, row_claim_no bigint NOT NULL,
+                         row_crashes int NOT NULL);
     DECLARE @first bigint, @crashes int;
     SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
     SET @until = COALESCE(@until, @now + CAST(@lease_seconds AS bigint) * 1000000);
     SET @above = COALESCE(@above, -9223372036854775807);
     BEGIN TRANSACTION;
     IF @topics IS NULL
-        INSERT INTO @line (seq, at, crashes)
-        SELECT TOP (@batch_size) seq, visible_at, crashes
+        INSERT INTO @line (row_seq, row_at, row_claim_no, row_crashes)
+        SELECT TOP (@batch_size) seq, visible_at, claim_no, crashes
         FROM {inbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
         ORDER BY visible_at, seq;
     ELSE
-        INSERT INTO @line (seq, at, crashes)
-        SELECT TOP (@batch_size) seq, visible_at, crashes
+        INSERT INTO @line (row_seq, row_at, row_claim_no, row_crashes)
+        SELECT TOP (@batch_size) seq, visible_at, claim_no, crashes
         FROM {inbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
           AND CASE WHEN 1 = 1 AND CASE
                   WHEN CHARINDEX(NCHAR(10), topic) = 0 AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @topics) > 0
                   THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
         ORDER BY visible_at, seq;
-    SELECT TOP (1) @first = seq, @crashes = crashes FROM @line ORDER BY at, seq;
+    SELECT TOP (1) @first = row_seq, @crashes = row_crashes FROM @line ORDER BY row_at, row_seq;
     UPDATE {inbox}
     SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
         last_attempt_at = @now
@@ -400,8 +404,8 @@ BEGIN
            inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
            inserted.source, inserted.message_id, inserted.hash, inserted.last_seen_at,
            inserted.next_attempt_at
-    WHERE seq IN (SELECT line.seq FROM @line AS line
-                  WHERE (@crashes = 0 AND line.crashes = 0) OR line.seq = @first)
+    WHERE EXISTS (SELECT 1 FROM @line WHERE row_seq = seq AND row_claim_no = claim_no
+                  AND ((@crashes = 0 AND row_crashes = 0) OR row_seq = @first))
       AND state = 0
     OPTION (LOOP JOIN);
     COMMIT TRANSACTION;

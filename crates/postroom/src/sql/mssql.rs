@@ -36,12 +36,13 @@ macro_rules! list_in {
     };
 }
 
-/// Rows in one finished state from a number on, counted by what they ended with.
+/// Rows in one finished state from a number on, counted by what they ended with, letter by letter.
 macro_rules! groups_in {
     ($state:literal) => {
         concat!(
             "SELECT topic, party, error, COUNT_BIG(*), MIN(processed_at), MAX(processed_at), MIN(seq)
-             FROM (SELECT topic, {party} AS party, SUBSTRING(last_error, 1, {error_chars}) AS error, processed_at, seq
+             FROM (SELECT topic, {party} AS party, SUBSTRING(last_error, 1, {error_chars})
+                          COLLATE Latin1_General_100_BIN2 AS error, processed_at, seq
                    FROM {t}",
             past!(),
             " WHERE state = ",
@@ -80,7 +81,7 @@ macro_rules! in_leases {
 /// How many rows there are of a kind, up to a limit.
 macro_rules! count_up_to {
     ($rows:literal) => {
-        concat!("SELECT COUNT_BIG(*) FROM (SELECT TOP (@P2) 1 AS one FROM {t}", past!(), " WHERE ", $rows, ") AS some")
+        concat!("SELECT COUNT_BIG(*) FROM (SELECT TOP (@P2) 1 AS one FROM {t}", past!(), " WHERE ", $rows, ") AS found")
     };
 }
 
@@ -160,11 +161,14 @@ pub(crate) const MSSQL: Dialect = Dialect {
              visible_at = @P9, due_at = @P10, max_attempts = @P11, last_seen_at = @P12
          WHERE {key} AND state = 5",
     // A twin's transaction holds the lock: nobody waits for it. Its name is as long as it may be, from the end; the
-    // length of the source tells a/b and c from a and b/c.
+    // length of the source tells a/b and c from a and b/c. Babelfish says -999 where it is held, as SQL Server does
+    // when something is wrong.
     inbox_arrive: "DECLARE @free int, @seq bigint, @twin nvarchar(255) = N'{t}/' + RIGHT(
              CAST(LEN(@P1) AS nvarchar(9)) + N'/' + @P1 + N'/' + @P2, 254 - LEN(N'{t}'));
          EXEC @free = sp_getapplock @Resource = @twin, @LockMode = N'Exclusive', @LockOwner = N'Transaction',
                                     @LockTimeout = 0;
+         IF @free = -999 AND APPLOCK_TEST(N'public', @twin, N'Exclusive', N'Transaction') = 0
+             SET @free = -1;
          IF @free < -1
              THROW 51006, N'the lock of an arriving message could not be asked for', 1;
          IF @free >= 0

@@ -241,13 +241,19 @@ impl Server for Mssql {
     }
 
     fn grant(place: &Place, role: &str) -> String {
-        format!("GRANT EXECUTE ON {}_enqueue TO {role}", Self::outbox(place))
+        let outbox = Self::outbox(place);
+        // On Babelfish a procedure has no more rights than who calls it.
+        let babelfish = format!("IF @@VERSION LIKE '%Babelfish%' GRANT SELECT (id), INSERT ON {outbox} TO {role}");
+        format!("GRANT EXECUTE ON {outbox}_enqueue TO {role}\nGO\n{babelfish}")
     }
 
     fn drop_role(role: &str) -> String {
         // Babelfish wants what was granted to be taken back first.
-        let space = role.trim_end_matches("_r");
-        format!("REVOKE EXECUTE ON {space}.outbox_enqueue FROM {role}\nGO\nDROP USER {role}\nGO\nDROP LOGIN {role}")
+        let outbox = format!("{}.outbox", role.trim_end_matches("_r"));
+        format!(
+            "REVOKE EXECUTE ON {outbox}_enqueue FROM {role}\nGO\nREVOKE SELECT (id), INSERT ON {outbox} FROM {role}
+GO\nDROP USER {role}\nGO\nDROP LOGIN {role}"
+        )
     }
 }
 

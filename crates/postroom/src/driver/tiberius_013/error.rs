@@ -155,13 +155,20 @@ fn kind_of_number(code: u32) -> ErrorKind {
 /// Only its text tells them apart.
 fn kind_of_unnumbered(message: &str) -> ErrorKind {
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
-    if says(&["deadlock detected", "lock timeout", "could not serialize", "could not obtain lock"]) {
+    if says(&["deadlock detected", "lock timeout", "could not serialize", "could not obtain lock", "concurrently"]) {
         ErrorKind::NotCommitted
     } else if says(&["permission denied", "must be owner", "must be superuser", "must be member"]) {
         ErrorKind::Unsupported
     } else if says(&["does not exist"]) {
         ErrorKind::Schema
-    } else if says(&["terminating connection", "shutting down", "starting up", "too many clients", "recovery mode"]) {
+    } else if says(&[
+        "terminating connection",
+        "shutting down",
+        "starting up",
+        "not yet accepting",
+        "too many clients",
+        "recovery mode",
+    ]) {
         ErrorKind::Unavailable
     } else {
         ErrorKind::Database
@@ -199,6 +206,7 @@ mod tests {
         }
         let silent = of_browser(TdsError::Conversion("SQL browser timeout".into()));
         assert_eq!(kind_of(&silent), ErrorKind::Unavailable);
+        assert_eq!(kind_of_unnumbered("tuple concurrently updated"), ErrorKind::NotCommitted);
         assert_eq!(kind_of_unnumbered("relation \"a\" does not exist"), ErrorKind::Schema);
         assert_eq!(kind_of_number(8134), ErrorKind::Database);
     }
