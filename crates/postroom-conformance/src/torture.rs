@@ -48,8 +48,6 @@ use place::Place;
 use rows::Rows;
 use site::Site;
 
-/// Short, so that a pause outlasts it soon.
-const LEASE: Duration = Duration::from_millis(400);
 /// How long the backlog may take to empty when the killing is over.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 const TROUBLES_SHOWN: usize = 5;
@@ -161,8 +159,8 @@ fn run_on<G: Ground>(options: &Options) -> Result<Report> {
     let mut nemesis = Nemesis::new(options, crew, rows, site);
     nemesis.rage()?;
     // A scenario is about the wire itself: there it burns to the end.
-    fire.iter().filter(|_| options.scenario.is_none()).for_each(Fire::put_out);
-    let backlog_left = drain(&mut nemesis, options.messages)?;
+    let brief = fire.as_ref().filter(|_| options.scenario.is_none());
+    let backlog_left = drain(&mut nemesis, options.messages, brief)?;
     fire.iter().for_each(Fire::put_out);
     nemesis.crew.dismiss()?;
     let findings = check::check(&place, &mut nemesis.rows)?;
@@ -185,12 +183,14 @@ fn folder(asked: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>)> 
     Ok((dir.path().to_path_buf(), Some(dir)))
 }
 
-/// The killing is over: the rest of the orders, and then nothing may be left. Returns what is left after all.
-fn drain(nemesis: &mut Nemesis, messages: u64) -> Result<u64> {
+/// The killing is over: the rest of the orders, and then nothing may be left. The wire burns until each of its faults has
+/// struck. Returns what is left after all.
+fn drain(nemesis: &mut Nemesis, messages: u64, fire: Option<&Fire>) -> Result<u64> {
     let until = pace::now() + DRAIN_MAX;
     nemesis.crew.grant(messages);
     loop {
         nemesis.crew.linger(Duration::from_millis(50));
+        fire.iter().filter(|fire| fire.has_struck()).for_each(|fire| fire.put_out());
         let backlog = nemesis.rows.backlog()?;
         let is_over = nemesis.crew.tally.is_done && backlog == 0;
         if is_over || pace::now() >= until {

@@ -25,11 +25,12 @@ fn main() {
             holds(report.doubled > 0, &report)
         }),
     ];
-    let services =
-        [(Database::Sqlite, 24, 4_000), (Database::Postgres, 12, 1_500)].map(|(database, kills, messages)| {
+    let services = [(Database::Sqlite, 24, 4_000), (Database::Postgres, 12, 1_500), (Database::Mssql, 12, 1_500)].map(
+        |(database, kills, messages)| {
             let name = format!("nothing_is_lost_or_doubled_between_two_services_on_{}", database.name());
             trial(&name, database, move || passes(&Options { services: true, ..options(database, kills, 0, messages) }))
-        });
+        },
+    );
     let rows = Scenario::ALL.map(|scenario| {
         trial(scenario.promise(), Database::Sqlite, move || {
             let options = options(Database::Sqlite, scenario.kills(), 0, 400);
@@ -45,7 +46,7 @@ fn main() {
     });
     // Its server is not ours to kill.
     let mssql = trial("nothing_is_lost_or_doubled_on_mssql", Database::Mssql, || {
-        passes(&Options { cuts: 3, ..options(Database::Mssql, 6, 3, 300) })
+        passes(&Options { storms: 2, cuts: 3, ..options(Database::Mssql, 6, 3, 300) })
     });
     libtest_mimic::run(
         &Arguments::from_args(),

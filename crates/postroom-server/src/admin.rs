@@ -132,7 +132,10 @@ impl Admin {
     /// Answers until the work is over.
     pub(crate) async fn run(self, parts: Parts, over: impl Future<Output = ()>) {
         let desk = Desk::new(parts, self.tokens, self.hosts);
-        self.listener.serve(router(desk.clone()), over).await;
+        tokio::select! {
+            () = self.listener.serve(router(desk.clone()), over) => {}
+            () = diagnostics::keep_looking(desk.clone()) => {}
+        }
         if let Some(counters) = &desk.0.counters {
             let ended = async { tokio::join!(counters.outbox.ended(), counters.inbox.ended()) };
             let _ = tokio::time::timeout(GRACE, ended).await;

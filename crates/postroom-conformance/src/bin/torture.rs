@@ -31,7 +31,7 @@ struct Cli {
     /// Only this failure between the two services
     #[arg(long, value_enum, requires = "services")]
     scenario: Option<Scenario>,
-    /// How often to kill the server; one for every five kills unless told otherwise
+    /// How often to kill the server; one for every five kills unless told otherwise, never one that is not ours
     #[arg(long)]
     server_kills: Option<u32>,
     /// How often to end all connections to the server; one for every five kills unless told otherwise
@@ -96,7 +96,8 @@ fn main() -> Result<ExitCode> {
         pauses: if cli.services { 0 } else { cli.pauses.unwrap_or(cli.kills * 2 / 5) },
         services: cli.services,
         scenario: cli.scenario,
-        server_kills: cli.server_kills.unwrap_or(cli.kills / 5),
+        // The SQL Server that the environment names is somebody else's.
+        server_kills: cli.server_kills.unwrap_or(if cli.backend == Database::Mssql { 0 } else { cli.kills / 5 }),
         storms: cli.storms.unwrap_or(cli.kills / 5),
         cuts: cli.cuts.unwrap_or(cli.kills / 5),
         seed,

@@ -48,6 +48,11 @@ impl Fire {
         self.proxy.url()
     }
 
+    /// Whether each fault has struck.
+    pub(crate) fn has_struck(&self) -> bool {
+        self.counts().values().all(|count| *count > 0)
+    }
+
     /// From now on everything gets through.
     pub(crate) fn put_out(&self) {
         self.proxy.pass();

@@ -8,6 +8,7 @@ mod sqlite;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use postroom::{Backend, Ctx, HandlerResult, Handlers, Message, NewMessage};
@@ -39,6 +40,12 @@ impl Database {
             Self::Mariadb => "mariadb",
             Self::Mssql => "mssql",
         }
+    }
+
+    /// How long a worker holds messages: short, so that a pause outlasts it soon. A Babelfish may need a second for a
+    /// message when it has much to do.
+    pub(crate) fn lease(self) -> Duration {
+        Duration::from_millis(if self == Self::Mssql { 4000 } else { 400 })
     }
 
     /// The server that is started for it, if one is.

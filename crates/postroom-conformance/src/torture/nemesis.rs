@@ -32,6 +32,7 @@ pub(crate) struct Nemesis {
     pub(crate) rows: Rows,
     pub(crate) site: Option<Site>,
     pub(crate) random: fastrand::Rng,
+    pub(crate) lease: Duration,
     /// At a named place, or at any moment.
     kills: VecDeque<Option<Stop>>,
     pauses: VecDeque<Pause>,
@@ -60,6 +61,7 @@ impl Nemesis {
             rows,
             site,
             random,
+            lease: options.database.lease(),
             kills,
             pauses: pauses.collect(),
             blows,

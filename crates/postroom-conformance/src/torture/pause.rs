@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::LEASE;
 use super::crew::PRODUCER;
 use super::ground::Base;
 use super::nemesis::Nemesis;
@@ -182,7 +181,7 @@ impl Nemesis {
     }
 
     fn outlast_lease(&mut self) {
-        let lease = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+        let lease = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
         let span = self.millis(lease * 5 / 4..lease * 9 / 4);
         self.crew.linger(span);
     }

@@ -17,7 +17,8 @@ use super::wire::{Stop, Word, say};
 use super::worker::{Stops, options, over};
 
 /// A receiver that is stopped does not answer for longer than that.
-const TIMEOUT: Duration = Duration::from_millis(800);
+/// So many leases long a sender waits for an answer.
+const PATIENCE: u32 = 2;
 
 fn key() -> Result<Key> {
     Ok(Key::new("torture", Secret::parse("known to both services of the crash test")?)?)
@@ -27,11 +28,11 @@ fn key() -> Result<Key> {
 pub(crate) async fn send<G: Ground>(place: &Place, gate: &Arc<Gate>, end: watch::Receiver<Option<u64>>) -> Result<()> {
     let orders = G::open(place, Base::Orders, false).await?;
     let peer = place.peer.clone().context("nobody said where the receiver is")?;
-    let service = Service::new(DESTINATION, peer).keys(key()?).timeout(TIMEOUT);
+    let service = Service::new(DESTINATION, peer).keys(key()?).timeout(PATIENCE * place.database.lease());
     let service = service.breaker(10, Duration::from_millis(50), Duration::from_millis(200));
     let courier = Courier::new(Services::new(SOURCE).service(service))?;
     let worker = Worker::<G>::outbox(orders, Handlers::new()).transport(Gated { courier, gate: gate.clone() });
-    let worker = worker.options(options(gate, Stop::ClaimedOutbox)?);
+    let worker = worker.options(options(place, gate, Stop::ClaimedOutbox)?);
     say(&Word::Ready);
     Ok(worker.run(over(end)).await?)
 }

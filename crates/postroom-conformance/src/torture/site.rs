@@ -7,7 +7,10 @@ use postroom_testbed::{Engine, Mode, Proxy, Server};
 use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, PgConnection};
 use tokio::runtime::Runtime;
 
+use super::ground::Base;
 use super::pace;
+use crate::mssql::MssqlConnection;
+use crate::servers::Client;
 
 /// What is done to a server under load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +55,7 @@ impl Site {
         Self::at(url, Some(server))
     }
 
-    /// A server that is not ours: it cannot be killed.
+    /// An SQL Server that is not ours: it cannot be killed.
     pub(crate) fn named(url: String) -> Result<Self> {
         Self::at(url, None)
     }
@@ -100,12 +103,11 @@ impl Site {
     }
 
     fn storm(&mut self) -> Result<()> {
-        let server = self.server.as_ref().context("the connections of that server are not ours to end")?;
         for _ in 0..GUSTS {
-            let url = server.url();
-            let ended = match server.engine() {
-                Engine::Postgres => self.runtime.block_on(terminate(&url)),
-                Engine::MariaDb => self.runtime.block_on(kill_connections(&url)),
+            let ended = match self.server.as_ref().map(Server::engine) {
+                Some(Engine::Postgres) => self.runtime.block_on(terminate(&self.url)),
+                Some(Engine::MariaDb) => self.runtime.block_on(kill_connections(&self.url)),
+                None => self.runtime.block_on(end_sessions(&self.url)),
             };
             self.terminations += ended.context("the connections could not be ended")?;
             pace::wait(BETWEEN_GUSTS);
@@ -130,6 +132,18 @@ async fn kill_connections(url: &str) -> Result<u64> {
     for (id,) in others {
         // One that ended by itself in the meantime is no failure.
         ended += u64::from(conn.execute(AssertSqlSafe(format!("KILL {id}"))).await.is_ok());
+    }
+    Ok(ended)
+}
+
+/// Those to our own databases: others of that server are none of our business.
+async fn end_sessions(url: &str) -> Result<u64> {
+    let mut conn = MssqlConnection::reach(url).await?;
+    let ours = Base::BOTH.map(|base| format!("N'{}'", base.name())).join(", ");
+    let sessions = format!("SELECT session_id FROM sys.dm_exec_sessions WHERE DB_NAME(database_id) IN ({ours})");
+    let mut ended = 0;
+    for session in conn.ask(&sessions).await?.concat() {
+        ended += u64::from(conn.say(&format!("KILL {session}")).await.is_ok());
     }
     Ok(ended)
 }

@@ -15,9 +15,9 @@ use tokio::task::JoinSet;
 
 use super::gate::Gate;
 use super::ground::{Base, Ground};
+use super::pace;
 use super::place::{Place, SOURCE};
 use super::wire::{Stop, Word, say};
-use super::{LEASE, pace};
 
 const BATCH: usize = 20;
 
@@ -26,9 +26,12 @@ pub(crate) async fn run<G: Ground>(place: &Place, gate: &Arc<Gate>, end: watch::
     let (orders, ledger) = (G::open(place, Base::Orders, false).await?, G::open(place, Base::Ledger, false).await?);
     let stops = Stops::<G>::open(place, gate).await?;
     let courier = Courier { inbox: Inbox::new(ledger.clone()), gate: gate.clone() };
-    let sending =
-        Worker::<G>::outbox(orders, Handlers::new()).transport(courier).options(options(gate, Stop::ClaimedOutbox)?);
-    let handling = Worker::inbox(ledger, G::handlers(&stops)).options(options(gate, Stop::ClaimedInbox)?);
+    let sending = Worker::<G>::outbox(orders, Handlers::new()).transport(courier).options(options(
+        place,
+        gate,
+        Stop::ClaimedOutbox,
+    )?);
+    let handling = Worker::inbox(ledger, G::handlers(&stops)).options(options(place, gate, Stop::ClaimedInbox)?);
     say(&Word::Ready);
     let mut tasks = JoinSet::new();
     tasks.spawn(sending.run(over(end.clone())));
@@ -43,7 +46,7 @@ pub(crate) async fn over(mut end: watch::Receiver<Option<u64>>) {
     let _ = end.wait_for(Option::is_none).await;
 }
 
-pub(crate) fn options(gate: &Arc<Gate>, claimed: Stop) -> Result<WorkerOptions> {
+pub(crate) fn options(place: &Place, gate: &Arc<Gate>, claimed: Stop) -> Result<WorkerOptions> {
     let gate = gate.clone();
     let probe = Probe(Arc::new(move |point| match point {
         Point::AfterClaim => gate.pass(claimed, ""),
@@ -60,7 +63,7 @@ pub(crate) fn options(gate: &Arc<Gate>, claimed: Stop) -> Result<WorkerOptions> 
     };
     Ok(WorkerOptions::default()
         .batch(BATCH)
-        .lease(LEASE)
+        .lease(place.database.lease())
         .poll(Duration::from_millis(20))
         .poll_max(Duration::from_millis(100))
         .retry(retry(10)?)

@@ -53,7 +53,7 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_ready%')
     CREATE INDEX {outbox_name}_ready ON {outbox} (visible_at, seq)
-        INCLUDE (crashes, expires_at, topic, destination) WHERE state = 0;
+        INCLUDE (claim_no, crashes, expires_at, topic, destination) WHERE state = 0;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_leased%')
     CREATE INDEX {outbox_name}_leased ON {outbox} (visible_at, seq) INCLUDE (owner, claim_no) WHERE state = 1;
@@ -69,22 +69,6 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_expiring%')
     CREATE INDEX {outbox_name}_expiring ON {outbox} (expires_at, seq) WHERE state = 0 AND expires_at IS NOT NULL;
-GO
-
-IF OBJECT_ID(N'{outbox}_failures', N'U') IS NULL
-CREATE TABLE {outbox}_failures (
-    no      bigint           IDENTITY(1, 1) NOT NULL CONSTRAINT {outbox_name}_failures_no PRIMARY KEY CLUSTERED,
-    seq     bigint           NOT NULL,
-    at      bigint           NOT NULL,
-    attempt int              NOT NULL,
-    worker  uniqueidentifier NULL,
-    error   nvarchar(max)    NULL
-);
-GO
-
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{outbox}_failures') AND name LIKE N'{outbox_name}_failures_seq%')
-    CREATE INDEX {outbox_name}_failures_seq ON {outbox}_failures (seq, no);
 GO
 
 IF OBJECT_ID(N'{inbox}', N'U') IS NULL
@@ -123,7 +107,7 @@ GO
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_ready%')
     CREATE INDEX {inbox_name}_ready ON {inbox} (visible_at, seq)
-        INCLUDE (crashes, expires_at, topic) WHERE state = 0;
+        INCLUDE (claim_no, crashes, expires_at, topic) WHERE state = 0;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_leased%')
     CREATE INDEX {inbox_name}_leased ON {inbox} (visible_at, seq) INCLUDE (owner, claim_no) WHERE state = 1;
@@ -137,22 +121,6 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_outside%')
     CREATE INDEX {inbox_name}_outside ON {inbox} (state) WHERE state >= 5;
-GO
-
-IF OBJECT_ID(N'{inbox}_failures', N'U') IS NULL
-CREATE TABLE {inbox}_failures (
-    no      bigint           IDENTITY(1, 1) NOT NULL CONSTRAINT {inbox_name}_failures_no PRIMARY KEY CLUSTERED,
-    seq     bigint           NOT NULL,
-    at      bigint           NOT NULL,
-    attempt int              NOT NULL,
-    worker  uniqueidentifier NULL,
-    error   nvarchar(max)    NULL
-);
-GO
-
-IF NOT EXISTS (SELECT 1 FROM sys.indexes
-               WHERE object_id = OBJECT_ID(N'{inbox}_failures') AND name LIKE N'{inbox_name}_failures_seq%')
-    CREATE INDEX {inbox_name}_failures_seq ON {inbox}_failures (seq, no);
 GO
 
 -- One mark for each handler of a message that arrives by some other way than the inbox.

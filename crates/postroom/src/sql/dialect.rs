@@ -14,6 +14,8 @@ pub(crate) struct Dialect {
     pub(crate) batch: Batch,
     /// The tables and indexes, for [`TableNames`] as `{outbox}` and `{inbox}`.
     pub(crate) schema: &'static str,
+    /// `{each}`: what is there once for each queue.
+    pub(crate) schema_each: &'static str,
     /// `{create_schema}`: what makes `{schema}`, where it is named.
     pub(crate) create_schema: &'static str,
     /// The number of that schema.
@@ -190,7 +192,7 @@ impl Statements {
         };
         let (outbox, inbox) = (of(Queue::Outbox, &dialect.outbox), of(Queue::Inbox, &dialect.inbox));
         Self {
-            schema: schema(dialect, tables),
+            schema: schema(dialect, tables, [&outbox, &inbox]),
             schema_version: dialect.schema_version,
             schema_read: outbox.one(dialect.schema_read),
             maintenance_take: outbox.one(dialect.maintenance_take),
@@ -229,7 +231,8 @@ impl Statements {
     }
 }
 
-fn schema(dialect: &Dialect, tables: &TableNames) -> String {
+fn schema(dialect: &Dialect, tables: &TableNames, queues: [&Renderer<'_>; 2]) -> String {
+    let each = queues.map(|queue| queue.each(dialect.schema_each)).concat();
     let prefix = tables.prefix();
     let (outbox, inbox) = (tables.of(Queue::Outbox), tables.of(Queue::Inbox));
     let create_schema =
@@ -237,6 +240,7 @@ fn schema(dialect: &Dialect, tables: &TableNames) -> String {
     dialect
         .schema
         .replace("{create_schema}\n\n", &create_schema)
+        .replace("{each}\n", &each)
         .replace("{outbox_name}", outbox)
         .replace("{inbox_name}", inbox)
         .replace("{outbox}", &format!("{prefix}{outbox}"))
@@ -256,6 +260,21 @@ struct Renderer<'a> {
 impl Renderer<'_> {
     fn used(&self, text: &str) -> Option<Text> {
         (text != UNUSED).then(|| self.one(text))
+    }
+
+    fn each(&self, schema: &str) -> String {
+        // Columns are told as those of a row that was written, values as they are.
+        let is_column = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let inserted = self
+            .identity
+            .columns
+            .split(", ")
+            .map(|word| if is_column(&word) { format!("inserted.{word}") } else { word.to_owned() });
+        schema
+            .replace("{inserted}", &inserted.collect::<Vec<_>>().join(", "))
+            .replace("{here}", self.identity.here)
+            .replace("{t}", &self.table)
+            .replace("{n}", self.name)
     }
 
     fn one(&self, text: &str) -> Text {

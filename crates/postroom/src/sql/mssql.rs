@@ -107,6 +107,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         "\n",
         include_str!("../../schema/mssql/0001_procedures.sql")
     ),
+    schema_each: include_str!("../../schema/mssql/0001_each.sql"),
     create_schema: "IF SCHEMA_ID(N'{schema}') IS NULL\n    EXEC (N'CREATE SCHEMA {schema}');\nGO\n\n",
     schema_version: 1,
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",

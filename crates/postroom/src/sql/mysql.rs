@@ -46,6 +46,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
     places: Places::Counted,
     batch: Batch::Rows,
     schema: include_str!("../../schema/mysql/0001_init.sql"),
+    schema_each: UNUSED,
     create_schema: UNUSED,
     schema_version: 1,
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2",

@@ -145,6 +145,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     places: Places::Numbered,
     batch: Batch::Arrays,
     schema: include_str!("../../schema/postgres/0001_init.sql"),
+    schema_each: UNUSED,
     create_schema: "CREATE SCHEMA IF NOT EXISTS {schema};\n\n",
     schema_version: 1,
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = $1 AND inbox = $2",

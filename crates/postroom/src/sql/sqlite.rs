@@ -23,6 +23,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     places: Places::Numbered,
     batch: Batch::EachRow,
     schema: include_str!("../../schema/sqlite/0001_init.sql"),
+    schema_each: UNUSED,
     create_schema: UNUSED,
     schema_version: 1,
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1 AND inbox = ?2",

@@ -19,7 +19,7 @@ use crate::up::signals;
 
 /// One look asks this many things at most: of health, of readiness, and of the connections it opens for them.
 const STATEMENTS_PER_LOOK: u64 = 40;
-const KEPT: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
     let folder = tempfile::tempdir().unwrap();
@@ -33,14 +33,14 @@ async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
     (folder, store, parts, stop)
 }
 
-/// So many looks fit into a time.
+/// So many looks of the node's own fit into a time.
 fn looks(began: Instant) -> u64 {
-    began.elapsed().as_secs() / KEPT.as_secs() + 1
+    began.elapsed().as_secs() / LOOK_EVERY.as_secs() + 1
 }
 
 /// Statements are counted for the whole process: so this test has one for itself.
 #[test]
-fn a_hundred_thousand_strangers_cost_no_more_statements_than_a_look_now_and_then() {
+fn a_hundred_thousand_strangers_cause_no_statement() {
     const ALONE: &str = "POSTROOM_STRANGERS_ALONE";
     if std::env::var_os(ALONE).is_some() {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -56,23 +56,20 @@ fn a_hundred_thousand_strangers_cost_no_more_statements_than_a_look_now_and_then
 async fn strangers() {
     let (_folder, store, parts, _stop) = parts().await;
     let router = router(Desk::new(parts, Tokens::default(), vec![HOST.to_owned()]));
-    let (began, before) = (Instant::now(), testing::statements());
     let open = [(Method::GET, "/_rf/health"), (Method::GET, "/_rf/ready")];
+    // What a node has seen before anybody can ask.
+    for (method, path) in open.clone() {
+        let said = router.clone().oneshot(request(method, path).body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(said.status(), StatusCode::OK);
+    }
+    let before = testing::statements();
     let guarded = GUARDED.iter().cloned().map(|asked| (asked, StatusCode::UNAUTHORIZED));
-    let asked: Vec<_> = guarded.clone().chain(open.map(|asked| (asked, StatusCode::OK))).collect();
+    let asked: Vec<_> = guarded.chain(open.map(|asked| (asked, StatusCode::OK))).collect();
     for n in 0..100_000 {
         let ((method, path), expected) = &asked[n % asked.len()];
         let request = request(method.clone(), path).header("authorization", "Bearer guessed");
         let said = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(said.status(), *expected, "{method} {path}");
-    }
-    let (counted, allowed) = (testing::statements() - before, looks(began) * STATEMENTS_PER_LOOK);
-    assert!(counted <= allowed, "{counted} statements, {allowed} are allowed");
-
-    let before = testing::statements();
-    for ((method, path), expected) in guarded.cycle().take(10_000) {
-        let said = router.clone().oneshot(request(method, path).body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!(said.status(), expected);
     }
     assert_eq!(testing::statements(), before, "without a token nothing at all is asked");
     over_sockets().await;

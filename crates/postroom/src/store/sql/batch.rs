@@ -102,10 +102,7 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<Stored>> {
         let mut stored = Vec::with_capacity(messages.len());
-        let mut rest = messages;
-        while !rest.is_empty() {
-            let (chunk, after) = rest.split_at(rows_that_fit(rest, &LISTS));
-            rest = after;
+        for chunk in chunks_that_fit(messages, &LISTS) {
             // Rows are compared with what is stored, but not with each other.
             let mut known = HashSet::new();
             let firsts = chunk.iter().filter(|message| known.insert(message.work_item_id()));
@@ -123,10 +120,7 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<Stored>> {
         let mut stored = Vec::with_capacity(messages.len());
-        let mut rest = messages;
-        while !rest.is_empty() {
-            let (chunk, after) = rest.split_at(rows_that_fit(rest, &SIZES));
-            rest = after;
+        for chunk in chunks_that_fit(messages, &SIZES) {
             match self.insert_rows(session, chunk, now).await? {
                 Some(new) => stored.extend(new),
                 // Which of the rows was there already is seen one by one.
@@ -292,6 +286,17 @@ pub(super) fn filled(mut list: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
 
 fn size_above(rows: usize) -> usize {
     SIZES.into_iter().rev().find(|size| rows > SMALL && *size >= rows).unwrap_or(rows)
+}
+
+fn chunks_that_fit<'m>(mut rest: &'m [NewMessage], sizes: &'static [usize]) -> impl Iterator<Item = &'m [NewMessage]> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (chunk, after) = rest.split_at(rows_that_fit(rest, sizes));
+        rest = after;
+        Some(chunk)
+    })
 }
 
 fn rows_that_fit(messages: &[NewMessage], sizes: &[usize]) -> usize {

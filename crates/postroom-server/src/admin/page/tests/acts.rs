@@ -1,0 +1,127 @@
+//! What is done from the page.
+
+use super::*;
+
+#[tokio::test]
+async fn one_message_a_group_and_all_can_be_retried_after_they_were_counted() {
+    let node = Node::new();
+    node.give_up("a", &["order 1", "order 2", "timeout", "timeout", "timeout"]).await;
+    let group = group_in(&node.view("failed").await, "order #</span></a>");
+    for (which, messages) in [(json!({ "row": 3 }), 1), (json!({ "group": group }), 2), (json!({ "all": true }), 2)] {
+        let with = |dry_run: bool| {
+            let mut body = which.clone();
+            body["dryRun"] = dry_run.into();
+            body
+        };
+        let before = node.dead().await;
+        let would = node.act("revive", with(true)).await.json();
+        assert_eq!((&would["messages"], node.dead().await), (&json!(messages), before), "{would}");
+        assert!(would["told"].as_str().unwrap().contains("would be back in line"), "{would}");
+        let done = node.act("revive", with(false)).await.json();
+        assert_eq!((&done["messages"], node.dead().await), (&json!(messages), before - messages), "{done}");
+    }
+    assert_eq!(node.act("revive", json!({ "queue": "inbox", "all": true })).await.json()["messages"], 0);
+}
+
+#[tokio::test]
+async fn of_very_many_the_newest_are_grouped_searched_and_retried_alike() {
+    let node = Node::new();
+    let give_up = async |topic: &str, messages: usize| {
+        for _ in 0..messages {
+            node.outbox.enqueue(NewMessage::new(topic, "{}")).await.unwrap();
+        }
+        let claims = node.outbox.queue().claim(OwnerToken::new(), LEASE, messages).await.unwrap().claimed;
+        let _ = node.outbox.queue().fail(claims.into_iter().map(|claimed| claimed.lease), "x").await.unwrap();
+    };
+    give_up("ancient", 10).await;
+    give_up("new", LOOKED_AT_MAX).await;
+    let html = node.view("failed").await;
+    assert!(html.contains("only the newest 1,500 are shown") && !html.contains("ancient"), "{html}");
+    assert!(node.view("failed?q=ancient").await.contains("No message matches."));
+    let group = group_in(&html, "x</span></a></td><td data-label=\"Topic\">new");
+    for dry_run in [true, false] {
+        let done = node.act("revive", json!({ "group": group, "dryRun": dry_run })).await.json();
+        assert_eq!((&done["messages"], &done["isBounded"]), (&json!(LOOKED_AT_MAX), &json!(true)), "{done}");
+    }
+    let html = node.view("failed").await;
+    assert!(html.contains("ancient") && !html.contains("only the newest"), "{html}");
+}
+
+#[tokio::test]
+async fn those_of_a_group_that_match_are_retried_and_no_others() {
+    let node = Node::new();
+    node.give_up("a", &["order 17", "order 23", "order 4"]).await;
+    let group = group_in(&node.view("failed").await, "order #</span></a>");
+    let html = node.view(&format!("failed?group={group}&q=23")).await;
+    assert!(html.contains(&format!("data-group=\"{group}\" data-q=\"23\">Retry all that match")), "{html}");
+    assert_eq!(node.act("revive", json!({ "group": group, "q": "23" })).await.json()["messages"], 1);
+    assert_eq!(node.dead().await, 2);
+}
+
+#[tokio::test]
+async fn a_retry_can_be_late_and_slow() {
+    let node = Node::new();
+    node.give_up("b", &["y"]).await;
+    let done = node.act("revive", json!({ "row": 1, "after": "1h" })).await.json();
+    assert_eq!(done["told"], "1 message is back in line, and can be claimed in 1h.");
+    node.give_up("a", &["x", "x", "x"]).await;
+    let asked = json!({ "q": "x", "after": "10s", "perSecond": 2 });
+    let done = node.act("revive", asked).await.json();
+    assert_eq!(done["told"], "3 messages are back in line, the last of them in 11s.");
+    let queue = node.outbox.queue();
+    node.clock.advance(Duration::from_millis(10_500));
+    assert_eq!(queue.claim(OwnerToken::new(), LEASE, 10).await.unwrap().claimed.len(), 2);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_and_changes_nothing() {
+    let node = Node::new();
+    node.give_up("a", &["x"]).await;
+    for (what, body) in [
+        ("revive", json!({})),
+        ("revive", json!({ "q": " " })),
+        ("revive", json!({ "group": "" })),
+        ("revive", json!({ "all": true, "perSecond": 0 })),
+        ("revive", json!({ "all": true, "after": "soon" })),
+        ("revive", json!({ "all": true, "after": "999d" })),
+        ("revive", json!({ "all": true, "ttl": "0s" })),
+        ("revive", json!({ "all": true, "colour": "red" })),
+        ("expire", json!({ "queue": "inbox" })),
+        ("purge", json!({ "queue": "outbox" })),
+        ("purge", json!({ "olderThan": "long" })),
+    ] {
+        let said = node.act(what, body.clone()).await;
+        assert!(said.status.is_client_error(), "{what} {body}: {}", said.status);
+        assert!(said.json()["advice"].is_string(), "{}", said.text);
+    }
+    assert_eq!(node.dead().await, 1);
+}
+
+#[tokio::test]
+async fn what_expired_needs_a_new_life() {
+    let node = Node::new();
+    node.outbox.enqueue(NewMessage::new("a", "{}").expires_after(LEASE)).await.unwrap();
+    node.clock.advance(LEASE);
+    assert_eq!(node.act("expire", json!({ "dryRun": true })).await.json()["messages"], 1);
+    assert_eq!(node.act("expire", json!({})).await.json()["told"], "1 message was expired.");
+    let without = node.act("revive", json!({ "row": 1 })).await.json();
+    assert_eq!((&without["messages"], &without["stillExpired"]), (&json!(0), &json!(1)), "{without}");
+    assert_eq!(node.act("revive", json!({ "row": 1, "ttl": "1h" })).await.json()["messages"], 1);
+}
+
+#[tokio::test]
+async fn only_what_was_done_is_deleted() {
+    let node = Node::new();
+    node.give_up("a", &["x"]).await;
+    node.outbox.enqueue(NewMessage::new("b", "{}")).await.unwrap();
+    let lease = node.outbox.queue().claim(OwnerToken::new(), LEASE, 1).await.unwrap().claimed.remove(0).lease;
+    let _ = node.outbox.queue().ack([lease]).await.unwrap();
+    node.clock.advance(LEASE);
+    for (dry_run, told) in [(true, "1 message would be deleted."), (false, "1 message was deleted.")] {
+        let said = node.act("purge", json!({ "olderThan": "10s", "dryRun": dry_run })).await.json();
+        assert_eq!(said["told"], told);
+    }
+    let left = node.outbox.queue().list(Filter::all()).await.unwrap();
+    assert_eq!(left.iter().map(postroom::Record::state).collect::<Vec<_>>(), [State::Dead]);
+    assert_eq!(node.outbox.queue().kind(), Queue::Outbox);
+}

@@ -1,0 +1,133 @@
+//! A database of a test's own on a server that the environment names.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use postroom::MssqlOptions;
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
+
+/// Tables and procedures on SQL Server, and what they can stand in.
+const OBJECTS: &str = "objects WHERE type IN ('U', 'P')";
+const SCHEMAS: &str = "schemas";
+
+#[derive(Clone, Copy)]
+pub(crate) enum Server {
+    Postgres,
+    MariaDb,
+    Mssql,
+}
+
+impl Server {
+    pub(crate) fn variable(self) -> &'static str {
+        match self {
+            Self::Postgres => "POSTROOM_TEST_POSTGRES_URL",
+            Self::MariaDb => "POSTROOM_TEST_MYSQL_URL",
+            Self::Mssql => "POSTROOM_TEST_MSSQL_URL",
+        }
+    }
+}
+
+/// A database of its own on a server.
+pub(crate) struct Database {
+    pub(crate) server: Server,
+    server_url: String,
+    name: String,
+    pub(crate) url: String,
+}
+
+impl Database {
+    pub(crate) fn create(server: Server, server_url: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let name = format!("pr_cli_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let (address, query) = server_url.split_once('?').unwrap_or((server_url, ""));
+        let (host, _) = address.rsplit_once('/').unwrap();
+        let url = format!("{host}/{name}?{query}");
+        let database = Self { server, server_url: server_url.to_owned(), name, url };
+        database.run(&database.server_url, &format!("CREATE DATABASE {}", database.name));
+        database
+    }
+
+    pub(crate) fn remove(&self) {
+        let force = if matches!(self.server, Server::Postgres) { " WITH (FORCE)" } else { "" };
+        self.run(&self.server_url, &format!("DROP DATABASE {}{force}", self.name));
+    }
+
+    pub(crate) fn execute(&self, sql: &str) {
+        self.run(&self.url, sql);
+    }
+
+    fn run(&self, url: &str, text: &str) {
+        let sql = AssertSqlSafe(text.to_owned());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            match self.server {
+                Server::Postgres => {
+                    let mut conn = PgConnection::connect(url).await.unwrap();
+                    sqlx::raw_sql(sql).execute(&mut conn).await.map(drop).unwrap();
+                }
+                Server::MariaDb => {
+                    let mut conn = MySqlConnection::connect(url).await.unwrap();
+                    sqlx::raw_sql(sql).execute(&mut conn).await.map(drop).unwrap();
+                }
+                Server::Mssql => {
+                    let mut conn = MssqlOptions::new(url).unwrap().connect().await.unwrap();
+                    for batch in text.split("\nGO\n") {
+                        conn.simple_query(batch.trim_end_matches("\nGO")).await.unwrap().into_results().await.unwrap();
+                    }
+                }
+            }
+        });
+    }
+
+    /// How many tables and routines there are, besides those of the server itself.
+    pub(crate) fn objects(&self) -> i64 {
+        let count = |kind: &str| {
+            let system = "('information_schema', 'pg_catalog', 'mysql', 'sys', 'performance_schema')";
+            let of_others = "NOT IN (SELECT schema_name FROM information_schema.schemata WHERE schema_name <> ";
+            let only_ours = match self.server {
+                Server::Postgres => String::new(),
+                // The schema of the tables is one of the objects too.
+                Server::Mssql => {
+                    return format!("(SELECT COUNT(*) FROM sys.{})", if kind == "table" { OBJECTS } else { SCHEMAS });
+                }
+                Server::MariaDb => format!(" AND {kind}_schema {of_others} '{}')", self.name),
+            };
+            format!("(SELECT count(*) FROM information_schema.{kind}s WHERE {kind}_schema NOT IN {system}{only_ours})")
+        };
+        let text = format!("SELECT {} + {}", count("table"), count("routine"));
+        let sql = AssertSqlSafe(text.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            match self.server {
+                Server::Postgres => {
+                    let mut conn = PgConnection::connect(&self.url).await.unwrap();
+                    sqlx::query_scalar(sql).fetch_one(&mut conn).await.unwrap()
+                }
+                Server::MariaDb => {
+                    let mut conn = MySqlConnection::connect(&self.url).await.unwrap();
+                    sqlx::query_scalar(sql).fetch_one(&mut conn).await.unwrap()
+                }
+                Server::Mssql => {
+                    let mut conn = MssqlOptions::new(&self.url).unwrap().connect().await.unwrap();
+                    let row = conn.simple_query(text).await.unwrap().into_row().await.unwrap().unwrap();
+                    i64::from(row.get::<i32, _>(0).unwrap())
+                }
+            }
+        })
+    }
+
+    /// The outbox, as it is called there.
+    pub(crate) fn outbox(&self) -> &'static str {
+        match self.server {
+            Server::Postgres | Server::Mssql => "infra.outbox",
+            Server::MariaDb => "infra_outbox",
+        }
+    }
+
+    /// The inbox, as it is called there.
+    pub(crate) fn inbox(&self) -> &'static str {
+        match self.server {
+            Server::Postgres | Server::Mssql => "infra.inbox",
+            Server::MariaDb => "infra_inbox",
+        }
+    }
+}

@@ -1,0 +1,76 @@
+-- Beside each queue's table.
+IF OBJECT_ID(N'{t}_failures', N'U') IS NULL
+CREATE TABLE {t}_failures (
+    no      bigint           IDENTITY(1, 1) NOT NULL CONSTRAINT {n}_failures_no PRIMARY KEY CLUSTERED,
+    seq     bigint           NOT NULL,
+    at      bigint           NOT NULL,
+    attempt int              NOT NULL,
+    worker  uniqueidentifier NULL,
+    error   nvarchar(max)    NULL
+);
+GO
+
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{t}_failures') AND name LIKE N'{n}_failures_seq%')
+    CREATE INDEX {n}_failures_seq ON {t}_failures (seq, no);
+GO
+
+IF OBJECT_ID(N'{t}_claim', N'P') IS NULL
+    EXEC (N'CREATE PROCEDURE {t}_claim AS RETURN 0');
+GO
+
+-- Takes up to @batch_size messages that are ready, for @lease_seconds, and answers with them. A message whose worker
+-- vanished comes alone. Rows that others hold are passed over; that nobody had them since they were chosen is asked
+-- again where they are written. The library tells its own time in @now and @until, and in @above from where it looks;
+-- in @topics the names of those it handles, each between line breaks, with @named = 0 for all but these and @taken = 0
+-- for what is left.
+ALTER PROCEDURE {t}_claim
+    @owner_token uniqueidentifier, @lease_seconds int = 30, @batch_size bigint = 50,
+    @now bigint = NULL, @until bigint = NULL, @above bigint = NULL,
+    @topics nvarchar(max) = NULL, @named bigint = 1, @taken bigint = 1
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT ON;
+    IF @owner_token IS NULL OR @owner_token = '00000000-0000-0000-0000-000000000000' OR @lease_seconds <= 0
+       OR @batch_size <= 0
+        THROW 51001, N'a claim needs an owner, and a lease and a batch of more than zero', 1;
+    -- Which rows they are is settled before one is written: a plan that joins the two may look for them twice.
+    DECLARE @line TABLE (row_seq bigint NOT NULL PRIMARY KEY, row_at bigint NOT NULL, row_claim_no bigint NOT NULL,
+                         row_crashes int NOT NULL);
+    DECLARE @first bigint, @crashes int;
+    SET @now = COALESCE(@now, DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME()));
+    SET @until = COALESCE(@until, @now + CAST(@lease_seconds AS bigint) * 1000000);
+    SET @above = COALESCE(@above, -9223372036854775807);
+    BEGIN TRANSACTION;
+    IF @topics IS NULL
+        INSERT INTO @line (row_seq, row_at, row_claim_no, row_crashes)
+        SELECT TOP (@batch_size) seq, visible_at, claim_no, crashes
+        FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+        ORDER BY visible_at, seq;
+    ELSE
+        INSERT INTO @line (row_seq, row_at, row_claim_no, row_crashes)
+        SELECT TOP (@batch_size) seq, visible_at, claim_no, crashes
+        FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE state = 0 AND visible_at <= @now AND visible_at >= @above AND (expires_at IS NULL OR expires_at > @now)
+          AND CASE WHEN {here} AND CASE
+                  WHEN CHARINDEX(NCHAR(10), topic) = 0 AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @topics) > 0
+                  THEN 1 ELSE 0 END = @named THEN 1 ELSE 0 END = @taken
+        ORDER BY visible_at, seq;
+    SELECT TOP (1) @first = row_seq, @crashes = row_crashes FROM @line ORDER BY row_at, row_seq;
+    UPDATE {t}
+    SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
+        last_attempt_at = @now
+    OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
+           inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
+           inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
+           {inserted}, inserted.next_attempt_at
+    WHERE EXISTS (SELECT 1 FROM @line WHERE row_seq = seq AND row_claim_no = claim_no
+                  AND ((@crashes = 0 AND row_crashes = 0) OR row_seq = @first))
+      AND state = 0
+    OPTION (LOOP JOIN);
+    COMMIT TRANSACTION;
+END
+GO
+
