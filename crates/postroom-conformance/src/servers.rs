@@ -12,6 +12,9 @@ pub const MYSQL: &str = "POSTROOM_TEST_MYSQL_URL";
 /// Names the variable with SQL Server's URL. None is started for it: there is none to install.
 pub const MSSQL: &str = "POSTROOM_TEST_MSSQL_URL";
 
+/// Names the variable with the file of the authority that signed that server's certificate, if it is to be checked.
+pub const MSSQL_CA: &str = "POSTROOM_TEST_MSSQL_CA";
+
 /// Names the variable with the URL of a pooler in front of that PostgreSQL.
 pub const POOLER: &str = "POSTROOM_TEST_POOLER_URL";
 

@@ -71,5 +71,21 @@ async fn what_shall_be_encrypted_is_never_sent_in_the_clear(stage: &Stage<Mssql>
         stage.place.mssql_options_at(&authority)?.open().await,
         ErrorKind::Unavailable,
         "an authority that is not there",
-    )
+    )?;
+    match std::env::var(servers::MSSQL_CA) {
+        Ok(authority) => only_by_its_authority(stage, address, &authority).await,
+        Err(_) => {
+            println!("mssql: {} names no authority to check its certificate by", servers::MSSQL_CA);
+            Ok(())
+        }
+    }
+}
+
+async fn only_by_its_authority(stage: &Stage<Mssql>, address: &str, authority: &str) -> Verdict {
+    let checked = format!("{address}?trust_server_certificate_ca={authority}");
+    let outbox = Outbox::new(stage.place.mssql_options_at(&checked)?.open().await?);
+    outbox.enqueue(NewMessage::new("a", "")).await?;
+    let elsewhere = format!("{checked}&host_name_in_certificate=elsewhere.example");
+    let mistaken = stage.place.mssql_options_at(&elsewhere)?.open().await;
+    refused(mistaken, ErrorKind::Unavailable, "a certificate for another name")
 }

@@ -1,6 +1,7 @@
 //! A database of a test's own on a server that the environment names.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use postroom::MssqlOptions;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
@@ -42,13 +43,20 @@ impl Database {
         let (host, _) = address.rsplit_once('/').unwrap();
         let url = format!("{host}/{name}?{query}");
         let database = Self { server, server_url: server_url.to_owned(), name, url };
-        database.run(&database.server_url, &format!("CREATE DATABASE {}", database.name));
+        database.run_alone(&format!("CREATE DATABASE {}", database.name));
         database
     }
 
     pub(crate) fn remove(&self) {
         let force = if matches!(self.server, Server::Postgres) { " WITH (FORCE)" } else { "" };
-        self.run(&self.server_url, &format!("DROP DATABASE {}{force}", self.name));
+        self.run_alone(&format!("DROP DATABASE {}{force}", self.name));
+    }
+
+    /// Babelfish makes and drops one database at a time.
+    fn run_alone(&self, text: &str) {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        self.run(&self.server_url, text);
     }
 
     pub(crate) fn execute(&self, sql: &str) {

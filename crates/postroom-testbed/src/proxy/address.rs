@@ -77,8 +77,8 @@ impl Address {
         if self.wire == Wire::Tds {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").context("no free port")?;
             listener.set_nonblocking(true)?;
-            let place = listener.local_addr()?.to_string().into();
-            return Ok((Self { place, ..self.clone() }, Door::Port(TcpListener::from_std(listener)?)));
+            let (place, after) = (listener.local_addr()?.to_string().into(), in_the_clear(&self.after));
+            return Ok((Self { place, after, ..self.clone() }, Door::Port(TcpListener::from_std(listener)?)));
         }
         let own = self.in_folder(folder);
         let socket = own.socket();
@@ -119,6 +119,13 @@ impl Address {
     }
 }
 
+/// What follows the place in a URL of SQL Server, without encryption: who stands in between must be able to read.
+fn in_the_clear(after: &str) -> String {
+    let (database, settings) = after.split_once('?').unwrap_or((after, ""));
+    let others = settings.split('&').filter(|setting| !setting.is_empty() && !setting.starts_with("encrypt="));
+    format!("{database}?{}", others.chain(["encrypt=false"]).collect::<Vec<_>>().join("&"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +149,10 @@ mod tests {
         let (moved, _door) = Address::parse(url).unwrap().moved_to(Path::new("/c")).unwrap();
         assert_eq!(moved.url().replace(&moved.place.display().to_string(), "127.0.0.1:1433"), url);
         assert_ne!(moved.url(), url);
+        assert_eq!(
+            in_the_clear("/a?encrypt=true&trustServerCertificate=true"),
+            "/a?trustServerCertificate=true&encrypt=false"
+        );
     }
 
     #[test]

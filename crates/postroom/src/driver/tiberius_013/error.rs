@@ -9,6 +9,8 @@ const DUPLICATE: [u32; 2] = [2627, 2601];
 /// Babelfish: an error of the PostgreSQL below it that has no number here.
 const UNNUMBERED: u32 = 33_557_097;
 const FATAL: u8 = 20;
+const TLS_HINT: &str = "an authority of your own is named by trust_server_certificate_ca=FILE, the name in the certificate \
+                        by host_name_in_certificate=NAME";
 /// The first version that knows JSON and `DROP … IF EXISTS`.
 const OLDEST_VERSION: u32 = 13;
 const OLDEST_LEVEL: i64 = 130;
@@ -66,6 +68,11 @@ pub(super) fn described(kind: ErrorKind, source: TdsError) -> Error {
         TdsError::Server(error) => {
             Error::new(kind, format!("SQL Server: {} (error {}){hint}", error.message(), error.code()))
                 .caused_by(source.clone())
+        }
+        // The driver goes on with advice for who calls it in Rust.
+        TdsError::Tls(why) => {
+            let why = why.split(". To connect").next().unwrap_or_default();
+            Error::new(kind, format!("SQL Server: no encrypted connection: {why}; {TLS_HINT}"))
         }
         _ => Error::new(kind, format!("SQL Server: {source}")).caused_by(source),
     }
@@ -194,6 +201,15 @@ mod tests {
             assert!(!is_new_enough(version, "3", "Microsoft SQL Server"), "{version}");
         }
         assert!(!is_compatible(Some(120), "Microsoft SQL Server") && is_compatible(Some(130), "Microsoft SQL Server"));
+    }
+
+    #[test]
+    fn a_certificate_that_is_refused_is_told_with_our_own_settings() {
+        let told =
+            failed(TdsError::Tls("rejected: UnknownIssuer. To connect anyway you can: (1) `Config::trust…`".into()));
+        let told = told.to_string();
+        assert!(told.contains("UnknownIssuer; ") && told.contains("trust_server_certificate_ca="), "{told}");
+        assert!(!told.contains("Config::"), "{told}");
     }
 
     #[test]
