@@ -183,8 +183,8 @@ fn folder(asked: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>)> 
     Ok((dir.path().to_path_buf(), Some(dir)))
 }
 
-/// The killing is over: the rest of the orders, and then nothing may be left. The wire burns until each of its faults has
-/// struck. Returns what is left after all.
+/// The killing is over: the rest of the orders, and then nothing may be left. The wire burns until each of its faults
+/// has struck. Returns what is left after all.
 fn drain(nemesis: &mut Nemesis, messages: u64, fire: Option<&Fire>) -> Result<u64> {
     let until = pace::now() + DRAIN_MAX;
     nemesis.crew.grant(messages);

@@ -15,6 +15,7 @@ mod sight;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod watch;
 mod whole;
 
 pub(crate) use look::Watched;
@@ -134,7 +135,7 @@ impl Admin {
         let desk = Desk::new(parts, self.tokens, self.hosts);
         tokio::select! {
             () = self.listener.serve(router(desk.clone()), over) => {}
-            () = diagnostics::keep_looking(desk.clone()) => {}
+            () = watch::keep_looking(desk.clone()) => {}
         }
         if let Some(counters) = &desk.0.counters {
             let ended = async { tokio::join!(counters.outbox.ended(), counters.inbox.ended()) };

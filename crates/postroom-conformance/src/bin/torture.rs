@@ -87,6 +87,12 @@ fn main() -> Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
+    let server_kills = match (cli.backend, cli.server_kills) {
+        // The one that the environment names is somebody else's.
+        (Database::Mssql, Some(1..)) => anyhow::bail!("--server-kills: that server is not ours to kill"),
+        (Database::Mssql, _) => 0,
+        (_, asked) => asked.unwrap_or(cli.kills / 5),
+    };
     let report = torture::run(&Options {
         executable: std::env::current_exe().context("this program does not know where it is")?,
         database: cli.backend,
@@ -96,8 +102,7 @@ fn main() -> Result<ExitCode> {
         pauses: if cli.services { 0 } else { cli.pauses.unwrap_or(cli.kills * 2 / 5) },
         services: cli.services,
         scenario: cli.scenario,
-        // The SQL Server that the environment names is somebody else's.
-        server_kills: cli.server_kills.unwrap_or(if cli.backend == Database::Mssql { 0 } else { cli.kills / 5 }),
+        server_kills,
         storms: cli.storms.unwrap_or(cli.kills / 5),
         cuts: cli.cuts.unwrap_or(cli.kills / 5),
         seed,

@@ -83,8 +83,8 @@ impl Base {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Orders => "orders",
-            Self::Ledger => "ledger",
+            Self::Orders => "postroom_torture_orders",
+            Self::Ledger => "postroom_torture_ledger",
         }
     }
 

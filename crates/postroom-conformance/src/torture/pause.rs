@@ -38,7 +38,8 @@ enum Met {
 
 /// A message that was held is claimed again two seconds after its lease: until then there is time for other things.
 const BEFORE_TAKEOVER: Duration = Duration::from_millis(1400);
-const TAKEOVER_MAX: Duration = Duration::from_secs(6);
+/// How long a takeover may take beyond two leases.
+const TAKEOVER: Duration = Duration::from_millis(5200);
 const KILLS_MEANWHILE: usize = 2;
 /// How long a woken worker may take to have its settle refused.
 const REFUSAL_MAX: Duration = Duration::from_millis(500);
@@ -102,7 +103,7 @@ impl Nemesis {
         let other = self.worker(Some(who));
         let is_taken_over = if held {
             self.crew.tell(other, &Order::Arm(Stop::Sending, Some(message)));
-            self.crew.wait_for(TAKEOVER_MAX, |event| event.is_at(other, Stop::Sending)).is_some()
+            self.crew.wait_for(self.takeover_max(), |event| event.is_at(other, Stop::Sending)).is_some()
         } else {
             self.await_rows(|rows| rows.is_sent(&message))?
         };
@@ -137,7 +138,7 @@ impl Nemesis {
 
     /// Stops a worker right after it has claimed one of those rows.
     fn hold_claim(&mut self, other: usize, leases: &[Held]) -> Result<bool> {
-        let until = now() + TAKEOVER_MAX;
+        let until = now() + self.takeover_max();
         loop {
             self.crew.tell(other, &Order::Arm(Stop::ClaimedInbox, None));
             let left = until.saturating_duration_since(now());
@@ -180,6 +181,10 @@ impl Nemesis {
         self.rows.sight().unlock()
     }
 
+    fn takeover_max(&self) -> Duration {
+        2 * self.lease + TAKEOVER
+    }
+
     fn outlast_lease(&mut self) {
         let lease = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
         let span = self.millis(lease * 5 / 4..lease * 9 / 4);
@@ -199,7 +204,7 @@ impl Nemesis {
     }
 
     fn await_rows(&mut self, mut are_so: impl FnMut(&mut Rows) -> Result<bool>) -> Result<bool> {
-        let until = now() + TAKEOVER_MAX;
+        let until = now() + self.takeover_max();
         while !are_so(&mut self.rows)? {
             if now() >= until {
                 return Ok(false);

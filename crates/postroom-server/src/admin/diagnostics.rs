@@ -1,7 +1,5 @@
 //! What an operator asks: is it well, how much is there, what failed; and to try again.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
@@ -11,64 +9,34 @@ use postroom::telemetry::{Arrivals, arrivals};
 use postroom::{Filter, MessageId, Queue, QueueStats, Record, State as Stands};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::time::MissedTickBehavior;
 
 use super::health::{Health, Level};
 use super::problem::Refusal;
 use super::sight::Sight;
 use super::{Desk, Rights};
 
-/// What strangers hear is this old at most, and what the looks take.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
 /// Red when messages cannot be taken or sent at all; else 200 with the reasons. Strangers hear what kind they are, and
 /// what the node saw last.
 pub(super) async fn health(State(desk): State<Desk>, headers: HeaderMap) -> Response {
-    let told = |status, health: &Health| {
-        let code = if status == Level::Red { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-        (code, Json(health)).into_response()
-    };
-    let look = examine(desk.clone());
     if desk.rights_of(&headers).is_some() {
-        let health = desk.0.health.get(look, Health::is_bad).await;
-        return told(health.status, &health);
+        return answer(desk.health().await.as_ref());
     }
-    let health = desk.0.health.seen(look, Health::is_bad).await;
-    told(health.status, &health.for_strangers())
+    answer(&desk.health_seen().await.for_strangers())
+}
+
+fn answer(health: &Health) -> Response {
+    let status = if health.status == Level::Red { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    (status, Json(health)).into_response()
 }
 
 /// Whether the node can take and handle messages now, as far as it saw last.
 pub(super) async fn ready(State(desk): State<Desk>) -> Response {
-    let ready = !desk.0.stopped.is_asked() && *desk.0.reached.seen(reach(desk.clone()), is_away).await;
+    let ready = !desk.0.stopped.is_asked() && desk.reached_seen().await;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(json!({ "ready": ready }))).into_response()
-}
-
-/// Looks again and again, so that no question of a stranger's reaches the database.
-pub(super) async fn keep_looking(desk: Desk) {
-    let mut turns = tokio::time::interval(LOOK_EVERY);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        turns.tick().await;
-        tokio::join!(
-            desk.0.health.get(examine(desk.clone()), Health::is_bad),
-            desk.0.reached.get(reach(desk.clone()), is_away)
-        );
-    }
-}
-
-async fn examine(desk: Desk) -> Health {
-    Health::of(desk.look().await.as_ref())
-}
-
-async fn reach(desk: Desk) -> bool {
-    desk.is_reached().await
-}
-
-fn is_away(is_reached: &bool) -> bool {
-    !is_reached
 }
 
 pub(super) async fn outbox_stats(State(desk): State<Desk>) -> Result<Json<Value>, Refusal> {

@@ -150,7 +150,11 @@ fn scarce(Room { free, total }: Room) -> Option<(Level, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use postroom::{Courier, Key, Secret, Service, Services};
+
     use super::*;
+
+    const KEY: &str = "known to both services of this test";
 
     fn judged(look: &Look) -> (Level, Vec<String>) {
         let health = Health::of(Some(look));
@@ -176,6 +180,25 @@ mod tests {
                 "1 messages of the inbox came too late",
                 "the log of the database has grown to 257 MiB",
                 "the clocks of this machine and the database are 7 s apart",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_service_that_is_left_alone_or_forgets_early_is_named() {
+        let billing =
+            Service::new("billing", "http://127.0.0.1:9").keys(Key::new("1", Secret::parse(KEY).unwrap()).unwrap());
+        let mut billing = Courier::new(Services::new("shop").service(billing)).unwrap().destinations().remove(0);
+        assert_eq!(judged(&Look { destinations: vec![billing.clone()], ..Look::default() }).0, Level::Green);
+        (billing.left_alone, billing.forgets_early) = (true, true);
+        billing.window = Some(Duration::from_secs(12 * 3600));
+        let (level, told) = judged(&Look { destinations: vec![billing], ..Look::default() });
+        assert_eq!(level, Level::Yellow);
+        assert_eq!(
+            told,
+            [
+                "billing does not answer, and is left alone for a while",
+                "billing forgets messages after 12 hours, and some of ours live longer",
             ]
         );
     }

@@ -125,7 +125,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
          {party}, state, claim_no, due_at, created_at",
     queue: QUEUE,
     outbox: Identity {
-        columns: "id, message_id, destination, CAST(NULL AS bigint)",
+        columns: "id, message_id, destination, CAST(NULL AS bigint) AS last_seen_at",
         key: "id = @P1",
         party: "destination",
         here: "destination IS NULL",

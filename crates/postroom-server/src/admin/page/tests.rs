@@ -235,6 +235,8 @@ async fn the_overview_says_where_each_service_stands() {
     }
     let html = node.view("overview").await;
     assert!(html.contains("badge bad\" data-way-state>left alone after 5 failures; tried again in"), "{html}");
+    let health = node.ask(Method::GET, "/_rf/health", Some(&node.read), &Value::Null).await.json();
+    assert_eq!(health["reasons"][0]["kind"], "destination", "{health}");
 }
 
 #[tokio::test]
