@@ -247,7 +247,8 @@ async fn a_lease_that_ran_out_in_an_outage_is_no_crash<B: ByWire>(stage: &Stage<
         side.claim_one().await?;
         if is_away {
             proxy.cut_all();
-            outbox.queue().stats().await?;
+            // Answered by another connection, or broken off in the middle: either way the cut was noticed.
+            drop(outbox.queue().stats().await);
         }
         stage.clock.advance(LEASE);
         assert_eq!(outbox.queue().reap(10).await?.freed, 1);
