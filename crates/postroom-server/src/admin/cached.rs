@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// So long an answer is good.
 const KEPT: Duration = Duration::from_secs(2);
 /// And so many times longer than it took: looking must not become the work.
-const TIMES: u32 = 50;
+pub(super) const TIMES: u32 = 50;
 /// But never longer than this: who asks wants to know how it is now.
 const KEPT_MAX: Duration = Duration::from_secs(15);
 

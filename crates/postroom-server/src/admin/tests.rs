@@ -17,13 +17,14 @@ use postroom::{
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::{Counters, Desk, Parts, Scope, Tokens, Watched, router};
+use super::{Counters, Desk, Parts, Scope, Tokens, Watched, router, watch};
 use crate::up::signals::{self, Stop};
 
 const HOST: &str = "127.0.0.1:7411";
 
 struct Node {
     router: Router,
+    desk: Desk,
     store: MemoryStore,
     outbox: Outbox,
     read: String,
@@ -63,7 +64,8 @@ impl Node {
         let hosts = vec![HOST.to_owned()];
         let watched = Watched { courier: Courier::new(Services::new("shop")).unwrap(), file: None };
         let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
-        Self { router: router(Desk::new(parts, tokens, hosts)), store, outbox, read, write, stop }
+        let desk = Desk::new(parts, tokens, hosts);
+        Self { router: router(desk.clone()), desk, store, outbox, read, write, stop }
     }
 
     async fn send(&self, request: axum::http::request::Builder, body: &Value) -> Said {
@@ -254,6 +256,36 @@ async fn what_failed_is_listed_by_pages_and_can_be_tried_again() {
     let unknown = "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry";
     assert_eq!(node.post(unknown, &Value::Null).await.status, StatusCode::NOT_FOUND);
     assert_eq!(node.post("/_rf/outbox/7/retry", &Value::Null).await.status, StatusCode::BAD_REQUEST);
+}
+
+/// What strangers hear changes without their asking for it, and only by that.
+#[tokio::test(start_paused = true)]
+async fn a_node_looks_by_itself_again_and_again() {
+    let node = Node::new();
+    let status = async || node.send(request(Method::GET, "/_rf/health"), &Value::Null).await.json()["status"].clone();
+    let becomes = async |wanted: &str| {
+        let mut turns = tokio::time::interval(Duration::from_secs(1));
+        while status().await != wanted {
+            turns.tick().await;
+        }
+    };
+    assert_eq!(status().await, "green");
+    node.outbox.enqueue(NewMessage::new("a", "")).await.unwrap();
+    let claims = node.outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 1).await.unwrap();
+    let _ = node.outbox.queue().fail(claims.claimed.into_iter().map(|claimed| claimed.lease), "no").await.unwrap();
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    assert_eq!(status().await, "green", "a stranger made it look");
+    let watched = async {
+        becomes("yellow").await;
+        let failed = node.get("/_rf/outbox/failed").await.json();
+        let retry = format!("/_rf/outbox/{}/retry", failed["messages"][0]["messageId"].as_str().unwrap());
+        assert_eq!(node.post(&retry, &Value::Null).await.status, StatusCode::OK);
+        becomes("green").await;
+    };
+    tokio::select! {
+        seen = tokio::time::timeout(Duration::from_secs(3600), watched) => seen.unwrap(),
+        () = watch::keep_looking(node.desk.clone()) => {}
+    }
 }
 
 /// What is described is there, and what is there is described.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Desk;
+use super::cached::TIMES;
 use super::health::Health;
 
 /// So often it is asked whether the database is there.
 const REACH_EVERY: Duration = Duration::from_secs(3);
-/// A look counts messages: it comes so many times as rarely as it takes long, within these bounds.
-const TIMES: u32 = 50;
-const LOOK_EVERY: Duration = Duration::from_secs(3);
+/// A look counts messages: one that takes long comes rarely, within these bounds.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(3);
 const LOOK_RARELY: Duration = Duration::from_secs(300);
 /// One that has no end must not be the last.
 const LOOK_MAX: Duration = Duration::from_secs(30);

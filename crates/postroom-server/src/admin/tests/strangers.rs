@@ -1,7 +1,6 @@
 //! What strangers cost: next to nothing, however often they ask.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
@@ -13,13 +12,13 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
+use super::super::watch::LOOK_EVERY;
 use super::super::{Admin, Desk, Parts, Tokens, Watched, router};
 use super::{GUARDED, HOST, request};
 use crate::up::signals;
 
 /// One look asks this many things at most: of health, of readiness, and of the connections it opens for them.
 const STATEMENTS_PER_LOOK: u64 = 40;
-const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
     let folder = tempfile::tempdir().unwrap();
