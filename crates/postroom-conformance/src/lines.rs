@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Courier, ListenOptions, Listener, Neighbours, Receiver, ReceiverOptions, Service, Sqlite, TlsIdentity,
+    Backend, Courier, ListenOptions, Listener, Neighbours, Places, Receiver, ReceiverOptions, Service, Sqlite,
+    TlsIdentity,
 };
 use postroom_testbed::{Certificate, FaultProxy};
 use tokio::sync::oneshot;
@@ -224,11 +225,12 @@ impl<'s, L: Line> Wired<'s, L> {
     }
 
     /// `orders` sends, to a service as it is told.
-    pub fn send(&self, tune: impl FnOnce(Service) -> Service) -> anyhow::Result<(Courier, Running)> {
+    pub fn send(&self, tune: impl FnOnce(Service) -> Service) -> anyhow::Result<(Places, Running)> {
         let service = tune(L::service(self.office.service("inventory")?));
         let services = pair::services(self.orders, "orders", service);
         let courier = Courier::with_neighbours(services, self.office.neighbours.clone())?;
-        Ok((courier.clone(), pair::sender(self.orders, courier)))
+        let places = Places::default();
+        Ok((places.clone(), pair::sender_with(self.orders, courier, places)))
     }
 
     /// Waits until the outbox of `orders` is as it should be; pauses between attempts are skipped.

@@ -1,8 +1,8 @@
 //! Two services: `orders` sends to `inventory`, which handles and answers.
 
 use postroom::{
-    Clock, Courier, Handlers, Kind, Neighbours, Payload, Queue, Receiver, ReceiverOptions, Service, Services, Source,
-    Worker,
+    Clock, Courier, Handlers, Kind, Neighbours, Payload, Places, Queue, Receiver, ReceiverOptions, Service, Services,
+    Source, Worker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -88,5 +88,10 @@ pub fn courier<B: Testable>(stage: &Stage<B>, service: Service) -> anyhow::Resul
 
 /// Sends what is in this store's outbox.
 pub fn sender<B: Testable>(stage: &Stage<B>, courier: Courier) -> Running {
-    Running::start(Worker::<B>::outbox(stage.store.clone(), Handlers::new()).transport(courier))
+    sender_with(stage, courier, Places::default())
+}
+
+/// The same, which tells how its places are.
+pub fn sender_with<B: Testable>(stage: &Stage<B>, courier: Courier, places: Places) -> Running {
+    Running::start(Worker::<B>::outbox(stage.store.clone(), Handlers::new()).transport(courier).places(places))
 }

@@ -147,7 +147,7 @@ impl Admin {
 impl Desk {
     fn new(parts: Parts, tokens: Tokens, hosts: Vec<String>) -> Self {
         let Parts { store, metrics, counters, watched, stopped } = parts;
-        let page = Arc::new(page::Room::new(&*store, watched.courier.clone()));
+        let page = Arc::new(page::Room::new(&*store, watched.courier.clone(), watched.places.clone()));
         let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store.clone()));
         let (health, reached, counted) = Default::default();
         let inner = Inner {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
-use postroom::{Clock, State, Timestamp};
+use postroom::{Clock, Hold, State, Timestamp};
 use serde::Serialize;
 
 use crate::duration;
@@ -71,6 +71,48 @@ pub(crate) fn thousands(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// What waits for a place that failed: `412 messages wait for inventory since 2026-11-16 02:14 UTC: it is down`.
+pub(crate) fn waiting(hold: &Hold) -> String {
+    let waiting = match hold.waiting {
+        many if many >= WAITING_COUNTED => format!("more than {} messages wait", thousands(WAITING_COUNTED)),
+        1 => "1 message waits".to_owned(),
+        some => format!("{} messages wait", thousands(some)),
+    };
+    let since = hold.since.to_string();
+    let (day, time) = since.split_once('T').unwrap_or((since.as_str(), ""));
+    let time = time.get(..5).unwrap_or(time);
+    format!("{waiting} for {} since {day} {time} UTC: {}", hold.place, one_line(&hold.why))
+}
+
+/// So many messages that wait for one place are counted.
+const WAITING_COUNTED: u64 = 10_000;
+
+/// A hold as JSON.
+#[derive(Serialize)]
+pub(crate) struct HoldJson {
+    kind: &'static str,
+    name: String,
+    since: String,
+    tried_at: String,
+    code: Option<&'static str>,
+    why: String,
+    waiting: u64,
+}
+
+impl From<&Hold> for HoldJson {
+    fn from(hold: &Hold) -> Self {
+        Self {
+            kind: hold.place.kind(),
+            name: hold.place.name().to_owned(),
+            since: hold.since.to_string(),
+            tried_at: hold.tried_at.to_string(),
+            code: hold.cause.map(postroom::Cause::code),
+            why: hold.why.clone(),
+            waiting: hold.waiting,
+        }
+    }
 }
 
 #[cfg(test)]

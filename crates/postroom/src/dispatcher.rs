@@ -5,22 +5,23 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::Semaphore;
 use tracing::Instrument;
 
 use crate::clock::{Clock, monotonic};
 use crate::message::Message;
-use crate::queue::{Claimed, Lease, Queue};
+use crate::places::{Known, Places};
+use crate::queue::{Claimed, Lease, Place, Queue};
 use crate::store::{BoxFuture, Store};
 use crate::telemetry;
-use crate::transport::{Delivery, Pass, Transport};
-use crate::worker::{Outcome, Process, Run};
+use crate::transport::{Delivery, Transport};
+use crate::worker::{Outcome, Process, Run, Slots};
 
 pub(crate) struct Dispatcher {
     store: String,
     local: Arc<dyn Process>,
     transport: Option<Arc<dyn Transport>>,
-    slots: Arc<Semaphore>,
+    places: Places,
+    slots: Slots,
     clock: Clock,
 }
 
@@ -29,49 +30,46 @@ impl Dispatcher {
         store: &impl Store,
         local: Arc<dyn Process>,
         transport: Option<Arc<dyn Transport>>,
-        slots: Arc<Semaphore>,
+        places: Places,
+        slots: Slots,
     ) -> Self {
         let (store, clock) = (store.name().to_owned(), store.clock().clone());
-        Self { store, local, transport, slots, clock }
+        Self { store, local, transport, places, slots, clock }
+    }
+
+    /// The place that it goes to, with the limits that the transport sets.
+    fn place(&self, place: &Place) -> Arc<Known> {
+        let limits = || self.transport.as_ref().map(|transport| transport.limits(place.name())).unwrap_or_default();
+        self.places.of(place, self.slots.share, limits)
     }
 
     async fn send(&self, lease: Lease, message: &Message, run: &Run) {
-        let lost = run.lost(&lease);
-        let waiting = async {
-            // First its destination's, then ours: messages to a slow destination take no place from the others.
-            let pass = match &self.transport {
-                Some(transport) => transport.admit(message).await?,
-                None => Pass::default(),
-            };
-            Ok((pass, self.slots.acquire().await))
-        };
-        let permit = tokio::select! {
+        let (lost, place) = (run.lost(&lease), self.place(&Place::of(message)));
+        // First its destination's, then ours: messages to a slow destination take no place from the others.
+        let waiting = async { (place.slots().acquire().await, self.slots.all.acquire().await) };
+        let permits = tokio::select! {
             biased;
             () = run.over(&lost) => return run.report(lease, Outcome::Release),
-            permit = waiting => permit,
+            permits = waiting => permits,
         };
-        let permit = match permit {
-            Ok(permit) => permit,
-            Err(delivery) => {
-                let outcome = outcome(delivery, message);
-                telemetry::postponed(&self.store, Queue::Outbox, message, &outcome);
-                return run.report(lease, outcome);
-            }
-        };
+        // The destination may be left alone since it was claimed: then it waits in line.
+        if !run.enter(&lease, &place) {
+            return run.report(lease, Outcome::Release);
+        }
         telemetry::handling(&self.store, Queue::Outbox, message);
         let span = telemetry::handle_span(&self.store, Queue::Outbox, message);
         let started = monotonic();
         let delivery = match &self.transport {
             // It goes back as it came, and expires there.
             _ if message.expires_at.is_some_and(|expires| expires <= self.clock.now()) => None,
-            None => Some(Delivery::NoRoute),
+            None => Some(Delivery::no_route(message.destination())),
             Some(transport) => tokio::select! {
                 delivery = send(transport.as_ref(), message).instrument(span) => Some(delivery),
                 () = lost.cancelled() => None,
             },
         };
-        drop(permit);
-        let outcome = delivery.map_or(Outcome::Release, |delivery| outcome(delivery, message));
+        drop(permits);
+        let outcome = delivery.map_or(Outcome::Release, Outcome::from);
         telemetry::sent(&self.store, message, &outcome, run, started.elapsed());
         run.report(lease, outcome);
     }
@@ -80,23 +78,17 @@ impl Dispatcher {
 /// A transport that panics has failed, like one that says so.
 async fn send(transport: &dyn Transport, message: &Message) -> Delivery {
     let sending = AssertUnwindSafe(async { transport.send(message).await });
-    sending.catch_unwind().await.unwrap_or_else(|_| Delivery::Failed { why: "the transport panicked".into() })
-}
-
-fn outcome(delivery: Delivery, message: &Message) -> Outcome {
-    match delivery {
-        Delivery::Accepted { response } => Outcome::Done { response },
-        Delivery::Refused { why } => Outcome::Dead { why },
-        Delivery::Failed { why } => Outcome::Retry { after: None, why, service: true },
-        Delivery::Busy { retry_after, why } => Outcome::Postpone { after: retry_after, why },
-        Delivery::NoRoute => {
-            let why = format!("no way to the destination {}", message.destination().unwrap_or_default());
-            Outcome::Unroutable { why, created_at: message.created_at }
-        }
-    }
+    sending.catch_unwind().await.unwrap_or_else(|_| Delivery::unreachable("the transport panicked"))
 }
 
 impl Process for Dispatcher {
+    fn slots(&self, place: &Place) -> usize {
+        match place {
+            Place::Service(_) => self.place(place).permits(),
+            Place::Topic(_) => self.local.slots(place),
+        }
+    }
+
     fn process(self: Arc<Self>, batch: Vec<Claimed>, run: Run) -> BoxFuture<'static, ()> {
         let is_foreign =
             |claimed: &Claimed| claimed.message.as_ref().is_ok_and(|message| message.destination().is_some());

@@ -16,7 +16,6 @@ pub use context::{Backend, Ctx};
 pub(crate) use context::{HOLD_MAX, Received, State};
 pub(crate) use erased::{Entry, Erased, decode, encode};
 pub use erased::{Handle, HandlerFn, Handlers};
-pub(crate) use failure::Fate;
 pub use failure::{HandlerError, HandlerResult};
 pub use memory::Memory;
 pub(crate) use runner::{Runner, conclude};

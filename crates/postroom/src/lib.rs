@@ -93,6 +93,7 @@ mod wire;
 mod dispatcher;
 mod handler;
 mod maintenance;
+mod places;
 mod pull;
 mod transport;
 mod worker;
@@ -143,16 +144,17 @@ pub use mysql::{MySql, MySqlOptions, MySqlStore};
 pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 pub use outbox::{Enqueued, Outbox};
 pub use outgoing::Outgoing;
+pub use places::{HeldPlace, Limits, PlaceState, Places};
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use postgres::{Postgres, PostgresOptions, PostgresStore};
 pub use pull::{LeaseToken, Pull, PullRequest, Pulled};
 pub use queue::{
-    BATCH_MAX, CRASHES_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease, Queue, Reaped, Settle, Settled, State,
-    Topics,
+    BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Fault, LEASE_MAX, Lease, Place, Queue, Reaped,
+    Settle, Settled, State, Topics, Whose,
 };
 pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
 pub use request::{Pending, Request};
-pub use retry::RetryPolicy;
+pub use retry::{RetryPolicies, RetryPolicy};
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub use server::ServerStore;
 pub use sql::{BlockingTx, Done, Statement, TableNames, Tx, Value};
@@ -161,8 +163,8 @@ pub use sqlite::{
     BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Identity, Mark, MarkId,
-    Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake, WakeListener,
+    Admission, Arrival, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold, Identity, Mark,
+    MarkId, Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
@@ -171,7 +173,7 @@ pub use tenancy::{
 #[cfg(feature = "grpc")]
 pub use transport::GrpcService;
 pub use transport::{
-    Address, Courier, Delivery, Destination, Neighbours, Pass, Peer, Service, Services, ServicesConfig, Transport,
+    Address, Courier, Delivery, Destination, Neighbours, Peer, Service, Services, ServicesConfig, Transport,
 };
 #[cfg(feature = "http")]
 pub use transport::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};

@@ -17,10 +17,10 @@ use crate::clock::{Timestamp, monotonic};
 use crate::error::Result;
 use crate::handler::{Backend, Ctx, HOLD_MAX, conclude};
 use crate::message::Message;
-use crate::queue::{Lease, Queue, State, Topics, Verb};
+use crate::queue::{Cause, Fault, Lease, Queue, State, Topics, Verb};
 use crate::store::{Filter, Record, Store};
 use crate::telemetry::{self, Meters};
-use crate::worker::{Outcome, WorkerOptions};
+use crate::worker::{Outcome, Terms, WorkerOptions};
 use crate::workqueue::WorkQueue;
 
 /// Hands messages of one queue out to services that fetch them: a worker whose handlers are elsewhere.
@@ -131,13 +131,14 @@ impl<B: Backend> Pull<B> {
     /// kept with the message and not logged.
     pub async fn abandon(&self, token: &LeaseToken, error: &str, delay: Option<Duration>) -> Result<Option<State>> {
         let why = format!("the service that fetched it gave it back\n{error}");
-        self.end(token, Outcome::Retry { after: delay, why: why.trim_end().into(), service: false }).await
+        let fault = Fault::new(Cause::HandlerFailed, why.trim_end());
+        self.end(token, Outcome::Failed(delay.into_iter().fold(fault, Fault::retry_after))).await
     }
 
     /// Given up.
     pub async fn fail(&self, token: &LeaseToken, error: &str) -> Result<Option<State>> {
         let why = format!("the service that fetched it gave it up\n{error}");
-        self.end(token, Outcome::Dead { why: why.trim_end().into() }).await
+        self.end(token, Outcome::Failed(Fault::new(Cause::Refused, why.trim_end()).for_good())).await
     }
 
     /// Makes leases last until `lease` from now; says of each whether it still held.
@@ -197,8 +198,8 @@ impl<B: Backend> Pull<B> {
         if let Some(state) = settled_already {
             return Ok(state);
         }
-        let max_attempts = record.message.as_ref().ok().and_then(|message| message.max_attempts);
-        let Some(settle) = outcome.into_settle(lease, max_attempts, &self.options, now) else { return Ok(None) };
+        let terms = Terms::of(&self.options.policies, record.message.as_ref().ok(), now);
+        let Some(settle) = outcome.into_settle(lease, terms) else { return Ok(None) };
         let usual = if matches!(settle.verb, Verb::Ack { .. }) { State::Done } else { State::Ready };
         let settled = self.queue.settle(vec![settle]).await?;
         Ok(match () {

@@ -8,14 +8,19 @@
 //!  inbox only:  seen ──enqueue──▶ ready        seen ──mark_processing──▶ processing (never claimed)
 //! ```
 
+mod fault;
 mod lease;
+mod place;
 mod settle;
 mod topics;
 mod work;
 
+pub use fault::{Cause, Fault, Whose};
+pub(crate) use lease::Budget;
 pub(crate) use lease::check_lease;
 pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
-pub(crate) use settle::Verb;
+pub use place::Place;
+pub(crate) use settle::{Noted, Verb};
 pub use settle::{Reaped, Settle, Settled};
 pub use topics::Topics;
 pub(crate) use work::{Content, Put, Work, put};
@@ -132,25 +137,17 @@ impl State {
 /// ```
 pub const CRASHES_MAX: u32 = 4;
 
-/// Which of the rows in line are taken, by their crash counts: the one in front alone when a worker has vanished with
-/// it before, otherwise all that never saw a crash. So a message that kills its worker takes no neighbours with it.
-pub(crate) fn choose(crashes_in_line: &[u32]) -> Vec<usize> {
-    match crashes_in_line.first() {
-        Some(0) => (0..crashes_in_line.len()).filter(|&index| crashes_in_line[index] == 0).collect(),
-        Some(_) => vec![0],
-        None => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_suspect_is_claimed_alone_and_never_beside_others() {
-        assert_eq!(choose(&[]), [0usize; 0]);
-        assert_eq!(choose(&[0, 0, 2, 0]), [0, 1, 3]);
-        assert_eq!(choose(&[1, 0, 0]), [0]);
+    fn a_budget_lets_in_what_fits_and_always_the_least() {
+        let of = |bytes, least, sizes: &[u64]| Budget { bytes, least }.fitting(sizes.iter().copied());
+        assert_eq!(of(10, 1, &[4, 4, 4]), 2);
+        assert_eq!(of(3, 1, &[4, 4, 4]), 1);
+        assert_eq!(of(3, 0, &[4, 1]), 0, "order is kept: what is behind a large one waits");
+        assert_eq!(of(u64::MAX, 1, &[u64::MAX, u64::MAX]), 2);
     }
 
     #[test]

@@ -7,6 +7,8 @@ pub(crate) mod sabotage;
 pub(crate) mod admission;
 pub(crate) mod failed;
 pub(crate) mod filter;
+pub(crate) mod holding;
+pub(crate) mod holds;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod record;
@@ -17,6 +19,9 @@ pub(crate) mod wake;
 pub use admission::Admission;
 pub use failed::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
 pub use filter::Filter;
+pub(crate) use holding::Holding;
+pub use holds::Hold;
+pub(crate) use holds::HoldChange;
 pub use marks::{MarkId, Marks};
 pub use memory::MemoryStore;
 pub use record::{Failure, QueueStats, Record};
@@ -82,6 +87,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Where workers hear that rows came in.
     fn wake(&self, queue: Queue) -> &Wake;
 
+    #[doc(hidden)]
+    /// What workers of this process hold: their leases are never taken for ones that ran out.
+    fn holding(&self, queue: Queue) -> &Holding;
+
     /// Stores new messages; says of each whether it is new.
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>>;
 
@@ -136,6 +145,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What was given up, by topic, other service and the beginning of the error: from the newest row back, until there
     /// are `rows` in one of the two states. What came last is the newest, whenever it was given up.
     fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>>;
+
+    #[doc(hidden)]
+    /// Writes down which places a worker leaves alone, and which no longer.
+    fn hold(&self, queue: Queue, change: HoldChange) -> BoxFuture<'_, Result<()>>;
+
+    /// Places that workers leave alone, and how many messages wait for each.
+    fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>>;
 
     /// How many rows [`Store::expire`] would expire; not counted beyond `limit`.
     fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;

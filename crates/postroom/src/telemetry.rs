@@ -31,7 +31,7 @@ use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
 use crate::error::Error;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
-use crate::queue::{Claims, Lease, Queue, Reaped, Settled};
+use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Settled, Whose};
 use crate::store::{Arrival, Sighting, Stored};
 use crate::telemetry::label::store_label;
 use crate::tenancy::Refreshed;
@@ -64,6 +64,8 @@ pub mod metric {
     pub const INBOX_SIZE: &str = "rf_inbox_size";
     /// Requests that could not be verified, by reason.
     pub const INBOX_DISTRUSTED: &str = "rf_inbox_distrusted_count";
+    /// Failures, by their code and by whose they are.
+    pub const FAILURES: &str = "rf_failure_count";
     /// Commits without an answer: whether they were done had to be looked up.
     pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
 }
@@ -262,13 +264,16 @@ pub(crate) fn handled(
                 info!(store, %queue, topic, message_id = message.id(), source = message.source(), ms, "handled");
             }
         }
-        Outcome::Retry { why, .. } | Outcome::Dead { why } => {
-            let error = headline(why);
-            error!(store, %queue, topic, message_id = message.id(), attempt, error, "the handler failed");
-        }
-        Outcome::Postpone { why, .. } | Outcome::Unroutable { why, .. } => {
-            let reason = headline(why);
-            warn!(store, %queue, topic, message_id = message.id(), reason, "postponed");
+        Outcome::Failed(fault) => {
+            let (code, reason) = (fault.cause().code(), headline(fault.why()));
+            meters.failed(message, fault);
+            match fault.whose() {
+                Whose::Message => {
+                    let message_id = message.id();
+                    error!(store, %queue, topic, message_id, attempt, code, error = reason, "the handler failed");
+                }
+                _ => warn!(store, %queue, topic, message_id = message.id(), code, reason, "postponed"),
+            }
         }
         Outcome::Lost => warn!(store, %queue, topic, message_id = message.id(), "the lease was lost; rolled back"),
         Outcome::Release => debug!(store, %queue, topic, message_id = message.id(), "broken off"),
@@ -278,6 +283,22 @@ pub(crate) fn handled(
 /// What is logged of a failure: whatever follows its first line is kept with the message alone.
 fn headline(why: &str) -> &str {
     why.lines().next().unwrap_or_default()
+}
+
+/// A place failed too often and is left alone.
+pub(crate) fn place_held(place: &Place, fault: &Fault) {
+    let (kind, name, code, reason) = (place.kind(), place.name(), fault.cause().code(), headline(fault.why()));
+    warn!(kind, name, code, reason, "left alone: it failed several times in a row; its messages wait");
+}
+
+/// A place that was left alone took a message.
+pub(crate) fn place_answers(place: &Place) {
+    info!(kind = place.kind(), name = place.name(), "it answers again; its messages go on");
+}
+
+pub(crate) fn holds_not_written(queue: &WorkQueue, error: &Error) {
+    let (store, queue) = (queue.store_name(), queue.kind());
+    debug!(store, %queue, %error, "which places are left alone could not be written down");
 }
 
 pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {

@@ -1,7 +1,6 @@
 //! How a message leaves for another service: the contract every wire keeps.
 
 mod address;
-mod breaker;
 mod config;
 mod courier;
 #[cfg(feature = "grpc")]
@@ -25,11 +24,11 @@ pub use in_process::Neighbours;
 pub use judge::Peer;
 pub use services::{Service, Services};
 
-use std::any::Any;
 use std::fmt;
-use std::time::Duration;
 
 use crate::message::Message;
+use crate::places::Limits;
+use crate::queue::{Cause, Fault};
 use crate::store::BoxFuture;
 
 /// Takes messages to other services. No transaction is open while it does.
@@ -46,7 +45,7 @@ use crate::store::BoxFuture;
 ///         Box::pin(async move {
 ///             match self.publish(&message.topic, &message.payload).await {
 ///                 Ok(()) => Delivery::Accepted { response: None },
-///                 Err(error) => Delivery::Failed { why: error.to_string() },
+///                 Err(error) => Delivery::unreachable(error.to_string()),
 ///             }
 ///         })
 ///     }
@@ -55,64 +54,30 @@ use crate::store::BoxFuture;
 /// let worker = Worker::<Memory>::outbox(MemoryStore::new(), Handlers::new()).transport(Broker);
 /// ```
 pub trait Transport: Send + Sync + 'static {
-    /// Waits until a message may be sent to its destination, before it takes up one of the worker's places; or says
-    /// why it may not for a while. What it gives is held while the message is on its way.
-    fn admit<'a>(&'a self, _message: &'a Message) -> BoxFuture<'a, Result<Pass, Delivery>> {
-        Box::pin(async { Ok(Pass::default()) })
+    /// How a destination is treated. Messages wait for their turn before they take one of the worker's places.
+    fn limits(&self, _destination: &str) -> Limits {
+        Limits::default()
     }
 
     /// Sends one message and says what became of it.
     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery>;
 }
 
-/// Held while a message is on its way.
-///
-/// ```
-/// use std::sync::Arc;
-/// use postroom::{BoxFuture, Delivery, Message, Pass, Transport};
-/// use tokio::sync::Semaphore;
-///
-/// /// No more than so many messages are on their way at once.
-/// struct Limited<T>(T, Arc<Semaphore>);
-///
-/// impl<T: Transport> Transport for Limited<T> {
-///     fn admit<'a>(&'a self, _: &'a Message) -> BoxFuture<'a, Result<Pass, Delivery>> {
-///         Box::pin(async { self.1.clone().acquire_owned().await.map(Pass::holding).map_err(|_| Delivery::NoRoute) })
-///     }
-///
-///     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
-///         self.0.send(message)
-///     }
-/// }
-/// ```
-#[derive(Default)]
-pub struct Pass(Option<Box<dyn Any + Send + Sync>>);
-
-impl Pass {
-    /// Holds this until the message has arrived.
-    pub fn holding(held: impl Any + Send + Sync) -> Self {
-        Self(Some(Box::new(held)))
-    }
-}
-
-impl fmt::Debug for Pass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pass").field(&self.0.is_some()).finish()
-    }
-}
-
 /// What became of a message that was sent.
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::Delivery;
+/// use postroom::{Cause, Delivery, Fault};
 ///
 /// fn judge(status: u16) -> Delivery {
 ///     match status {
 ///         200..300 => Delivery::Accepted { response: None },
-///         429 => Delivery::Busy { retry_after: Duration::from_secs(5), why: "it asked for time".into() },
-///         400 | 422 => Delivery::Refused { why: format!("it answered {status}") },
-///         _ => Delivery::Failed { why: format!("it answered {status}") },
+///         // The message's own failure: the first is final, the second spends an attempt.
+///         400 | 422 => Delivery::refused(format!("it answered {status}")),
+///         500 => Fault::new(Cause::HandlerFailed, "it answered 500").into(),
+///         // The destination's: nothing is spent, and everything for it waits until it answers again.
+///         429 => Fault::new(Cause::Busy, "it asked for time").retry_after(Duration::from_secs(5)).into(),
+///         _ => Delivery::unreachable(format!("it answered {status}")),
 ///     }
 /// }
 ///
@@ -126,36 +91,48 @@ pub enum Delivery {
         /// Its answer.
         response: Option<String>,
     },
+    /// It was not taken, or nobody knows.
+    Failed(Fault),
+}
+
+impl Delivery {
     /// The other side will never take it.
-    Refused {
-        /// Why.
-        why: String,
-    },
-    /// It did not get there, or nobody knows.
-    Failed {
-        /// Why.
-        why: String,
-    },
-    /// The other side asked to wait: no attempt is spent.
-    Busy {
-        /// How long to wait.
-        retry_after: Duration,
-        /// Why.
-        why: String,
-    },
-    /// There is no way to that destination from here.
-    NoRoute,
+    pub fn refused(why: impl Into<String>) -> Self {
+        Self::Failed(Fault::new(Cause::Refused, why).for_good())
+    }
+
+    /// The other side did not get it, or did not answer: it, and everything behind the same destination, waits.
+    pub fn unreachable(why: impl Into<String>) -> Self {
+        Self::Failed(Fault::new(Cause::Unreachable, why))
+    }
+
+    /// Nobody here knows the way to that destination.
+    pub fn no_route(destination: Option<&str>) -> Self {
+        let why = format!("no route to the destination {}", destination.unwrap_or_default());
+        Self::Failed(Fault::new(Cause::NoRoute, why))
+    }
+
+    /// What went wrong, if anything did.
+    pub fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::Accepted { .. } => None,
+            Self::Failed(fault) => Some(fault),
+        }
+    }
+}
+
+impl From<Fault> for Delivery {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault)
+    }
 }
 
 // Answers are the user's data: never printed.
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Accepted { .. } => "Accepted",
-            Self::Refused { .. } => "Refused",
-            Self::Failed { .. } => "Failed",
-            Self::Busy { .. } => "Busy",
-            Self::NoRoute => "NoRoute",
-        })
+        match self {
+            Self::Accepted { .. } => f.write_str("Accepted"),
+            Self::Failed(fault) => fault.fmt(f),
+        }
     }
 }

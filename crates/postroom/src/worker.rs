@@ -1,19 +1,22 @@
 //! The only loop: wait, claim, process, settle. It knows neither SQL nor wires; what to do with a message is the
 //! business of its filling ([`Process`]).
 
+mod claims;
 mod flight;
 mod gate;
+mod holds;
 mod options;
 mod outcome;
 mod probe;
 mod quiet;
 mod run;
 mod settling;
+mod shares;
 mod turn;
 
 pub(crate) use gate::Gate;
 pub use options::WorkerOptions;
-pub(crate) use outcome::Outcome;
+pub(crate) use outcome::{Outcome, Terms};
 #[cfg(feature = "testing")]
 pub use probe::{Point, Probe};
 pub(crate) use run::{Process, Run};
@@ -28,6 +31,7 @@ use tokio::sync::Semaphore;
 use crate::dispatcher::Dispatcher;
 use crate::error::Result;
 use crate::handler::{Backend, Handlers, Runner};
+use crate::places::{Limits, Places};
 use crate::queue::Queue;
 use crate::transport::Transport;
 use crate::workqueue::WorkQueue;
@@ -46,24 +50,37 @@ pub struct Worker<B: Backend> {
     queue: Queue,
     handlers: Handlers<B>,
     transport: Option<Arc<dyn Transport>>,
+    places: Places,
     options: WorkerOptions,
 }
 
 impl<B: Backend> Worker<B> {
     /// A worker that handles what is enqueued in the outbox and has no destination.
     pub fn outbox(store: B::Store, handlers: Handlers<B>) -> Self {
-        Self { store, queue: Queue::Outbox, handlers, transport: None, options: WorkerOptions::default() }
+        Self::new(store, Queue::Outbox, handlers)
     }
 
     /// A worker that handles what arrived in the inbox.
     pub fn inbox(store: B::Store, handlers: Handlers<B>) -> Self {
-        Self { store, queue: Queue::Inbox, handlers, transport: None, options: WorkerOptions::default() }
+        Self::new(store, Queue::Inbox, handlers)
+    }
+
+    fn new(store: B::Store, queue: Queue, handlers: Handlers<B>) -> Self {
+        let (places, options) = (Places::default(), WorkerOptions::default());
+        Self { store, queue, handlers, transport: None, places, options }
     }
 
     /// Sends outbox messages that have a destination this way.
     #[must_use]
     pub fn transport(mut self, transport: impl Transport) -> Self {
         self.transport = Some(Arc::new(transport));
+        self
+    }
+
+    /// Shares what is known of places with others, and shows it.
+    #[must_use]
+    pub fn places(mut self, places: Places) -> Self {
+        self.places = places;
         self
     }
 
@@ -77,45 +94,64 @@ impl<B: Backend> Worker<B> {
     /// Runs until `shutdown` is ready; then finishes what it holds, within the grace time, and gives the rest back.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let options = self.options.checked()?;
-        let filling = Filling {
-            handlers: Arc::new(self.handlers.checked()?),
-            transport: self.transport,
-            slots: Slots::new(options.concurrency),
-        };
+        let filling = Filling::new(Arc::new(self.handlers.checked()?), self.transport, self.places, &options);
         let process = filling.process(&self.store, self.queue);
         let queue = WorkQueue::new(Arc::new(self.store), self.queue);
-        Loop::new(queue, process, Arc::new(options), None).run(shutdown).await
+        Loop::new(queue, process, Arc::new(options), filling.places, None).run(shutdown).await
     }
 }
 
 /// What workers do with messages: the same for every store they work on.
 pub(crate) struct Filling<B: Backend> {
-    pub(crate) handlers: Arc<Handlers<B>>,
-    pub(crate) transport: Option<Arc<dyn Transport>>,
-    pub(crate) slots: Slots,
+    handlers: Arc<Handlers<B>>,
+    transport: Option<Arc<dyn Transport>>,
+    pub(crate) places: Places,
+    handling: Slots,
+    sending: Slots,
 }
 
-/// How many handlers, and how many messages on their way to other services, there may be at once.
+/// How many messages there may be at once, in all and for one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
-    handlers: Arc<Semaphore>,
-    sends: Arc<Semaphore>,
+    pub(crate) all: Arc<Semaphore>,
+    pub(crate) share: usize,
+    pub(crate) limits: Limits,
 }
 
-impl Slots {
-    pub(crate) fn new(concurrency: usize) -> Self {
-        let concurrency = concurrency.min(Semaphore::MAX_PERMITS);
-        Self { handlers: Arc::new(Semaphore::new(concurrency)), sends: Arc::new(Semaphore::new(concurrency)) }
-    }
-}
+/// So many messages may be on their way to other services for each handler that may run: they only wait.
+const SENDS_PER_HANDLER: usize = 4;
 
 impl<B: Backend> Filling<B> {
+    pub(crate) fn new(
+        handlers: Arc<Handlers<B>>,
+        transport: Option<Arc<dyn Transport>>,
+        places: Places,
+        options: &WorkerOptions,
+    ) -> Self {
+        let slots = |slots: usize, places| Slots {
+            all: Arc::new(Semaphore::new(slots.min(Semaphore::MAX_PERMITS))),
+            share: options.share(slots, places),
+            limits: options.handler_limits,
+        };
+        let sends = options.concurrency.saturating_mul(SENDS_PER_HANDLER);
+        let (handling, sending) = (slots(options.concurrency, handlers.topics()), slots(sends, None));
+        Self { handlers, transport, places, handling, sending }
+    }
+
+    /// Both together run no more than one of them may.
+    pub(crate) fn share_slots_of(&mut self, other: &Self) {
+        self.handling.all = other.handling.all.clone();
+        self.sending.all = other.sending.all.clone();
+    }
+
     pub(crate) fn process(&self, store: &B::Store, queue: Queue) -> Arc<dyn Process> {
-        let runner = Runner::<B>::new(store.clone(), queue, self.handlers.clone(), self.slots.handlers.clone());
+        let (handlers, places) = (self.handlers.clone(), self.places.clone());
+        let runner = Runner::<B>::new(store.clone(), queue, handlers, places.clone(), self.handling.clone());
         match queue {
             Queue::Inbox => Arc::new(runner),
             Queue::Outbox => {
-                Arc::new(Dispatcher::new(store, Arc::new(runner), self.transport.clone(), self.slots.sends.clone()))
+                let (transport, slots) = (self.transport.clone(), self.sending.clone());
+                Arc::new(Dispatcher::new(store, Arc::new(runner), transport, places, slots))
             }
         }
     }

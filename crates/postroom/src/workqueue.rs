@@ -10,7 +10,10 @@ use crate::error::{Error, Result};
 use crate::message::OwnerToken;
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, Topics};
 use crate::retry::RetryPolicy;
-use crate::store::{Failed, FailedGroup, Failure, Filter, Fingerprint, QueueStats, Record, Revival, Store, Wake};
+use crate::store::{
+    Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange, Holding, QueueStats, Record, Revival, Store,
+    Wake,
+};
 use crate::telemetry;
 
 /// The work-queue verbs of an outbox or inbox: claim, settle, and what keeps the table small.
@@ -59,6 +62,10 @@ impl WorkQueue {
         self.store.wake(self.queue)
     }
 
+    pub(crate) fn holding(&self) -> Holding {
+        self.store.holding(self.queue).clone()
+    }
+
     pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
         self.store.fingerprint()
     }
@@ -69,7 +76,7 @@ impl WorkQueue {
 
     /// Takes up to `batch` ready messages for `owner`, each for `lease`.
     pub async fn claim(&self, owner: OwnerToken, lease: Duration, batch: usize) -> Result<Claims> {
-        self.claim_as(ClaimRequest::new(owner, lease, batch)?).await
+        self.claim_either(ClaimRequest::new(owner, lease, batch)?).await
     }
 
     /// The same, of these messages alone. Those in line before them are looked through.
@@ -80,7 +87,23 @@ impl WorkQueue {
         batch: usize,
         topics: &Topics,
     ) -> Result<Claims> {
-        self.claim_as(ClaimRequest::new(owner, lease, batch)?.topics(topics.clone())).await
+        self.claim_either(ClaimRequest::new(owner, lease, batch)?.topics(topics.clone())).await
+    }
+
+    /// What a worker crashed with comes alone, when nothing else does.
+    async fn claim_either(&self, request: ClaimRequest) -> Result<Claims> {
+        let claims = self.claim_as(request.clone()).await?;
+        if !claims.claimed.is_empty() {
+            return Ok(claims);
+        }
+        let claim = self.store.claim(self.queue, request.suspects());
+        let suspects = claim.instrument(telemetry::verb_span("claim", self)).await?;
+        if !suspects.claimed.is_empty() || suspects.reaped.total() > 0 {
+            telemetry::claimed(self, &suspects);
+        }
+        let next_at = [claims.next_at, suspects.next_at].into_iter().flatten().min();
+        let next_at = next_at.filter(|_| suspects.claimed.is_empty());
+        Ok(Claims { claimed: suspects.claimed, next_at, reaped: claims.reaped.and(suspects.reaped) })
     }
 
     pub(crate) async fn claim_as(&self, request: ClaimRequest) -> Result<Claims> {
@@ -208,6 +231,16 @@ impl WorkQueue {
     /// back, until `rows` of the dead or of the expired were looked at.
     pub async fn failed_groups(&self, rows: usize) -> Result<Vec<FailedGroup>> {
         self.store.failed_groups(self.queue, at_least_one(rows)?).await
+    }
+
+    /// Places that are left alone because they failed, and how many messages wait for each. Workers write it down, so
+    /// every process sees it.
+    pub async fn holds(&self) -> Result<Vec<Hold>> {
+        self.store.holds(self.queue).await
+    }
+
+    pub(crate) async fn hold(&self, change: HoldChange) -> Result<()> {
+        self.store.hold(self.queue, change).await
     }
 
     /// How many messages [`expire`](Self::expire) would expire; not counted beyond `limit`.

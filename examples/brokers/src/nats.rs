@@ -37,7 +37,7 @@ impl ToNats {
     async fn publish(&self, message: &Message) -> Result<Delivery, jetstream::context::PublishError> {
         let subject = format!("{}.{}", message.destination().unwrap_or_default(), message.topic);
         let (true, Some(headers)) = (is_subject(&subject), headers_of(message)) else {
-            return Ok(Delivery::Refused { why: "a name or header that NATS does not allow".into() });
+            return Ok(Delivery::refused("a name or header that NATS does not allow"));
         };
         let sent = self.0.publish_with_headers(subject, headers, message.payload.clone().into()).await?;
         // The server's word that the stream has it.
@@ -50,10 +50,10 @@ impl Transport for ToNats {
     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
         Box::pin(async move {
             self.publish(message).await.unwrap_or_else(|error| match error.kind() {
-                PublishErrorKind::StreamNotFound => Delivery::NoRoute,
-                PublishErrorKind::MaxPayloadExceeded => Delivery::Refused { why: format!("NATS: {error}") },
+                PublishErrorKind::StreamNotFound => Delivery::no_route(message.destination()),
+                PublishErrorKind::MaxPayloadExceeded => Delivery::refused(format!("NATS: {error}")),
                 // A full stream, a broken connection: not the message's fault. It waits, and spends no attempt.
-                _ => Delivery::Busy { retry_after: PAUSE, why: format!("NATS: {error}") },
+                _ => Delivery::unreachable(format!("NATS: {error}")),
             })
         })
     }

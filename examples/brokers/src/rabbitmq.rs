@@ -45,7 +45,7 @@ impl ToRabbitMq {
         let exchange = ShortString::try_new(message.destination().unwrap_or_default());
         let topic = ShortString::try_new(message.topic.as_str());
         let (Ok(exchange), Ok(topic), Some(properties)) = (exchange, topic, properties(message)) else {
-            return Ok(Delivery::Refused { why: "a name is longer than AMQP's 255 bytes".into() });
+            return Ok(Delivery::refused("a name is longer than AMQP's 255 bytes"));
         };
         let channel = self.channel().await?;
         // Mandatory: what reaches no queue comes back, instead of being dropped without a word.
@@ -53,10 +53,10 @@ impl ToRabbitMq {
         let confirm = channel.basic_publish(exchange, topic, options, message.payload.as_bytes(), properties).await?;
         let delivery = match confirm.await? {
             Confirmation::Ack(None) => Delivery::Accepted { response: None },
-            Confirmation::Ack(Some(_)) => Delivery::NoRoute,
+            Confirmation::Ack(Some(_)) => Delivery::no_route(message.destination()),
             // A full queue, or a broker in trouble: not the message's fault.
-            Confirmation::Nack(_) => busy("the broker could not keep the message"),
-            Confirmation::NotRequested => Delivery::Failed { why: "the broker confirms nothing".into() },
+            Confirmation::Nack(_) => Delivery::unreachable("the broker could not keep the message"),
+            Confirmation::NotRequested => Delivery::unreachable("the broker confirms nothing"),
         };
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(channel);
         Ok(delivery)
@@ -90,30 +90,26 @@ impl Transport for ToRabbitMq {
         Box::pin(async move {
             match tokio::time::timeout(PATIENCE, self.publish(message)).await {
                 Ok(Ok(delivery)) => delivery,
-                Ok(Err(error)) => judged(&error),
-                Err(_) => busy("RabbitMQ does not answer"),
+                Ok(Err(error)) => judged(message, &error),
+                Err(_) => Delivery::unreachable("RabbitMQ does not answer"),
             }
         })
     }
 }
 
 /// What is not the message's fault lets it wait, and spends no attempt.
-fn judged(error: &lapin::Error) -> Delivery {
+fn judged(message: &Message, error: &lapin::Error) -> Delivery {
     let soft = match error.kind() {
         lapin::ErrorKind::ProtocolError(error) => Some(error.kind()),
         _ => None,
     };
     match soft {
-        Some(AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND)) => Delivery::NoRoute,
+        Some(AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND)) => Delivery::no_route(message.destination()),
         Some(AMQPErrorKind::Soft(AMQPSoftError::CONTENTTOOLARGE | AMQPSoftError::PRECONDITIONFAILED)) => {
-            Delivery::Refused { why: format!("RabbitMQ: {error}") }
+            Delivery::refused(format!("RabbitMQ: {error}"))
         }
-        _ => busy(&format!("RabbitMQ: {error}")),
+        _ => Delivery::unreachable(format!("RabbitMQ: {error}")),
     }
-}
-
-fn busy(why: &str) -> Delivery {
-    Delivery::Busy { retry_after: PAUSE, why: why.to_owned() }
 }
 
 /// None when a name is too long.

@@ -40,12 +40,12 @@ async fn a_suspect_is_claimed_alone(h: &Harness) -> Verdict {
         h.clock.advance(Duration::from_secs(2));
         side.add_many("a", 5).await?;
         h.clock.advance(Duration::from_secs(1));
-        let first = side.claim(10).await?;
-        assert_eq!(first.iter().map(|claimed| claimed.lease.seq()).collect::<Vec<_>>(), [suspect.seq()]);
-        assert_eq!(first[0].lease.crashes(), 1);
-        let rest = side.claim(10).await?;
-        assert_eq!(rest.len(), 5);
-        assert!(rest.iter().all(|claimed| claimed.lease.crashes() == 0));
+        let others = side.claim(10).await?;
+        assert_eq!(others.len(), 5, "it holds nobody up");
+        assert!(others.iter().all(|claimed| claimed.lease.crashes() == 0));
+        let alone = side.claim(10).await?;
+        assert_eq!(alone.iter().map(|claimed| claimed.lease.seq()).collect::<Vec<_>>(), [suspect.seq()]);
+        assert_eq!(alone[0].lease.crashes(), 1);
     }
     Ok(())
 }

@@ -203,7 +203,7 @@ async fn everything<B: Testable>(stage: &Stage<B>, payload: &str) -> Verdict {
         worker.stop().await?;
         let worker = Running::start(stage.worker(side.queue, Handlers::new()));
         let unknown = side.put(&Draft::new("unknown").payload(payload)).await?;
-        let put_back = || async move { Ok(side.record(unknown).await?.attempts() > 0) };
+        let put_back = || async move { Ok(side.record(unknown).await?.last_error().is_some()) };
         eventually("an unknown topic is put back", put_back).await?;
         worker.stop().await?;
         let stale = side.leased("stale").await?;

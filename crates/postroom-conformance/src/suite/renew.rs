@@ -19,7 +19,7 @@ cases! { renew:
     worker a_lost_lease_breaks_off_only_its_own_message [];
     worker a_handler_that_is_told_to_stop_has_a_moment_to_end_well [];
     sqlite a_lease_that_cannot_be_renewed_breaks_the_handler_off [];
-    worker an_effect_is_single_though_the_handler_ran_twice ["OBX-058", "IBX-077"];
+    durable an_effect_is_single_though_the_handler_ran_twice ["OBX-058", "IBX-077"];
 }
 
 /// Short enough to be renewed within a test, by the machine's clock.
@@ -182,7 +182,13 @@ async fn an_effect_is_single_though_the_handler_ran_twice<B: Testable>(stage: &S
         stage.clock.advance(Duration::from_secs(32));
         let quick = Script::succeed();
         let handlers = postroom::Handlers::new().state(quick.clone()).on_topic("twice", with_effect::<B>);
-        let other = crate::script::Running::start(stage.worker(side.queue, handlers).options(options));
+        // In another process: in this one nobody takes away what the sleepy worker still works on.
+        let store = B::open_again(&stage.store, &stage.place).await?;
+        let other = match side.queue {
+            postroom::Queue::Outbox => postroom::Worker::<B>::outbox(store, handlers),
+            postroom::Queue::Inbox => postroom::Worker::<B>::inbox(store, handlers),
+        };
+        let other = crate::script::Running::start(other.options(options));
         eventually("it is taken over", || async move { Ok(side.record(seq).await?.claim_no() == 2) }).await?;
         gate.notify_one();
         soon("the first worker learns that its lease is lost", losing.recv()).await?;

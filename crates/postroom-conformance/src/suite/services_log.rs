@@ -1,9 +1,6 @@
 //! The log lines of section 11.3 of the document, by level and field.
 
-use std::time::Duration;
-
 use postroom::{HandlerError, NewMessage, Queue, ReceiverOptions, Sqlite};
-use postroom_testbed::Fault;
 use tracing::Level;
 
 use crate::capture::Line;
@@ -59,13 +56,21 @@ async fn a_message_that_is_sent_is_told_with_its_destination_and_time(stage: &St
     wired.end(worker).await
 }
 
-/// Sends one message that the wire, or the receiver, does not take.
-async fn send_in_vain(stage: &Stage<Sqlite>, script: &Script, faults: u64, attempts: u32) -> anyhow::Result<String> {
+/// Fails so often.
+fn failing(times: usize) -> Script {
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    Script::new(move |_| {
+        let fails = calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < times;
+        async move { if fails { Err(HandlerError::retry("no")) } else { Ok(None) } }
+    })
+}
+
+/// Sends one message that its handler does not take.
+async fn send_in_vain(stage: &Stage<Sqlite>, script: &Script, attempts: u32) -> anyhow::Result<String> {
     let mut wired = Wired::<Http>::new(stage).await?;
     stage.setup.logs.listen();
     wired.receive(script, ReceiverOptions::default()).await?;
-    let (proxy, worker) = wired.send_through_proxy(Duration::from_secs(10))?;
-    proxy.next(Fault::DropRequest, faults);
+    let (_, worker) = wired.send(|service| service)?;
     let message = NewMessage::new(TOPIC, "{}").to("inventory").max_attempts(attempts);
     let id = message.message_id().to_string();
     stage.outbox.enqueue(message).await?;
@@ -75,7 +80,7 @@ async fn send_in_vain(stage: &Stage<Sqlite>, script: &Script, faults: u64, attem
 }
 
 async fn a_send_that_fails_is_warned_of_with_its_count(stage: &Stage<Sqlite>) -> Verdict {
-    let id = send_in_vain(stage, &Script::succeed(), 2, 6).await?;
+    let id = send_in_vain(stage, &failing(2), 6).await?;
     let warned = lines(stage, "outbox: send failed");
     let counts: Vec<_> =
         warned.iter().map(|line| (line.level, field(line, "retry"), field(line, "max_retries"))).collect();
@@ -85,13 +90,13 @@ async fn a_send_that_fails_is_warned_of_with_its_count(stage: &Stage<Sqlite>) ->
 }
 
 async fn a_message_that_is_given_up_is_an_error(stage: &Stage<Sqlite>) -> Verdict {
-    let id = send_in_vain(stage, &Script::succeed(), 9, 3).await?;
+    let id = send_in_vain(stage, &failing(9), 3).await?;
     let given_up = one(stage, Level::ERROR, "outbox: message permanently failed")?;
     assert_eq!((field(&given_up, "message_id"), field(&given_up, "max_retries")), (id.as_str(), "2"));
     assert_eq!((field(&given_up, "retries"), lines(stage, "outbox: send failed").len()), ("2", 2));
     let refused = stage.another("refused").await?;
     let script = Script::new(|_| async { Err(HandlerError::terminal("no such item")) });
-    let id = send_in_vain(&refused, &script, 0, 3).await?;
+    let id = send_in_vain(&refused, &script, 3).await?;
     let lines = lines(stage, "outbox: message permanently failed");
     let refusal = lines.iter().find(|line| field(line, "message_id") == id);
     assert!(refusal.is_some_and(|line| field(line, "error").contains("no such item")), "{lines:?}");

@@ -156,36 +156,37 @@ async fn an_older_version_is_upcast_step_by_step<B: Testable>(stage: &Stage<B>) 
 }
 
 /// The error of the only message, when it was tried once.
-async fn refused<B: Testable>(stage: &Stage<B>, message: NewMessage) -> anyhow::Result<String> {
+async fn refused<B: Testable>(stage: &Stage<B>, message: NewMessage, attempts: u32) -> anyhow::Result<String> {
     stage.outbox.enqueue(message).await?;
     let worker = Running::start(stage.worker(Queue::Outbox, Handlers::new().on(approved::<B>).state(Seen::default())));
     let list = || async { anyhow::Ok(stage.outbox.queue().list(Filter::all()).await?.pop()) };
     eventually("it is tried", || async { Ok(list().await?.is_some_and(|row| row.last_error().is_some())) }).await?;
     worker.stop().await?;
     let row = list().await?.context("it is there")?;
-    assert_eq!((row.state(), row.attempts()), (State::Ready, 1));
+    assert_eq!((row.state(), row.attempts()), (State::Ready, attempts));
     Ok(row.last_error().context("it was refused")?.to_owned())
 }
 
 async fn a_newer_version_waits_for_a_newer_program<B: Testable>(stage: &Stage<B>) -> Verdict {
     let newer = NewMessage::new("order.approved", "[]").header("payload-version", "4");
-    let why = refused(stage, newer).await?;
+    let why = refused(stage, newer, 0).await?;
     assert_eq!(why, "the payload for order.approved has version 4; this program knows version 3");
     // Longer than a handler's failures would have killed it.
     let worker = Running::start(stage.worker(Queue::Outbox, Handlers::new().on(approved::<B>).state(Seen::default())));
     let row = || async { stage.outbox.queue().list(Filter::all()).await?.pop().context("it is there") };
-    for attempts in 2..=12 {
+    for claims in 2..=12 {
         stage.clock.advance(Duration::from_secs(61));
-        eventually("it is tried", || async { Ok(row().await?.attempts() == attempts) }).await?;
+        eventually("it is tried", || async { Ok(row().await?.claim_no() >= claims) }).await?;
+        eventually("it is put back", || async { Ok(row().await?.state() == State::Ready) }).await?;
     }
     worker.stop().await?;
-    assert_eq!(row().await?.state(), State::Ready);
+    assert_eq!((row().await?.state(), row().await?.attempts()), (State::Ready, 0));
     Ok(())
 }
 
 async fn a_payload_that_does_not_fit_is_named_by_its_field<B: Testable>(stage: &Stage<B>) -> Verdict {
     let message = NewMessage::new("order.approved", r#"{"order":7,"by":["ann",{"password":"hunter2"}]}"#);
-    let why = refused(stage, message.header("payload-version", "3")).await?;
+    let why = refused(stage, message.header("payload-version", "3"), 1).await?;
     assert_eq!(why, "the payload for order.approved does not fit its type at `by[1]`: expected a string");
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postroom::{Outbox, Queue, Store, WorkerOptions};
-use tokio::sync::{Barrier, mpsc};
+use tokio::sync::{Barrier, Semaphore, mpsc};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Stage, Testable, eventually, soon};
@@ -19,7 +19,7 @@ cases! { work:
     worker many_workers_share_the_work ["OBX-083", "OBX-084", "IBX-105", "IBX-106"];
     worker the_defaults_are_fifty_rows_for_half_a_minute ["OBX-097", "OBX-098", "IBX-119", "IBX-120"];
     worker stores_are_cheap_clones_of_one ["OBX-102", "IBX-123"];
-    worker a_suspect_runs_alone [];
+    worker suspects_run_one_at_a_time_beside_the_others [];
 }
 
 async fn different_messages_are_handled_at_once<B: Testable>(stage: &Stage<B>) -> Verdict {
@@ -33,7 +33,7 @@ async fn different_messages_are_handled_at_once<B: Testable>(stage: &Stage<B>) -
                 Ok(None)
             }
         });
-        let worker = stage.work(side.queue, &script, WorkerOptions::default().concurrency(8));
+        let worker = stage.work(side.queue, &script, WorkerOptions::default().concurrency(8).per_place(8));
         side.add_many("a", 8).await?;
         eventually("all eight are done", || async move { Ok(side.verbs().stats().await?.done == 8) }).await?;
         worker.stop().await?;
@@ -135,7 +135,9 @@ fn claimed<B: Testable>(stage: &Stage<B>, queue: Queue) -> Vec<u32> {
 async fn the_defaults_are_fifty_rows_for_half_a_minute<B: Testable>(stage: &Stage<B>) -> Verdict {
     stage.setup.logs.listen();
     for side in stage.sides() {
-        side.add_many("a", 120).await?;
+        for topic in ["a", "b", "c"] {
+            side.add_many(topic, 40).await?;
+        }
         let (begun, mut beginning) = mpsc::unbounded_channel();
         let script = Script::new(move |_| {
             begun.send(()).ok();
@@ -173,32 +175,49 @@ async fn stores_are_cheap_clones_of_one<B: Testable>(stage: &Stage<B>) -> Verdic
     Ok(())
 }
 
-async fn a_suspect_runs_alone<B: Testable>(stage: &Stage<B>) -> Verdict {
+/// What is handled at this moment, and how that was at its worst.
+#[derive(Default)]
+struct Company {
+    suspects: AtomicUsize,
+    most_suspects: AtomicUsize,
+    others_meanwhile: AtomicUsize,
+}
+
+async fn suspects_run_one_at_a_time_beside_the_others<B: Testable>(stage: &Stage<B>) -> Verdict {
     for side in stage.sides() {
-        let suspect = side.leased("suspect").await?;
+        for _ in 0..3 {
+            side.leased("suspect").await?;
+        }
         stage.clock.advance(LEASE + Duration::from_secs(2));
-        assert_eq!(side.verbs().reap(10).await?.freed, 1);
-        side.add_many("a", 20).await?;
-        let (now, beside) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let beside_suspect = beside.clone();
+        assert_eq!(side.verbs().reap(10).await?.freed, 3);
+        let (company, open) = (Arc::new(Company::default()), Arc::new(Semaphore::new(0)));
+        let (seen, gate) = (company.clone(), open.clone());
         let script = Script::new(move |call| {
-            let (now, beside) = (now.clone(), beside.clone());
+            let (seen, gate) = (seen.clone(), gate.clone());
             async move {
-                let others = now.fetch_add(1, Ordering::SeqCst);
-                for _ in 0..50 {
-                    tokio::task::yield_now().await;
+                if call.message.topic != "suspect" {
+                    seen.others_meanwhile.fetch_add(seen.suspects.load(Ordering::SeqCst), Ordering::SeqCst);
+                    return Ok(None);
                 }
-                if call.message.topic == "suspect" {
-                    beside.fetch_add(others + now.load(Ordering::SeqCst) - 1, Ordering::SeqCst);
+                let now = seen.suspects.fetch_add(1, Ordering::SeqCst) + 1;
+                seen.most_suspects.fetch_max(now, Ordering::SeqCst);
+                if let Ok(permit) = gate.acquire().await {
+                    permit.forget();
                 }
-                now.fetch_sub(1, Ordering::SeqCst);
+                seen.suspects.fetch_sub(1, Ordering::SeqCst);
                 Ok(None)
             }
         });
         let worker = stage.work(side.queue, &script, WorkerOptions::default());
-        eventually("all are done", || async move { Ok(side.verbs().stats().await?.done == 21) }).await?;
+        let begun = company.clone();
+        eventually("a suspect runs", || async { Ok(begun.suspects.load(Ordering::SeqCst) == 1) }).await?;
+        side.add_many("a", 20).await?;
+        eventually("others go on beside it", || async move { Ok(side.verbs().stats().await?.done == 20) }).await?;
+        assert_eq!(company.others_meanwhile.load(Ordering::SeqCst), 20);
+        open.add_permits(3);
+        eventually("all are done", || async move { Ok(side.verbs().stats().await?.done == 23) }).await?;
         worker.stop().await?;
-        assert_eq!(beside_suspect.load(Ordering::SeqCst), 0, "row {} had company", suspect.seq());
+        assert_eq!(company.most_suspects.load(Ordering::SeqCst), 1, "suspects are alone among themselves");
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use postroom::{
-    BoxFuture, Courier, Delivery, Handlers, Key, ListenOptions, Listener, Message, Pass, Receiver, Secret, Service,
+    BoxFuture, Courier, Delivery, Handlers, Key, Limits, ListenOptions, Listener, Message, Receiver, Secret, Service,
     Services, Source, Transport, Worker,
 };
 use tokio::sync::watch;
@@ -59,8 +59,8 @@ struct Gated {
 }
 
 impl Transport for Gated {
-    fn admit<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Result<Pass, Delivery>> {
-        self.courier.admit(message)
+    fn limits(&self, destination: &str) -> Limits {
+        self.courier.limits(destination)
     }
 
     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {

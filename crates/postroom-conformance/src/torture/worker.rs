@@ -98,7 +98,7 @@ impl Transport for Courier {
                 Ok(()) => Delivery::Accepted { response: None },
                 Err(error) => {
                     say(&Word::Trouble(format!("not sent: {error}")));
-                    Delivery::Failed { why: error.to_string() }
+                    Delivery::unreachable(error.to_string())
                 }
             }
         })

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::look::{Look, Room};
+use crate::output;
 
 /// How it stands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
@@ -26,6 +27,7 @@ pub(super) enum Kind {
     Dead,
     Expired,
     Destination,
+    Handler,
     Window,
     Disk,
     Log,
@@ -110,13 +112,14 @@ fn queues(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
     }
 }
 
-/// The services that messages go to.
+/// The places that messages go to.
 fn others(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
+    for hold in &look.holds {
+        let kind = if hold.place.kind() == "service" { Kind::Destination } else { Kind::Handler };
+        note(Level::Yellow, kind, output::waiting(hold));
+    }
     for service in &look.destinations {
         let name = &service.name;
-        if service.left_alone {
-            note(Level::Yellow, Kind::Destination, format!("{name} does not answer, and is left alone for a while"));
-        }
         if let Some(window) = service.window.filter(|_| service.forgets_early) {
             let hours = window.as_secs() / 3600;
             let what = format!("{name} forgets messages after {hours} hours, and some of ours live longer");
@@ -185,22 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_is_left_alone_or_forgets_early_is_named() {
+    fn a_service_that_forgets_early_is_named() {
         let billing =
             Service::new("billing", "http://127.0.0.1:9").keys(Key::new("1", Secret::parse(KEY).unwrap()).unwrap());
         let mut billing = Courier::new(Services::new("shop").service(billing)).unwrap().destinations().remove(0);
         assert_eq!(judged(&Look { destinations: vec![billing.clone()], ..Look::default() }).0, Level::Green);
-        (billing.left_alone, billing.forgets_early) = (true, true);
-        billing.window = Some(Duration::from_secs(12 * 3600));
+        (billing.forgets_early, billing.window) = (true, Some(Duration::from_secs(12 * 3600)));
         let (level, told) = judged(&Look { destinations: vec![billing], ..Look::default() });
         assert_eq!(level, Level::Yellow);
-        assert_eq!(
-            told,
-            [
-                "billing does not answer, and is left alone for a while",
-                "billing forgets messages after 12 hours, and some of ours live longer",
-            ]
-        );
+        assert_eq!(told, ["billing forgets messages after 12 hours, and some of ours live longer"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postroom::{Clock, Courier, Destination, Error, ErrorKind, Filter, QueueStats};
+use postroom::{Clock, Courier, Destination, Error, ErrorKind, Filter, Hold, Places, QueueStats};
 use tokio::time::timeout;
 
 use super::Desk;
@@ -15,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Watched {
     pub(crate) courier: Courier,
+    pub(crate) places: Places,
     /// The file of an embedded database.
     pub(crate) file: Option<PathBuf>,
 }
@@ -32,6 +33,8 @@ pub(super) struct Look {
     pub(super) outbox: QueueStats,
     pub(super) inbox: QueueStats,
     pub(super) destinations: Vec<Destination>,
+    /// Places that workers leave alone, whichever node they run on.
+    pub(super) holds: Vec<Hold>,
     pub(super) room: Option<Room>,
     /// The size of the database's log.
     pub(super) log_bytes: Option<u64>,
@@ -54,9 +57,12 @@ impl Desk {
         if schema.is_some() {
             return Some(Look { schema, ..Look::default() });
         }
-        let counting = async { tokio::try_join!(self.0.outbox.queue().stats(), self.0.inbox.queue().stats()) };
+        let (outbox, inbox) = (self.0.outbox.queue(), self.0.inbox.queue());
+        let counting = async { tokio::try_join!(outbox.stats(), inbox.stats(), outbox.holds(), inbox.holds()) };
         let look = match in_time(counting).await {
-            Some(Ok((outbox, inbox))) => Look { outbox, inbox, ..Look::default() },
+            Some(Ok((outbox, inbox, held_out, held_in))) => {
+                Look { outbox, inbox, holds: [held_out, held_in].concat(), ..Look::default() }
+            }
             Some(Err(error)) => return unanswered(&error),
             None => Look { is_uncounted: true, ..Look::default() },
         };

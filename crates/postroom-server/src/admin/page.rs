@@ -25,7 +25,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
-use postroom::{Clock, Courier, Destination, Queue, WorkQueue};
+use postroom::{Clock, Courier, Destination, Place, PlaceState, Places, Queue, WorkQueue};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use self::jobs::Jobs;
@@ -54,6 +54,7 @@ pub(super) struct Room {
     store: String,
     clock: Clock,
     courier: Courier,
+    places: Places,
     samples: Samples,
     watchers: Arc<Semaphore>,
     views: Semaphore,
@@ -61,11 +62,12 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new(store: &dyn postroom::Store, courier: Courier) -> Self {
+    pub(super) fn new(store: &dyn postroom::Store, courier: Courier, places: Places) -> Self {
         Self {
             store: store.name().to_owned(),
             clock: store.clock().clone(),
             courier,
+            places,
             samples: Samples::default(),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             views: Semaphore::new(VIEWS_MAX),
@@ -100,6 +102,11 @@ impl Room {
 
     fn destinations(&self) -> Vec<Destination> {
         self.courier.destinations()
+    }
+
+    /// How the destinations are, as far as this node has tried.
+    fn state_of(&self, destination: &str) -> Option<PlaceState> {
+        self.places.states().into_iter().find(|state| state.place == Place::Service(destination.to_owned()))
     }
 }
 

@@ -12,7 +12,7 @@ use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use postroom::{
-    Courier, Memory, MemoryStore, NewMessage, Outbox, OwnerToken, Pull, Queue, Services, Topics, WorkerOptions,
+    Courier, Memory, MemoryStore, NewMessage, Outbox, OwnerToken, Places, Pull, Queue, Services, Topics, WorkerOptions,
 };
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -62,7 +62,8 @@ impl Node {
         let (stop, stopped) = signals::stop();
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let hosts = vec![HOST.to_owned()];
-        let watched = Watched { courier: Courier::new(Services::new("shop")).unwrap(), file: None };
+        let watched =
+            Watched { courier: Courier::new(Services::new("shop")).unwrap(), places: Places::default(), file: None };
         let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
         let desk = Desk::new(parts, tokens, hosts);
         Self { router: router(desk.clone()), desk, store, outbox, read, write, stop }

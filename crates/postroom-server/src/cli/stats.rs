@@ -44,16 +44,21 @@ impl From<&QueueStats> for Counts {
 impl Stats {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let opened = open::existing(&global.database()?).await?;
-        let outbox = opened.queue(Queue::Outbox).stats().await?;
-        let inbox = opened.queue(Queue::Inbox).stats().await?;
+        let (outbox, inbox) = (opened.queue(Queue::Outbox), opened.queue(Queue::Inbox));
+        let held = [outbox.holds().await?, inbox.holds().await?];
+        let (outbox, inbox) = (outbox.stats().await?, inbox.stats().await?);
         if global.json {
             let (outbox, inbox) = (Counts::from(&outbox), Counts::from(&inbox));
-            return output::json(&serde_json::json!({ "outbox": outbox, "inbox": inbox }));
+            let held: Vec<_> = held.iter().flatten().map(output::HoldJson::from).collect();
+            return output::json(&serde_json::json!({ "outbox": outbox, "inbox": inbox, "held": held }));
         }
         let titles = ["ready", "leased", "done", "dead", "expired", "seen"].map(|title| format!("{title:>9}"));
         output::line(format!("{:<7}{}  oldest waiting", "", titles.concat()))?;
         print("outbox", &outbox)?;
         print("inbox", &inbox)?;
+        for hold in held.iter().flatten() {
+            output::line(output::waiting(hold))?;
+        }
         if outbox.dead + outbox.expired + inbox.dead + inbox.expired > 0 {
             eprintln!("`postroom failed` lists the dead and the expired");
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use postroom::{BoxFuture, Delivery, HandlerError, HandlerResult, Message, Transport};
+use postroom::{BoxFuture, Cause, Delivery, Fault, HandlerResult, Message, Transport};
 
 use super::group::Group;
 use super::pipes::{Head, Tail, feed};
@@ -25,8 +25,7 @@ pub(crate) struct Command {
 /// What became of one run.
 enum Ran {
     Done { response: Option<String> },
-    Terminal { why: String },
-    Failed { why: String },
+    Failed(Fault),
 }
 
 /// A message that is for another service goes to the same command, which knows the way.
@@ -35,8 +34,7 @@ impl Transport for Command {
         Box::pin(async move {
             match self.run(message).await {
                 Ran::Done { response } => Delivery::Accepted { response },
-                Ran::Terminal { why } => Delivery::Refused { why },
-                Ran::Failed { why } => Delivery::Failed { why },
+                Ran::Failed(fault) => fault.into(),
             }
         })
     }
@@ -51,8 +49,7 @@ impl Command {
     pub(super) async fn handle(&self, message: &Message) -> HandlerResult<Option<String>> {
         match self.run(message).await {
             Ran::Done { response } => Ok(response),
-            Ran::Terminal { why } => Err(HandlerError::terminal(why)),
-            Ran::Failed { why } => Err(HandlerError::retry(why)),
+            Ran::Failed(fault) => Err(fault.into()),
         }
     }
 
@@ -62,15 +59,22 @@ impl Command {
             None => running.await,
             Some(timeout) => match tokio::time::timeout(timeout, running).await {
                 Ok(ended) => ended,
-                Err(_) => return Ran::Failed { why: format!("the command took longer than {timeout:?}; killed") },
+                Err(_) => {
+                    let why = format!("the command took longer than {timeout:?}; killed");
+                    return Ran::Failed(Fault::new(Cause::HandlerFailed, why));
+                }
             },
         };
         match ended {
-            Err(error) => Ran::Failed { why: format!("the command could not be run: {error}") },
+            // Not this message's failure: no other could be handled either.
+            Err(error) => Ran::Failed(Fault::new(Cause::Unavailable, format!("the command could not be run: {error}"))),
             Ok((status, stdout, _)) if status.success() => Ran::Done { response: stdout.into_response() },
             Ok((status, _, stderr)) => {
                 let why = told(status, &stderr);
-                if status.code() == Some(TERMINAL) { Ran::Terminal { why } } else { Ran::Failed { why } }
+                match status.code() {
+                    Some(TERMINAL) => Ran::Failed(Fault::new(Cause::Refused, why).for_good()),
+                    _ => Ran::Failed(Fault::new(Cause::HandlerFailed, why)),
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Courier, Listener, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions};
+use postroom::{Backend, Courier, Listener, Places, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions};
 
 use super::backups::Backups;
 use super::exec::Command;
@@ -62,6 +62,8 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let is_sending = ways.is_sending();
     let outbox = Worker::<B>::outbox(store.clone(), handlers(&work)).options(options.clone()).transport(ways);
     let inbox = Worker::<B>::inbox(store.clone(), handlers(&work)).options(options);
+    let places = Places::default();
+    let (outbox, inbox) = (outbox.places(places.clone()), inbox.places(places.clone()));
     let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
     let receiving = receive(receiver, listeners, stopped.clone());
     let (backups, until) = (node.backups, stopped.clone());
@@ -75,7 +77,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
         Ok(())
     };
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
-    let watched = Watched { courier: courier.clone(), file: node.database.file() };
+    let watched = Watched { courier: courier.clone(), places: places.clone(), file: node.database.file() };
     let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
     // It answers while the work is being ended, and ends with it.
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
@@ -89,7 +91,8 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let grace = duration::short(node.config.worker.grace);
     let clock = store.clock().clone();
     let (named, started, has_command) = (node.named, node.read, node.exec.is_some());
-    let replaceable = Replaceable { named, started, has_command, courier, is_sending, keys, routes, hooks, tls, clock };
+    let replaceable =
+        Replaceable { named, started, has_command, courier, places, is_sending, keys, routes, hooks, tls, clock };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
         bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));

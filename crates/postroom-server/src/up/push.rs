@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use postroom::{Clock, Delivery, HandlerError, HandlerResult, Message, PushUrl};
+use postroom::{Cause, Delivery, Fault, HandlerError, HandlerResult, Message, PushUrl};
 use tokio::sync::Semaphore;
 
 use crate::config::EVERY;
 
 /// So long a message waits in hand for its handler; then it goes back and others get their turn.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// So long a message waits for a handler that nobody has configured: as long as it has waited, within this.
-const UNHANDLED_MIN: Duration = Duration::from_secs(2);
-const UNHANDLED_MAX: Duration = Duration::from_secs(300);
 
 /// The handlers at this moment. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
@@ -54,9 +51,8 @@ impl Routes {
             return None;
         }
         let Some(route) = routes.get(&message.topic).or_else(|| routes.get(EVERY)) else {
-            let waited = Clock::Database.now().since(message.created_at);
             let why = format!("no handler for the topic {}", message.topic);
-            return Some(Err(HandlerError::postpone(waited.clamp(UNHANDLED_MIN, UNHANDLED_MAX), why)));
+            return Some(Err(Fault::new(Cause::NoHandler, why).into()));
         };
         Some(route.push(message).await)
     }
@@ -70,10 +66,8 @@ impl Route {
         };
         match self.url.push(message).await {
             Delivery::Accepted { response } => Ok(response),
-            Delivery::Refused { why } => Err(HandlerError::terminal(why)),
-            Delivery::Busy { retry_after, why } => Err(HandlerError::postpone(retry_after, why)),
-            Delivery::Failed { why } => Err(HandlerError::retry(why)),
-            _ => Err(HandlerError::retry("the handler cannot be reached")),
+            Delivery::Failed(fault) => Err(fault.into()),
+            _ => Err(HandlerError::unavailable("the handler cannot be reached")),
         }
     }
 }

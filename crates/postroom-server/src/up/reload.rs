@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Clock, Courier, Hook, Keys, Receiver, Services, TlsIdentity};
+use postroom::{Backend, Clock, Courier, Hook, Keys, Places, Receiver, Services, TlsIdentity};
 
 use super::greeting::listed;
 use super::push::Routes;
@@ -39,6 +39,7 @@ pub(super) struct Replaceable {
     /// A command handles everything: what the file says of handlers is for another time.
     pub(super) has_command: bool,
     pub(super) courier: Courier,
+    pub(super) places: Places,
     pub(super) is_sending: Arc<AtomicBool>,
     pub(super) keys: BTreeMap<String, Keys>,
     pub(super) routes: Routes,
@@ -66,6 +67,8 @@ impl Replaceable {
         // The only step that can fail comes first.
         self.courier.replace(services(&config, &opened, &self.clock))?;
         self.is_sending.store(!config.services.is_empty(), Ordering::Relaxed);
+        // What failed under the old configuration is tried at once.
+        self.places.reset();
         for (name, keys) in &self.keys {
             let now = opened.sources.iter().find(|(source, _)| source == name).map(|(_, keys)| keys.clone());
             // Without keys nobody can speak for a source any more.

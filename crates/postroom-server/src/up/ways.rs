@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use postroom::{BoxFuture, Courier, Delivery, Message, Pass, Transport};
+use postroom::{BoxFuture, Courier, Delivery, Limits, Message, Transport};
 
 use super::exec::Command;
 
@@ -26,10 +26,10 @@ impl Ways {
 }
 
 impl Transport for Ways {
-    fn admit<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Result<Pass, Delivery>> {
+    fn limits(&self, destination: &str) -> Limits {
         match self.is_sending.load(Ordering::Relaxed) {
-            true => self.courier.admit(message),
-            false => Box::pin(async { Ok(Pass::default()) }),
+            true => self.courier.limits(destination),
+            false => Limits::default(),
         }
     }
 
@@ -37,7 +37,7 @@ impl Transport for Ways {
         match &self.command {
             _ if self.is_sending.load(Ordering::Relaxed) => self.courier.send(message),
             Some(command) => command.send(message),
-            None => Box::pin(async { Delivery::NoRoute }),
+            None => Box::pin(async { Delivery::no_route(message.destination()) }),
         }
     }
 }

@@ -55,6 +55,9 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
     CREATE INDEX {outbox_name}_ready ON {outbox} (visible_at, seq)
         INCLUDE (claim_no, crashes, expires_at, topic, destination) WHERE state = 0;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_suspects%')
+    CREATE INDEX {outbox_name}_suspects ON {outbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_leased%')
     CREATE INDEX {outbox_name}_leased ON {outbox} (visible_at, seq) INCLUDE (owner, claim_no) WHERE state = 1;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
@@ -108,6 +111,9 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_ready%')
     CREATE INDEX {inbox_name}_ready ON {inbox} (visible_at, seq)
         INCLUDE (claim_no, crashes, expires_at, topic) WHERE state = 0;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_suspects%')
+    CREATE INDEX {inbox_name}_suspects ON {inbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_leased%')
     CREATE INDEX {inbox_name}_leased ON {inbox} (visible_at, seq) INCLUDE (owner, claim_no) WHERE state = 1;

@@ -145,8 +145,8 @@ BEGIN
     SELECT seq FROM {outbox} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)
     WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
       AND state = 1 AND owner = @owner_token;
-    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
-    SELECT seq, @now, attempts + 1, @owner_token, @last_error
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error, code)
+    SELECT seq, @now, attempts + 1, @owner_token, @last_error, N'handler_failed'
     FROM {outbox}
     WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token;
@@ -199,8 +199,8 @@ BEGIN
     SELECT seq FROM {outbox} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)
     WHERE id IN (SELECT CAST(a.value AS uniqueidentifier) FROM OPENJSON(@ids) AS a)
       AND state = 1 AND owner = @owner_token;
-    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
-    SELECT seq, @now, attempts + 1, @owner_token, @last_error
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error, code)
+    SELECT seq, @now, attempts + 1, @owner_token, @last_error, N'handler_failed'
     FROM {outbox}
     WHERE seq IN (SELECT h.seq FROM @held AS h)
       AND state = 1 AND owner = @owner_token;
@@ -237,8 +237,8 @@ BEGIN
     INSERT INTO @held (seq)
     SELECT TOP (@limit) seq FROM {outbox} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
     WHERE state = 1 AND visible_at <= @now ORDER BY visible_at, seq;
-    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error)
-    SELECT seq, @now, attempts, owner, N'the worker vanished: its lease ran out'
+    INSERT INTO {outbox}_failures (seq, at, attempt, worker, error, code)
+    SELECT seq, @now, attempts, owner, N'the worker vanished: its lease ran out', N'crashed'
     FROM {outbox} WHERE seq IN (SELECT h.seq FROM @held AS h) AND state = 1 AND owner IS NOT NULL;
     -- Twenty are kept of each message.
     DELETE FROM {outbox}_failures WHERE no IN (

@@ -30,9 +30,12 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     processed_at    BIGINT,
     processed_by    BINARY(16),
     response        LONGTEXT,
+    -- What a worker crashed with is tried apart from the rest.
+    suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
     UNIQUE KEY {outbox_name}_id (id),
     KEY {outbox_name}_message (message_id),
     KEY {outbox_name}_work (state, visible_at),
+    KEY {outbox_name}_suspects (suspect_at),
     KEY {outbox_name}_expiring (state, expires_at),
     KEY {outbox_name}_finished (state, processed_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -44,7 +47,20 @@ CREATE TABLE IF NOT EXISTS {outbox}_failures (
     attempt INT        NOT NULL,
     worker  BINARY(16),
     error   TEXT,
+    code    VARCHAR(32),
     KEY {outbox_name}_failures_seq (seq)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Places that workers leave alone because they failed.
+CREATE TABLE IF NOT EXISTS {outbox}_holds (
+    kind     VARCHAR(16)  NOT NULL, -- service or topic
+    name     VARCHAR(255) NOT NULL,
+    owner    BINARY(16)   NOT NULL,
+    since    BIGINT       NOT NULL,
+    tried_at BIGINT       NOT NULL,
+    code     VARCHAR(32),
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS {inbox} (
@@ -75,8 +91,11 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     processed_at    BIGINT,
     processed_by    BINARY(16),
     response        LONGTEXT,
+    -- What a worker crashed with is tried apart from the rest.
+    suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
     UNIQUE KEY {inbox_name}_key (source, message_id),
     KEY {inbox_name}_work (state, visible_at),
+    KEY {inbox_name}_suspects (suspect_at),
     KEY {inbox_name}_expiring (state, expires_at),
     KEY {inbox_name}_finished (state, processed_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -88,7 +107,20 @@ CREATE TABLE IF NOT EXISTS {inbox}_failures (
     attempt INT        NOT NULL,
     worker  BINARY(16),
     error   TEXT,
+    code    VARCHAR(32),
     KEY {inbox_name}_failures_seq (seq)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Places that workers leave alone because they failed.
+CREATE TABLE IF NOT EXISTS {inbox}_holds (
+    kind     VARCHAR(16)  NOT NULL, -- service or topic
+    name     VARCHAR(255) NOT NULL,
+    owner    BINARY(16)   NOT NULL,
+    since    BIGINT       NOT NULL,
+    tried_at BIGINT       NOT NULL,
+    code     VARCHAR(32),
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- One mark for each handler of a message that arrives by some other way than the inbox.

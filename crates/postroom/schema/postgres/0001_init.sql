@@ -38,6 +38,8 @@ CREATE TABLE IF NOT EXISTS {outbox} (
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox_name}_id ON {outbox} (id);
 CREATE INDEX IF NOT EXISTS {outbox_name}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {outbox_name}_ready ON {outbox} (visible_at, seq) WHERE state = 0;
+-- What a worker crashed with is tried apart from the rest.
+CREATE INDEX IF NOT EXISTS {outbox_name}_suspects ON {outbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
 CREATE INDEX IF NOT EXISTS {outbox_name}_leased ON {outbox} (visible_at, seq) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS {outbox_name}_done ON {outbox} (processed_at) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS {outbox_name}_dead ON {outbox} (seq) WHERE state = 3;
@@ -50,10 +52,23 @@ CREATE TABLE IF NOT EXISTS {outbox}_failures (
     at      bigint  NOT NULL,
     attempt integer NOT NULL,
     worker  uuid,
-    error   text
+    error   text,
+    code    text
 );
 
 CREATE INDEX IF NOT EXISTS {outbox_name}_failures_seq ON {outbox}_failures (seq, no);
+
+-- Places that workers leave alone because they failed.
+CREATE TABLE IF NOT EXISTS {outbox}_holds (
+    kind     text   NOT NULL COLLATE "C", -- service or topic
+    name     text   NOT NULL COLLATE "C",
+    owner    uuid   NOT NULL,
+    since    bigint NOT NULL,
+    tried_at bigint NOT NULL,
+    code     text,
+    why      text,
+    PRIMARY KEY (kind, name, owner)
+);
 
 CREATE TABLE IF NOT EXISTS {inbox} (
     seq             bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -88,6 +103,8 @@ CREATE TABLE IF NOT EXISTS {inbox} (
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox_name}_key ON {inbox} (source, message_id);
 CREATE INDEX IF NOT EXISTS {inbox_name}_ready ON {inbox} (visible_at, seq) WHERE state = 0;
+-- What a worker crashed with is tried apart from the rest.
+CREATE INDEX IF NOT EXISTS {inbox_name}_suspects ON {inbox} (visible_at, seq) WHERE state = 0 AND crashes > 0;
 CREATE INDEX IF NOT EXISTS {inbox_name}_leased ON {inbox} (visible_at, seq) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS {inbox_name}_done ON {inbox} (processed_at) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS {inbox_name}_dead ON {inbox} (seq) WHERE state = 3;
@@ -100,10 +117,23 @@ CREATE TABLE IF NOT EXISTS {inbox}_failures (
     at      bigint  NOT NULL,
     attempt integer NOT NULL,
     worker  uuid,
-    error   text
+    error   text,
+    code    text
 );
 
 CREATE INDEX IF NOT EXISTS {inbox_name}_failures_seq ON {inbox}_failures (seq, no);
+
+-- Places that workers leave alone because they failed.
+CREATE TABLE IF NOT EXISTS {inbox}_holds (
+    kind     text   NOT NULL COLLATE "C", -- service or topic
+    name     text   NOT NULL COLLATE "C",
+    owner    uuid   NOT NULL,
+    since    bigint NOT NULL,
+    tried_at bigint NOT NULL,
+    code     text,
+    why      text,
+    PRIMARY KEY (kind, name, owner)
+);
 
 -- One mark for each handler of a message that arrives by some other way than the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (

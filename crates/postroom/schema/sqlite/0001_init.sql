@@ -7,9 +7,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     message_id      BLOB,                              -- null: the same as id
     kind            TEXT    NOT NULL DEFAULT 'Event',
     topic           TEXT    NOT NULL,
-    payload         TEXT    NOT NULL,
     destination     TEXT,
-    headers         TEXT,
     correlation_id  TEXT,
     state           INTEGER NOT NULL DEFAULT 0,
     visible_at      INTEGER DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
@@ -27,6 +25,8 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     last_error      TEXT,
     processed_at    INTEGER,
     processed_by    BLOB,
+    headers         TEXT,
+    payload         TEXT    NOT NULL, -- last: the columns before it are read without its pages
     response        TEXT
 ) STRICT;
 
@@ -36,6 +36,8 @@ CREATE INDEX IF NOT EXISTS {outbox}_message ON {outbox} (message_id) WHERE messa
 CREATE INDEX IF NOT EXISTS {outbox}_work ON {outbox} (state, visible_at) WHERE visible_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at)
     WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
+-- What a worker crashed with is tried apart from the rest.
+CREATE INDEX IF NOT EXISTS {outbox}_suspects ON {outbox} (visible_at) WHERE state = 0 AND crashes > 0;
 CREATE INDEX IF NOT EXISTS {outbox}_finished ON {outbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {outbox}_failures (
@@ -43,10 +45,23 @@ CREATE TABLE IF NOT EXISTS {outbox}_failures (
     at      INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     worker  BLOB,
-    error   TEXT
+    error   TEXT,
+    code    TEXT
 ) STRICT;
 
 CREATE INDEX IF NOT EXISTS {outbox}_failures_seq ON {outbox}_failures (seq);
+
+-- Places that workers leave alone because they failed.
+CREATE TABLE IF NOT EXISTS {outbox}_holds (
+    kind     TEXT    NOT NULL, -- service or topic
+    name     TEXT    NOT NULL,
+    owner    BLOB    NOT NULL,
+    since    INTEGER NOT NULL,
+    tried_at INTEGER NOT NULL,
+    code     TEXT,
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS {inbox} (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -54,9 +69,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     message_id      TEXT    NOT NULL,
     kind            TEXT    NOT NULL DEFAULT 'Event',
     topic           TEXT    NOT NULL DEFAULT '',
-    payload         TEXT    NOT NULL DEFAULT '',
     hash            BLOB,
-    headers         TEXT,
     correlation_id  TEXT,
     state           INTEGER NOT NULL DEFAULT 5,
     visible_at      INTEGER,
@@ -75,6 +88,8 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     last_error      TEXT,
     processed_at    INTEGER,
     processed_by    BLOB,
+    headers         TEXT,
+    payload         TEXT    NOT NULL DEFAULT '',
     response        TEXT
 ) STRICT;
 
@@ -82,6 +97,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
 CREATE INDEX IF NOT EXISTS {inbox}_work ON {inbox} (state, visible_at) WHERE visible_at IS NOT NULL;
 -- Seen, or handled outside the queue.
 CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state) WHERE visible_at IS NULL AND processed_at IS NULL;
+-- What a worker crashed with is tried apart from the rest.
+CREATE INDEX IF NOT EXISTS {inbox}_suspects ON {inbox} (visible_at) WHERE state = 0 AND crashes > 0;
 CREATE INDEX IF NOT EXISTS {inbox}_finished ON {inbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {inbox}_failures (
@@ -89,10 +106,23 @@ CREATE TABLE IF NOT EXISTS {inbox}_failures (
     at      INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     worker  BLOB,
-    error   TEXT
+    error   TEXT,
+    code    TEXT
 ) STRICT;
 
 CREATE INDEX IF NOT EXISTS {inbox}_failures_seq ON {inbox}_failures (seq);
+
+-- Places that workers leave alone because they failed.
+CREATE TABLE IF NOT EXISTS {inbox}_holds (
+    kind     TEXT    NOT NULL, -- service or topic
+    name     TEXT    NOT NULL,
+    owner    BLOB    NOT NULL,
+    since    INTEGER NOT NULL,
+    tried_at INTEGER NOT NULL,
+    code     TEXT,
+    why      TEXT,
+    PRIMARY KEY (kind, name, owner)
+) STRICT, WITHOUT ROWID;
 
 -- One mark for each handler of a message that arrives by some other way than the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (

@@ -128,7 +128,7 @@ impl<B: Backend, P: Payload, H: Handle<B, P>> Erased<B> for ObjectHandler<H, P> 
 /// for that one.
 pub(crate) fn decode<P: Payload>(message: &Message) -> HandlerResult<P> {
     message.read::<P>().map_err(|error| match message.is_newer_than::<P>() {
-        true => HandlerError::newer(message.created_at, error),
+        true => HandlerError::newer(error),
         false => HandlerError::retry(error),
     })
 }
@@ -238,6 +238,11 @@ impl<B: Backend> Handlers<B> {
         }
         self.entries.insert(topic, entry);
         self
+    }
+
+    /// How many topics there are; none when every topic is handled.
+    pub(crate) fn topics(&self) -> Option<usize> {
+        self.fallback.is_none().then_some(self.entries.len())
     }
 
     pub(crate) fn find(&self, topic: &str) -> Option<Entry<B>> {

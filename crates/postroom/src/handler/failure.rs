@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::clock::Timestamp;
 use crate::driver;
 use crate::error::{Error, ErrorKind, panic_message};
+use crate::queue::{Cause, Fault};
 
 /// What a handler returns.
 ///
@@ -49,121 +49,127 @@ pub type HandlerResult<T> = Result<T, HandlerError>;
 /// assert!(!charge("one").unwrap_err().is_terminal());
 /// ```
 pub struct HandlerError {
-    pub(crate) fate: Fate,
-    pub(crate) message: String,
+    pub(crate) fault: Fault,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
-    Retry {
-        after: Option<Duration>,
-    },
-    Terminal,
-    /// Not the message's fault: it waits, and no attempt is spent.
-    Postpone {
-        after: Duration,
-    },
-    /// A newer program wrote the message, and a newer one will read it. It has waited since then.
-    Newer {
-        since: Timestamp,
-    },
-    /// The database rolled the transaction back and may take the same one now: after a deadlock, or a lost race.
-    Conflict,
-    /// The database cannot be reached.
-    Outage,
-}
-
-impl Fate {
-    /// What an error that a handler passed on says of the database, if it says anything.
-    fn by_database(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
-        match error.downcast_ref::<Error>().map(Error::kind) {
-            Some(ErrorKind::NotCommitted) => Some(Self::Conflict),
-            Some(ErrorKind::Unavailable) => Some(Self::Outage),
-            _ => driver::is_conflict(error).then_some(Self::Conflict),
-        }
+/// What an error that a handler passed on says of the database, if it says anything.
+fn by_database(error: &(dyn std::error::Error + 'static)) -> Option<Cause> {
+    match error.downcast_ref::<Error>().map(Error::kind) {
+        Some(ErrorKind::NotCommitted) => Some(Cause::DatabaseConflict),
+        Some(ErrorKind::Unavailable) => Some(Cause::DatabaseUnavailable),
+        _ => driver::is_conflict(error).then_some(Cause::DatabaseConflict),
     }
 }
 
 impl HandlerError {
-    /// Try again, by the worker's policy.
+    fn new(cause: Cause, why: impl fmt::Display) -> Self {
+        Self { fault: Fault::new(cause, why.to_string()) }
+    }
+
+    /// Try again, by the retry policy.
     pub fn retry(why: impl fmt::Display) -> Self {
-        Self { fate: Fate::Retry { after: None }, message: why.to_string() }
+        Self::new(Cause::HandlerFailed, why)
     }
 
     /// Try again after this long.
     pub fn retry_after(delay: Duration, why: impl fmt::Display) -> Self {
-        Self { fate: Fate::Retry { after: Some(delay) }, message: why.to_string() }
+        Self { fault: Fault::new(Cause::HandlerFailed, why.to_string()).retry_after(delay) }
     }
 
-    /// Try again after this long, at least a second, without spending an attempt: whoever is needed has no time now.
+    /// Try again after this long, at least a second, without spending an attempt: this message has to wait.
     ///
-    /// Such a message is never given up; it can only expire.
+    /// Such a message never dies; it can only expire.
     pub fn postpone(delay: Duration, why: impl fmt::Display) -> Self {
-        Self { fate: Fate::Postpone { after: delay }, message: why.to_string() }
+        Self { fault: Fault::new(Cause::Postponed, why.to_string()).retry_after(delay) }
+    }
+
+    /// What the handler needs is down. No attempt is spent, and when that goes on, all messages of the topic wait: one
+    /// at a time is tried until one goes through.
+    ///
+    /// ```
+    /// use postroom::{Cause, HandlerError, Whose};
+    ///
+    /// let error = HandlerError::unavailable("the bank does not answer");
+    /// assert_eq!((error.cause(), error.cause().whose()), (Cause::Unavailable, Whose::Place));
+    /// ```
+    pub fn unavailable(why: impl fmt::Display) -> Self {
+        Self::new(Cause::Unavailable, why)
     }
 
     /// Never try again: the message is dead.
     pub fn terminal(why: impl fmt::Display) -> Self {
-        Self { fate: Fate::Terminal, message: why.to_string() }
+        Self { fault: Fault::new(Cause::Refused, why.to_string()).for_good() }
     }
 
     /// Whether the message is dead.
     pub fn is_terminal(&self) -> bool {
-        self.fate == Fate::Terminal
+        self.fault.is_final()
+    }
+
+    /// What went wrong, and whose failure that is.
+    pub fn cause(&self) -> Cause {
+        self.fault.cause()
     }
 
     /// How long to wait before the next try, if the handler said so.
     pub fn retry_delay(&self) -> Option<Duration> {
-        match self.fate {
-            Fate::Retry { after } => after,
-            Fate::Postpone { after } => Some(after),
-            _ => None,
-        }
+        self.fault.pause()
     }
 
     /// Wait for a program that can read it.
-    pub(crate) fn newer(since: Timestamp, why: impl fmt::Display) -> Self {
-        Self { fate: Fate::Newer { since }, message: why.to_string() }
+    pub(crate) fn newer(why: impl fmt::Display) -> Self {
+        Self::new(Cause::NewerVersion, why)
     }
 
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
-        Self::retry(format_args!("the handler panicked: {}", panic_message(panic)))
+        Self::new(Cause::HandlerPanicked, format_args!("the handler panicked: {}", panic_message(panic)))
+    }
+
+    pub(crate) fn into_why(self) -> String {
+        self.fault.into_why()
+    }
+}
+
+/// What became of a message elsewhere, as a handler's failure.
+impl From<Fault> for HandlerError {
+    fn from(fault: Fault) -> Self {
+        Self { fault }
     }
 }
 
 impl<E: std::error::Error + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        let (mut message, mut fate) = (error.to_string(), Fate::by_database(&error));
+        let (mut message, mut cause) = (error.to_string(), by_database(&error));
         let mut source = error.source();
-        while let Some(cause) = source {
-            let text = cause.to_string();
+        while let Some(deeper) = source {
+            let text = deeper.to_string();
             // Many errors repeat their cause in their own words.
             if !message.contains(&text) {
                 message = format!("{message}: {text}");
             }
-            fate = fate.or_else(|| Fate::by_database(cause));
-            source = cause.source();
+            cause = cause.or_else(|| by_database(deeper));
+            source = deeper.source();
         }
-        Self { fate: fate.unwrap_or(Fate::Retry { after: None }), message }
+        Self::new(cause.unwrap_or(Cause::HandlerFailed), message)
     }
 }
 
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(self.fault.why())
     }
 }
 
 impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandlerError").field("fate", &self.fate).field("message", &self.message).finish()
+        f.debug_struct("HandlerError").field("cause", &self.cause()).field("message", &self.fault.why()).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::Outcome;
+    use crate::queue::Whose;
 
     #[test]
     fn a_question_mark_means_retry_and_keeps_the_causes() {
@@ -173,23 +179,22 @@ mod tests {
             Ok(())
         }
         let error = fails().unwrap_err();
-        assert_eq!(error.fate, Fate::Retry { after: None });
-        assert_eq!(error.message, "connection refused");
+        assert_eq!((error.cause(), error.retry_delay()), (Cause::HandlerFailed, None));
+        assert_eq!(error.to_string(), "connection refused");
     }
 
     #[test]
     fn who_has_no_time_now_costs_no_attempt() {
-        let (minute, why) = (Duration::from_secs(60), "closed for lunch");
-        let postponed = HandlerError::postpone(minute, why);
-        assert!(!postponed.is_terminal() && postponed.retry_delay() == Some(minute));
-        assert_eq!(Outcome::from(postponed), Outcome::Postpone { after: minute, why: why.into() });
+        let postponed = HandlerError::postpone(Duration::from_secs(60), "closed for lunch");
+        assert!(!postponed.is_terminal() && postponed.retry_delay() == Some(Duration::from_secs(60)));
+        assert_eq!(postponed.cause().whose(), Whose::Place);
     }
 
     #[test]
     fn the_databases_fault_is_found_among_the_causes() {
-        let of = |kind| HandlerError::from(Error::callback(Error::new(kind, "it said"))).fate;
-        assert_eq!(of(ErrorKind::NotCommitted), Fate::Conflict);
-        assert_eq!(of(ErrorKind::Unavailable), Fate::Outage);
-        assert_eq!(of(ErrorKind::Constraint), Fate::Retry { after: None });
+        let of = |kind| HandlerError::from(Error::callback(Error::new(kind, "it said"))).cause();
+        assert_eq!(of(ErrorKind::NotCommitted), Cause::DatabaseConflict);
+        assert_eq!(of(ErrorKind::Unavailable), Cause::DatabaseUnavailable);
+        assert_eq!(of(ErrorKind::Constraint), Cause::HandlerFailed);
     }
 }

@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::Semaphore;
 use tracing::Instrument;
 
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::erased::{Entry, Erased};
-use crate::handler::{Backend, Ctx, Fate, HandlerError, Handlers};
+use crate::handler::{Backend, Ctx, HandlerError, Handlers};
 use crate::message::Message;
-use crate::queue::{Claimed, Lease, Queue};
+use crate::places::{Known, Places};
+use crate::queue::{Cause, Claimed, Lease, Place, Queue, Whose};
 use crate::receiver::answer_to;
 use crate::store::{BoxFuture, Store};
 use crate::telemetry;
-use crate::worker::{Outcome, Process, Run};
+use crate::worker::{Outcome, Process, Run, Slots};
 
 /// So often a handler is run when the database rolled its transaction back, before that counts as a failure.
 const TRIES_AT_ONCE: u32 = 3;
@@ -32,29 +32,40 @@ pub(crate) struct Runner<B: Backend> {
     store: B::Store,
     queue: Queue,
     handlers: Arc<Handlers<B>>,
-    slots: Arc<Semaphore>,
+    places: Places,
+    slots: Slots,
     /// Topics whose handlers held the transaction too long before: they get more time.
     slow: Mutex<HashSet<String>>,
 }
 
 impl<B: Backend> Runner<B> {
-    pub(crate) fn new(store: B::Store, queue: Queue, handlers: Arc<Handlers<B>>, slots: Arc<Semaphore>) -> Self {
-        Self { store, queue, handlers, slots, slow: Mutex::default() }
+    pub(crate) fn new(store: B::Store, queue: Queue, handlers: Arc<Handlers<B>>, places: Places, slots: Slots) -> Self {
+        Self { store, queue, handlers, places, slots, slow: Mutex::default() }
+    }
+
+    fn place(&self, place: &Place) -> Arc<Known> {
+        self.places.of(place, self.slots.share, || self.slots.limits)
     }
 
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
-        let lost = run.lost(&lease);
-        let permit = tokio::select! {
+        let (lost, place) = (run.lost(&lease), self.place(&Place::Topic(message.topic.clone())));
+        // First its topic's, then ours: slow handlers take no place from the others.
+        let waiting = async { (place.slots().acquire().await, self.slots.all.acquire().await) };
+        let permits = tokio::select! {
             biased;
             () = run.over(&lost) => return run.report(lease, Outcome::Release),
-            permit = self.slots.acquire() => permit,
+            permits = waiting => permits,
         };
+        // Its handlers may be left alone since it was claimed: then it waits in line.
+        if !run.enter(&lease, &place) {
+            return run.report(lease, Outcome::Release);
+        }
         telemetry::handling(self.store.name(), self.queue, &message);
         let started = monotonic();
         let message = Arc::new(message);
         let span = telemetry::handle_span(self.store.name(), self.queue, &message);
         let outcome = self.call(&lease, message.clone(), handler.as_ref(), run).instrument(span).await;
-        drop(permit);
+        drop(permits);
         telemetry::handled(self.store.name(), self.queue, &message, &outcome, &run.meters, started.elapsed());
         run.report(lease, outcome);
     }
@@ -120,14 +131,27 @@ impl<B: Backend> Runner<B> {
             Some(tx) => B::roll_back(tx).await,
             None => true,
         };
-        match failure.fate {
+        let (cause, has_said_when) = (failure.cause(), failure.retry_delay().is_some());
+        match cause.whose() {
+            _ if failure.is_terminal() => Ok(failure.into()),
             // It ended because it was told to: no failure of the message.
-            Fate::Retry { .. } | Fate::Postpone { .. } if cancelled.is_cancelled() => Ok(Outcome::Release),
-            Fate::Terminal | Fate::Postpone { .. } | Fate::Retry { after: Some(_) } => Ok(failure.into()),
-            Fate::Conflict if !overran => Err(Error::new(ErrorKind::NotCommitted, failure.message)),
-            _ if is_undone => Ok(failure.into()),
-            _ => Err(Error::new(ErrorKind::NotCommitted, failure.message)),
+            Whose::Message | Whose::Place if cancelled.is_cancelled() => Ok(Outcome::Release),
+            Whose::Ours if cause == Cause::DatabaseConflict && !overran => {
+                Err(Error::new(ErrorKind::NotCommitted, failure.into_why()))
+            }
+            Whose::Place => Ok(failure.into()),
+            _ if is_undone || has_said_when => Ok(failure.into()),
+            _ => Err(Error::new(ErrorKind::NotCommitted, failure.into_why())),
         }
+    }
+
+    /// A rolling deploy is no error: the topic is left alone until somebody handles it.
+    fn nobody_handles(&self, lease: Lease, message: &Message, run: &Run) {
+        if !run.enter(&lease, &self.place(&Place::of(message))) {
+            return run.report(lease, Outcome::Release);
+        }
+        telemetry::no_handler(self.store.name(), self.queue, message);
+        run.report(lease, Outcome::failed(Cause::NoHandler, format!("no handler for the topic {}", message.topic)));
     }
 
     fn is_slow_from_now_on(&self, topic: &str) {
@@ -142,6 +166,10 @@ impl<B: Backend> Runner<B> {
 }
 
 impl<B: Backend> Process for Runner<B> {
+    fn slots(&self, place: &Place) -> usize {
+        self.place(place).permits()
+    }
+
     fn process(self: Arc<Self>, batch: Vec<Claimed>, run: Run) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let mut waiting = FuturesUnordered::new();
@@ -151,17 +179,16 @@ impl<B: Backend> Process for Runner<B> {
                     Ok(message) => message,
                     Err(why) => {
                         telemetry::unreadable(self.store.name(), self.queue, &claimed.lease, &why);
-                        run.report(claimed.lease, Outcome::retry(why));
+                        run.report(claimed.lease, Outcome::failed(Cause::Unreadable, why));
                         continue;
                     }
                 };
                 match self.handlers.find(&message.topic) {
-                    None => {
-                        telemetry::no_handler(self.store.name(), self.queue, &message);
-                        let created_at = message.created_at;
-                        run.report(claimed.lease, Outcome::Unroutable { why: no_handler(&message.topic), created_at });
-                    }
+                    None => self.nobody_handles(claimed.lease, &message, &run),
                     Some(Entry::Async(handler)) => waiting.push(self.run_one(claimed.lease, message, handler, &run)),
+                    Some(Entry::Blocking(_)) if !run.enter(&claimed.lease, &self.place(&Place::of(&message))) => {
+                        run.report(claimed.lease, Outcome::Release);
+                    }
                     Some(Entry::Blocking(handler)) => {
                         blocking.push((Claimed { lease: claimed.lease, message: Ok(message) }, handler));
                     }
@@ -172,7 +199,7 @@ impl<B: Backend> Process for Runner<B> {
                 if !blocking.is_empty() {
                     // They run one after the other: all of them take one slot.
                     let _permit = tokio::select! {
-                        permit = self.slots.acquire() => permit.ok(),
+                        permit = self.slots.all.acquire() => permit.ok(),
                         () = run.stop.cancelled() => None,
                     };
                     B::run_blocking(&self.store, self.queue, blocking, state, &run).await;
@@ -202,8 +229,4 @@ pub(crate) async fn conclude<B: Backend>(
         Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Outcome::Lost),
         Err(error) => Err(error),
     }
-}
-
-fn no_handler(topic: &str) -> String {
-    format!("no handler for the topic {topic}")
 }

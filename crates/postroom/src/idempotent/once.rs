@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::error::{Error, ErrorKind};
-use crate::handler::{Fate, HandlerError};
+use crate::handler::HandlerError;
+use crate::queue::Cause;
 
 /// What became of a message that was delivered. Both mean that the broker may forget it.
 ///
@@ -76,10 +77,10 @@ impl Unhandled {
 
     /// A handler that passed on what the database did to it did not fail itself.
     pub(super) fn by(failure: HandlerError) -> Self {
-        match failure.fate {
-            Fate::Conflict => Self::Store(Error::new(ErrorKind::NotCommitted, failure.message)),
-            Fate::Outage => Self::Store(Error::new(ErrorKind::Unavailable, failure.message)),
-            Fate::Retry { .. } | Fate::Postpone { .. } | Fate::Newer { .. } | Fate::Terminal => Self::Handler(failure),
+        match failure.cause() {
+            Cause::DatabaseConflict => Self::Store(Error::new(ErrorKind::NotCommitted, failure.into_why())),
+            Cause::DatabaseUnavailable => Self::Store(Error::new(ErrorKind::Unavailable, failure.into_why())),
+            _ => Self::Handler(failure),
         }
     }
 }

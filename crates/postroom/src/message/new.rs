@@ -9,7 +9,7 @@ use crate::message::payload::VERSION_HEADER;
 use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, Payload, WorkItemId, check, json};
 
 /// How long a message to another service lives when it does not say so itself.
-const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// A message to put into an outbox.
 ///

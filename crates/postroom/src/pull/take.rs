@@ -9,13 +9,13 @@ use crate::background::in_background;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, OwnerToken};
-use crate::queue::{ClaimRequest, Claimed, Lease, Settle};
+use crate::queue::{Cause, ClaimRequest, Claimed, Lease, Settle};
 use crate::telemetry;
-use crate::worker::{Outcome, WorkerOptions};
+use crate::worker::{Outcome, Terms, WorkerOptions};
 use crate::workqueue::WorkQueue;
 
-/// So many are claimed before it is known how large they are.
-const UNSEEN: usize = 10;
+/// One claim out of this many looks first for what a worker crashed with.
+const SUSPECTS_FIRST: u8 = 8;
 
 /// The claims that are under way.
 #[derive(Clone, Debug)]
@@ -87,50 +87,34 @@ pub(super) async fn take(
     Ok((taken.pulled, taken.next_at))
 }
 
-/// Claims a few, and then as many as there is room for if they go on like that.
-async fn hand_out(
-    queue: &WorkQueue,
-    mut claim: ClaimRequest,
-    bytes_max: usize,
-    options: &WorkerOptions,
-) -> Result<Taken> {
-    let (limit, mut taken) = (claim.batch, Taken::default());
-    claim.batch = limit.min(UNSEEN);
-    loop {
-        match queue.claim_as(claim.clone()).await {
-            Ok(claims) => {
-                let is_all = claims.claimed.len() < claim.batch;
-                taken.next_at = claims.next_at;
-                let is_full = keep(queue, &mut taken, claims.claimed, bytes_max, options).await;
-                let room = bytes_max.saturating_sub(taken.bytes);
-                let usual = (taken.bytes / taken.pulled.len().max(1)).max(1);
-                claim.batch = (limit - taken.pulled.len()).min(room / usual);
-                if is_all || is_full || claim.batch == 0 {
-                    return Ok(taken);
-                }
-            }
-            // What is there is handed out; whoever asks next is told.
-            Err(_) if !taken.pulled.is_empty() => return Ok(taken),
-            Err(error) => return Err(error),
+/// Claims what there is room for. What a worker crashed with comes alone: when nothing else does, and now and then
+/// before the others.
+async fn hand_out(queue: &WorkQueue, claim: ClaimRequest, bytes_max: usize, options: &WorkerOptions) -> Result<Taken> {
+    let usual = claim.bytes(bytes_max as u64);
+    let suspects = usual.clone().suspects();
+    let order = if fastrand::u8(..SUSPECTS_FIRST) == 0 { [suspects, usual] } else { [usual, suspects] };
+    let mut taken = Taken::default();
+    for claim in order {
+        let claims = queue.claim_as(claim).await?;
+        taken.next_at = [taken.next_at, claims.next_at].into_iter().flatten().min();
+        keep(queue, &mut taken, claims.claimed, bytes_max, options).await;
+        if !taken.pulled.is_empty() {
+            break;
         }
     }
+    Ok(taken)
 }
 
-/// Keeps what there is room for and gives back what is too much; says whether there was. What cannot be read is
-/// nobody's to handle: it is tried again, and dead in the end.
-async fn keep(
-    queue: &WorkQueue,
-    taken: &mut Taken,
-    claimed: Vec<Claimed>,
-    bytes_max: usize,
-    options: &WorkerOptions,
-) -> bool {
+/// Keeps what there is room for and gives back what is too much. What cannot be read is nobody's to handle: it is tried
+/// again, and dead in the end.
+async fn keep(queue: &WorkQueue, taken: &mut Taken, claimed: Vec<Claimed>, bytes_max: usize, options: &WorkerOptions) {
     let (mut settles, mut is_full) = (Vec::new(), false);
     for Claimed { lease, message } in claimed {
         match message {
             Err(why) => {
                 telemetry::unreadable(queue.store_name(), queue.kind(), &lease, &why);
-                settles.extend(Outcome::retry(why).into_settle(lease, None, options, queue.time_hint()));
+                let terms = Terms::of(&options.policies, None, queue.time_hint());
+                settles.extend(Outcome::failed(Cause::Unreadable, why).into_settle(lease, terms));
             }
             Ok(message) => {
                 let bytes = taken.bytes.saturating_add(size_of(&message));
@@ -149,7 +133,6 @@ async fn keep(
     if let Err(error) = queue.settle(settles).await {
         telemetry::settle_failed(queue, count, &error);
     }
-    is_full
 }
 
 fn size_of(message: &Message) -> usize {

@@ -159,6 +159,31 @@ pub struct ClaimRequest {
     pub(crate) batch: usize,
     /// None: whatever is in line.
     pub(crate) topics: Option<Topics>,
+    /// Of those whose worker crashed with them, and of no others.
+    pub(crate) suspects: bool,
+    pub(crate) budget: Budget,
+}
+
+/// How many bytes of payload a claim may bring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Budget {
+    pub(crate) bytes: u64,
+    /// This many messages come whatever they hold; otherwise one that is too large would never come.
+    pub(crate) least: usize,
+}
+
+impl Budget {
+    pub(crate) const UNLIMITED: Self = Self { bytes: u64::MAX, least: 1 };
+
+    /// How many of these messages fit, from the first on.
+    pub(crate) fn fitting(self, sizes: impl IntoIterator<Item = u64>) -> usize {
+        let mut total = 0_u64;
+        let fits = |(place, bytes): &(usize, u64)| {
+            total = total.saturating_add(*bytes);
+            *place < self.least || total <= self.bytes
+        };
+        sizes.into_iter().enumerate().take_while(fits).count()
+    }
 }
 
 impl ClaimRequest {
@@ -168,13 +193,38 @@ impl ClaimRequest {
         if batch == 0 || batch > BATCH_MAX {
             return Err(Error::invalid(format!("a batch of {batch} rows; 1 to {BATCH_MAX} are allowed")));
         }
-        Ok(Self { owner, lease, batch, topics: None })
+        Ok(Self { owner, lease, batch, topics: None, suspects: false, budget: Budget::UNLIMITED })
     }
 
     /// Of these messages alone.
     #[must_use]
     pub fn topics(mut self, topics: Topics) -> Self {
         self.topics = Some(topics);
+        self
+    }
+
+    /// One message whose worker crashed with it. Other claims leave those out: what kills a worker is tried one at a
+    /// time, beside the others.
+    #[must_use]
+    pub fn suspects(mut self) -> Self {
+        (self.suspects, self.batch) = (true, 1);
+        self
+    }
+
+    /// No more than this many bytes of payload, but at least one message.
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.budget = Budget { bytes, least: 1 };
+        self
+    }
+
+    /// Which messages it is for.
+    pub(crate) fn places(&self) -> Topics {
+        self.topics.clone().unwrap_or_else(Topics::all)
+    }
+
+    pub(crate) fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
         self
     }
 }

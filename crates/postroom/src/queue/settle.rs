@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::message::error_text;
-use crate::queue::{Lease, State};
+use crate::queue::{Cause, Fault, Lease, State, Whose};
 
 /// What becomes of a leased row.
 #[derive(Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub(crate) enum Verb {
         /// How long the pause is.
         delay: Duration,
         /// What went wrong.
-        error: Option<String>,
+        failure: Noted,
         /// Whether it counts as a failed attempt.
         counted: bool,
     },
@@ -28,8 +28,22 @@ pub(crate) enum Verb {
     /// Dead.
     Fail {
         /// What went wrong.
-        error: Option<String>,
+        failure: Noted,
     },
+}
+
+/// What is kept of a failure.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Noted {
+    pub(crate) cause: Cause,
+    /// In words, as far as they are kept.
+    pub(crate) error: Option<String>,
+}
+
+impl Noted {
+    pub(crate) fn new(cause: Cause, why: &str) -> Self {
+        Self { cause, error: error_text(why) }
+    }
 }
 
 impl Verb {
@@ -91,16 +105,28 @@ impl Settle {
                 "the delay of an abandon must be longer than zero; leave it out for the default",
             ));
         }
-        Ok(Self { lease, verb: Verb::Abandon { delay, error: error_text(error), counted: true } })
+        let failure = Noted::new(Cause::HandlerFailed, error);
+        Ok(Self { lease, verb: Verb::Abandon { delay, failure, counted: true } })
     }
 
     /// Back in line after `delay`, without spending an attempt.
     pub fn postpone(lease: Lease, delay: Duration, why: &str) -> Result<Self> {
         let mut settle = Self::abandon(lease, delay, why)?;
-        if let Verb::Abandon { counted, .. } = &mut settle.verb {
-            *counted = false;
+        if let Verb::Abandon { counted, failure, .. } = &mut settle.verb {
+            (*counted, failure.cause) = (false, Cause::Postponed);
         }
         Ok(settle)
+    }
+
+    /// Back in line after `delay`, which is longer than zero. Only the message's own failure counts as an attempt.
+    pub(crate) fn again(lease: Lease, delay: Duration, fault: &Fault) -> Self {
+        let failure = Noted::new(fault.cause(), fault.why());
+        Self { lease, verb: Verb::Abandon { delay, failure, counted: fault.whose() == Whose::Message } }
+    }
+
+    /// Dead.
+    pub(crate) fn dead(lease: Lease, fault: &Fault) -> Self {
+        Self { lease, verb: Verb::Fail { failure: Noted::new(fault.cause(), fault.why()) } }
     }
 
     /// Back in line at once, nothing counted.
@@ -110,7 +136,7 @@ impl Settle {
 
     /// Dead.
     pub fn fail(lease: Lease, error: &str) -> Self {
-        Self { lease, verb: Verb::Fail { error: error_text(error) } }
+        Self { lease, verb: Verb::Fail { failure: Noted::new(Cause::HandlerFailed, error) } }
     }
 }
 
@@ -184,6 +210,10 @@ impl Reaped {
             State::Expired => &mut self.expired,
             _ => &mut self.freed,
         } += 1;
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { freed: self.freed + other.freed, dead: self.dead + other.dead, expired: self.expired + other.expired }
     }
 
     /// All rows.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::message::{Incoming, Message, OwnerToken};
-use crate::queue::{CRASHES_MAX, Lease, State};
+use crate::queue::{CRASHES_MAX, Cause, Lease, Noted, State, Verb};
 use crate::retry::crash_delay;
 
 /// The columns both tables share.
@@ -82,8 +82,23 @@ impl Work {
         self.state == State::Leased && self.owner == Some(lease.owner) && self.claim_no == lease.claim_no
     }
 
-    pub(crate) fn ack(&mut self, now: Timestamp) {
-        self.finish(State::Done, now);
+    /// Ends a lease. Returns the failure that is to be noted, if there is one. A failure that costs nothing and says
+    /// the same as the last one is not noted again: it would push the others out of the history.
+    pub(crate) fn settle<'v>(&mut self, verb: &'v Verb, now: Timestamp) -> Option<&'v Noted> {
+        match verb {
+            Verb::Ack { .. } => self.finish(State::Done, now),
+            Verb::Release => self.release(now),
+            Verb::Fail { failure } => {
+                self.fail(failure.error.clone(), now);
+                return Some(failure);
+            }
+            Verb::Abandon { delay, failure, counted } => {
+                let is_news = *counted || failure.error.is_none() || self.last_error != failure.error;
+                self.abandon(*delay, failure.error.clone(), *counted, now);
+                return is_news.then_some(failure);
+            }
+        }
+        None
     }
 
     pub(crate) fn fail(&mut self, error: Option<String>, now: Timestamp) {
@@ -93,7 +108,7 @@ impl Work {
     }
 
     /// Back in line, or expired when its time is over.
-    pub(crate) fn abandon(&mut self, delay: Duration, error: Option<String>, counted: bool, now: Timestamp) {
+    fn abandon(&mut self, delay: Duration, error: Option<String>, counted: bool, now: Timestamp) {
         self.attempts += u32::from(counted);
         // Its worker is alive: whatever made another one vanish, it was not this message.
         self.crashes = 0;
@@ -101,7 +116,7 @@ impl Work {
         self.back_in_line(Some(now.plus(delay)), now);
     }
 
-    pub(crate) fn release(&mut self, now: Timestamp) {
+    fn release(&mut self, now: Timestamp) {
         self.back_in_line(self.next_attempt_at, now);
     }
 
@@ -110,10 +125,12 @@ impl Work {
     }
 
     /// The lease ran out unsettled. An owner that is none was cleared on purpose: that is no crash.
-    pub(crate) fn lease_over(&mut self, now: Timestamp) {
+    pub(crate) fn lease_over(&mut self, now: Timestamp) -> Noted {
         let ended = self.locked_until.unwrap_or(now);
+        let crash = Noted::new(Cause::Crashed, CRASH_ERROR);
         if self.owner.is_none() {
-            return self.back_in_line(self.next_attempt_at, now);
+            self.back_in_line(self.next_attempt_at, now);
+            return crash;
         }
         self.crashes += 1;
         self.last_error = Some(CRASH_ERROR.to_owned());
@@ -122,16 +139,18 @@ impl Work {
         } else {
             self.back_in_line(Some(ended.plus(crash_delay(self.crashes))), now);
         }
+        crash
     }
 
     /// The lease ran out while the database was away, and nobody could renew it: that is no crash.
-    pub(crate) fn lease_over_in_outage(&mut self, now: Timestamp) {
+    pub(crate) fn lease_over_in_outage(&mut self, now: Timestamp) -> Noted {
         if self.owner.is_none() {
             return self.lease_over(now);
         }
         let ended = self.locked_until.unwrap_or(now);
         self.last_error = Some(OUTAGE_ERROR.to_owned());
         self.back_in_line(Some(ended.plus(crash_delay(1))), now);
+        Noted::new(Cause::DatabaseUnavailable, OUTAGE_ERROR)
     }
 
     pub(crate) fn expire(&mut self, now: Timestamp) {

@@ -10,10 +10,10 @@ use tracing::Instrument;
 use super::{ANSWER_TO, Inner, Reply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{
-    Backend, Ctx, Entry, Erased, Fate, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, persist,
+    Backend, Ctx, Entry, Erased, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, persist,
 };
 use crate::message::{Incoming, Kind, Message, MessageId, WorkItemId};
-use crate::queue::Queue;
+use crate::queue::{Cause, Queue, Whose};
 use crate::store::{Admission, Arrival, PutMode, Store};
 use crate::telemetry;
 use crate::wire::envelope::{self, IN_REPLY_TO};
@@ -50,17 +50,16 @@ impl<B: Backend> Inner<B> {
     /// A refusal for good is kept, and said to everybody who asks again; any other failure leaves nothing behind.
     async fn failed(&self, incoming: &Incoming, failure: HandlerError) -> Reply {
         telemetry::receive_failed(self.store.name(), incoming.key(), &incoming.topic, &failure);
-        match failure.fate {
-            Fate::Terminal => match self.store.refuse(incoming.clone(), failure.message).await {
+        let (cause, after) = (failure.cause(), failure.retry_delay());
+        match cause.whose() {
+            _ if failure.is_terminal() => match self.store.refuse(incoming.clone(), failure.into_why()).await {
                 Ok(admission) => reply(admission),
                 Err(error) => self.database_failed(incoming, &error),
             },
-            Fate::Newer { .. } => Reply::not_yet(&failure.message),
-            Fate::Retry { after } => Reply { retry_after: after, ..Reply::failed("the handler failed") },
-            Fate::Postpone { after } => Reply::later(after),
-            Fate::Conflict | Fate::Outage => {
-                Reply::of_database(&Error::new(ErrorKind::Unavailable, "the database is out of reach"))
-            }
+            Whose::Message => Reply { retry_after: after, ..Reply::failed("the handler failed") },
+            Whose::Place if cause == Cause::NewerVersion => Reply::not_yet(&failure.into_why()),
+            Whose::Place => Reply::later(after),
+            Whose::Ours => Reply::of_database(&Error::new(ErrorKind::Unavailable, "the database is out of reach")),
         }
     }
 
@@ -109,8 +108,8 @@ impl<B: Backend> Inner<B> {
             }
             Err(failure) => {
                 B::roll_back(tx).await;
-                match failure.fate {
-                    Fate::Conflict => Err(Error::new(ErrorKind::NotCommitted, failure.message)),
+                match failure.cause() {
+                    Cause::DatabaseConflict => Err(Error::new(ErrorKind::NotCommitted, failure.into_why())),
                     _ => Ok(Received::Failed(failure)),
                 }
             }

@@ -85,8 +85,8 @@ impl Reply {
     }
 
     /// The handler has no time for it now.
-    pub(crate) fn later(after: Duration) -> Self {
-        Self { retry_after: Some(after), ..Self::error(503, "the handler asked to come back later") }
+    pub(crate) fn later(after: Option<Duration>) -> Self {
+        Self { retry_after: Some(after.unwrap_or(SOON)), ..Self::error(503, "the handler asked to come back later") }
     }
 
     /// A newer release of this service will take it.

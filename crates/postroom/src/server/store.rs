@@ -16,8 +16,8 @@ use crate::server::{Engine, Link, Pool, Purpose, Settings, Signal, pulse, transa
 use crate::sql::{Statement, TableNames};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record,
-    Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding, Identity, Mark,
+    PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
 
 /// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
@@ -238,6 +238,10 @@ impl<E: Engine> Store for ServerStore<E> {
         &self.0.wakes[index(queue)]
     }
 
+    fn holding(&self, queue: Queue) -> &Holding {
+        self.0.verbs.holding(queue)
+    }
+
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
         Box::pin(async move {
             let stored = self.0.enqueue(messages).await?;
@@ -349,6 +353,14 @@ impl<E: Engine> Store for ServerStore<E> {
 
     fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>> {
         self.verb((queue, rows), |verbs, link, (queue, rows), _| Box::pin(verbs.failed_groups(link, *queue, *rows)))
+    }
+
+    fn hold(&self, queue: Queue, change: HoldChange) -> BoxFuture<'_, Result<()>> {
+        self.verb((queue, change), |verbs, link, (queue, change), now| Box::pin(verbs.hold(link, *queue, change, now)))
+    }
+
+    fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>> {
+        self.verb(queue, |verbs, link, queue, now| Box::pin(verbs.holds(link, *queue, now)))
     }
 
     fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {

@@ -26,7 +26,7 @@ pub(crate) struct Dialect {
     pub(crate) fence: Fence,
     /// `{message}`: the columns of a message, in the order they are read in.
     pub(crate) message: &'static str,
-    /// `{record}`: those and the columns of its work.
+    /// `{record}`: those and the columns of its work; `{bare}` the same with an empty payload.
     pub(crate) record: &'static str,
     /// `{brief}`: the columns of a message that ended, without what it holds.
     pub(crate) brief: &'static str,
@@ -110,6 +110,8 @@ pub(crate) struct Identity {
     pub(crate) party: &'static str,
     /// `{here}`: whether a message is handled here, and not sent elsewhere.
     pub(crate) here: &'static str,
+    /// `{destination}`: the service it is sent to.
+    pub(crate) destination: &'static str,
     /// `{expires}`: whether a message is past its time, which is the first value. What arrived does not expire.
     pub(crate) expires: &'static str,
 }
@@ -138,10 +140,12 @@ macro_rules! queue_texts {
 
 queue_texts! {
     claim_look, claim_select, claim_line, claim_below, claim_one, claim_next, topics_select, topics_line, topics_next,
+    suspects_select, suspects_line, suspects_next,
     ack, ack_batch, extend, extend_batch, held, load_lease, load_over, load_expired, load_key, find_key, list,
     list_done, list_dead, list_expired, list_rows, save, brief_done, brief_dead, brief_expired, brief_rows, put_back,
     nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable, purge_failures,
-    purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+    purge, failure_add, failure_trim, failure_list, hold_remove, hold_add, hold_list,
+    count_to, count_of, count, count_waiting, oldest,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -273,12 +277,15 @@ impl Renderer<'_> {
         schema
             .replace("{inserted}", &inserted.collect::<Vec<_>>().join(", "))
             .replace("{here}", self.identity.here)
+            .replace("{destination}", self.identity.destination)
             .replace("{t}", &self.table)
             .replace("{n}", self.name)
     }
 
     fn one(&self, text: &str) -> Text {
+        let bare = self.dialect.message.replace("topic, payload,", "topic, '',");
         let text = text
+            .replace("{bare}", &self.dialect.record.replace("{message}", &bare))
             .replace("{record}", self.dialect.record)
             .replace("{message}", self.dialect.message)
             .replace("{brief}", self.dialect.brief)
@@ -287,6 +294,7 @@ impl Renderer<'_> {
             .replace("{key}", self.identity.key)
             .replace("{party}", self.identity.party)
             .replace("{here}", self.identity.here)
+            .replace("{destination}", self.identity.destination)
             .replace("{expires}", self.identity.expires)
             .replace("{fence}", self.fence.one)
             .replace("{fence_each}", self.fence.each)

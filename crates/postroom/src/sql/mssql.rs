@@ -99,6 +99,20 @@ macro_rules! any {
     };
 }
 
+/// Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise. The
+/// procedure asks in the same words.
+macro_rules! among {
+    () => {
+        "1 = CASE
+             WHEN {here} AND CHARINDEX(NCHAR(10), topic) = 0
+                  AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @P1) > 0 THEN @P2
+             WHEN {here} THEN 1 - @P2
+             WHEN CHARINDEX(NCHAR(10), {destination}) = 0
+                  AND CHARINDEX(NCHAR(10) + {destination} + NCHAR(10), @P3) > 0 THEN @P4
+             ELSE 1 - @P4 END"
+    };
+}
+
 pub(crate) const MSSQL: Dialect = Dialect {
     places: Places::Numbered,
     batch: Batch::Lists,
@@ -129,6 +143,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         key: "id = @P1",
         party: "destination",
         here: "destination IS NULL",
+        destination: "destination",
         expires: "expires_at <= @P1",
     },
     inbox: Identity {
@@ -136,6 +151,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         key: "source = @P1 AND message_id = @P2",
         party: "source",
         here: "1 = 1",
+        destination: "N''",
         expires: "1 = 0",
     },
     // Who looks for the row waits for a twin that is just writing it.
@@ -234,7 +250,8 @@ const QUEUE: Texts = Texts {
         " THEN 1 ELSE 0 END"
     ),
     claim_select: UNUSED,
-    claim_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5",
+    claim_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,
+                               @bytes = @P6, @least = @P7",
     claim_below: concat!(
         "SELECT TOP (1) visible_at FROM {t}",
         past!(),
@@ -245,26 +262,34 @@ const QUEUE: Texts = Texts {
         "SELECT MIN(waiting.at) FROM (
              SELECT MIN(visible_at) AS at FROM {t}",
         past!(),
-        " WHERE state = 0
+        " WHERE state = 0 AND crashes = 0
              UNION ALL SELECT MIN(visible_at) FROM {t}",
         past!(),
         " WHERE state = 1) AS waiting"
     ),
     topics_select: UNUSED,
     topics_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,
-                                @topics = @P6, @named = @P7, @taken = @P8",
-    // The procedure asks in the same words which rows are among the topics.
+                                @bytes = @P6, @least = @P7, @topics = @P8, @only_topics = @P9, @destinations = @P10,
+                                @only_destinations = @P11",
     topics_next: concat!(
         "SELECT MIN(waiting.at) FROM (
              SELECT MIN(visible_at) AS at FROM {t}",
         past!(),
-        " WHERE state = 0 AND visible_at >= @P4 AND CASE WHEN {here} AND CASE
-                       WHEN CHARINDEX(NCHAR(10), topic) = 0
-                            AND CHARINDEX(NCHAR(10) + topic + NCHAR(10), @P1) > 0
-                       THEN 1 ELSE 0 END = @P2 THEN 1 ELSE 0 END = @P3
-             UNION ALL SELECT MIN(visible_at) FROM {t}",
+        " WHERE state = 0 AND crashes = 0 AND visible_at >= @P5 AND ",
+        among!(),
+        " UNION ALL SELECT MIN(visible_at) FROM {t}",
         past!(),
         " WHERE state = 1) AS waiting"
+    ),
+    suspects_select: UNUSED,
+    suspects_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,
+                                @bytes = @P6, @least = @P7, @topics = @P8, @only_topics = @P9, @destinations = @P10,
+                                @only_destinations = @P11, @suspects = 1",
+    suspects_next: concat!(
+        "SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 0 AND crashes > 0 AND ",
+        among!()
     ),
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = @P4, processed_by = @P2,
@@ -281,10 +306,10 @@ const QUEUE: Texts = Texts {
         in_leases!("state = 1 AND owner = a.o AND claim_no = a.c")
     ),
     held: "SELECT 1 FROM {t} WHERE seq = @P1 AND {fence}",
-    load_lease: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
-    load_over: "SELECT TOP (@P2) {record} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    load_lease: "SELECT {bare} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
+    load_over: "SELECT TOP (@P2) {bare} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
          WHERE state = 1 AND visible_at <= @P1 ORDER BY visible_at, seq",
-    load_expired: "SELECT TOP (@P2) {record} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    load_expired: "SELECT TOP (@P2) {bare} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
          WHERE state = 0 AND expires_at <= @P1 ORDER BY expires_at, seq",
     load_key: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE {key}",
     find_key: "SELECT {record} FROM {t} WHERE {key}",
@@ -323,10 +348,18 @@ const QUEUE: Texts = Texts {
          WHERE state = 2 AND processed_at < @P1 ORDER BY processed_at, seq;
          DELETE FROM {t}_failures WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN);
          DELETE FROM {t} WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN)",
-    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (@P1, @P2, @P3, @P4, @P5)",
+    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
+         VALUES (@P1, @P2, @P3, @P4, @P5, @P6)",
     failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
              SELECT TOP (@P2) young.no FROM {t}_failures AS young WHERE young.seq = @P1 ORDER BY young.no DESC)",
-    failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = @P1 ORDER BY no",
+    failure_list: "SELECT at, attempt, worker, error, code FROM {t}_failures WHERE seq = @P1 ORDER BY no",
+    hold_remove: "DELETE FROM {t}_holds
+         WHERE kind = @P1 AND name = @P2 AND owner = @P3 OR tried_at < @P4",
+    hold_add: "INSERT INTO {t}_holds (kind, name, owner, since, tried_at, code, why)
+         VALUES (@P1, @P2, @P3, @P4, @P5, @P6, @P7)",
+    hold_list: "SELECT kind, name, since, tried_at, code, why FROM {t}_holds ORDER BY kind, name",
+    count_to: count_up_to!("state = 0 AND NOT ({here}) AND {destination} = @P1"),
+    count_of: count_up_to!("state = 0 AND {here} AND topic = @P1"),
     count: concat!(
         count_in!("0"),
         " UNION ALL ",

@@ -26,17 +26,48 @@ pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", CAST(@@global.rea
 pub(crate) const DEPLOY_LOCK: &str = "SELECT CAST(GET_LOCK('postroom_schema', 60) AS SIGNED)";
 pub(crate) const DEPLOY_UNLOCK: &str = "SELECT RELEASE_LOCK('postroom_schema')";
 
-/// Whether a row is among the topics of a claim: the names between line breaks, and the two switches.
+/// Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise. Each is
+/// a list of names between line breaks, and whether these alone are meant or all but these.
 macro_rules! among {
-    ($names:literal, $named:literal, $taken:literal) => {
+    ($topics:literal, $only_topics:literal, $destinations:literal, $only_destinations:literal) => {
         concat!(
-            "(({here} AND (LOCATE(CHAR(10 USING utf8mb4), topic) = 0 AND LOCATE(CONCAT(CHAR(10 USING utf8mb4), topic,
-              CHAR(10 USING utf8mb4)), ",
-            $names,
-            ") > 0) = ",
-            $named,
+            "CASE WHEN {here} THEN (",
+            named!("topic", $topics),
             ") = ",
-            $taken,
+            $only_topics,
+            " ELSE (",
+            named!("{destination}", $destinations),
+            ") = ",
+            $only_destinations,
+            " END"
+        )
+    };
+}
+
+macro_rules! named {
+    ($name:literal, $names:literal) => {
+        concat!(
+            "LOCATE(CHAR(10 USING utf8mb4), ",
+            $name,
+            ") = 0 AND LOCATE(CONCAT(CHAR(10 USING utf8mb4), ",
+            $name,
+            ", CHAR(10 USING utf8mb4)), ",
+            $names,
+            ") > 0"
+        )
+    };
+}
+
+/// What a claim reads: the message, where it stood, and how large it is. A large payload is read afterwards, if there
+/// is room for it: an answer comes as a whole.
+macro_rules! claimed {
+    ($index:literal) => {
+        concat!(
+            "SELECT seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
+                    correlation_id, headers, kind, topic, IF(OCTET_LENGTH(payload) <= ?3, payload, NULL), {identity},
+                    visible_at, CAST(OCTET_LENGTH(payload) AS SIGNED)
+             FROM {t} FORCE INDEX ({n}_",
+            $index,
             ")"
         )
     };
@@ -68,6 +99,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
         key: "id = ?1",
         party: "destination",
         here: "destination IS NULL",
+        destination: "destination",
         expires: "expires_at <= ?1",
     },
     inbox: Identity {
@@ -75,6 +107,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
         key: "source = ?1 AND message_id = ?2",
         party: "source",
         here: "1 = 1",
+        destination: "''",
         expires: "FALSE",
     },
     outbox_insert: "INSERT INTO {t}
@@ -150,30 +183,47 @@ const QUEUE: Texts = Texts {
     // Whether leases ran out, and whether messages did: mostly neither.
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= ?1),
                 EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND {expires})",
-    claim_select: "SELECT {message} FROM {t} FORCE INDEX ({n}_work)
-         WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1)
-         ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
+    claim_select: concat!(
+        claimed!("work"),
+        " WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1) AND crashes = 0
+         ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED"
+    ),
     claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq IN ({each|?|, })",
     claim_below: UNUSED,
     claim_one: UNUSED,
     claim_next: "SELECT min(at) FROM (
-             SELECT min(visible_at) AS at FROM {t} WHERE state = 0
+             (SELECT visible_at AS at FROM {t} FORCE INDEX ({n}_work) WHERE state = 0 AND crashes = 0
+              ORDER BY visible_at, seq LIMIT 1)
              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting",
     topics_select: concat!(
-        "SELECT {message}, visible_at FROM {t} FORCE INDEX ({n}_work)
-         WHERE state = 0 AND visible_at BETWEEN ?6 AND ?1 AND (expires_at IS NULL OR expires_at > ?1) AND ",
-        among!("?3", "?4", "?5"),
+        claimed!("work"),
+        " WHERE state = 0 AND visible_at BETWEEN ?8 AND ?1 AND (expires_at IS NULL OR expires_at > ?1) AND crashes = 0
+           AND ",
+        among!("?4", "?5", "?6", "?7"),
         " ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED"
     ),
     topics_line: UNUSED,
     topics_next: concat!(
         "SELECT min(at) FROM (
-             (SELECT visible_at AS at FROM {t} FORCE INDEX ({n}_work) WHERE state = 0 AND visible_at >= ?4 AND ",
-        among!("?1", "?2", "?3"),
+             (SELECT visible_at AS at FROM {t} FORCE INDEX ({n}_work)
+              WHERE state = 0 AND crashes = 0 AND visible_at >= ?5 AND ",
+        among!("?1", "?2", "?3", "?4"),
         " ORDER BY visible_at, seq LIMIT 1)
              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting"
+    ),
+    suspects_select: concat!(
+        claimed!("suspects"),
+        " WHERE suspect_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1) AND ",
+        among!("?4", "?5", "?6", "?7"),
+        " ORDER BY suspect_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED"
+    ),
+    suspects_line: UNUSED,
+    suspects_next: concat!(
+        "SELECT suspect_at FROM {t} FORCE INDEX ({n}_suspects) WHERE suspect_at IS NOT NULL AND ",
+        among!("?1", "?2", "?3", "?4"),
+        " ORDER BY suspect_at LIMIT 1"
     ),
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
@@ -187,10 +237,10 @@ const QUEUE: Texts = Texts {
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}",
     extend_batch: UNUSED,
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
-    load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND {fence} FOR UPDATE",
-    load_over: "SELECT {record} FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at <= ?1
+    load_lease: "SELECT {bare} FROM {t} WHERE seq = ?1 AND {fence} FOR UPDATE",
+    load_over: "SELECT {bare} FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at <= ?1
          ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
-    load_expired: "SELECT {record} FROM {t} FORCE INDEX ({n}_expiring) WHERE state = 0 AND expires_at <= ?1
+    load_expired: "SELECT {bare} FROM {t} FORCE INDEX ({n}_expiring) WHERE state = 0 AND expires_at <= ?1
          ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED",
     load_key: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE",
     find_key: "SELECT {record} FROM {t} WHERE {key}",
@@ -228,11 +278,21 @@ const QUEUE: Texts = Texts {
          JOIN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2) AS gone
            ON f.seq = gone.seq",
     purge: "DELETE FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2",
-    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (?1, ?2, ?3, ?4, ?5)",
+    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     failure_trim: "DELETE f FROM {t}_failures AS f
          JOIN (SELECT no FROM {t}_failures WHERE seq = ?1 ORDER BY no DESC LIMIT 1000 OFFSET ?2) AS old
            ON f.no = old.no",
-    failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY no",
+    failure_list: "SELECT at, attempt, worker, error, code FROM {t}_failures WHERE seq = ?1 ORDER BY no",
+    hold_remove: "DELETE FROM {t}_holds
+         WHERE kind = ?1 AND name = ?2 AND owner = ?3 OR tried_at < ?4",
+    hold_add: "INSERT INTO {t}_holds (kind, name, owner, since, tried_at, code, why)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    hold_list: "SELECT kind, name, since, tried_at, code, why FROM {t}_holds ORDER BY kind, name",
+    count_to: "SELECT count(*) FROM (
+             SELECT 1 AS one FROM {t} WHERE state = 0 AND {destination} = ?1 AND NOT ({here}) LIMIT ?2) AS waiting",
+    count_of: "SELECT count(*) FROM (
+             SELECT 1 AS one FROM {t} WHERE state = 0 AND {here} AND topic = ?1 LIMIT ?2) AS waiting",
     count: "SELECT state, count(*) FROM {t} WHERE state IN (0, 1, 2, 3, 4) GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE state IN (0, 1)",
     oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",

@@ -96,18 +96,21 @@ pub(crate) const DEPLOY_LOCK: &str = "SELECT pg_advisory_xact_lock(7305521903)";
 /// Wakes the workers of other processes. Nothing is lost if the server forgets it.
 pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2), set_config('synchronous_commit', 'off', true)";
 
-/// Whether a row is among the topics of a claim: the names between line breaks, and the two switches.
+/// Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise. Each is
+/// a list of names between line breaks, and whether these alone are meant or all but these.
 macro_rules! among {
-    ($names:literal, $named:literal, $taken:literal) => {
+    ($topics:literal, $only_topics:literal, $destinations:literal, $only_destinations:literal) => {
         concat!(
-            " AND (({here} AND (strpos(topic, chr(10)) = 0
-                 AND strpos(",
-            $names,
+            " AND CASE WHEN {here} THEN (strpos(topic, chr(10)) = 0 AND strpos(",
+            $topics,
             "::text, chr(10) || topic || chr(10)) > 0)::int = ",
-            $named,
-            "::bigint)::int = ",
-            $taken,
-            "::bigint)"
+            $only_topics,
+            "::bigint
+                 ELSE (strpos({destination}, chr(10)) = 0 AND strpos(",
+            $destinations,
+            "::text, chr(10) || {destination} || chr(10)) > 0)::int = ",
+            $only_destinations,
+            "::bigint END"
         )
     };
 }
@@ -121,16 +124,16 @@ macro_rules! claim {
             durable!(),
             "
              ), line AS MATERIALIZED (
-                 SELECT seq, visible_at, crashes FROM {t}
+                 SELECT seq, visible_at, octet_length(payload) AS bytes FROM {t}
                  WHERE state = 0 AND visible_at <= $1 AND visible_at >= $5 AND (expires_at IS NULL OR expires_at > $1)",
             $among,
             "
                  ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
-             ), first AS MATERIALIZED (
-                 SELECT seq, crashes FROM line LIMIT 1
              ), chosen AS MATERIALIZED (
-                 SELECT line.seq AS n, line.visible_at AS at FROM durable, line, first
-                 WHERE CASE WHEN first.crashes = 0 THEN line.crashes = 0 ELSE line.seq = first.seq END
+                 SELECT fitting.seq AS n, fitting.visible_at AS at
+                 FROM durable, (SELECT seq, visible_at, row_number() OVER (ORDER BY visible_at, seq) AS place,
+                                       sum(bytes) OVER (ORDER BY visible_at, seq) AS total FROM line) AS fitting
+                 WHERE fitting.place <= $7::bigint OR fitting.total <= $6::bigint
              )
              UPDATE {t}
              SET state = 1, owner = $3, locked_until = $4, visible_at = $4, claim_no = claim_no + 1,
@@ -167,6 +170,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         key: "id = $1",
         party: "destination",
         here: "destination IS NULL",
+        destination: "destination",
         expires: "expires_at <= $1",
     },
     inbox: Identity {
@@ -174,6 +178,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         key: "source = $1 AND message_id = $2",
         party: "source",
         here: "1 = 1",
+        destination: "''",
         expires: "FALSE",
     },
     // The conflict's column is not named: that would take the right to read it.
@@ -266,20 +271,27 @@ const QUEUE: Texts = Texts {
     claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= $1)::int,
                 EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND {expires})::int",
     claim_select: UNUSED,
-    claim_line: claim!(""),
+    claim_line: claim!(" AND crashes = 0"),
     claim_below: "SELECT visible_at FROM {t} WHERE state = 0 AND visible_at < $1 ORDER BY visible_at LIMIT 1",
     claim_one: UNUSED,
     claim_next: "SELECT min(at) FROM (
-             (SELECT visible_at AS at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1)
+             (SELECT visible_at AS at FROM {t} WHERE state = 0 AND crashes = 0 ORDER BY visible_at, seq LIMIT 1)
              UNION ALL (SELECT visible_at FROM {t} WHERE state = 1 ORDER BY visible_at, seq LIMIT 1)) AS waiting",
     topics_select: UNUSED,
-    topics_line: claim!(among!("$6", "$7", "$8")),
+    topics_line: claim!(concat!(" AND crashes = 0", among!("$8", "$9", "$10", "$11"))),
     topics_next: concat!(
         "SELECT min(at) FROM (
-             (SELECT visible_at AS at FROM {t} WHERE state = 0 AND visible_at >= $4",
-        among!("$1", "$2", "$3"),
+             (SELECT visible_at AS at FROM {t} WHERE state = 0 AND crashes = 0 AND visible_at >= $5",
+        among!("$1", "$2", "$3", "$4"),
         " ORDER BY visible_at, seq LIMIT 1)
              UNION ALL (SELECT visible_at FROM {t} WHERE state = 1 ORDER BY visible_at, seq LIMIT 1)) AS waiting"
+    ),
+    suspects_select: UNUSED,
+    suspects_line: claim!(concat!(" AND crashes > 0", among!("$8", "$9", "$10", "$11"))),
+    suspects_next: concat!(
+        "SELECT visible_at FROM {t} WHERE state = 0 AND crashes > 0",
+        among!("$1", "$2", "$3", "$4"),
+        " ORDER BY visible_at, seq LIMIT 1"
     ),
     ack: concat!(
         "UPDATE {t}
@@ -303,10 +315,10 @@ const QUEUE: Texts = Texts {
          FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)
          WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c RETURNING seq, claim_no",
     held: "SELECT 1 FROM {t} WHERE seq = $1 AND {fence}",
-    load_lease: "SELECT {record} FROM {t} WHERE seq = $1 AND {fence} FOR UPDATE",
-    load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= $1
+    load_lease: "SELECT {bare} FROM {t} WHERE seq = $1 AND {fence} FOR UPDATE",
+    load_over: "SELECT {bare} FROM {t} WHERE state = 1 AND visible_at <= $1
          ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED",
-    load_expired: "SELECT {record} FROM {t} WHERE state = 0 AND expires_at <= $1
+    load_expired: "SELECT {bare} FROM {t} WHERE state = 0 AND expires_at <= $1
          ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED",
     load_key: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE",
     find_key: "SELECT {record} FROM {t} WHERE {key}",
@@ -345,10 +357,19 @@ const QUEUE: Texts = Texts {
     purge: "DELETE FROM {t} WHERE seq = ANY (ARRAY(
              SELECT seq FROM {t} WHERE state = 2 AND processed_at < $1
              ORDER BY processed_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
-    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES ($1, $2, $3, $4, $5)",
+    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
+         VALUES ($1, $2, $3, $4, $5, $6)",
     failure_trim: "DELETE FROM {t}_failures
          WHERE seq = $1 AND no NOT IN (SELECT no FROM {t}_failures WHERE seq = $1 ORDER BY no DESC LIMIT $2)",
-    failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = $1 ORDER BY no",
+    failure_list: "SELECT at, attempt, worker, error, code FROM {t}_failures WHERE seq = $1 ORDER BY no",
+    hold_remove: "DELETE FROM {t}_holds
+         WHERE kind = $1 AND name = $2 AND owner = $3 OR tried_at < $4",
+    hold_add: "INSERT INTO {t}_holds (kind, name, owner, since, tried_at, code, why)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    hold_list: "SELECT kind, name, since, tried_at, code, why FROM {t}_holds ORDER BY kind, name",
+    count_to: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE state = 0 AND {destination} = $1 AND NOT ({here}) LIMIT $2) AS waiting",
+    count_of: "SELECT count(*) FROM (SELECT 1 FROM {t} WHERE state = 0 AND {here} AND topic = $1 LIMIT $2) AS waiting",
     count: "SELECT 0, count(*) FROM {t} WHERE state = 0 UNION ALL SELECT 1, count(*) FROM {t} WHERE state = 1
          UNION ALL SELECT 2, count(*) FROM {t} WHERE state = 2 UNION ALL SELECT 3, count(*) FROM {t} WHERE state = 3
          UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4",

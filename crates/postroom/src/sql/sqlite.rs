@@ -4,18 +4,28 @@
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::text::Places;
 
-/// Whether a row is among the topics of a claim: the names between line breaks, and the two switches.
+/// Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise. Each is
+/// a list of names between line breaks, and whether these alone are meant or all but these.
 macro_rules! among {
-    ($names:literal, $named:literal, $taken:literal) => {
+    ($topics:literal, $only_topics:literal, $destinations:literal, $only_destinations:literal) => {
         concat!(
-            "(({here} AND (instr(topic, char(10)) = 0 AND instr(",
-            $names,
+            "CASE WHEN {here} THEN (instr(topic, char(10)) = 0 AND instr(",
+            $topics,
             ", char(10) || topic || char(10)) > 0) = ",
-            $named,
-            ") = ",
-            $taken,
-            ")"
+            $only_topics,
+            " ELSE (instr({destination}, char(10)) = 0 AND instr(",
+            $destinations,
+            ", char(10) || {destination} || char(10)) > 0) = ",
+            $only_destinations,
+            " END"
         )
+    };
+}
+
+/// What a claim reads: the message, where it stood, and how large it is. The third value is for other databases.
+macro_rules! claimed {
+    () => {
+        "SELECT {message}, visible_at, octet_length(payload) FROM {t}"
     };
 }
 
@@ -42,6 +52,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         key: "id = ?1",
         party: "destination",
         here: "destination IS NULL",
+        destination: "destination",
         expires: "expires_at <= ?1",
     },
     inbox: Identity {
@@ -49,6 +60,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
         key: "source = ?1 AND message_id = ?2",
         party: "source",
         here: "1 = 1",
+        destination: "''",
         expires: "FALSE",
     },
     outbox_insert: "INSERT INTO {t}
@@ -129,33 +141,51 @@ const GROUPS_FINISHED: &str = "SELECT topic, party, error, count(*), min(process
 
 const QUEUE: Texts = Texts {
     claim_look: UNUSED,
-    claim_select: "SELECT {message} FROM {t}
-         WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1)
-         ORDER BY visible_at, seq LIMIT ?2",
+    claim_select: concat!(
+        claimed!(),
+        " WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1) AND crashes = 0 AND ?3 > 0
+         ORDER BY visible_at, seq LIMIT ?2"
+    ),
     claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq IN (SELECT seq FROM {t}
-                       WHERE state = 0 AND visible_at <= ?3 AND (expires_at IS NULL OR expires_at > ?3)
+                       WHERE state = 0 AND visible_at <= ?3 AND (expires_at IS NULL OR expires_at > ?3) AND crashes = 0
                        ORDER BY visible_at, seq LIMIT ?4)",
     claim_below: UNUSED,
     claim_one: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq = ?4 AND state = 0",
-    claim_next: "SELECT min(at) FROM (SELECT min(visible_at) AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
-                              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
+    claim_next: "SELECT min(at) FROM (
+             SELECT * FROM (SELECT visible_at AS at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL AND crashes = 0
+                            ORDER BY visible_at LIMIT 1)
+             UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)",
     topics_select: concat!(
-        "SELECT {message}, visible_at FROM {t}
-         WHERE state = 0 AND visible_at BETWEEN ?6 AND ?1 AND (expires_at IS NULL OR expires_at > ?1) AND ",
-        among!("?3", "?4", "?5"),
+        claimed!(),
+        " WHERE state = 0 AND visible_at BETWEEN ?8 AND ?1 AND (expires_at IS NULL OR expires_at > ?1) AND crashes = 0
+           AND ?3 > 0 AND ",
+        among!("?4", "?5", "?6", "?7"),
         " ORDER BY visible_at, seq LIMIT ?2"
     ),
     topics_line: UNUSED,
     topics_next: concat!(
         "SELECT min(at) FROM (
-             SELECT * FROM (SELECT visible_at AS at FROM {t} WHERE state = 0 AND visible_at >= ?4 AND ",
-        among!("?1", "?2", "?3"),
+             SELECT * FROM (SELECT visible_at AS at FROM {t} WHERE state = 0 AND visible_at >= ?5 AND crashes = 0 AND ",
+        among!("?1", "?2", "?3", "?4"),
         " ORDER BY visible_at LIMIT 1)
              UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1 AND visible_at IS NOT NULL)"
+    ),
+    suspects_select: concat!(
+        claimed!(),
+        " INDEXED BY {t}_suspects WHERE state = 0 AND crashes > 0 AND visible_at <= ?1
+           AND (expires_at IS NULL OR expires_at > ?1) AND ?3 > 0 AND ",
+        among!("?4", "?5", "?6", "?7"),
+        " ORDER BY visible_at, seq LIMIT ?2"
+    ),
+    suspects_line: UNUSED,
+    suspects_next: concat!(
+        "SELECT visible_at FROM {t} INDEXED BY {t}_suspects WHERE state = 0 AND crashes > 0 AND ",
+        among!("?1", "?2", "?3", "?4"),
+        " ORDER BY visible_at LIMIT 1"
     ),
     ack: "UPDATE {t}
          SET state = 2, owner = NULL, locked_until = NULL, visible_at = NULL, processed_at = ?4, processed_by = ?2,
@@ -165,9 +195,9 @@ const QUEUE: Texts = Texts {
     extend: "UPDATE {t} SET locked_until = ?4, visible_at = ?4 WHERE seq = ?1 AND {fence}",
     extend_batch: UNUSED,
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
-    load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND {fence}",
-    load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
-    load_expired: "SELECT {record} FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
+    load_lease: "SELECT {bare} FROM {t} WHERE seq = ?1 AND {fence}",
+    load_over: "SELECT {bare} FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
+    load_expired: "SELECT {bare} FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
          ORDER BY expires_at LIMIT ?2",
     load_key: "SELECT {record} FROM {t} WHERE {key}",
     find_key: "SELECT {record} FROM {t} WHERE {key}",
@@ -203,11 +233,21 @@ const QUEUE: Texts = Texts {
          WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
     purge: "DELETE FROM {t}
          WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
-    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (?1, ?2, ?3, ?4, ?5)",
+    failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     failure_trim: "DELETE FROM {t}_failures
          WHERE seq = ?1 AND rowid NOT IN
                (SELECT rowid FROM {t}_failures WHERE seq = ?1 ORDER BY rowid DESC LIMIT ?2)",
-    failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = ?1 ORDER BY rowid",
+    failure_list: "SELECT at, attempt, worker, error, code FROM {t}_failures WHERE seq = ?1 ORDER BY rowid",
+    hold_remove: "DELETE FROM {t}_holds
+         WHERE kind = ?1 AND name = ?2 AND owner = ?3 OR tried_at < ?4",
+    hold_add: "INSERT INTO {t}_holds (kind, name, owner, since, tried_at, code, why)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    hold_list: "SELECT kind, name, since, tried_at, code, why FROM {t}_holds ORDER BY kind, name",
+    count_to: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE state = 0 AND visible_at IS NOT NULL AND {destination} = ?1 AND NOT ({here}) LIMIT ?2)",
+    count_of: "SELECT count(*) FROM (
+             SELECT 1 FROM {t} WHERE state = 0 AND visible_at IS NOT NULL AND {here} AND topic = ?1 LIMIT ?2)",
     count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NOT NULL GROUP BY state
          UNION ALL SELECT state, count(*) FROM {t} WHERE processed_at IS NOT NULL GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",

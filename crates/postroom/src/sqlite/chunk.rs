@@ -10,7 +10,7 @@ use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::State;
 use crate::message::Message;
-use crate::queue::{Claimed, Lease, Queue};
+use crate::queue::{Cause, Claimed, Lease, Queue};
 use crate::receiver::answer_to;
 use crate::sql::Statement;
 use crate::sqlite::guard::{Guard, Savepoints, TransactionLost};
@@ -207,7 +207,7 @@ impl ChunkJob {
                 Outcome::Settled
             }
             (Err(_), Some(failure)) => failure.into(),
-            (Err(error), None) => Outcome::retry(error),
+            (Err(error), None) => Outcome::of_database(&error),
         };
         telemetry::handled(&self.core.name, self.queue, message, &outcome, &self.meters, started.elapsed());
         Ok((outcome, enqueued))
@@ -226,7 +226,7 @@ impl Job for ChunkJob {
             }
             let ran = match &claimed.message {
                 Ok(message) => self.run_one(conn, &mut prepared, &claimed.lease, message, handler),
-                Err(why) => Ok((Outcome::retry(why), false)),
+                Err(why) => Ok((Outcome::failed(Cause::Unreadable, why.clone()), false)),
             };
             match ran {
                 Ok((outcome, enqueued)) => {

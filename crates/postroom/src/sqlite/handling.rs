@@ -270,7 +270,7 @@ impl Backend for Sqlite {
             let mut ctx =
                 BlockingCtx { conn: tx.conn, core: tx.core, message: &message, state: &state, enqueued: false };
             let handled = call(&handler, &mut ctx);
-            let _ = told.send(handled.map_err(|failure| failure.message));
+            let _ = told.send(handled.map_err(HandlerError::into_why));
             Err::<(), _>(Error::new(ErrorKind::Callback, "only rehearsed"))
         });
         let undone = undone.await;

@@ -20,8 +20,8 @@ use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Fingerprint, Identity, Mark, PutMode,
-    QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange, Holding,
+    Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
 use crate::telemetry;
 
@@ -241,6 +241,10 @@ impl Store for SqliteStore {
         }
     }
 
+    fn holding(&self, queue: Queue) -> &Holding {
+        self.0.verbs.holding(queue)
+    }
+
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
         self.ringing(Queue::Outbox, move |verbs, conn, time| now(verbs.enqueue(conn, &messages, time)))
     }
@@ -324,6 +328,14 @@ impl Store for SqliteStore {
 
     fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>> {
         self.ask(move |verbs, conn, _| now(verbs.failed_groups(conn, queue, rows)))
+    }
+
+    fn hold(&self, queue: Queue, change: HoldChange) -> BoxFuture<'_, Result<()>> {
+        self.verb(move |verbs, conn, time| now(verbs.hold(conn, queue, &change, time)))
+    }
+
+    fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>> {
+        self.ask(move |verbs, conn, time| now(verbs.holds(conn, queue, time)))
     }
 
     fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {

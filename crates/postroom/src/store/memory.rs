@@ -2,6 +2,7 @@
 
 mod arrived;
 mod failed;
+mod holds;
 mod marks;
 mod table;
 
@@ -11,11 +12,11 @@ use std::time::Duration;
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Work};
+use crate::queue::{Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State, Work};
 use crate::sql::Statement;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Identity, Mark, PutMode, QueueStats, Record,
-    Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding, Identity, Mark,
+    PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
 pub(crate) use arrived::Arrived;
 pub(crate) use marks::Held;
@@ -45,6 +46,7 @@ struct Inner {
     marks: MarkTable,
     outbox_wake: Wake,
     inbox_wake: Wake,
+    holding: [Holding; 2],
 }
 
 #[derive(Debug, Default)]
@@ -101,6 +103,7 @@ impl MemoryStore {
             marks: MarkTable::default(),
             outbox_wake: Wake::new(),
             inbox_wake: Wake::new(),
+            holding: Default::default(),
         }))
     }
 
@@ -195,6 +198,13 @@ impl Store for MemoryStore {
         }
     }
 
+    fn holding(&self, queue: Queue) -> &Holding {
+        match queue {
+            Queue::Outbox => &self.0.holding[0],
+            Queue::Inbox => &self.0.holding[1],
+        }
+    }
+
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
         self.run(move |tables, now| Ok(messages.iter().map(|new| tables.outbox.insert_new(new, now)).collect()))
     }
@@ -203,7 +213,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let now = self.0.clock.now();
             let mut tables = self.tables();
-            let claims = tables.of(queue).claim(queue, &request, now);
+            let claims = tables.of(queue).claim(queue, &request, self.holding(queue), now);
             self.tell_deaths(&mut tables, now);
             Ok(claims)
         })
@@ -230,7 +240,7 @@ impl Store for MemoryStore {
     }
 
     fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>> {
-        self.run(move |tables, now| Ok(tables.of(queue).reap(limit, now)))
+        self.run(move |tables, now| Ok(tables.of(queue).reap(limit, self.holding(queue), now)))
     }
 
     fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
@@ -285,7 +295,8 @@ impl Store for MemoryStore {
                 record.refuse(&why, now);
                 record.refresh();
                 let death = (record.clone(), was);
-                tables.inbox.note_failure(lease, death.0.work.attempts, Some(why.clone()), now);
+                let failure = Noted::new(Cause::Refused, &why);
+                tables.inbox.note_failure(lease, death.0.work.attempts, &failure, now);
                 tables.inbox.deaths.push(death);
             }
             arrived.keep();
@@ -329,6 +340,17 @@ impl Store for MemoryStore {
 
     fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>> {
         self.run(move |tables, _| Ok(tables.of(queue).failed_groups(rows)))
+    }
+
+    fn hold(&self, queue: Queue, change: HoldChange) -> BoxFuture<'_, Result<()>> {
+        self.run(move |tables, now| {
+            tables.of(queue).hold(&change, now);
+            Ok(())
+        })
+    }
+
+    fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>> {
+        self.run(move |tables, now| Ok(tables.of(queue).holds(now)))
     }
 
     fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::message::{Incoming, Message, NewMessage, OwnerToken};
-use crate::queue::{Content, Lease, Put, Queue, State, Work, put};
+use crate::queue::{Cause, Content, Lease, Put, Queue, State, Work, put};
 use crate::store::{Arrival, Mark, PutMode, Revival};
 
 /// A row: the message, and how far it has come.
@@ -255,7 +255,9 @@ pub struct Failure {
     pub attempt: u32,
     /// Who tried.
     pub worker: Option<OwnerToken>,
-    /// What went wrong.
+    /// What went wrong, as a code; none when another program, perhaps a newer one, wrote it.
+    pub cause: Option<Cause>,
+    /// What went wrong, in words.
     pub error: Option<String>,
 }
 

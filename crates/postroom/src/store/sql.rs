@@ -5,6 +5,7 @@ mod batch;
 mod claim;
 mod failed;
 mod floor;
+mod holds;
 mod inbox;
 mod marks;
 mod numbers;
@@ -17,10 +18,10 @@ mod upkeep;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::NewMessage;
-use crate::queue::{Lease, Queue, Settle, Settled, State, Verb};
+use crate::queue::{Lease, Noted, Queue, Settle, Settled, State, Verb};
 use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames};
-use crate::store::{FAILURES_KEPT, Filter, Record};
+use crate::store::{FAILURES_KEPT, Filter, Holding, Record};
 use floor::Floor;
 use passed::Passed;
 use rows::{int, read_record, row_count, text, uuid};
@@ -35,13 +36,29 @@ pub(crate) struct Verbs {
     pub(crate) dead_letter_topic: Option<String>,
     floors: [Floor; 2],
     passed: Passed,
+    holding: [Holding; 2],
 }
 
 impl Verbs {
     pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
         let statements = Statements::new(dialect, &tables, fence);
         let (batch, floors) = (dialect.batch, [Floor::new(), Floor::new()]);
-        Self { statements, batch, tables, dead_letter_topic, floors, passed: Passed::default() }
+        Self {
+            statements,
+            batch,
+            tables,
+            dead_letter_topic,
+            floors,
+            passed: Passed::default(),
+            holding: Default::default(),
+        }
+    }
+
+    pub(crate) fn holding(&self, queue: Queue) -> &Holding {
+        match queue {
+            Queue::Outbox => &self.holding[0],
+            Queue::Inbox => &self.holding[1],
+        }
     }
 
     fn floor(&self, queue: Queue) -> &Floor {
@@ -91,14 +108,8 @@ impl Verbs {
                 continue;
             };
             let was = record.state();
-            match settle.verb.clone() {
-                Verb::Ack { .. } => {}
-                Verb::Release => record.work.release(now),
-                Verb::Fail { error } => record.work.fail(error, now),
-                Verb::Abandon { delay, error, counted } => record.work.abandon(delay, error, counted, now),
-            }
-            if let Verb::Fail { error } | Verb::Abandon { error, .. } = &settle.verb {
-                self.note_failure(session, queue, &record, &settle.lease, error.as_deref(), now).await?;
+            if let Some(failure) = record.work.settle(&settle.verb, now) {
+                self.note_failure(session, queue, &record, &settle.lease, failure, now).await?;
             }
             self.save(session, queue, &record, was, settle.lease.claim_no, now).await?;
             settled.count(Some(record.state()));
@@ -193,7 +204,7 @@ impl Verbs {
         queue: Queue,
         record: &Record,
         lease: &Lease,
-        error: Option<&str>,
+        failure: &Noted,
         now: Timestamp,
     ) -> Result<()> {
         let statements = self.statements.of(queue);
@@ -202,7 +213,8 @@ impl Verbs {
             int(now.as_micros()),
             int(i64::from(record.work.attempts)),
             uuid(Some(lease.owner.as_uuid())),
-            text(error),
+            text(failure.error.as_deref()),
+            text(Some(failure.cause.code())),
         ];
         session.execute(&statements.failure_add.with(values)).await?;
         // Each failure follows a claim: fewer claims than that, and there is nothing to trim.

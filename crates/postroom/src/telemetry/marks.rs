@@ -15,7 +15,7 @@ pub(crate) fn handled_before(store: &str, handler: &str, key: &InboxKey) {
 
 pub(crate) fn marked_failed(store: &str, handler: &str, key: &InboxKey, failure: &HandlerError) {
     let (source, message_id) = (key.source(), key.message_id());
-    error!(store, handler, source, message_id, error = failure.message, "the handler failed");
+    error!(store, handler, source, message_id, error = failure.fault.why(), "the handler failed");
 }
 
 pub(crate) fn marking_broken(store: &str, handler: &str, key: &InboxKey, error: &Error) {

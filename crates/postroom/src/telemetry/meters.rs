@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use metrics::{Histogram, histogram};
+use metrics::{Histogram, counter, histogram};
 
 use super::label::{DESTINATIONS, TOPICS, store_label};
 use super::metric;
 use crate::message::Message;
-use crate::queue::Queue;
+use crate::queue::{Fault, Queue};
 use crate::workqueue::WorkQueue;
 
 /// The meters of one worker. Each is looked up once, when the first message of its kind comes.
@@ -42,6 +42,19 @@ impl Meters {
         if let Some(retries) = self.of(message).retries {
             retries.record(f64::from(message.attempts));
         }
+    }
+
+    /// It failed.
+    pub(super) fn failed(&self, message: &Message, fault: &Fault) {
+        let labels = [
+            ("store", self.store.clone()),
+            ("queue", self.queue.as_str().to_owned()),
+            ("topic", TOPICS.of(&message.topic).to_owned()),
+            ("destination", message.destination().map_or("", |to| DESTINATIONS.of(to)).to_owned()),
+            ("code", fault.cause().code().to_owned()),
+            ("whose", fault.whose().as_str().to_owned()),
+        ];
+        counter!(metric::FAILURES, &labels).increment(1);
     }
 
     fn of(&self, message: &Message) -> Pair {

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use metrics::counter;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 use super::arrivals::count as count_arrival;
 use super::{duplicate, handled, headline, metric, store_label};
 use crate::error::Error;
 use crate::handler::HandlerError;
 use crate::message::{InboxKey, Message};
-use crate::queue::Queue;
+use crate::queue::{Queue, Whose};
 use crate::receiver::Reply;
 use crate::worker::{Outcome, Run};
 
 /// What became of a message to another service.
 pub(crate) fn sent(store: &str, message: &Message, outcome: &Outcome, run: &Run, took: Duration) {
-    let why = match outcome {
+    let fault = match outcome {
         Outcome::Done { .. } => {
             let ms = took.as_secs_f64() * 1000.0;
             run.meters.took(message, took);
@@ -24,32 +24,28 @@ pub(crate) fn sent(store: &str, message: &Message, outcome: &Outcome, run: &Run,
             info!(store, message_id = message.id(), destination = message.destination(), ms, "outbox: message sent");
             return;
         }
-        Outcome::Retry { why, .. } | Outcome::Dead { why } => headline(why),
+        Outcome::Failed(fault) if fault.whose() == Whose::Message => fault,
         _ => return handled(store, Queue::Outbox, message, outcome, &run.meters, took),
     };
-    let max_retries = message.max_attempts.unwrap_or(run.sends_max).saturating_sub(1);
+    let policy = run.policies.of(&message.topic, message.destination());
+    let max_retries = message.max_attempts.unwrap_or(policy.attempts_max()).saturating_sub(1);
     let (retry, message_id, destination) = (message.attempts + 1, message.id(), message.destination());
+    let (code, why) = (fault.cause().code(), headline(fault.why()));
     run.meters.took(message, took);
-    if retry > max_retries || matches!(outcome, Outcome::Dead { .. }) {
+    run.meters.failed(message, fault);
+    if retry > max_retries || fault.is_final() {
         error!(
             store,
             message_id,
             destination,
             retries = message.attempts,
             max_retries,
+            code,
             error = why,
             "outbox: message permanently failed"
         );
     } else {
-        warn!(store, message_id, destination, retry, max_retries, error = why, "outbox: send failed");
-    }
-}
-
-/// A message whose turn has not come: its destination has enough to do, or is left alone.
-pub(crate) fn postponed(store: &str, queue: Queue, message: &Message, outcome: &Outcome) {
-    if let Outcome::Postpone { why, .. } | Outcome::Unroutable { why, .. } = outcome {
-        let destination = message.destination();
-        debug!(store, %queue, message_id = message.id(), destination, reason = why, "postponed");
+        warn!(store, message_id, destination, retry, max_retries, code, error = why, "outbox: send failed");
     }
 }
 
@@ -60,10 +56,6 @@ pub(crate) fn answer_not_kept(message: &Message, reason: &str) {
 
 pub(crate) fn accept_failed(service: &str, error: &std::io::Error) {
     warn!(service, %error, "a connection could not be taken");
-}
-
-pub(crate) fn left_alone(destination: &str) {
-    warn!(destination, "the destination failed several times in a row; it is left alone for a while");
 }
 
 pub(crate) fn window_too_short(destination: &str, window: Duration, horizon: Option<Duration>) {
@@ -125,7 +117,7 @@ pub(crate) fn received(store: &str, key: &InboxKey, reply: &Reply) {
 
 pub(crate) fn receive_failed(store: &str, key: &InboxKey, topic: &str, failure: &HandlerError) {
     let (source, message_id) = (key.source(), key.message_id());
-    error!(store, source, message_id, topic, error = headline(&failure.message), "the handler failed");
+    error!(store, source, message_id, topic, error = headline(failure.fault.why()), "the handler failed");
 }
 
 pub(crate) fn receive_broken(store: &str, key: &InboxKey, error: &Error) {

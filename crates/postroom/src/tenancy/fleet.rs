@@ -13,13 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Handlers};
+use crate::places::Places;
 use crate::queue::Queue;
 use crate::telemetry;
 use crate::tenancy::stores::{Member, StoreProvider, Stores};
 use crate::tenancy::turns::Turns;
 use crate::tenancy::{RoundRobin, Selection};
 use crate::transport::Transport;
-use crate::worker::{Filling, Loop, Slots, WorkerOptions};
+use crate::worker::{Filling, Loop, WorkerOptions};
 
 /// A worker that broke down is started again after this.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
@@ -42,6 +43,7 @@ pub struct Fleet<B: Backend> {
     outbox: Option<Handlers<B>>,
     inbox: Option<Handlers<B>>,
     transport: Option<Arc<dyn Transport>>,
+    places: Places,
     options: WorkerOptions,
     selection: Arc<dyn Selection>,
     claim_timeout: Duration,
@@ -56,6 +58,7 @@ impl<B: Backend> Fleet<B> {
             outbox: None,
             inbox: None,
             transport: None,
+            places: Places::default(),
             options: WorkerOptions::default(),
             selection: Arc::new(RoundRobin),
             claim_timeout: Duration::from_secs(3),
@@ -80,6 +83,13 @@ impl<B: Backend> Fleet<B> {
     #[must_use]
     pub fn transport(mut self, transport: impl Transport) -> Self {
         self.transport = Some(Arc::new(transport));
+        self
+    }
+
+    /// Shares what is known of places with others, and shows it.
+    #[must_use]
+    pub fn places(mut self, places: Places) -> Self {
+        self.places = places;
         self
     }
 
@@ -150,13 +160,16 @@ impl<B: Backend> Crew<B> {
         if fleet.claim_timeout.is_zero() {
             return Err(Error::invalid("the time to wait for a claim must be longer than zero"));
         }
-        let slots = Slots::new(options.concurrency);
-        let mut teams = Vec::new();
+        let mut teams: Vec<Team<B>> = Vec::new();
         for (queue, handlers) in [(Queue::Outbox, fleet.outbox), (Queue::Inbox, fleet.inbox)] {
             let Some(handlers) = handlers else { continue };
             let (handlers, transport) = (Arc::new(handlers.checked()?), fleet.transport.clone());
             let turns = Turns::new(fleet.selection.clone(), &options, fleet.claim_timeout);
-            teams.push(Team { queue, filling: Filling { handlers, transport, slots: slots.clone() }, turns });
+            let mut filling = Filling::new(handlers, transport, fleet.places.clone(), &options);
+            if let Some(team) = teams.first() {
+                filling.share_slots_of(&team.filling);
+            }
+            teams.push(Team { queue, filling, turns });
         }
         if teams.is_empty() {
             return Err(Error::invalid("a fleet needs handlers for the outboxes or the inboxes, or for both"));
@@ -197,13 +210,14 @@ impl<B: Backend> Team<B> {
             Queue::Outbox => member.outbox.queue().clone(),
             Queue::Inbox => member.inbox.queue().clone(),
         };
-        let process = self.filling.process(&member.store, self.queue);
+        let (process, places) = (self.filling.process(&member.store, self.queue), self.filling.places.clone());
         let gate = self.turns.seat(member.key.as_str());
         tasks.spawn(async move {
             // Until this task has ended the store is in use.
             let _member = member;
             loop {
-                let worker = Loop::new(queue.clone(), process.clone(), options.clone(), Some(gate.clone()));
+                let worker =
+                    Loop::new(queue.clone(), process.clone(), options.clone(), places.clone(), Some(gate.clone()));
                 match Box::pin(worker.run(stop.cancelled())).await {
                     Ok(()) => return,
                     Err(error) => telemetry::worker_broke_down(&queue, &error),

@@ -2,27 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::clock::{Clock, monotonic};
+use crate::clock::Clock;
 use crate::error::Result;
 use crate::message::Message;
+use crate::places::Limits;
+use crate::queue::{Cause, Fault};
 use crate::store::BoxFuture;
 use crate::telemetry;
-use crate::transport::breaker::{Breaker, Permission};
 use crate::transport::in_process::Neighbours;
-use crate::transport::judge::{Answered, is_broken, judge};
+use crate::transport::judge::{Answered, judge};
 use crate::transport::parcel::Parcel;
 use crate::transport::services::{Checked, Service, Services};
 use crate::transport::wires::{self, Wire, WireError};
-use crate::transport::{Delivery, Pass, Transport};
-
-/// For so long a message waits in hand for its destination; then it goes back and others get their turn.
-const PATIENCE: Duration = Duration::from_millis(500);
+use crate::transport::{Delivery, Transport};
 
 /// Takes messages to other services. Cheap to clone.
 ///
@@ -56,8 +52,7 @@ struct Map {
 pub(crate) struct Route {
     service: Service,
     wire: Arc<dyn Wire>,
-    slots: Arc<Semaphore>,
-    breaker: Arc<Breaker>,
+    on_the_way: Arc<AtomicUsize>,
     /// For how long the destination knows a message again, as it last said.
     window: Mutex<Option<Duration>>,
     /// A message lives longer than that.
@@ -96,12 +91,13 @@ impl Courier {
 
     async fn deliver(&self, message: &Message) -> Delivery {
         let map = self.map();
-        let Some(destination) = message.destination() else { return Delivery::NoRoute };
-        let Some(route) = map.route(destination, &self.0.neighbours) else { return Delivery::NoRoute };
+        let destination = message.destination();
+        let route = destination.and_then(|destination| map.route(destination, &self.0.neighbours));
+        let (Some(destination), Some(route)) = (destination, route) else { return Delivery::no_route(destination) };
         let now = map.clock.now();
         let keys = route.service.keys.active(now);
         if route.wire.is_signed() && route.service.peer.needs_key() && keys.is_empty() {
-            return Delivery::Failed { why: format!("no key for {destination} may be used at the moment") };
+            return Fault::new(Cause::NoKey, format!("no key for {destination} is valid at the moment")).into();
         }
         let parcel = Parcel { message, source: &map.source, destination, keys, now };
         route.send(&parcel).await
@@ -144,8 +140,7 @@ impl Route {
     fn new(service: Service, neighbours: &Neighbours) -> Result<Self> {
         Ok(Self {
             wire: wires::open(&service, neighbours)?,
-            slots: Arc::new(Semaphore::new(service.concurrency.min(Semaphore::MAX_PERMITS))),
-            breaker: Arc::new(Breaker::new(service.breaker)),
+            on_the_way: Arc::default(),
             window: Mutex::default(),
             forgets_early: AtomicBool::new(false),
             service,
@@ -161,63 +156,36 @@ impl Route {
     /// The same with the keys of this service, whatever they were before.
     fn with_keys_of(&self, service: Service) -> Self {
         let window = Mutex::new(*self.window.lock().unwrap_or_else(PoisonError::into_inner));
-        let (wire, slots, breaker) = (self.wire.clone(), self.slots.clone(), self.breaker.clone());
+        let (wire, on_the_way) = (self.wire.clone(), self.on_the_way.clone());
         let forgets_early = AtomicBool::new(self.forgets_early.load(Ordering::Relaxed));
-        Self { service, wire, slots, breaker, window, forgets_early }
+        Self { service, wire, on_the_way, window, forgets_early }
     }
 
     fn state(&self) -> Destination {
-        let (failures, tried_in) = self.breaker.standing(monotonic());
         Destination {
             name: self.service.name.clone(),
-            left_alone: tried_in.is_some(),
-            failures,
-            tried_in,
-            on_the_way: self.service.concurrency.saturating_sub(self.slots.available_permits()),
+            on_the_way: self.on_the_way.load(Ordering::Relaxed),
             window: *self.window.lock().unwrap_or_else(PoisonError::into_inner),
             forgets_early: self.forgets_early.load(Ordering::Relaxed),
         }
     }
 
-    /// Waits for the destination's turn; not for long.
-    async fn admit(self: Arc<Self>) -> std::result::Result<Turn, Delivery> {
-        let waiting = self.slots.clone().acquire_owned();
-        let Ok(Ok(permit)) = tokio::time::timeout(PATIENCE, waiting).await else {
-            let why = format!("{} messages are on their way there already", self.service.concurrency);
-            return Err(Delivery::Busy { retry_after: PATIENCE.mul_f64(1.0 + fastrand::f64()), why });
-        };
-        match self.breaker.ask(monotonic()) {
-            Permission::Go => Ok(Turn { trying: None, _permit: permit }),
-            Permission::Try => Ok(Turn { trying: Some(self.clone()), _permit: permit }),
-            Permission::Wait(pause) => {
-                let why = "the destination failed several times in a row and is left alone".to_owned();
-                // Not all of those that wait at the same moment.
-                let retry_after = pause.mul_f64(1.0 + fastrand::f64() / 2.0).max(Duration::from_millis(10));
-                Err(Delivery::Busy { retry_after, why })
-            }
-        }
-    }
-
     async fn send(&self, parcel: &Parcel<'_>) -> Delivery {
+        let _counted = Counted::new(&self.on_the_way);
         match tokio::time::timeout(self.service.timeout, self.wire.exchange(parcel)).await {
             Ok(Ok(answered)) => {
                 self.heard(&answered, parcel);
                 judge(self.service.peer, &answered)
             }
             // The message's own fault.
-            Ok(Err(WireError::Unsendable(why))) => Delivery::Refused { why },
-            Ok(Err(WireError::NoOne)) => Delivery::NoRoute,
-            Ok(Err(WireError::Broken(why))) => self.broke(why),
-            Err(_) => self.broke(format!("no answer within {:?}", self.service.timeout)),
+            Ok(Err(WireError::Unsendable(why))) => Delivery::refused(why),
+            Ok(Err(WireError::NoOne)) => Delivery::no_route(Some(parcel.destination)),
+            Ok(Err(WireError::Broken(why))) => Delivery::unreachable(why),
+            Err(_) => Fault::new(Cause::TimedOut, format!("no answer within {:?}", self.service.timeout)).into(),
         }
     }
 
     fn heard(&self, answered: &Answered, parcel: &Parcel<'_>) {
-        if is_broken(answered) {
-            self.broke(String::new());
-        } else {
-            self.breaker.answered();
-        }
         let Some(window) = answered.window.filter(|_| answered.has_receipt) else { return };
         let known = self.window.lock().unwrap_or_else(PoisonError::into_inner).replace(window);
         // The receiver counts from when it is due.
@@ -231,39 +199,28 @@ impl Route {
             telemetry::window_too_short(parcel.destination, window, horizon);
         }
     }
+}
 
-    fn broke(&self, why: String) -> Delivery {
-        if self.breaker.failed(monotonic()) {
-            telemetry::left_alone(&self.service.name);
-        }
-        Delivery::Failed { why }
+/// Counts what is on its way, however that ends.
+struct Counted<'c>(&'c AtomicUsize);
+
+impl<'c> Counted<'c> {
+    fn new(counter: &'c AtomicUsize) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
     }
 }
 
-/// A message's turn, from when it may be sent until it is settled.
-struct Turn {
-    /// It is the one that tries whether the destination is back.
-    trying: Option<Arc<Route>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Drop for Turn {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        if let Some(route) = &self.trying {
-            route.breaker.broken_off();
-        }
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Transport for Courier {
-    fn admit<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, std::result::Result<Pass, Delivery>> {
-        Box::pin(async move {
-            let route = message.destination().and_then(|name| self.map().route(name, &self.0.neighbours));
-            match route {
-                Some(route) => route.admit().await.map(Pass::holding),
-                None => Err(Delivery::NoRoute),
-            }
-        })
+    fn limits(&self, destination: &str) -> Limits {
+        let route = self.map().route(destination, &self.0.neighbours);
+        route.map_or_else(Limits::default, |route| route.service.limits)
     }
 
     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
@@ -280,7 +237,6 @@ impl Transport for Courier {
 /// let courier = Courier::new(Services::new("orders").service(inventory))?;
 /// let destinations = courier.destinations();
 /// assert_eq!((destinations[0].name.as_str(), destinations[0].on_the_way), ("inventory", 0));
-/// assert!(!destinations[0].left_alone && destinations[0].tried_in.is_none());
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -288,12 +244,6 @@ impl Transport for Courier {
 pub struct Destination {
     /// The service.
     pub name: String,
-    /// It failed several times in a row, and is given time.
-    pub left_alone: bool,
-    /// So often in a row nobody answered, or it was broken.
-    pub failures: u32,
-    /// It is left alone, and after so long one message tries whether it is back.
-    pub tried_in: Option<Duration>,
     /// How many messages are on their way to it.
     pub on_the_way: usize,
     /// For how long it knows a message again, as it last said. A message that lives longer could be applied twice.

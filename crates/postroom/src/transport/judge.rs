@@ -1,8 +1,9 @@
-//! What counts as sent, as dead and as to be tried again: one table for each kind of peer.
+//! What an answer means: sent, or whose failure it is. One table for each kind of peer.
 
 use std::time::Duration;
 
 use crate::neighbour::CloudEventsMode;
+use crate::queue::{Cause, Fault};
 use crate::transport::Delivery;
 use crate::wire::Answer;
 
@@ -51,12 +52,13 @@ pub(crate) struct Answered {
 
 /// No longer than this, whatever a peer asks for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
-/// When a peer that is busy does not say for how long.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// No shorter either: nobody is asked again at once.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(10);
+/// So much is kept of what a peer says of itself.
+const ERROR_CHARS_MAX: usize = 500;
 
 pub(crate) fn judge(peer: Peer, answered: &Answered) -> Delivery {
     let Answered { status, has_receipt, answer, .. } = answered;
-    let is_trusted = peer != Peer::V2 || *has_receipt;
     // Handled without an answer is an answer as well; 202 says that one may come later.
     let none = || (*status != 202).then(|| "null".to_owned());
     let accepted = || Delivery::Accepted { response: answer.as_ref().and_then(Answer::payload).or_else(none) };
@@ -64,11 +66,51 @@ pub(crate) fn judge(peer: Peer, answered: &Answered) -> Delivery {
         (Peer::V2, 200..300) if *has_receipt && is_acknowledged(answer.as_ref()) => accepted(),
         (Peer::V1, 200..300) if is_acknowledged(answer.as_ref()) => accepted(),
         (Peer::Webhook | Peer::CloudEvents(_), 200..300) => Delivery::Accepted { response: None },
-        (_, 400 | 410 | 422) if is_trusted => Delivery::Refused { why: said(answered) },
-        (_, 409 | 429) if is_trusted => busy(answered),
-        // It asks for time by itself: its attempt is not spent.
-        (_, 503) if is_trusted && answered.retry_after.is_some() => busy(answered),
-        _ => Delivery::Failed { why: said(answered) },
+        (Peer::V2, _) if *has_receipt => proven(answered),
+        (Peer::V2, _) => Fault::new(of_place(answered), said(answered)).asking_for(answered.retry_after).into(),
+        _ => by_its_word(answered),
+    }
+}
+
+/// The receiver itself said so, of this message: its neighbours may well go through.
+fn proven(answered: &Answered) -> Delivery {
+    let why = said(answered);
+    let fault = match answered.status {
+        400 | 410 | 413 | 422 => return Delivery::refused(why),
+        404 => Fault::new(Cause::NoHandler, why),
+        409 | 429 | 503 => Fault::new(Cause::Busy, why),
+        500 => Fault::new(Cause::HandlerFailed, why),
+        _ => Fault::new(Cause::Unavailable, why),
+    };
+    fault.asking_for(answered.retry_after).of_this_message_alone().into()
+}
+
+/// A peer that proves nothing is taken at its word where it speaks of the message.
+fn by_its_word(answered: &Answered) -> Delivery {
+    let why = said(answered);
+    let fault = match answered.status {
+        400 | 410 | 413 | 422 => return Delivery::refused(why),
+        409 => Fault::new(Cause::Busy, why).of_this_message_alone(),
+        500 => Fault::new(Cause::HandlerFailed, why),
+        _ => Fault::new(of_place(answered), why),
+    };
+    fault.asking_for(answered.retry_after).into()
+}
+
+/// What an answer says of the place it came from.
+fn of_place(answered: &Answered) -> Cause {
+    of_status(answered.status, answered.retry_after.is_some())
+}
+
+/// What a status says of the place it came from, whoever gave it.
+pub(crate) fn of_status(status: u16, asks_for_time: bool) -> Cause {
+    match status {
+        401 | 403 | 407 => Cause::NotAllowed,
+        404 | 405 => Cause::NotFound,
+        429 => Cause::Busy,
+        503 if asks_for_time => Cause::Busy,
+        408 | 500..600 => Cause::Unavailable,
+        _ => Cause::Unproven,
     }
 }
 
@@ -76,23 +118,24 @@ fn is_acknowledged(answer: Option<&Answer>) -> bool {
     answer.is_some_and(|answer| answer.acknowledged || answer.duplicate_detected)
 }
 
-fn busy(answered: &Answered) -> Delivery {
-    let retry_after = answered.retry_after.unwrap_or(RETRY_AFTER).clamp(Duration::from_millis(10), RETRY_AFTER_MAX);
-    Delivery::Busy { retry_after, why: said(answered) }
-}
-
-/// Whether the destination is broken, and should be left alone if that goes on. One that can prove its answer is not:
-/// what failed is this message's handler.
-pub(crate) fn is_broken(answered: &Answered) -> bool {
-    let is_its_own_word = answered.has_receipt || answered.retry_after.is_some();
-    matches!(answered.status, 500..600) && !is_its_own_word
+impl Fault {
+    /// Whoever failed asked for this much time, within bounds.
+    pub(crate) fn asking_for(self, pause: Option<Duration>) -> Self {
+        match pause {
+            Some(pause) => self.retry_after(pause.clamp(RETRY_AFTER_MIN, RETRY_AFTER_MAX)),
+            None => self,
+        }
+    }
 }
 
 fn said(answered: &Answered) -> String {
     let status = answered.status;
     let unproven = if matches!(status, 200..300) { " without a receipt that proves it" } else { "" };
     match answered.answer.as_ref().and_then(|answer| answer.error.as_deref()) {
-        Some(error) => format!("the destination answered {status}{unproven}: {error}"),
+        Some(error) => {
+            let error: String = error.chars().take(ERROR_CHARS_MAX).collect();
+            format!("the destination answered {status}{unproven}: {error}")
+        }
         None => format!("the destination answered {status}{unproven}"),
     }
 }
@@ -100,66 +143,86 @@ fn said(answered: &Answered) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Whose;
+    use Cause::{Busy, HandlerFailed, NoHandler, NotAllowed, NotFound, Refused, Unavailable, Unproven};
 
     fn answered(status: u16, has_receipt: bool) -> Answered {
         let answer = Answer { acknowledged: status < 300, ..Answer::default() };
         Answered { status, has_receipt, answer: Some(answer), ..Answered::default() }
     }
 
-    fn name(peer: Peer, answered: &Answered) -> String {
-        format!("{:?}", judge(peer, answered))
+    fn cause(peer: Peer, answered: &Answered) -> Option<Cause> {
+        judge(peer, answered).fault().map(Fault::cause)
     }
 
     #[test]
-    fn a_postroom_peer_counts_only_with_its_receipt() {
+    fn a_postroom_peer_is_believed_only_with_its_receipt() {
         for (status, with, without) in [
-            (200, "Accepted", "Failed"),
-            (202, "Accepted", "Failed"),
-            (301, "Failed", "Failed"),
-            (400, "Refused", "Failed"),
-            (401, "Failed", "Failed"),
-            (404, "Failed", "Failed"),
-            (409, "Busy", "Failed"),
-            (410, "Refused", "Failed"),
-            (422, "Refused", "Failed"),
-            (429, "Busy", "Failed"),
-            (500, "Failed", "Failed"),
-            (503, "Failed", "Failed"),
+            (200, None, Unproven),
+            (202, None, Unproven),
+            (301, Some(Unavailable), Unproven),
+            (400, Some(Refused), Unproven),
+            (401, Some(Unavailable), NotAllowed),
+            (403, Some(Unavailable), NotAllowed),
+            (404, Some(NoHandler), NotFound),
+            (408, Some(Unavailable), Unavailable),
+            (409, Some(Busy), Unproven),
+            (410, Some(Refused), Unproven),
+            (422, Some(Refused), Unproven),
+            (429, Some(Busy), Busy),
+            (500, Some(HandlerFailed), Unavailable),
+            (502, Some(Unavailable), Unavailable),
+            (503, Some(Busy), Unavailable),
         ] {
-            assert_eq!(name(Peer::V2, &answered(status, true)), with, "{status}");
-            assert_eq!(name(Peer::V2, &answered(status, false)), without, "{status}");
+            assert_eq!(cause(Peer::V2, &answered(status, true)), with, "{status} with a receipt");
+            assert_eq!(cause(Peer::V2, &answered(status, false)), Some(without), "{status} without a receipt");
+        }
+    }
+
+    #[test]
+    fn without_a_receipt_nothing_is_ever_the_messages_failure() {
+        for status in 100..600 {
+            let delivery = judge(Peer::V2, &answered(status, false));
+            let fault = delivery.fault().unwrap();
+            assert!(fault.whose() == Whose::Place && fault.holds_the_place() && !fault.is_final(), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_proven_answer_speaks_of_one_message_and_never_holds_the_place() {
+        for status in 300..600 {
+            let delivery = judge(Peer::V2, &answered(status, true));
+            assert!(!delivery.fault().unwrap().holds_the_place(), "{status}");
         }
     }
 
     #[test]
     fn other_peers_are_taken_at_their_word() {
-        for (status, v1, webhook) in [
-            (200, "Accepted", "Accepted"),
-            (204, "Accepted", "Accepted"),
-            (302, "Failed", "Failed"),
-            (400, "Refused", "Refused"),
-            (403, "Failed", "Failed"),
-            (409, "Busy", "Busy"),
-            (410, "Refused", "Refused"),
-            (429, "Busy", "Busy"),
-            (502, "Failed", "Failed"),
+        for (status, said) in [
+            (200, None),
+            (204, None),
+            (302, Some(Unproven)),
+            (400, Some(Refused)),
+            (403, Some(NotAllowed)),
+            (409, Some(Busy)),
+            (410, Some(Refused)),
+            (429, Some(Busy)),
+            (500, Some(HandlerFailed)),
+            (502, Some(Unavailable)),
         ] {
-            assert_eq!(name(Peer::V1, &answered(status, false)), v1, "{status}");
-            assert_eq!(name(Peer::Webhook, &answered(status, false)), webhook, "{status}");
+            assert_eq!(cause(Peer::V1, &answered(status, false)), said, "{status}");
+            assert_eq!(cause(Peer::Webhook, &answered(status, false)), said, "{status}");
         }
         let silent = Answered { status: 200, ..Answered::default() };
-        assert_eq!(name(Peer::V1, &silent), "Failed", "a 200 that acknowledges nothing");
-        assert_eq!(name(Peer::CloudEvents(CloudEventsMode::Binary), &silent), "Accepted");
+        assert_eq!(cause(Peer::V1, &silent), Some(Unproven), "a 200 that acknowledges nothing");
+        assert_eq!(cause(Peer::CloudEvents(CloudEventsMode::Binary), &silent), None);
     }
 
     #[test]
     fn who_asks_for_time_gets_it_within_bounds() {
         let asked = |seconds| Answered { retry_after: Some(Duration::from_secs(seconds)), ..answered(503, true) };
-        for (seconds, waits) in [(0, Duration::from_millis(10)), (7, Duration::from_secs(7)), (99_999, RETRY_AFTER_MAX)]
-        {
-            assert!(
-                matches!(judge(Peer::V2, &asked(seconds)), Delivery::Busy { retry_after, .. } if retry_after == waits)
-            );
+        for (seconds, waits) in [(0, RETRY_AFTER_MIN), (7, Duration::from_secs(7)), (99_999, RETRY_AFTER_MAX)] {
+            assert_eq!(judge(Peer::V2, &asked(seconds)).fault().unwrap().pause(), Some(waits));
         }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::neighbour::WebhookSigner;
+use crate::places::Limits;
 use crate::transport::address::{Address, Host, Place};
-use crate::transport::breaker::BreakerPolicy;
 #[cfg(feature = "http")]
 use crate::transport::http::Egress;
 use crate::transport::judge::Peer;
@@ -36,9 +36,8 @@ pub struct Service {
     pub(crate) peer: Peer,
     pub(crate) keys: Keys,
     pub(crate) signer: Option<WebhookSigner>,
-    pub(crate) concurrency: usize,
+    pub(crate) limits: Limits,
     pub(crate) timeout: Duration,
-    pub(crate) breaker: BreakerPolicy,
     pub(crate) insecure: bool,
     pub(crate) http2: bool,
     pub(crate) root_certificates: Vec<u8>,
@@ -55,9 +54,8 @@ impl Service {
             peer: Peer::default(),
             keys: Keys::default(),
             signer: None,
-            concurrency: 32,
+            limits: Limits::default().concurrency(32),
             timeout: Duration::from_secs(30),
-            breaker: BreakerPolicy::default(),
             insecure: false,
             http2: false,
             root_certificates: Vec::new(),
@@ -87,10 +85,11 @@ impl Service {
         self
     }
 
-    /// At most so many messages are on their way to it at once; 32 unless told otherwise.
+    /// At most this many messages are on their way to it at once, if the worker's share for one place allows it; 32 by
+    /// default.
     #[must_use]
     pub fn concurrency(mut self, messages: usize) -> Self {
-        self.concurrency = messages;
+        self.limits.concurrency = messages;
         self
     }
 
@@ -101,11 +100,11 @@ impl Service {
         self
     }
 
-    /// After so many failures in a row it is left alone for `pause`, then twice as long, up to `pause_max`. Unless told
-    /// otherwise: 5, 2 s, 60 s. Messages that wait for it spend no attempt.
+    /// After this many failures in a row it is left alone for `pause`, then twice as long, up to `pause_max`: 5, 2 s
+    /// and 60 s by default. Messages that wait for it spend no attempt.
     #[must_use]
     pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) -> Self {
-        self.breaker = BreakerPolicy { failures: failures.max(1), pause, pause_max: pause_max.max(pause) };
+        self.limits = self.limits.breaker(failures, pause, pause_max);
         self
     }
 
@@ -159,7 +158,7 @@ impl Service {
                 "the service {name} has no key: give it one with Service::keys, from a file or from the environment"
             )));
         }
-        if self.concurrency == 0 || self.timeout.is_zero() {
+        if self.limits.concurrency == 0 || self.timeout.is_zero() {
             return Err(Error::invalid(format!("the service {name}: concurrency and timeout must be more than zero")));
         }
         match &address.0 {

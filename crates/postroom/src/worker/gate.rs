@@ -10,11 +10,9 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::OwnerToken;
-use crate::queue::Claims;
+use crate::queue::{ClaimRequest, Claims};
 use crate::store::BoxFuture;
 use crate::telemetry;
-use crate::worker::WorkerOptions;
 use crate::workqueue::WorkQueue;
 
 /// Asked before each claim.
@@ -58,11 +56,6 @@ impl Turn {
         gate.is_none_or(|gate| gate.enter()).then(|| Self { gate: gate.cloned(), found: None })
     }
 
-    /// For what was claimed in an earlier one.
-    pub(super) fn over() -> Self {
-        Self { gate: None, found: None }
-    }
-
     /// Works on a batch. The turn is over as soon as its messages stand in line for the handlers, before those of the
     /// next.
     pub(super) async fn until_in_line(self, mut work: BoxFuture<'static, ()>) {
@@ -77,21 +70,15 @@ impl Turn {
 
     /// Claims. Others wait for it as long as they have patience; nobody waits for longer than the lease, because then
     /// it can bring nothing any more.
-    pub(super) async fn claim(
-        &self,
-        queue: &WorkQueue,
-        owner: OwnerToken,
-        options: &WorkerOptions,
-        batch: usize,
-    ) -> Result<Claims> {
-        let mut claim = pin!(queue.claim_as(options.request(owner, batch)?));
+    pub(super) async fn claim(&self, queue: &WorkQueue, lease: Duration, request: ClaimRequest) -> Result<Claims> {
+        let mut claim = pin!(queue.claim_as(request));
         let Some(gate) = &self.gate else { return claim.await };
         if let Ok(claims) = timeout(gate.patience(), &mut claim).await {
             return claims;
         }
         telemetry::claim_slow(queue, gate.patience());
         gate.step_aside();
-        timeout(options.lease, claim).await.unwrap_or_else(|_| Err(too_late(options.lease)))
+        timeout(lease, claim).await.unwrap_or_else(|_| Err(too_late(lease)))
     }
 }
 

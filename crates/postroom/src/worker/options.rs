@@ -1,11 +1,13 @@
 //! How a worker works.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::message::OwnerToken;
+use crate::places::Limits;
 use crate::queue::{ClaimRequest, Topics};
-use crate::retry::RetryPolicy;
+use crate::retry::{RetryPolicies, RetryPolicy};
 #[cfg(feature = "testing")]
 use crate::worker::Probe;
 
@@ -27,8 +29,12 @@ pub struct WorkerOptions {
     pub(crate) poll: Duration,
     pub(crate) poll_max: Duration,
     pub(crate) concurrency: usize,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) retry_services: RetryPolicy,
+    pub(crate) per_place: Option<usize>,
+    pub(crate) suspects_at_once: usize,
+    /// Bytes of payload.
+    pub(crate) memory: u64,
+    pub(crate) handler_limits: Limits,
+    pub(crate) policies: Arc<RetryPolicies>,
     pub(crate) grace: Duration,
     pub(crate) maintenance: Duration,
     pub(crate) retention_outbox: Duration,
@@ -40,6 +46,11 @@ pub struct WorkerOptions {
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// So many batches may be in hand, as long as that is not too much.
+const BATCHES_IN_HAND: usize = 4;
+const IN_HAND_MAX: usize = 1000;
+/// One place takes at most one of so many parts.
+const PARTS: usize = 4;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Default for WorkerOptions {
@@ -50,8 +61,11 @@ impl Default for WorkerOptions {
             poll: Duration::from_millis(500),
             poll_max: Duration::from_secs(5),
             concurrency: 16,
-            retry: RetryPolicy::handlers(),
-            retry_services: RetryPolicy::services(),
+            per_place: None,
+            suspects_at_once: 1,
+            memory: 64 << 20,
+            handler_limits: Limits::default(),
+            policies: Arc::default(),
             grace: Duration::from_secs(30),
             maintenance: Duration::from_secs(300),
             retention_outbox: 7 * DAY,
@@ -100,17 +114,55 @@ impl WorkerOptions {
         self
     }
 
-    /// When handlers are tried again.
+    /// How many of them one topic may take, and of four times as many messages to other services one destination: a
+    /// quarter by default, or an equal part where there are fewer than four topics. So nothing waits
+    /// for another topic's or destination's slow messages.
     #[must_use]
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
+    pub fn per_place(mut self, messages: usize) -> Self {
+        self.per_place = Some(messages);
         self
     }
 
-    /// When messages to other services are sent again.
+    /// How many messages run at once that a worker crashed with, beside the others: one.
+    #[must_use]
+    pub fn suspects(mut self, messages: usize) -> Self {
+        self.suspects_at_once = messages;
+        self
+    }
+
+    /// How many bytes of payload it holds at once: 64 MiB. A message that is larger than that comes alone.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// When the handlers of a topic are left alone, and how many messages of a topic run at once. Only failures of the
+    /// place count ([`HandlerError::unavailable`](crate::HandlerError::unavailable)).
+    #[must_use]
+    pub fn handler_limits(mut self, limits: Limits) -> Self {
+        self.handler_limits = limits;
+        self
+    }
+
+    /// When handlers are tried again, unless there is a policy for their topic.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        Arc::make_mut(&mut self.policies).handled_here = policy;
+        self
+    }
+
+    /// When messages to other services are sent again, unless there is a policy for their destination or topic.
     #[must_use]
     pub fn retry_services(mut self, policy: RetryPolicy) -> Self {
-        self.retry_services = policy;
+        Arc::make_mut(&mut self.policies).sent = policy;
+        self
+    }
+
+    /// When messages are tried again, by destination, handler and topic.
+    #[must_use]
+    pub fn policies(mut self, policies: RetryPolicies) -> Self {
+        self.policies = Arc::new(policies);
         self
     }
 
@@ -151,13 +203,25 @@ impl WorkerOptions {
         self
     }
 
-    pub(crate) fn request(&self, owner: OwnerToken, batch: usize) -> Result<ClaimRequest> {
-        let request = ClaimRequest::new(owner, self.lease, batch)?;
-        Ok(self.topics.iter().cloned().fold(request, ClaimRequest::topics))
+    /// So many messages are in hand at most, those beyond a place's share aside.
+    pub(crate) fn in_hand(&self) -> usize {
+        (self.batch * BATCHES_IN_HAND).max(self.batch + self.concurrency).min(self.batch + IN_HAND_MAX)
+    }
+
+    /// How many of `slots` one place may take, if there are that many places.
+    pub(crate) fn share(&self, slots: usize, places: Option<usize>) -> usize {
+        let parts = places.unwrap_or(PARTS).clamp(1, PARTS);
+        self.per_place.unwrap_or(slots.div_ceil(parts)).clamp(1, slots.max(1))
     }
 
     pub(crate) fn checked(self) -> Result<Self> {
-        self.request(OwnerToken::new(), self.batch)?;
+        ClaimRequest::new(OwnerToken::new(), self.lease, self.batch)?;
+        (*self.policies).clone().checked()?;
+        if self.per_place == Some(0) || self.suspects_at_once == 0 || self.memory == 0 {
+            return Err(Error::invalid(
+                "a worker must take at least one message per place, one that a worker crashed with, and one byte",
+            ));
+        }
         if self.concurrency == 0 {
             return Err(Error::invalid("a worker must run at least one handler at a time"));
         }

@@ -1,14 +1,14 @@
 //! What became of a message, and the one place that turns it into a verb.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind};
-use crate::handler::Fate;
 use crate::handler::HandlerError;
-use crate::queue::{Lease, Settle};
-use crate::worker::WorkerOptions;
+use crate::message::Message;
+use crate::queue::{Cause, Fault, Lease, Settle, Whose};
+use crate::retry::{RetryPolicies, RetryPolicy};
+use crate::transport::Delivery;
 
 /// What became of a message.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,106 +22,115 @@ pub(crate) enum Outcome {
         /// The answer.
         response: Option<String>,
     },
-    /// To be tried again.
-    Retry {
-        /// After this long; by the policy when it is none.
-        after: Option<Duration>,
-        /// What went wrong.
-        why: String,
-        /// It went to another service, which has a policy of its own.
-        service: bool,
-    },
-    /// To be tried again without spending an attempt.
-    Postpone {
-        /// After this long.
-        after: Duration,
-        /// What it waits for.
-        why: String,
-    },
-    /// Nobody here can take it: a rolling deploy is no error. It counts, but does not kill for a day.
-    Unroutable {
-        /// What is missing.
-        why: String,
-        /// Since when it has been waiting.
-        created_at: Timestamp,
-    },
-    /// Never to be tried again.
-    Dead {
-        /// What went wrong.
-        why: String,
-    },
+    /// Something went wrong; whose failure it is decides what follows.
+    Failed(Fault),
     /// Not begun, or broken off: back in line as if it had not been claimed.
     Release,
 }
 
-const PAUSE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// What its settling depends on besides its outcome.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'p> {
+    pub(crate) policy: &'p RetryPolicy,
+    /// The message's own limit.
+    pub(crate) max_attempts: Option<u32>,
+    /// How long it has waited since it was due.
+    pub(crate) waited: Duration,
+}
+
+impl<'p> Terms<'p> {
+    pub(crate) fn of(policies: &'p RetryPolicies, message: Option<&Message>, now: Timestamp) -> Self {
+        let (topic, destination) = message.map_or(("", None), |held| (held.topic.as_str(), held.destination()));
+        let due = |held: &Message| held.due_at.unwrap_or(held.created_at).max(held.created_at);
+        Self {
+            policy: policies.of(topic, destination),
+            max_attempts: message.and_then(|held| held.max_attempts),
+            waited: message.map(|held| now.since(due(held))).unwrap_or_default(),
+        }
+    }
+}
+
+const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// What spends no attempt must not spin either.
-const POSTPONE_MIN: Duration = Duration::from_secs(1);
-/// An unroutable message is not given up before it is that old.
-const UNROUTABLE_KEPT: Duration = Duration::from_secs(24 * 3600);
+const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 impl Outcome {
-    pub(crate) fn retry(why: impl fmt::Display) -> Self {
-        Self::Retry { after: None, why: why.to_string(), service: false }
+    pub(crate) fn failed(cause: Cause, why: impl Into<String>) -> Self {
+        Self::Failed(Fault::new(cause, why))
     }
 
-    /// The database failed, not the message: it is tried again without spending an attempt, if that may pass.
+    /// The database failed. If that may pass it is not the message's fault.
     pub(crate) fn of_database(error: &Error) -> Self {
-        match error.kind() {
-            ErrorKind::Unavailable => Self::Postpone { after: POSTPONE_MIN, why: error.to_string() },
-            _ => Self::retry(error),
+        let cause = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Closed => Cause::DatabaseUnavailable,
+            _ => Cause::RolledBack,
+        };
+        Self::failed(cause, error.to_string())
+    }
+
+    /// What went wrong, if anything did.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::Failed(fault) => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// Whether its place dealt with it, for good or ill.
+    pub(crate) fn is_answered(&self) -> bool {
+        match self {
+            Self::Settled | Self::Done { .. } => true,
+            Self::Failed(fault) => fault.whose() == Whose::Message,
+            Self::Lost | Self::Release => false,
         }
     }
 
     /// The verb that settles it; none when there is nothing left to settle.
-    pub(crate) fn into_settle(
-        self,
-        lease: Lease,
-        max_attempts: Option<u32>,
-        options: &WorkerOptions,
-        now: Timestamp,
-    ) -> Option<Settle> {
-        let attempt = lease.attempts().saturating_add(1);
-        let settle = match self {
+    pub(crate) fn into_settle(self, lease: Lease, terms: Terms<'_>) -> Option<Settle> {
+        Some(match self {
             Self::Settled | Self::Lost => return None,
             Self::Release => Settle::release(lease),
             Self::Done { response } => Settle::ack_with(lease, response),
-            Self::Dead { why } => Settle::fail(lease, &why),
-            Self::Postpone { after, why } => Settle::postpone(lease, bounded(after.max(POSTPONE_MIN)), &why).ok()?,
-            Self::Unroutable { why, created_at } if now.since(created_at) < UNROUTABLE_KEPT => {
-                Settle::abandon(lease, bounded(options.retry.delay(attempt)), &why).ok()?
-            }
-            Self::Unroutable { why, .. } => {
-                return Self::retry(why).into_settle(lease, max_attempts, options, now);
-            }
-            Self::Retry { after, why, service } => {
-                let policy = if service { &options.retry_services } else { &options.retry };
-                if attempt >= max_attempts.unwrap_or(policy.attempts_max()) {
-                    Settle::fail(lease, &why)
-                } else {
-                    let delay = after.unwrap_or_else(|| policy.delay(attempt));
-                    Settle::abandon(lease, bounded(delay), &why).ok()?
-                }
-            }
-        };
-        Some(settle)
+            Self::Failed(fault) => judge(&fault, lease, terms),
+        })
     }
 }
 
-/// A pause is never nothing and never for ever, whatever a handler or another service asks for.
-fn bounded(delay: Duration) -> Duration {
-    delay.clamp(Duration::from_millis(1), PAUSE_MAX)
+/// Only the message's own failure spends an attempt; everything else makes it wait.
+fn judge(fault: &Fault, lease: Lease, terms: Terms<'_>) -> Settle {
+    let Terms { policy, max_attempts, waited } = terms;
+    let attempt = lease.attempts().saturating_add(1);
+    let is_last = attempt >= max_attempts.unwrap_or(policy.attempts_max());
+    let delay = match fault.whose() {
+        _ if fault.is_final() => return Settle::dead(lease, fault),
+        Whose::Message if is_last => return Settle::dead(lease, fault),
+        Whose::Message => fault.pause().unwrap_or_else(|| policy.delay(attempt)),
+        // Its place is held: it is tried when the place is.
+        Whose::Place if fault.holds_the_place() => policy.delay(1).max(PAUSE_MIN),
+        // The handler said when.
+        Whose::Place if fault.cause() == Cause::Postponed => fault.pause().unwrap_or_default().max(PAUSE_MIN),
+        Whose::Place => fault.pause().unwrap_or_default().max(policy.pause(waited)).max(PAUSE_MIN),
+        Whose::Ours => PAUSE_MIN,
+    };
+    // A pause is never nothing and never for ever, whatever a handler or another service asks for.
+    Settle::again(lease, delay.clamp(Duration::from_millis(1), DELAY_MAX), fault)
 }
 
 impl From<HandlerError> for Outcome {
     fn from(error: HandlerError) -> Self {
-        match error.fate {
-            Fate::Retry { after } => Self::Retry { after, why: error.message, service: false },
-            Fate::Postpone { after } => Self::Postpone { after, why: error.message },
-            Fate::Newer { since } => Self::Unroutable { why: error.message, created_at: since },
-            Fate::Conflict => Self::retry(error.message),
-            Fate::Outage => Self::Postpone { after: POSTPONE_MIN, why: error.message },
-            Fate::Terminal => Self::Dead { why: error.message },
+        Self::Failed(match error.fault {
+            // Time after time: then it is the handler's after all.
+            fault if fault.cause() == Cause::DatabaseConflict => Fault::new(Cause::RolledBack, fault.into_why()),
+            fault => fault,
+        })
+    }
+}
+
+impl From<Delivery> for Outcome {
+    fn from(delivery: Delivery) -> Self {
+        match delivery {
+            Delivery::Accepted { response } => Self::Done { response },
+            Delivery::Failed(fault) => Self::Failed(fault),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! What the loop and its filling say to each other.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::queue::{Claimed, Lease};
+use crate::places::{Entry, Known};
+use crate::queue::{Claimed, Lease, Place};
+use crate::retry::RetryPolicies;
 use crate::store::BoxFuture;
 use crate::telemetry::Meters;
 use crate::worker::Outcome;
@@ -16,6 +18,9 @@ use crate::worker::Outcome;
 pub(crate) trait Process: Send + Sync + 'static {
     /// Works on a batch and reports the outcome of each message, in any order.
     fn process(self: Arc<Self>, batch: Vec<Claimed>, run: Run) -> BoxFuture<'static, ()>;
+
+    /// How many messages may be with that place at once.
+    fn slots(&self, place: &Place) -> usize;
 }
 
 /// One batch at work.
@@ -28,13 +33,28 @@ pub struct Run {
     pub(crate) stop: CancellationToken,
     pub(crate) lease: Duration,
     pub(crate) meters: Arc<Meters>,
-    /// So often a message is sent to another service at most, if it does not say so itself.
-    pub(crate) sends_max: u32,
+    pub(crate) policies: Arc<RetryPolicies>,
+    /// Messages that are with their places.
+    pub(crate) entered: Arc<Mutex<HashMap<i64, Entry>>>,
 }
 
 impl Run {
-    /// Says what became of a message.
+    /// A message's turn with its place; false while that is left alone.
+    pub(crate) fn enter(&self, lease: &Lease, place: &Arc<Known>) -> bool {
+        let entry = place.enter();
+        let is_in = entry.is_some();
+        if let Some(entry) = entry {
+            self.entered.lock().unwrap_or_else(PoisonError::into_inner).insert(lease.seq(), entry);
+        }
+        is_in
+    }
+
+    /// Says what became of a message: to the worker, and to its place.
     pub(crate) fn report(&self, lease: Lease, outcome: Outcome) {
+        let entry = self.entered.lock().unwrap_or_else(PoisonError::into_inner).remove(&lease.seq());
+        if let Some(entry) = entry.filter(|_| outcome.is_answered() || outcome.fault().is_some()) {
+            entry.ended(outcome.fault());
+        }
         let _ = self.reports.send((lease, outcome));
     }
 

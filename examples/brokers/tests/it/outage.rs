@@ -33,7 +33,7 @@ async fn nothing_is_lost<R: Rig>() -> anyhow::Result<()> {
         for n in 1..10 {
             enqueue(n).await?;
         }
-        while !matches!(next(&mut deliveries).await?, (_, Delivery::Busy { .. })) {}
+        while !matches!(next(&mut deliveries).await?, (_, Delivery::Failed { .. })) {}
         broker.restart()?;
         for _ in 1..10 {
             next(&mut handled).await?;

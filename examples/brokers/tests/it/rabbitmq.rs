@@ -9,7 +9,7 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 use libtest_mimic::Trial;
-use postroom::{Delivery, Inbox, NewMessage, Transport};
+use postroom::{Cause, Delivery, Inbox, NewMessage, Transport};
 use postroom_brokers::intake::{self, Arrived, Verdict};
 use postroom_brokers::rabbitmq::{FromRabbitMq, ToRabbitMq};
 use postroom_testbed::BrokerKind;
@@ -168,7 +168,7 @@ async fn reaches_no_queue(rig: RabbitMq) -> anyhow::Result<()> {
     let accepted = |told: &Told| matches!(told.1, Delivery::Accepted { .. });
     let deliveries = send_until(&shop, &rig, |told| told.iter().filter(|told| accepted(told)).count() >= 1200).await?;
     for (topic, delivery) in deliveries {
-        let has_come_back = delivery == Delivery::NoRoute;
+        let has_come_back = delivery.fault().is_some_and(|fault| fault.cause() == Cause::NoRoute);
         ensure!(has_come_back == (topic != "order.placed"), "{topic}: {delivery:?}");
     }
     ensure!(rig.left().await? == 1200, "{} of 1200 arrived", rig.left().await?);
@@ -180,7 +180,13 @@ async fn reaches_no_queue(rig: RabbitMq) -> anyhow::Result<()> {
 async fn no_exchange(rig: RabbitMq) -> anyhow::Result<()> {
     let shop = Shop::open().await?;
     shop.outbox.enqueue(NewMessage::new("order.placed", "{}").to(unique())).await?;
-    ensure!(send_until(&shop, &rig, |told| !told.is_empty()).await?[0].1 == Delivery::NoRoute, "it has a route");
+    ensure!(
+        send_until(&shop, &rig, |told| !told.is_empty()).await?[0]
+            .1
+            .fault()
+            .is_some_and(|fault| fault.cause() == Cause::NoRoute),
+        "it has a route"
+    );
     // Its channel is gone; the next message gets another one.
     shop.outbox.enqueue(NewMessage::new("order.placed", "{}").to(&rig.name)).await?;
     let deliveries = send_until(&shop, &rig, |told| told.len() >= 2).await?;

@@ -1,9 +1,7 @@
 //! Both queues at a glance, the charts, and where the other services stand.
 
-use std::time::Duration;
-
 use axum::extract::{Extension, State};
-use postroom::{Destination, Queue, QueueStats};
+use postroom::{Hold, PlaceState, Queue, QueueStats};
 
 use tokio::time::Instant;
 
@@ -14,7 +12,9 @@ use crate::{duration, output};
 
 pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>) -> Result<Html, Refusal> {
     let asked_at = Instant::now();
-    let (outbox, inbox) = tokio::try_join!(desk.0.outbox.queue().stats(), desk.0.inbox.queue().stats())?;
+    let (outbox, inbox) = (desk.0.outbox.queue(), desk.0.inbox.queue());
+    let (outbox, inbox, held_out, held_in) =
+        tokio::try_join!(outbox.stats(), inbox.stats(), outbox.holds(), inbox.holds())?;
     let took = asked_at.elapsed().as_millis();
     let mut html = Html::default();
     html.add("<h1>Overview</h1><p class=\"quiet\">Store <b>{}</b>", &[&desk.0.page.store]);
@@ -23,10 +23,11 @@ pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>
     if !rights.may_write() {
         html.add("<p class=\"note\">This token may only read: nothing can be changed with it.</p>", &[]);
     }
+    html.append(&holds(&[held_out, held_in].concat()));
     for (queue, stats) in [(Queue::Outbox, &outbox), (Queue::Inbox, &inbox)] {
         html.append(&section(queue, stats, rights.may_write()));
     }
-    html.append(&destinations(&desk.0.page.destinations()));
+    html.append(&destinations(&desk));
     Ok(html)
 }
 
@@ -83,8 +84,30 @@ fn chart(queue: &'static str, kind: &'static str, title: &'static str, lines: [&
     html
 }
 
-fn destinations(ways: &[Destination]) -> Html {
+/// What waits for places that failed.
+fn holds(holds: &[Hold]) -> Html {
     let mut html = Html::default();
+    if holds.is_empty() {
+        return html;
+    }
+    html.add("<section class=\"held\" aria-labelledby=\"held-title\"><header><h2 id=\"held-title\">", &[]);
+    html.add("Waiting for somebody else</h2><p class=\"quiet\">{}</p></header><ul>", &[&HELD]);
+    for hold in holds {
+        html.add("<li data-held=\"{}\">{}", &[&hold.place.name(), &output::waiting(hold)]);
+        if let Some(cause) = hold.cause {
+            html.add(" <span class=\"badge bad\">{}</span>", &[&cause.code()]);
+        }
+        html.add("</li>", &[]);
+    }
+    html.add("</ul></section>", &[]);
+    html
+}
+
+const HELD: &str = "These messages spend no attempt. They go on as soon as one of them gets through.";
+
+fn destinations(desk: &Desk) -> Html {
+    let (page, mut html) = (&desk.0.page, Html::default());
+    let ways = page.destinations();
     html.add("<section aria-labelledby=\"ways-title\"><header><h2 id=\"ways-title\">Destinations</h2></header>", &[]);
     if ways.is_empty() {
         let words = "No services are configured: what has no destination is handled here.";
@@ -94,9 +117,9 @@ fn destinations(ways: &[Destination]) -> Html {
     html.add("<div class=\"wide\"><table><thead><tr><th scope=\"col\">Service</th><th scope=\"col\">State</th>", &[]);
     html.add("<th scope=\"col\" class=\"n\">On the way</th><th scope=\"col\" class=\"n\">Knows again for</th>", &[]);
     html.add("</tr></thead><tbody>", &[]);
-    for way in ways {
+    for way in &ways {
         let window = way.window.map_or_else(|| "–".to_owned(), duration::short);
-        let (class, state) = standing(way);
+        let (class, state) = standing(page.state_of(&way.name).as_ref());
         html.add("<tr data-way=\"{}\"><th scope=\"row\">{}</th>", &[&way.name, &way.name]);
         html.add("<td><span class=\"badge {}\" data-way-state>{}</span></td>", &[&class, &state]);
         html.add("<td class=\"n\" data-way-load>{}</td><td class=\"n\">{}</td></tr>", &[&way.on_the_way, &window]);
@@ -106,12 +129,13 @@ fn destinations(ways: &[Destination]) -> Html {
 }
 
 /// Where a destination stands, as a class and in words.
-pub(super) fn standing(way: &Destination) -> (&'static str, String) {
-    let failures = output::count(u64::from(way.failures), "failure");
-    match way.tried_in {
-        Some(Duration::ZERO) => ("bad", format!("left alone after {failures}; tried again now")),
-        Some(pause) => ("bad", format!("left alone after {failures}; tried again in {}", duration::short(pause))),
-        None if way.failures > 0 => ("plain", format!("{failures} in a row")),
+pub(super) fn standing(state: Option<&PlaceState>) -> (&'static str, String) {
+    let failures = state.map_or(0, |state| state.failures);
+    let counted = output::count(u64::from(failures), "failure");
+    match state.and_then(|state| state.held.as_ref()) {
+        Some(held) if held.tried_in.is_zero() => ("bad", format!("left alone after {counted}; tried again now")),
+        Some(held) => ("bad", format!("left alone after {counted}; tried again in {}", duration::short(held.tried_in))),
+        None if failures > 0 => ("plain", format!("{counted} in a row")),
         None => ("good", "no trouble".to_owned()),
     }
 }

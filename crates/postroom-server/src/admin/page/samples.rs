@@ -136,7 +136,7 @@ impl Reading {
         let before = before.filter(|before| self.at - before.at < BREAK);
         let elapsed = before.map_or(0.0, |before| (self.at - before.at).as_secs_f64());
         let ways = desk.0.page.destinations().into_iter().map(|way| {
-            let (class, state) = standing(&way);
+            let (class, state) = standing(desk.0.page.state_of(&way.name).as_ref());
             Way { name: way.name, class, state, on_the_way: way.on_the_way }
         });
         Sample {

@@ -11,7 +11,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use postroom::{Clock, Filter, Inbox, InboxKey, Incoming, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken};
-use postroom::{Courier, Key, Queue, Secret, Service, Services, State, Timestamp, Transport, WorkQueue};
+use postroom::{Courier, Handlers, Key, Memory, Places, Queue, Secret, Service, Services, State, Timestamp};
+use postroom::{WorkQueue, Worker};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -30,6 +31,8 @@ struct Node {
     router: Router,
     desk: Desk,
     stop: signals::Stop,
+    store: MemoryStore,
+    places: Places,
     outbox: Outbox,
     inbox: Inbox,
     clock: ManualClock,
@@ -63,10 +66,11 @@ impl Node {
         let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store.clone()));
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let (hosts, (stop, stopped)) = (vec![HOST.to_owned()], signals::stop());
-        let watched = Watched { courier, file: None };
-        let parts = Parts { store: Arc::new(store), metrics, counters: None, watched, stopped };
+        let places = Places::default();
+        let watched = Watched { courier, places: places.clone(), file: None };
+        let parts = Parts { store: Arc::new(store.clone()), metrics, counters: None, watched, stopped };
         let desk = Desk::new(parts, tokens, hosts);
-        Self { router: router(desk.clone()), desk, stop, outbox, inbox, clock, read, write, payload }
+        Self { router: router(desk.clone()), desk, stop, store, places, outbox, inbox, clock, read, write, payload }
     }
 
     async fn ask(&self, method: Method, path: &str, token: Option<&str>, body: &Value) -> Said {
@@ -227,16 +231,26 @@ async fn the_overview_says_where_each_service_stands() {
     let courier = Courier::new(Services::new("shop").service(billing)).unwrap();
     let node = Node::with(courier.clone());
     assert!(node.view("overview").await.contains("data-way-state>no trouble<"));
-    node.outbox.enqueue(NewMessage::new("a", "{}").to("billing")).await.unwrap();
-    let claimed = node.outbox.queue().claim(OwnerToken::new(), LEASE, 1).await.unwrap().claimed.remove(0);
-    let message = claimed.message.unwrap();
-    for _ in 0..5 {
-        courier.send(&message).await;
+    for _ in 0..7 {
+        node.outbox.enqueue(NewMessage::new("a", "{}").to("billing")).await.unwrap();
     }
-    let html = node.view("overview").await;
-    assert!(html.contains("badge bad\" data-way-state>left alone after 5 failures; tried again in"), "{html}");
-    let health = node.ask(Method::GET, "/_rf/health", Some(&node.read), &Value::Null).await.json();
-    assert_eq!(health["reasons"][0]["kind"], "destination", "{health}");
+    let worker = Worker::<Memory>::outbox(node.store.clone(), Handlers::new()).transport(courier);
+    let (worker, (end, ended)) = (worker.places(node.places.clone()), tokio::sync::oneshot::channel::<()>());
+    let looking = async {
+        while node.outbox.queue().holds().await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let html = node.view("overview").await;
+        assert!(html.contains("badge bad\" data-way-state>left alone after"), "{html}");
+        assert!(html.contains("7 messages wait for billing since 20"), "{html}");
+        assert!(html.contains("Connection refused") && html.contains("unreachable"), "{html}");
+        let health = node.ask(Method::GET, "/_rf/health", Some(&node.read), &Value::Null).await.json();
+        assert_eq!(health["reasons"][0]["kind"], "destination", "{health}");
+        assert!(health["reasons"][0]["what"].as_str().unwrap().starts_with("7 messages wait for billing"), "{health}");
+        drop(end);
+    };
+    let (ran, ()) = tokio::join!(worker.run(async { drop(ended.await) }), looking);
+    ran.unwrap();
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use postroom::{Courier, Services, SqliteOptions, SqliteStore, testing};
+use postroom::{Courier, Places, Services, SqliteOptions, SqliteStore, testing};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -26,7 +26,8 @@ async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
     let store = SqliteOptions::new(&file).deploy_schema(true).open().await.unwrap();
     let (stop, stopped) = signals::stop();
     // Without its file: what room there is on this disk is nobody's business here.
-    let watched = Watched { courier: Courier::new(Services::new("shop")).unwrap(), file: None };
+    let watched =
+        Watched { courier: Courier::new(Services::new("shop")).unwrap(), places: Places::default(), file: None };
     let metrics = PrometheusBuilder::new().build_recorder().handle();
     let parts = Parts { store: Arc::new(store.clone()), metrics, counters: None, watched, stopped };
     (folder, store, parts, stop)

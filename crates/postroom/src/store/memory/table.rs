@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, WorkItemId};
-use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Queue, Reaped, Settle, State, Verb, Work, choose};
-use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Revival, Stored};
+use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, OwnerToken, WorkItemId};
+use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Queue, Reaped, Settle, State, Verb, Work};
+use crate::store::{FAILURES_KEPT, Failure, Filter, Hold, Holding, QueueStats, Record, Revival, Stored};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -15,6 +15,8 @@ pub(super) struct Table {
     pub(super) failures: BTreeMap<i64, Vec<Failure>>,
     /// Rows that may have died, and what they were before: the news has not been told yet.
     pub(super) deaths: Vec<(Record, State)>,
+    /// Places that are left alone, by whom.
+    pub(super) holds: Vec<(OwnerToken, Hold)>,
     last_seq: i64,
 }
 
@@ -88,14 +90,16 @@ impl Table {
         self.rows.get_mut(&lease.seq).filter(|record| record.work.is_held_by(lease))
     }
 
-    pub(super) fn claim(&mut self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Claims {
-        let mut reaped = self.reap(request.batch, now);
+    pub(super) fn claim(&mut self, queue: Queue, request: &ClaimRequest, holding: &Holding, now: Timestamp) -> Claims {
+        let mut reaped = self.reap(request.batch, holding, now);
         if queue == Queue::Outbox {
             reaped.expired += self.expire(request.batch, now);
         }
         let in_line = self.in_line(now, request);
-        let crashes: Vec<u32> = in_line.iter().map(|seq| self.rows[seq].work.crashes).collect();
-        let chosen: Vec<i64> = choose(&crashes).into_iter().map(|index| in_line[index]).collect();
+        let sizes =
+            in_line.iter().map(|seq| self.rows[seq].message.as_ref().map_or(0, |held| held.payload.len() as u64));
+        let fitting = request.budget.fitting(sizes);
+        let chosen = in_line.into_iter().take(fitting).collect::<Vec<_>>();
         let until = now.plus(request.lease);
         let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
         let awaited = self.rows.values().filter(|record| record.state() == State::Leased || is_among(record, request));
@@ -121,39 +125,34 @@ impl Table {
     pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp) -> Option<State> {
         let record = self.held(&settle.lease)?;
         let was = record.state();
-        match settle.verb.clone() {
-            Verb::Ack { response } => {
-                record.work.ack(now);
-                record.response = response.or(record.response.take());
-            }
-            Verb::Release => record.work.release(now),
-            Verb::Fail { error } => record.work.fail(error, now),
-            Verb::Abandon { delay, error, counted } => record.work.abandon(delay, error, counted, now),
+        let failure = record.work.settle(&settle.verb, now);
+        if let Verb::Ack { response } = &settle.verb {
+            record.response = response.clone().or(record.response.take());
         }
         record.refresh();
         let record = record.clone();
-        if let Verb::Fail { error } | Verb::Abandon { error, .. } = &settle.verb {
-            self.note_failure(&settle.lease, record.work.attempts, error.clone(), now);
+        if let Some(failure) = failure {
+            self.note_failure(&settle.lease, record.work.attempts, failure, now);
         }
         let became = record.state();
         self.deaths.push((record, was));
         Some(became)
     }
 
-    pub(super) fn reap(&mut self, limit: usize, now: Timestamp) -> Reaped {
-        let over = self.rows.values().filter(|record| record.work.lease_is_over(now));
+    pub(super) fn reap(&mut self, limit: usize, holding: &Holding, now: Timestamp) -> Reaped {
+        let over = self.rows.values().filter(|record| record.work.lease_is_over(now) && !holding.has(record.seq));
         let mut over: Vec<_> = over.map(|record| (record.visible_at(), record.seq, record.lease())).collect();
         over.sort_unstable_by_key(|(visible_at, seq, _)| (*visible_at, *seq));
         let mut reaped = Reaped::default();
         for (_, seq, lease) in over.into_iter().take(limit) {
             let Some(record) = self.rows.get_mut(&seq) else { continue };
             let was = record.state();
-            record.work.lease_over(now);
+            let failure = record.work.lease_over(now);
             record.refresh();
             let record = record.clone();
             reaped.count(record.state());
             if let Some(lease) = lease {
-                self.note_failure(&lease, record.work.attempts, record.work.last_error.clone(), now);
+                self.note_failure(&lease, record.work.attempts, &failure, now);
             }
             self.deaths.push((record, was));
         }
@@ -219,9 +218,10 @@ impl Table {
         stats
     }
 
-    pub(super) fn note_failure(&mut self, lease: &Lease, attempt: u32, error: Option<String>, now: Timestamp) {
+    pub(super) fn note_failure(&mut self, lease: &Lease, attempt: u32, failure: &Noted, now: Timestamp) {
         let kept = self.failures.entry(lease.seq).or_default();
-        kept.push(Failure { at: now, attempt, worker: Some(lease.owner), error });
+        let Noted { cause, error } = failure.clone();
+        kept.push(Failure { at: now, attempt, worker: Some(lease.owner), cause: Some(cause), error });
         if kept.len() > FAILURES_KEPT {
             kept.remove(0);
         }
@@ -229,6 +229,9 @@ impl Table {
 }
 
 fn is_among(record: &Record, request: &ClaimRequest) -> bool {
+    if (record.work.crashes > 0) != request.suspects {
+        return false;
+    }
     let Some(topics) = &request.topics else { return true };
     record.message.as_ref().is_ok_and(|message| topics.contains(&message.topic, message.destination()))
 }

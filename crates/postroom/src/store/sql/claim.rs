@@ -6,7 +6,7 @@ use super::rows::{self, int, read_claimed, row_count, uuid};
 use super::{Session, Verbs};
 use crate::clock::{Timestamp, monotonic};
 use crate::error::Result;
-use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, State, Topics, choose};
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, State, Topics};
 use crate::sql::dialect::Batch;
 use crate::sql::{Row, Value};
 use crate::store::Filter;
@@ -36,6 +36,7 @@ impl Verbs {
         }
         let statements = self.statements.of(queue);
         let next = match &request.topics {
+            _ if request.suspects => statements.suspects_next.with(among(&request.places()).into()),
             Some(topics) => {
                 let from = self.passed.from(queue, topics);
                 statements.topics_next.with(among(topics).into_iter().chain([int(from.as_micros())]).collect())
@@ -101,7 +102,7 @@ impl Verbs {
         from: Timestamp,
     ) -> Result<Vec<Claimed>> {
         let mut claimed = self.claim_from(session, queue, request, now, from).await?;
-        if claimed.is_empty() && from != BEGINNING && request.topics.is_none() {
+        if claimed.is_empty() && from != BEGINNING && request.topics.is_none() && !request.suspects {
             claimed = self.claim_from(session, queue, request, now, BEGINNING).await?;
         }
         Ok(claimed)
@@ -110,6 +111,8 @@ impl Verbs {
     /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where one of all begins.
     fn beginning(&self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Timestamp {
         match &request.topics {
+            // They have an index of their own, and are few.
+            _ if request.suspects => BEGINNING,
             Some(topics) => self.passed.beginning(queue, topics, now),
             None => self.floor(queue).from(),
         }
@@ -149,9 +152,15 @@ impl Verbs {
             uuid(Some(request.owner.as_uuid())),
             int(until.as_micros()),
             int(from.as_micros()),
+            byte_count(request.budget.bytes),
+            int(row_count(request.budget.least)),
         ];
         let statements = self.statements.of(queue);
         let claim = match &request.topics {
+            _ if request.suspects => {
+                values.extend(among(&request.places()));
+                statements.suspects_line.with(values)
+            }
             Some(topics) => {
                 values.extend(among(topics));
                 statements.topics_line.with(values)
@@ -169,6 +178,7 @@ impl Verbs {
         claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
         let first = claimed.first().map(|(at, _)| *at);
         match (&request.topics, first) {
+            _ if request.suspects => {}
             (Some(topics), _) => self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first }),
             (None, Some(first)) => self.floor(queue).raise(first),
             (None, None) => {}
@@ -186,30 +196,45 @@ impl Verbs {
     ) -> Result<Vec<Claimed>> {
         let statements = self.statements.of(queue);
         let (until, owner) = (now.plus(request.lease), request.owner);
-        let mut values = vec![int(now.as_micros()), int(row_count(request.batch))];
+        // What is larger than that comes without its payload at first, where all rows come at once.
+        let large = (request.budget.bytes / request.batch as u64).max(1);
+        let mut values = vec![int(now.as_micros()), int(row_count(request.batch)), byte_count(large)];
         let select = match &request.topics {
+            _ if request.suspects => {
+                values.extend(among(&request.places()));
+                statements.suspects_select.with(values)
+            }
             Some(topics) => {
                 values.extend(among(topics).into_iter().chain([int(from.as_micros())]));
                 statements.topics_select.with(values)
             }
             None => statements.claim_select.with(values),
         };
-        let has_topics = request.topics.is_some();
+        let (budget, mut room) = (request.budget, Some((0, 0)));
+        // Rows are read one by one: what does not fit is never read.
         let read = move |row: &dyn Row| {
-            let at = if has_topics { Some(rows::claimed_at(row)?) } else { None };
-            Ok((at, read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)?))
+            let (at, bytes) = (rows::claimed_at(row)?, rows::payload_bytes(row)?);
+            room = room.map(|(taken, total): (usize, u64)| (taken + 1, total.saturating_add(bytes)));
+            room = room.filter(|(taken, total)| *taken <= budget.least || *total <= budget.bytes);
+            let claimed = room.map(|_| read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)).transpose()?;
+            Ok((at, bytes, claimed))
         };
         let asked = monotonic();
-        let (places, mut line): (Vec<_>, Vec<_>) = session.query(&select, read).await?.into_iter().unzip();
-        if let Some(topics) = &request.topics {
-            let first = places.first().copied().flatten();
+        let found = session.query(&select, read).await?;
+        if let Some(topics) = request.topics.as_ref().filter(|_| !request.suspects) {
+            let first = found.first().map(|(at, ..)| *at);
             self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
         }
-        let crashes: Vec<u32> = line.iter().map(|claimed| claimed.lease.crashes).collect();
-        let chosen = choose(&crashes);
-        let is_whole = chosen.len() == line.len() && request.topics.is_none();
-        let mut index = 0;
-        line.retain(|_| (chosen.contains(&index), index += 1).0);
+        let is_whole = request.topics.is_none() && !request.suspects && found.iter().all(|(_, _, row)| row.is_some());
+        let mut line = Vec::new();
+        for (_, bytes, claimed) in found {
+            let Some(mut claimed) = claimed else { break };
+            if self.batch == Batch::Rows && bytes > large {
+                let record = self.list(session, queue, &Filter::one(claimed.lease.seq)).await?.pop();
+                claimed.message = record.map_or(Err("the row is gone".to_owned()), |record| record.message);
+            }
+            line.push(claimed);
+        }
         let lease = vec![uuid(Some(owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
         match self.batch {
             _ if line.is_empty() => {}
@@ -253,8 +278,12 @@ impl Verbs {
     }
 }
 
-/// The values that say which topics are meant.
-fn among(topics: &Topics) -> [Value; 3] {
-    let (names, named, taken) = topics.values();
-    [Value::Text(Some(names)), int(named), int(taken)]
+/// The values that say which topics and destinations are meant.
+fn among(topics: &Topics) -> [Value; 4] {
+    let [(topics, only_topics), (destinations, only_destinations)] = topics.values();
+    [Value::Text(Some(topics)), int(only_topics), Value::Text(Some(destinations)), int(only_destinations)]
+}
+
+fn byte_count(bytes: u64) -> Value {
+    int(i64::try_from(bytes).unwrap_or(i64::MAX))
 }

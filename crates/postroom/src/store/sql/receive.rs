@@ -7,7 +7,7 @@ use super::{Record, Session, Verbs};
 use crate::clock::Timestamp;
 use crate::error::{ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, OwnerToken, WorkItemId};
-use crate::queue::{Lease, Queue, State};
+use crate::queue::{Cause, Lease, Noted, Queue, State};
 use crate::sql::{Expects, Statement, Value};
 use crate::store::Admission;
 
@@ -108,7 +108,8 @@ impl Verbs {
         };
         let was = record.state();
         record.refuse(why, now);
-        self.note_failure(session, Queue::Inbox, &record, &lease, Some(why), now).await?;
+        let failure = Noted::new(Cause::Refused, why);
+        self.note_failure(session, Queue::Inbox, &record, &lease, &failure, now).await?;
         self.save(session, Queue::Inbox, &record, was, lease.claim_no, now).await?;
         Ok(Admission::Refused { why: why.to_owned() })
     }

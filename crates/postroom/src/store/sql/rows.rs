@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerToken, WorkItemId};
-use crate::queue::{Claimed, Lease, Queue, State, Work};
+use crate::queue::{Cause, Claimed, Lease, Queue, State, Work};
 use crate::sql::text::Text;
 use crate::sql::{Row, Statement, Value};
 use crate::store::{Failure, Filter, Record};
@@ -77,6 +77,8 @@ mod column {
     pub(super) const IDENTITY: usize = 14;
     /// Only in a claim's answer.
     pub(super) const CLAIMED_AT: usize = 18;
+    /// Only where a claim reads before it writes.
+    pub(super) const PAYLOAD_BYTES: usize = 19;
     pub(super) const STATE: usize = 18;
     pub(super) const NEXT_ATTEMPT_AT: usize = 19;
     pub(super) const OWNER: usize = 20;
@@ -104,6 +106,11 @@ pub(super) fn claimed_at(row: &dyn Row) -> Result<Timestamp> {
     }
     let created_at = number(row, column::CREATED_AT).map(Timestamp::from_micros)?;
     Ok(moment(row, column::DUE_AT)?.unwrap_or(created_at).max(created_at))
+}
+
+/// How many bytes of payload a row holds.
+pub(super) fn payload_bytes(row: &dyn Row) -> Result<u64> {
+    Ok(u64::try_from(number(row, column::PAYLOAD_BYTES)?).unwrap_or(0))
 }
 
 /// A row that cannot be read as a message still has its lease: it can be abandoned like any other.
@@ -207,6 +214,7 @@ pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {
         attempt: count(row, 1)?.unwrap_or(0),
         worker: owner(row, 2)?,
         error: row.text(3)?,
+        cause: row.str(4)?.and_then(Cause::of_code),
     })
 }
 

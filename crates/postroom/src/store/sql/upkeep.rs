@@ -23,16 +23,16 @@ impl Verbs {
         let values = vec![int(now.as_micros()), int(row_count(limit))];
         let over = self.statements.of(queue).load_over.with(values);
         let mut reaped = Reaped::default();
-        for mut record in self.load(session, queue, &over).await? {
+        let mut over = self.load(session, queue, &over).await?;
+        over.retain(|record| !self.holding(queue).has(record.seq));
+        for mut record in over {
             let (lease, was) = (record.lease(), record.state());
-            if session.outage_at().is_some_and(|outage| record.work.last_attempt_at <= Some(outage)) {
-                record.work.lease_over_in_outage(now);
-            } else {
-                record.work.lease_over(now);
-            }
+            let failure = match session.outage_at() {
+                Some(outage) if record.work.last_attempt_at <= Some(outage) => record.work.lease_over_in_outage(now),
+                _ => record.work.lease_over(now),
+            };
             if let Some(lease) = lease {
-                let error = record.work.last_error.clone();
-                self.note_failure(session, queue, &record, &lease, error.as_deref(), now).await?;
+                self.note_failure(session, queue, &record, &lease, &failure, now).await?;
             }
             self.save(session, queue, &record, was, record.work.claim_no, now).await?;
             reaped.count(record.state());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
@@ -15,16 +15,18 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::message::{Message, hash_bytes};
 use crate::neighbour::WebhookSigner;
+use crate::queue::{Cause, Fault};
 use crate::store::BoxFuture;
 use crate::telemetry;
 use crate::transport::address::{Address, Host, Place};
+use crate::transport::judge::of_status;
 use crate::transport::services::Service;
 use crate::transport::{Delivery, Transport};
 
 /// The largest answer that is kept.
 const ANSWER_MAX: usize = 64 * 1024;
-/// So much is kept of why a message was refused.
-const REASON_CHARS_MAX: usize = 500;
+/// So much is kept of what a handler says of its failure.
+const REASON_CHARS_MAX: usize = 2000;
 const REASON_BYTES_MAX: usize = REASON_CHARS_MAX * 4;
 /// What travels on as it is: the trace that the message belongs to.
 const TRACE: [&str; 2] = ["traceparent", "tracestate"];
@@ -35,9 +37,10 @@ const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 /// `postroom-topic`, `postroom-attempt` and, where there is one, `postroom-source` and `postroom-correlation-id` say
 /// what it is; with a [`signer`](Self::signer) it is signed by Standard Webhooks.
 ///
-/// 2xx means done, and the answer's text (up to 64 KiB) is the response; 400, 410 and 422 mean never again, with the
-/// beginning of the text as the reason; 429 and 503 with `Retry-After` mean that no attempt is spent. Anything else, a
-/// redirect too, has failed. Messages are delivered at least once: the handler may see one twice, under the same id.
+/// 2xx means done, and the answer's text (up to 64 KiB) is the response. 400, 410 and 422 mean never again; 409 and 500
+/// mean that the handler failed with this message, and spend an attempt. Anything else says that the handler is not
+/// there, a redirect too: no attempt is spent, and its messages wait until it answers again. The beginning of the text
+/// is kept as the reason. Messages are delivered at least once: the handler may see one twice, under the same id.
 ///
 /// ```
 /// use std::time::Duration;
@@ -98,16 +101,16 @@ impl PushUrl {
         let request = match self.request(message) {
             Ok(request) => request,
             // The message's own fault.
-            Err(error) => return Delivery::Refused { why: error.to_string() },
+            Err(error) => return Delivery::refused(error.to_string()),
         };
         let exchange = async {
             match self.client.request(request).await {
                 Ok(response) => judge(message, response).await,
-                Err(error) => Delivery::Failed { why: told(&error) },
+                Err(error) => Delivery::unreachable(told(&error)),
             }
         };
         let answered = tokio::time::timeout(self.timeout, exchange).await;
-        answered.unwrap_or_else(|_| Delivery::Failed { why: format!("no answer within {:?}", self.timeout) })
+        answered.unwrap_or_else(|_| Fault::new(Cause::TimedOut, format!("no answer within {:?}", self.timeout)).into())
     }
 
     fn request(&self, message: &Message) -> Result<Request<Full<Bytes>>> {
@@ -165,22 +168,22 @@ fn webhook_id(message: &Message) -> String {
 
 async fn judge(message: &Message, response: Response<Incoming>) -> Delivery {
     let (head, body) = response.into_parts();
-    let why = format!("it answered {}", head.status);
-    match head.status {
-        status if status.is_success() => accepted(message, body).await,
-        StatusCode::BAD_REQUEST | StatusCode::GONE | StatusCode::UNPROCESSABLE_ENTITY => {
-            // On a line of its own, which is not logged.
-            let reason = beginning(body).await;
-            Delivery::Refused { why: if reason.is_empty() { why } else { format!("{why}\n{reason}") } }
-        }
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            match seconds(&head.headers, RETRY_AFTER.as_str()) {
-                Some(retry_after) => Delivery::Busy { retry_after, why },
-                None => Delivery::Failed { why },
-            }
-        }
-        _ => Delivery::Failed { why },
+    if head.status.is_success() {
+        return accepted(message, body).await;
     }
+    let asked = seconds(&head.headers, RETRY_AFTER.as_str());
+    // What it says stands on a line of its own, which is not logged.
+    let why = match beginning(body).await {
+        reason if reason.is_empty() => format!("it answered {}", head.status),
+        reason => format!("it answered {}\n{reason}", head.status),
+    };
+    let cause = match head.status.as_u16() {
+        400 | 410 | 422 => return Delivery::refused(why),
+        // It failed with this very message.
+        409 | 500 => Cause::HandlerFailed,
+        status => of_status(status, asked.is_some()),
+    };
+    Fault::new(cause, why).asking_for(asked).into()
 }
 
 /// It was handled, whatever the answer looks like: handled again, it would not look better.
@@ -191,7 +194,7 @@ async fn accepted(message: &Message, body: Incoming) -> Delivery {
             telemetry::answer_not_kept(message, "it is longer than 64 KiB");
             return Delivery::Accepted { response: None };
         }
-        Err(error) => return Delivery::Failed { why: told(error.as_ref()) },
+        Err(error) => return Delivery::unreachable(told(error.as_ref())),
     };
     let response = match std::str::from_utf8(&answer) {
         Ok("") => None,

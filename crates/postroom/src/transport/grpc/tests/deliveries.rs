@@ -6,6 +6,7 @@ use super::{Listening, SECRET, courier, key, message, plain_receiver, receiver};
 use crate::clock::Clock;
 use crate::message::{Message, Origin};
 use crate::neighbour::CloudEventsMode;
+use crate::queue::Fault;
 use crate::receiver::{ReceiverOptions, Source};
 use crate::transport::grpc::GrpcWire;
 use crate::transport::judge::Answered;
@@ -16,7 +17,7 @@ use crate::transport::{Courier, Delivery, Peer, Service, Services, Transport};
 /// It failed, and the reason contains this.
 #[track_caller]
 fn assert_failed(delivery: &Delivery, said: &str) {
-    let Delivery::Failed { why } = delivery else { panic!("{delivery:?}") };
+    let why = delivery.fault().map(Fault::why).unwrap_or_default();
     assert!(why.contains(said), "{why}");
 }
 
@@ -82,13 +83,17 @@ async fn what_the_receiver_decides_is_believed() {
     let refused = message("refused", "{}");
     for _ in 0..2 {
         let delivery = courier.send(&refused).await;
-        assert!(matches!(&delivery, Delivery::Refused { why } if why.contains("never")), "{delivery:?}");
+        assert!(
+            delivery.fault().is_some_and(|fault| fault.is_final() && fault.why().contains("never")),
+            "{delivery:?}"
+        );
     }
     assert_eq!(handled.messages().len(), 1, "the refusal is kept");
     assert_failed(&courier.send(&message("failing", "{}")).await, "500");
     let mut old = message("reserve", "{}");
     old.created_at = old.created_at.minus(Duration::from_secs(30 * 24 * 3600));
-    assert!(matches!(courier.send(&old).await, Delivery::Refused { why } if why.contains("410")));
+    let delivery = courier.send(&old).await;
+    assert!(delivery.fault().is_some_and(|fault| fault.is_final() && fault.why().contains("410")), "{delivery:?}");
 }
 
 #[tokio::test]

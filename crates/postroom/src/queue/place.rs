@@ -1,0 +1,66 @@
+//! Where a message goes.
+
+use std::fmt;
+
+use crate::message::Message;
+
+/// Where a message goes: to another service, or to the handlers of a topic here. Trouble belongs to a place, and one
+/// place's trouble is nobody else's.
+///
+/// ```
+/// use postroom::Place;
+///
+/// assert_eq!(Place::Service("inventory".into()).to_string(), "inventory");
+/// assert_eq!(Place::Topic("order.placed".into()).to_string(), "the topic order.placed");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Place {
+    /// Another service, by the destination's name.
+    Service(String),
+    /// The handlers of a topic, here.
+    Topic(String),
+}
+
+impl Place {
+    /// Where this message goes.
+    pub fn of(message: &Message) -> Self {
+        match message.destination() {
+            Some(destination) => Self::Service(destination.to_owned()),
+            None => Self::Topic(message.topic.clone()),
+        }
+    }
+
+    /// The name of the service or of the topic.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Service(name) | Self::Topic(name) => name,
+        }
+    }
+
+    /// `service` or `topic`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Service(_) => "service",
+            Self::Topic(_) => "topic",
+        }
+    }
+
+    /// The place of this kind and name.
+    pub(crate) fn read(kind: &str, name: &str) -> Option<Self> {
+        match kind {
+            "service" => Some(Self::Service(name.to_owned())),
+            "topic" => Some(Self::Topic(name.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service(name) => f.write_str(name),
+            Self::Topic(name) => write!(f, "the topic {name}"),
+        }
+    }
+}
