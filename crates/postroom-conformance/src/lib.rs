@@ -8,6 +8,7 @@ pub mod capture;
 #[cfg(feature = "suite")]
 pub mod case;
 #[cfg(feature = "suite")]
+pub mod front;
 pub mod harness;
 #[cfg(feature = "suite")]
 pub mod lines;

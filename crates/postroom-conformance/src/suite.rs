@@ -66,6 +66,7 @@ mod sessions;
 mod shutdown;
 mod standby;
 mod throughput;
+mod trouble;
 mod trust;
 mod twins;
 mod typed;
@@ -147,7 +148,7 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
     ];
-    let rest = [services_log::CASES, procedures::CASES, sessions::CASES].concat();
+    let rest = [trouble::CASES, services_log::CASES, procedures::CASES, sessions::CASES].concat();
     [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the machine's own time")]
 
+mod beside;
 mod measure;
 mod report;
 mod server;

@@ -88,6 +88,9 @@ pub(crate) async fn run<B: Bed>(
     if wants("e") {
         claim::run::<B>(&url, sizes, report).await?;
     }
+    if wants("n") {
+        crate::beside::run::<B>(async |name: &str| B::open(&url, name).await, sizes, report).await?;
+    }
     if wants("f") && B::ENGINE == Engine::Postgres {
         snapshot::run(&url, sizes, report).await?;
     }

@@ -69,6 +69,7 @@ pub(crate) async fn play(part: &str, dir: Option<&Path>) -> Result<()> {
     match (part, dir) {
         ("exchange", _) => exchange::serve().await,
         ("receiver", Some(dir)) => postroom_pair::receive(dir).await,
+        ("hold", Some(dir)) => crate::sqlite::crashed::hold(dir).await,
         _ => anyhow::bail!("no such part: {part}"),
     }
 }

@@ -1,6 +1,7 @@
 //! SQLite beside raw rusqlite.
 
 mod claim;
+pub(crate) mod crashed;
 mod drain;
 mod enqueue;
 mod latency;
@@ -40,6 +41,13 @@ pub(crate) async fn run(
     }
     if wants("m") {
         memory::run(dir.path(), sizes, report).await?;
+    }
+    if wants("n") {
+        let open = async |name: &str| Ok(open(dir.path(), &format!("{name}.db")).await?);
+        crate::beside::run::<postroom::Sqlite>(open, sizes, report).await?;
+    }
+    if wants("q") {
+        crashed::run(dir.path(), sizes, report).await?;
     }
     crate::services::run(dir.path(), sizes, wants, report).await?;
     if wants("t") {
