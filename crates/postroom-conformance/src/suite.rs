@@ -16,6 +16,7 @@ mod declared;
 mod dedupe;
 mod deploy;
 mod discovery;
+mod dismiss;
 mod dispatch;
 mod doctor;
 mod effects;
@@ -55,6 +56,7 @@ mod receipts;
 mod receive;
 mod release;
 mod renew;
+mod retention;
 mod retry;
 mod revive;
 mod route;
@@ -97,6 +99,8 @@ pub fn cases() -> Vec<Case> {
         revive::CASES,
         pull::CASES,
         purge::CASES,
+        dismiss::CASES,
+        retention::CASES,
         declared::CASES,
         dedupe::CASES,
         marks::CASES,

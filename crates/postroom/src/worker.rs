@@ -7,6 +7,7 @@ mod options;
 mod outcome;
 mod probe;
 mod quiet;
+mod retention;
 mod run;
 mod settling;
 mod turn;
@@ -16,6 +17,7 @@ pub use options::WorkerOptions;
 pub(crate) use outcome::Outcome;
 #[cfg(feature = "testing")]
 pub use probe::{Point, Probe};
+pub use retention::Retention;
 pub(crate) use run::{Process, Run};
 pub(crate) use turn::Loop;
 

@@ -1,5 +1,5 @@
 -- Postroom's tables on SQLite. Times are microseconds since 1970, ids are 16 bytes.
--- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing
+-- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
 
 CREATE TABLE IF NOT EXISTS {outbox} (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- a reused number would let a stale ack settle another message
@@ -27,7 +27,9 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     last_error      TEXT,
     processed_at    INTEGER,
     processed_by    BLOB,
-    response        TEXT
+    response        TEXT,
+    dismissed_by    TEXT,
+    dismissed_why   TEXT
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
@@ -36,6 +38,8 @@ CREATE INDEX IF NOT EXISTS {outbox}_message ON {outbox} (message_id) WHERE messa
 CREATE INDEX IF NOT EXISTS {outbox}_work ON {outbox} (state, visible_at) WHERE visible_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at)
     WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {outbox}_lapsing ON {outbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {outbox}_finished ON {outbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {outbox}_failures (
@@ -75,13 +79,16 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     last_error      TEXT,
     processed_at    INTEGER,
     processed_by    BLOB,
-    response        TEXT
+    response        TEXT,
+    dismissed_by    TEXT,
+    dismissed_why   TEXT
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
 CREATE INDEX IF NOT EXISTS {inbox}_work ON {inbox} (state, visible_at) WHERE visible_at IS NOT NULL;
 -- Seen, or handled outside the queue.
-CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state) WHERE visible_at IS NULL AND processed_at IS NULL;
+CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state, last_seen_at)
+    WHERE visible_at IS NULL AND processed_at IS NULL;
 CREATE INDEX IF NOT EXISTS {inbox}_finished ON {inbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {inbox}_failures (

@@ -6,6 +6,7 @@ mod claim;
 mod failed;
 mod floor;
 mod inbox;
+mod letters;
 mod marks;
 mod numbers;
 mod passed;
