@@ -145,7 +145,7 @@ impl Event {
         };
         let payload =
             self.payload.as_deref().map_or_else(String::new, |payload| format!("  {}", output::one_line(payload)));
-        format!("{time}  {:<6}  {state:<9}  {id}  {topic}{party}  {more}{payload}", self.queue).trim_end().to_owned()
+        format!("{time}  {:<6}  {state:<8}  {id}  {topic}{party}  {more}{payload}", self.queue).trim_end().to_owned()
     }
 }
 

@@ -129,7 +129,8 @@ pub(super) async fn dismissed(
 
 fn table(queue: Queue, rows: &[Failed]) -> Html {
     let mut html = Html::default();
-    html.add("<div class=\"wide\"><table class=\"stack\"><thead><tr><th scope=\"col\">Message</th>", &[]);
+    html.add("<section aria-label=\"Messages\"><div class=\"wide\"><table class=\"stack\"><thead><tr>", &[]);
+    html.add("<th scope=\"col\">Message</th>", &[]);
     html.add("<th scope=\"col\">Topic</th><th scope=\"col\">{}</th>", &[&party_name(queue)]);
     html.add("<th scope=\"col\">Dismissed by</th><th scope=\"col\">Why</th>", &[]);
     html.add("<th scope=\"col\">When</th></tr></thead><tbody>", &[]);
@@ -148,6 +149,6 @@ fn table(queue: Queue, rows: &[Failed]) -> Html {
         html.add("<td data-label=\"Why\"><span class=\"clip\">{}</span></td>", &[&output::one_line(why)]);
         html.add("<td data-label=\"When\">", &[]).append(&when(row.at)).add("</td></tr>", &[]);
     }
-    html.add("</tbody></table></div>", &[]);
+    html.add("</tbody></table></div></section>", &[]);
     html
 }

@@ -11,7 +11,7 @@ const TITLES = {
   revive: ["Retry messages", "They go back in line as if they were new."],
   dismiss: ["Dismiss messages", "They no longer count as failed. They are kept for a while with your name and reason, and then deleted."],
   expire: ["Expire what is past its time", "Waiting messages whose time to live is over will not be sent any more."],
-  purge: ["Delete what was done", "Nothing else is ever deleted."],
+  purge: ["Delete what was done", "Messages in other states stay."],
 };
 const FORGETS = "What the inbox has forgotten it handles again when it is sent again: keep it for longer than any sender retries.";
 const RETENTION = { outbox: "7d", inbox: "30d" };
