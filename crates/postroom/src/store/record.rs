@@ -29,7 +29,7 @@ pub struct Record {
     pub(crate) message: Result<Message, String>,
     pub(crate) response: Option<String>,
     /// Who dismissed it last, and why; it may have been put back in line since.
-    pub(crate) dismissal: Option<Dismissal>,
+    pub(crate) dismissal: Option<Box<Dismissal>>,
 }
 
 impl Record {
@@ -110,7 +110,7 @@ impl Record {
 
     /// Who dismissed it and why, while it is dismissed.
     pub fn dismissal(&self) -> Option<&Dismissal> {
-        self.dismissal.as_ref().filter(|_| self.work.state == State::Dismissed)
+        self.dismissal.as_deref().filter(|_| self.work.state == State::Dismissed)
     }
 
     /// The answer its handler gave.

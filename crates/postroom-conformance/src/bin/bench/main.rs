@@ -132,7 +132,7 @@ async fn main() -> anyhow::Result<()> {
         match database {
             Database::Sqlite => sqlite::run(args.dir.as_deref(), sizes, &wants, &mut report).await?,
             Database::Postgres => server::run::<postroom::Postgres>(sizes, &wants, &mut report).await?,
-            Database::Mariadb => server::run::<postroom::MySql>(sizes, &wants, &mut report).await?,
+            Database::Mariadb => Box::pin(server::run::<postroom::MySql>(sizes, &wants, &mut report)).await?,
         }
     }
     report.print();

@@ -13,7 +13,7 @@ impl Table {
         let mut count = 0;
         for record in self.rows.values_mut().filter(is_meant).take(filter.limit) {
             record.work.dismiss(now);
-            record.dismissal = Some(dismissal.clone());
+            record.dismissal = Some(Box::new(dismissal.clone()));
             count += 1;
         }
         count

@@ -157,7 +157,7 @@ pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
         work,
         message: message.map_err(|error| error.to_string()),
         response: row.text(column::RESPONSE).unwrap_or(None),
-        dismissal: read_dismissal(row, column::DISMISSAL),
+        dismissal: read_dismissal(row, column::DISMISSAL).map(Box::new),
     })
 }
 
