@@ -99,8 +99,6 @@ pub fn cases() -> Vec<Case> {
         revive::CASES,
         pull::CASES,
         purge::CASES,
-        dismiss::CASES,
-        retention::CASES,
         declared::CASES,
         dedupe::CASES,
         marks::CASES,
@@ -157,7 +155,7 @@ pub fn cases() -> Vec<Case> {
 
 /// What an operator asks.
 fn asked() -> Vec<Case> {
-    [inspect::CASES, failed::CASES].concat()
+    [inspect::CASES, failed::CASES, dismiss::CASES, retention::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

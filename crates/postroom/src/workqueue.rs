@@ -205,7 +205,7 @@ impl WorkQueue {
     pub async fn purge_state(&self, state: State, retention: Duration, limit: usize) -> Result<u64> {
         if !State::PURGED.contains(&state) {
             return Err(Error::invalid(format!(
-                "messages that are {state:?} are never deleted; only those that are done, dead, expired, dismissed or seen"
+                "{state:?} messages are never deleted; only done, dead, expired, dismissed and seen ones are"
             )));
         }
         let purged = self

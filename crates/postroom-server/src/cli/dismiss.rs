@@ -13,9 +13,9 @@ use crate::{open, output};
 
 /// Dismiss dead and expired messages that nobody needs any more: one, some or all of them
 ///
-/// They no longer count as failed. They are kept for 30 days, with who dismissed them and why, and are then deleted; until
-/// then the same message arriving again is known. `postroom revive ID` puts one back in line that was dismissed by
-/// mistake. With --dry-run nothing is changed, and what would be is counted.
+/// They no longer count as failed. They are kept for 30 days, with who dismissed them and why, and are then deleted;
+/// until then the same message arriving again is known. `postroom revive ID` puts one back in line that was dismissed
+/// by mistake. With --dry-run nothing is changed, and what would be is counted.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)
           .args(["id", "all", "topic", "destination", "source"])))]

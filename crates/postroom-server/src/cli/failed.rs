@@ -79,7 +79,8 @@ impl Failed {
         Ok(())
     }
 
-    /// The dead and the expired, or the dismissed, in the order of their rows, one more than asked for if there are more.
+    /// The dead and the expired, or the dismissed, in the order of their rows; one more than asked for if there are
+    /// more.
     async fn records(&self, queue: &WorkQueue) -> Result<Vec<Record>> {
         let mut records = Vec::new();
         let states: &[_] = if self.dismissed { &[State::Dismissed] } else { &[State::Dead, State::Expired] };

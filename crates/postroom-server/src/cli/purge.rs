@@ -12,8 +12,8 @@ use crate::{duration, open, output};
 
 /// Delete messages that were done long ago; messages in other states stay
 ///
-/// A worker does this by itself: after 7 days in the outbox, after 30 days in the inbox. How long messages in other states are
-/// kept is said in [retention] of the configuration.
+/// A worker does this by itself: after 7 days in the outbox, after 30 days in the inbox. How long messages in other
+/// states are kept is said in [retention] of the configuration.
 #[derive(Args)]
 pub(crate) struct Purge {
     /// Done longer ago than this

@@ -15,8 +15,8 @@ use crate::{duration, open, output};
 
 /// Put dead and expired messages back in line, as if they were new: one, some or all of them
 ///
-/// Those past their time need --ttl. Dismissed messages go back if they are named by their id, or with --dismissed. With
-/// --dry-run nothing is changed, and what would be is counted.
+/// Those past their time need --ttl. Dismissed messages go back if they are named by their id, or with --dismissed.
+/// With --dry-run nothing is changed, and what would be is counted.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)
           .args(["id", "all", "topic", "destination", "source"])))]

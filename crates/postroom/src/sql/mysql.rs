@@ -247,7 +247,7 @@ const PURGE: PurgeTexts = PurgeTexts {
          JOIN (SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2) AS gone ON f.seq = gone.seq",
     rows: "DELETE FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2",
     ended: Old { rows: "state = {state} AND processed_at < ?1", age: "processed_at" },
-    // An index on the time they were last seen would have every row in it: those that were only seen are looked through.
+    // An index on the time they were last seen would have every row in it. So all that were only seen are looked at.
     seen: Old { rows: "state = {state} AND processed_at IS NULL AND last_seen_at < ?1", age: "last_seen_at" },
 };
 

@@ -3,8 +3,8 @@
 use crate::queue::{Queue, State};
 use crate::sql::text::Text;
 
-/// The texts of one database. `{old}` stands for the rows that are old enough, `{age}` for what they are ordered by. The
-/// first value is the time before which a row must have come to its state, the second how many are deleted at most.
+/// The texts of one database. `{old}` stands for the rows that are old enough, `{age}` for what they are ordered by.
+/// The first value is the time before which a row must have come to its state, the second how many are deleted at most.
 #[derive(Debug)]
 pub(crate) struct PurgeTexts {
     /// What went wrong with the rows; empty where the other text does both.
