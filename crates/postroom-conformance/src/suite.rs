@@ -16,6 +16,7 @@ mod declared;
 mod dedupe;
 mod deploy;
 mod discovery;
+mod dismiss;
 mod dispatch;
 mod doctor;
 mod effects;
@@ -55,6 +56,7 @@ mod receipts;
 mod receive;
 mod release;
 mod renew;
+mod retention;
 mod retry;
 mod revive;
 mod route;
@@ -154,7 +156,7 @@ pub fn cases() -> Vec<Case> {
 
 /// What an operator asks.
 fn asked() -> Vec<Case> {
-    [inspect::CASES, failed::CASES].concat()
+    [inspect::CASES, failed::CASES, dismiss::CASES, retention::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

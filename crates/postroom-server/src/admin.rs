@@ -181,6 +181,7 @@ fn router(desk: Desk) -> Router {
         .route("/_rf/outbox/stats", get(diagnostics::outbox_stats))
         .route("/_rf/outbox/failed", get(diagnostics::failed))
         .route("/_rf/outbox/{message_id}/retry", post(diagnostics::retry))
+        .route("/_rf/outbox/{message_id}/dismiss", post(diagnostics::dismiss))
         .route("/_rf/inbox/stats", get(diagnostics::inbox_stats))
         .route("/metrics", get(metrics::render))
         .route("/openapi.json", get(openapi))

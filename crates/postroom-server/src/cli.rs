@@ -5,6 +5,7 @@ mod bench;
 mod completions;
 mod config;
 mod demo;
+mod dismiss;
 mod doctor;
 mod explain;
 mod failed;
@@ -107,6 +108,7 @@ enum Command {
     Explain(explain::Explain),
     Retry(retry::Retry),
     Revive(revive::Revive),
+    Dismiss(dismiss::Dismiss),
     Redrive(redrive::Redrive),
     Purge(purge::Purge),
     Migrate(migrate::Migrate),
@@ -138,6 +140,7 @@ impl Cli {
             Command::Explain(explain) => explain.run(global).await,
             Command::Retry(retry) => retry.run(global).await,
             Command::Revive(revive) => revive.run(global).await,
+            Command::Dismiss(dismiss) => dismiss.run(global).await,
             Command::Redrive(redrive) => redrive.run(global).await,
             Command::Purge(purge) => purge.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,

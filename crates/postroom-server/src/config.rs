@@ -84,7 +84,23 @@ pub(crate) struct Worker {
 pub(crate) struct Retention {
     pub(crate) outbox: Duration,
     pub(crate) inbox: Duration,
+    /// None: for ever.
+    pub(crate) dead: Option<Duration>,
+    /// None: for ever.
+    pub(crate) expired: Option<Duration>,
+    pub(crate) dismissed: Duration,
+    /// None: as long as done messages of the inbox.
+    pub(crate) seen: Option<Duration>,
     pub(crate) every: Duration,
+}
+
+impl Retention {
+    /// As the library knows it.
+    pub(crate) fn kept(&self) -> postroom::Retention {
+        let kept = postroom::Retention::default().outbox_done(self.outbox).inbox_done(self.inbox);
+        let kept = kept.dead(self.dead).expired(self.expired).dismissed(Some(self.dismissed));
+        self.seen.into_iter().fold(kept, postroom::Retention::seen)
+    }
 }
 
 #[derive(Clone, PartialEq)]

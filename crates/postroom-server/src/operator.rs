@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{Clock, Failed, Filter, Revival, WorkQueue};
+use postroom::{Clock, Dismissal, Failed, Filter, Revival, State, WorkQueue};
 
 /// So many rows in one transaction: workers go on in between.
 const STEP: usize = 1000;
@@ -62,12 +62,7 @@ impl Reviving<'_> {
         }
         let revival = self.revival.after(self.revival.delay_of(before));
         let expected = self.would_go(revival, meant);
-        let revived = if self.dry_run {
-            expected
-        } else {
-            let only = Filter::all().only(meant.iter().map(|failed| failed.seq)).limit(meant.len());
-            self.queue.revive(only, revival).await?
-        };
+        let revived = if self.dry_run { expected } else { self.queue.revive(those(meant), revival).await? };
         let still_expired = meant.len() as u64 - expected.max(revived);
         Ok(Count { revived, still_expired, changed: expected.saturating_sub(revived) })
     }
@@ -75,6 +70,68 @@ impl Reviving<'_> {
     fn would_go(&self, revival: Revival, meant: &[&Failed]) -> u64 {
         let (now, kind) = (self.clock.now(), self.queue.kind());
         meant.iter().fold(0, |nth, failed| nth + u64::from(revival.takes(kind, failed.expires_at, nth, now)))
+    }
+}
+
+/// These rows. Dismissed ones are not meant unless they are asked for.
+fn those(meant: &[&Failed]) -> Filter {
+    let only = Filter::all().only(meant.iter().map(|failed| failed.seq)).limit(meant.len());
+    match meant.first().map(|failed| failed.state) {
+        Some(State::Dismissed) => only.state(State::Dismissed),
+        _ => only,
+    }
+}
+
+/// Dismisses dead letters, or says how many would be.
+pub(crate) struct Dismissing<'a> {
+    pub(crate) queue: &'a WorkQueue,
+    /// None: nothing is changed.
+    pub(crate) dismissal: Option<Dismissal>,
+    /// Not more than these.
+    pub(crate) most: u64,
+}
+
+/// How many were dismissed, or would be.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Dismissed {
+    pub(crate) dismissed: u64,
+    /// Somebody else was faster: they are not dead letters any more.
+    pub(crate) changed: u64,
+}
+
+impl Dismissed {
+    pub(crate) fn add(&mut self, more: Self) {
+        self.dismissed += more.dismissed;
+        self.changed += more.changed;
+    }
+}
+
+impl Dismissing<'_> {
+    pub(crate) async fn those(
+        &self,
+        filter: &Filter,
+        is_meant: impl Fn(&Failed) -> bool,
+    ) -> postroom::Result<Dismissed> {
+        let (mut count, mut after) = (Dismissed::default(), None);
+        while count.dismissed < self.most {
+            let filter = after.into_iter().fold(filter.clone(), Filter::after);
+            let page = self.queue.failed(filter.limit(STEP)).await?;
+            let Some(last) = page.last().map(|failed| failed.seq) else { break };
+            after = Some(last);
+            let left = usize::try_from(self.most.saturating_sub(count.dismissed)).unwrap_or(usize::MAX);
+            let meant: Vec<_> = page.iter().filter(|failed| is_meant(failed)).take(left).collect();
+            count.add(self.step(&meant).await?);
+        }
+        Ok(count)
+    }
+
+    async fn step(&self, meant: &[&Failed]) -> postroom::Result<Dismissed> {
+        let expected = meant.len() as u64;
+        let dismissed = match &self.dismissal {
+            Some(dismissal) if expected > 0 => self.queue.dismiss(those(meant), dismissal.clone()).await?,
+            _ => expected,
+        };
+        Ok(Dismissed { dismissed, changed: expected.saturating_sub(dismissed) })
     }
 }
 
@@ -147,6 +204,25 @@ mod tests {
             assert_eq!(count, Count { revived: 2, still_expired: 2, changed: 0 });
         }
         assert_eq!(revive(&outbox, &clock, 2, false).await.revived, 1, "the last of them was not looked at before");
+    }
+
+    #[tokio::test]
+    async fn as_many_are_dismissed_as_were_counted_and_they_come_back_if_they_are_asked_for() {
+        let messages = STEP + 5;
+        let (outbox, clock) = given_up(&vec![None; messages]).await;
+        let queue = outbox.queue();
+        let dismissal = Dismissal::new("ada", "obsolete").unwrap();
+        for dismissal in [None, Some(dismissal)] {
+            let dismissing = Dismissing { queue, dismissal, most: messages as u64 - 2 };
+            let count = dismissing.those(&Filter::all(), |_| true).await.unwrap();
+            assert_eq!(count, Dismissed { dismissed: messages as u64 - 2, changed: 0 });
+        }
+        let stats = queue.stats().await.unwrap();
+        assert_eq!((stats.dead, stats.dismissed), (2, messages as u64 - 2));
+        assert_eq!(revive(&outbox, &clock, u64::MAX, false).await.revived, 2, "dismissed messages were not meant");
+        let reviving = Reviving { queue, clock: &clock, revival: Revival::at_once(), dry_run: false, most: u64::MAX };
+        let count = reviving.those(&Filter::all().state(State::Dismissed), |_| true).await.unwrap();
+        assert_eq!(count, Count { revived: messages as u64 - 2, ..Count::default() });
     }
 
     #[tokio::test]

@@ -25,6 +25,7 @@ const TESTS: &[(&str, Test)] = &[
     ("failures_are_grouped_searched_and_paged", walks::failures_are_grouped_searched_and_paged),
     ("one_message_is_retried_from_its_story", walks::one_message_is_retried_from_its_story),
     ("a_group_is_counted_and_then_retried_slowly", walks::a_group_is_counted_and_then_retried_slowly),
+    ("a_group_is_dismissed_with_a_reason_and_one_is_put_back", walks::a_group_is_dismissed_with_a_reason),
     ("a_dialog_at_work_begins_nothing_else", walks::a_dialog_at_work_begins_nothing_else),
     ("a_page_finds_back_to_a_node_that_starts_again", walks::a_page_finds_back_to_a_node_that_starts_again),
     ("a_token_that_is_not_known_any_more_is_asked_for_again", walks::a_token_that_is_not_known_any_more),

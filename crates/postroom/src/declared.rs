@@ -180,7 +180,7 @@ impl<D: Declared> Declaration<D> {
 
 /// A message that the receiver still takes must still be known.
 fn remembers<B: Backend>(receiver: &Receiver<B>, options: &WorkerOptions) -> Result<()> {
-    let (window, kept) = (receiver.longest_window(), options.retention_inbox);
+    let (window, kept) = (receiver.longest_window(), options.retention.known_for());
     if window + FORGOTTEN <= kept {
         return Ok(());
     }

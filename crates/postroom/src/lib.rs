@@ -163,8 +163,9 @@ pub use sqlite::{
     BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold, Identity, Mark,
-    MarkId, Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake, WakeListener,
+    Admission, Arrival, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold,
+    Identity, Mark, MarkId, Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
@@ -178,7 +179,7 @@ pub use transport::{
 #[cfg(feature = "http")]
 pub use transport::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
 pub use wire::{Key, Keys, Secret};
-pub use worker::{Worker, WorkerOptions};
+pub use worker::{Retention, Worker, WorkerOptions};
 pub use workqueue::WorkQueue;
 
 #[cfg(feature = "macros")]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::queue::Queue;
+use crate::queue::{Queue, State};
 use crate::telemetry;
 use crate::worker::WorkerOptions;
 use crate::workqueue::WorkQueue;
@@ -22,7 +22,7 @@ async fn try_run(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
     if !queue.take_maintenance(options.maintenance).await? {
         return Ok(());
     }
-    for (kind, retention) in [(Queue::Outbox, options.retention_outbox), (Queue::Inbox, options.retention_inbox)] {
+    for kind in [Queue::Outbox, Queue::Inbox] {
         let queue = queue.sibling(kind);
         loop {
             let reaped = queue.reap(STEP_ROWS).await?;
@@ -32,8 +32,12 @@ async fn try_run(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
         }
         if kind == Queue::Outbox {
             while queue.expire(STEP_ROWS).await? == STEP_ROWS as u64 {}
+            while queue.expire_dead(STEP_ROWS).await? == STEP_ROWS as u64 {}
         }
-        while queue.purge(retention, STEP_ROWS).await? == STEP_ROWS as u64 {}
+        for state in State::PURGED {
+            let Some(kept) = options.retention.of(kind, state) else { continue };
+            while queue.purge_state(state, kept, STEP_ROWS).await? == STEP_ROWS as u64 {}
+        }
     }
     Ok(())
 }

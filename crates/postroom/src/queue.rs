@@ -5,6 +5,7 @@
 //!               ▲  ▲             │ │ └─fail, attempts spent, three crashes alone──▶ dead ──revive──▶ ready
 //!               │  └─abandon, release─┘ └─lease over: reap ─▶ ready (after a pause)
 //!               └ due time, backoff        ttl over ─▶ expired ──revive──▶ ready
+//!  by an operator:  dead, expired ──dismiss──▶ dismissed ──purge──▶ (gone)       dead, ttl over ──▶ expired
 //!  inbox only:  seen ──enqueue──▶ ready        seen ──mark_processing──▶ processing (never claimed)
 //! ```
 
@@ -84,12 +85,25 @@ pub enum State {
     Seen,
     /// Inbox only: somebody handles it outside the queue.
     Processing,
+    /// A dead letter that an operator dismissed: kept for a while, then deleted.
+    Dismissed,
 }
 
 impl State {
     /// Every state, in the order of its stored number.
-    pub const ALL: [Self; 7] =
-        [Self::Ready, Self::Leased, Self::Done, Self::Dead, Self::Expired, Self::Seen, Self::Processing];
+    pub const ALL: [Self; 8] = [
+        Self::Ready,
+        Self::Leased,
+        Self::Done,
+        Self::Dead,
+        Self::Expired,
+        Self::Seen,
+        Self::Processing,
+        Self::Dismissed,
+    ];
+
+    /// Those in which a message is only kept for a time.
+    pub(crate) const PURGED: [Self; 5] = [Self::Done, Self::Dead, Self::Expired, Self::Dismissed, Self::Seen];
 
     /// The number it is stored as.
     pub fn code(self) -> i64 {
@@ -101,6 +115,7 @@ impl State {
             Self::Expired => 4,
             Self::Seen => 5,
             Self::Processing => 6,
+            Self::Dismissed => 7,
         }
     }
 
@@ -121,6 +136,7 @@ impl State {
             (_, Self::Expired) => "Expired",
             (_, Self::Seen) => "Seen",
             (_, Self::Processing) => "Processing",
+            (_, Self::Dismissed) => "Dismissed",
         }
     }
 }

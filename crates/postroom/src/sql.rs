@@ -15,6 +15,7 @@ pub(crate) mod mysql;
 mod names;
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub(crate) mod postgres;
+pub(crate) mod purge;
 #[cfg(feature = "rusqlite-0_39")]
 pub(crate) mod sqlite;
 pub(crate) mod text;

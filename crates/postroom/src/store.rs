@@ -5,6 +5,7 @@
 pub(crate) mod sabotage;
 
 pub(crate) mod admission;
+pub(crate) mod dismissal;
 pub(crate) mod failed;
 pub(crate) mod filter;
 pub(crate) mod holding;
@@ -17,6 +18,7 @@ pub(crate) mod sql;
 pub(crate) mod wake;
 
 pub use admission::Admission;
+pub use dismissal::Dismissal;
 pub use failed::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
 pub use filter::Filter;
 pub(crate) use holding::Holding;
@@ -37,7 +39,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 
 /// A future that can be stored and sent.
@@ -109,10 +111,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Expires up to `limit` ready rows of the outbox that are past their time.
     fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// Deletes up to `limit` done rows that were finished longer than `retention` ago.
-    fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
+    /// Expires up to `limit` dead rows of the outbox that are past their time, without loading what they hold.
+    fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// Puts dead and expired rows back in line; expired ones need a time to live.
+    /// Deletes up to `limit` rows that have been in that state for longer than `retention`: done, dead, expired,
+    /// dismissed, or seen and not seen again since. Rows in other states are never deleted.
+    fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
+
+    /// Dismisses dead and expired rows, and notes who did and why.
+    fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>>;
+
+    /// Puts dead and expired rows back in line, or dismissed ones if the filter asks for them. Those past their time
+    /// need a new time to live.
     fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>>;
 
     /// Puts done rows of the outbox back in line: the receiver was restored from a backup.
@@ -127,7 +137,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Refuses a message that arrived for good: who sends it again is told the same.
     fn refuse(&self, incoming: Incoming, why: String) -> BoxFuture<'_, Result<Admission>>;
 
-    /// Moves an inbox row by hand; false when there is none or it is done.
+    /// Moves an inbox row by hand; false when there is none or it is done. A dismissed one can only become done.
     fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>>;
 
     /// The rows known by that id: at most one in the inbox, one for each destination in the outbox.
@@ -139,7 +149,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What went wrong with a row, oldest first, as far back as it is kept.
     fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>>;
 
-    /// What was given up, in the order of its rows, without what it holds. Only dead and expired rows are meant.
+    /// What was given up, in the order of its rows, without what it holds. Only dead and expired rows are meant, or
+    /// dismissed ones if the filter asks for them.
     fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>>;
 
     /// What was given up, by topic, other service and the beginning of the error: from the newest row back, until there
@@ -156,7 +167,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// How many rows [`Store::expire`] would expire; not counted beyond `limit`.
     fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// How many rows [`Store::purge`] would delete; not counted beyond `limit`.
+    /// How many done rows [`Store::purge`] would delete; not counted beyond `limit`.
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
     /// How many rows stand in each state.

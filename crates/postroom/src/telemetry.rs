@@ -31,7 +31,7 @@ use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
 use crate::error::Error;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
-use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Settled, Whose};
+use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Settled, State, Whose};
 use crate::store::{Arrival, Sighting, Stored};
 use crate::telemetry::label::store_label;
 use crate::tenancy::Refreshed;
@@ -173,10 +173,17 @@ pub(crate) fn expired(queue: &WorkQueue, expired: u64) {
     }
 }
 
-pub(crate) fn purged(queue: &WorkQueue, purged: u64) {
-    if purged > 0 {
-        info!(store = queue.store_name(), queue = %queue.kind(), count = purged, "done messages deleted");
+pub(crate) fn purged(queue: &WorkQueue, state: State, purged: u64) {
+    let (store, kind) = (queue.store_name(), queue.kind());
+    match (purged, state) {
+        (0, _) => {}
+        (_, State::Done) => info!(store, queue = %kind, count = purged, "done messages deleted"),
+        _ => info!(store, queue = %kind, state = state.name(kind), count = purged, "old messages deleted"),
     }
+}
+
+pub(crate) fn dismissed(queue: &WorkQueue, dismissed: u64) {
+    info!(store = queue.store_name(), queue = %queue.kind(), count = dismissed, "dead letters dismissed");
 }
 
 pub(crate) fn revived(queue: &WorkQueue, revived: u64) {

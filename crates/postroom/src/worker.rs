@@ -9,6 +9,7 @@ mod options;
 mod outcome;
 mod probe;
 mod quiet;
+mod retention;
 mod run;
 mod settling;
 mod shares;
@@ -19,6 +20,7 @@ pub use options::WorkerOptions;
 pub(crate) use outcome::{Outcome, Terms};
 #[cfg(feature = "testing")]
 pub use probe::{Point, Probe};
+pub use retention::Retention;
 pub(crate) use run::{Process, Run};
 pub(crate) use turn::Loop;
 

@@ -8,11 +8,11 @@ use tracing::Instrument;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::OwnerToken;
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, Topics};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Topics};
 use crate::retry::RetryPolicy;
 use crate::store::{
-    Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange, Holding, QueueStats, Record, Revival, Store,
-    Wake,
+    Dismissal, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange, Holding, QueueStats, Record,
+    Revival, Store, Wake,
 };
 use crate::telemetry;
 
@@ -190,19 +190,81 @@ impl WorkQueue {
         Ok(expired)
     }
 
-    /// Deletes up to `limit` messages that were done longer than `retention` ago. No other state is ever deleted.
+    /// Makes up to `limit` dead messages expired whose time to live is over: nothing may send them any more without a
+    /// new one. Only outbox messages have a time to live. What they hold is not loaded.
+    pub async fn expire_dead(&self, limit: usize) -> Result<u64> {
+        if self.queue == Queue::Inbox {
+            return Ok(0);
+        }
+        let limit = at_least_one(limit)?;
+        let expired = self.store.expire_dead(limit).instrument(telemetry::verb_span("expire_dead", self)).await?;
+        telemetry::expired(self, expired);
+        Ok(expired)
+    }
+
+    /// Deletes up to `limit` messages that were done longer than `retention` ago, and nothing else.
     pub async fn purge(&self, retention: Duration, limit: usize) -> Result<u64> {
+        self.purge_state(State::Done, retention, limit).await
+    }
+
+    /// Deletes up to `limit` messages that have been done, dead, expired or dismissed for longer than `retention`, or
+    /// were only seen and not seen again since. Messages in other states are never deleted.
+    ///
+    /// What the inbox has forgotten it takes for new when it is sent again: keep it for longer than any sender retries.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use postroom::{MemoryStore, Outbox};
+    /// use postroom::State;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let (outbox, day) = (Outbox::new(MemoryStore::new()), Duration::from_secs(24 * 3600));
+    /// outbox.queue().purge_state(State::Dead, 90 * day, 1000).await?;
+    /// assert!(outbox.queue().purge_state(State::Ready, 90 * day, 1000).await.is_err());
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn purge_state(&self, state: State, retention: Duration, limit: usize) -> Result<u64> {
+        if !State::PURGED.contains(&state) {
+            return Err(Error::invalid(format!(
+                "{state:?} messages are never deleted; only done, dead, expired, dismissed and seen ones are"
+            )));
+        }
         let purged = self
             .store
-            .purge(self.queue, retention, at_least_one(limit)?)
+            .purge(self.queue, state, retention, at_least_one(limit)?)
             .instrument(telemetry::verb_span("purge", self))
             .await?;
-        telemetry::purged(self, purged);
+        telemetry::purged(self, state, purged);
         Ok(purged)
     }
 
-    /// Puts dead and expired messages back in line, as if they were new. Expired ones need a time to live: `revival` is
-    /// one, or none, or a [`Revival`] with more to say.
+    /// Dismisses dead and expired messages that nobody needs any more; says how many. They no longer count as failed,
+    /// are kept for a while with who dismissed them and why, and are then deleted
+    /// ([`Retention`](crate::Retention)). As long as they are kept, the same message arriving again is a duplicate.
+    /// Messages in other states stay as they are. What was dismissed by mistake can be put back in line
+    /// ([`revive`](Self::revive)).
+    ///
+    /// ```
+    /// # use postroom::{MemoryStore, Outbox};
+    /// use postroom::{Dismissal, Filter};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let outbox = Outbox::new(MemoryStore::new());
+    /// let obsolete = Filter::all().topic("order.placed").party("legacy-billing");
+    /// let dismissed = outbox.queue().dismiss(obsolete, Dismissal::new("ada", "that service is gone")?).await?;
+    /// # assert_eq!(dismissed, 0);
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn dismiss(&self, filter: Filter, dismissal: Dismissal) -> Result<u64> {
+        let dismissed =
+            self.store.dismiss(self.queue, filter, dismissal).instrument(telemetry::verb_span("dismiss", self)).await?;
+        telemetry::dismissed(self, dismissed);
+        Ok(dismissed)
+    }
+
+    /// Puts dead and expired messages back in line, as if they were new. Those past their time need a new time to live:
+    /// `revival` is one, or none, or a [`Revival`] with more to say. Dismissed messages go back only if the filter asks
+    /// for [`State::Dismissed`].
     pub async fn revive(&self, filter: Filter, revival: impl Into<Revival>) -> Result<u64> {
         let revival = revival.into();
         revival.check()?;
@@ -222,7 +284,8 @@ impl WorkQueue {
         self.store.failures(self.queue, seq).await
     }
 
-    /// Messages that were given up, in the order of their rows, without what they hold.
+    /// Messages that were given up, in the order of their rows, without what they hold: dead and expired ones, or
+    /// dismissed ones if the filter asks for [`State::Dismissed`].
     pub async fn failed(&self, filter: Filter) -> Result<Vec<Failed>> {
         self.store.failed(self.queue, filter).await
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Command, Ctx, ErrorKind, HandlerError, HandlerResult, Kind, Neighbours, NewMessage, Outbox, Signal, State,
-    WorkerOptions, service,
+    Backend, Command, Ctx, ErrorKind, HandlerError, HandlerResult, Kind, Neighbours, NewMessage, Outbox, Retention,
+    Signal, State, WorkerOptions, service,
 };
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +148,7 @@ async fn what_is_not_set_is_named<B: Shop>(stage: &Stage<B>) -> Verdict {
 
 async fn options_that_cannot_work_are_refused_at_the_start<B: Shop>(stage: &Stage<B>) -> Verdict {
     let week = Duration::from_secs(7 * 24 * 3600);
-    let forgetful = WorkerOptions::default().retention(week, week);
+    let forgetful = WorkerOptions::default().retention(Retention::default().outbox_done(week).inbox_done(week));
     for (options, why) in [(WorkerOptions::default().batch(0), "batch"), (forgetful, "handled twice")] {
         let refused = B::with(stage.store.clone(), options).await.err().context("it cannot work")?;
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);

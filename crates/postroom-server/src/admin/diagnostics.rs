@@ -1,16 +1,17 @@
-//! What an operator asks: is it well, how much is there, what failed; and to try again.
+//! What an operator asks: is it well, how much is there, what failed; and to try again, or to dismiss it.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use postroom::telemetry::{Arrivals, arrivals};
-use postroom::{Filter, MessageId, Queue, QueueStats, Record, State as Stands};
+use postroom::{Dismissal, Filter, MessageId, Queue, QueueStats, Record, State as Stands};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::health::{Health, Level};
+use super::object::Object;
 use super::problem::Refusal;
 use super::sight::Sight;
 use super::{Desk, Rights};
@@ -40,9 +41,11 @@ pub(super) async fn ready(State(desk): State<Desk>) -> Response {
 }
 
 pub(super) async fn outbox_stats(State(desk): State<Desk>) -> Result<Json<Value>, Refusal> {
-    let QueueStats { ready, leased, done, dead, expired, oldest_waiting, .. } = desk.0.outbox.queue().stats().await?;
+    let QueueStats { ready, leased, done, dead, expired, dismissed, oldest_waiting, .. } =
+        desk.0.outbox.queue().stats().await?;
     Ok(Json(json!({
         "pending": ready, "sending": leased, "sent": done, "failed": dead, "expired": expired,
+        "dismissed": dismissed,
         "oldestPendingSeconds": oldest_waiting.map(|age| age.as_secs()),
     })))
 }
@@ -55,6 +58,7 @@ pub(super) async fn inbox_stats(State(desk): State<Desk>) -> Result<Json<Value>,
     Ok(Json(json!({
         "size": stats.total(), "waiting": stats.ready, "processing": stats.leased + stats.processing,
         "seen": stats.seen, "done": stats.done, "dead": stats.dead,
+        "dismissed": stats.dismissed,
         "arrived": messages, "duplicates": duplicates, "duplicateRate": rate,
         "oldestWaitingSeconds": stats.oldest_waiting.map(|age| age.as_secs()),
     })))
@@ -142,4 +146,37 @@ pub(super) async fn retry(
         return Err(Refusal::new(StatusCode::CONFLICT, error, "`postroom explain` says what it waits for"));
     }
     Ok(Json(json!({ "messageId": id.to_string(), "retried": retried })))
+}
+
+/// Who dismisses a message, and why.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Dismissing {
+    by: String,
+    why: String,
+}
+
+/// Dismisses a message that was given up or came too late.
+pub(super) async fn dismiss(
+    State(desk): State<Desk>,
+    id: Result<Path<String>, PathRejection>,
+    asked: Result<Json<Object<Dismissing>>, JsonRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let id: MessageId = id?.0.parse()?;
+    let Json(Object(Dismissing { by, why })) = asked?;
+    let dismissal = Dismissal::new(by, why)?;
+    let rows = desk.0.outbox.find(id.as_uuid()).await?;
+    if rows.is_empty() {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("no message {id} is in the outbox"), "check the id"));
+    }
+    let mut dismissed = 0;
+    for row in &rows {
+        dismissed += desk.0.outbox.queue().dismiss(Filter::one(row.seq()), dismissal.clone()).await?;
+    }
+    if dismissed == 0 {
+        let state = rows.first().map(Record::state).map_or("gone", |state| state.name(Queue::Outbox));
+        let advice = "only failed and expired messages are dismissed; `postroom explain` says what it waits for";
+        return Err(Refusal::new(StatusCode::CONFLICT, format!("the message has not failed: it is {state}"), advice));
+    }
+    Ok(Json(json!({ "messageId": id.to_string(), "dismissed": dismissed })))
 }

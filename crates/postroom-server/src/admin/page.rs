@@ -2,6 +2,7 @@
 //! token, which the script sends with each request. There are no cookies.
 
 mod act;
+mod dismiss;
 mod failed;
 mod groups;
 mod html;
@@ -115,10 +116,12 @@ pub(super) fn routes(desk: &Desk) -> Router<Desk> {
     let guarded = Router::new()
         .route("/admin/view/overview", get(overview::overview))
         .route("/admin/view/failed", get(failed::failed))
+        .route("/admin/view/dismissed", get(dismiss::dismissed))
         .route("/admin/view/message", get(story::story))
         .route("/admin/view/find", get(story::find))
         .route("/admin/live", get(live::live))
         .route("/admin/act/revive", post(act::revive))
+        .route("/admin/act/dismiss", post(dismiss::dismiss))
         .route("/admin/act/expire", post(act::expire))
         .route("/admin/act/purge", post(act::purge))
         .method_not_allowed_fallback(problem::wrong_method)

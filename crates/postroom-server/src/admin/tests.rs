@@ -93,13 +93,15 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
 }
 
 /// Everything but health and readiness.
-const GUARDED: [(Method, &str); 17] = [
+const GUARDED: [(Method, &str); 19] = [
     (Method::POST, "/admin/act/revive"),
     (Method::POST, "/admin/act/expire"),
     (Method::POST, "/admin/act/purge"),
     (Method::GET, "/_rf/outbox/stats"),
     (Method::GET, "/_rf/outbox/failed"),
     (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/retry"),
+    (Method::POST, "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/dismiss"),
+    (Method::POST, "/admin/act/dismiss"),
     (Method::GET, "/_rf/inbox/stats"),
     (Method::GET, "/metrics"),
     (Method::POST, "/v1/messages"),
@@ -259,6 +261,27 @@ async fn what_failed_is_listed_by_pages_and_can_be_tried_again() {
     assert_eq!(node.post("/_rf/outbox/7/retry", &Value::Null).await.status, StatusCode::BAD_REQUEST);
 }
 
+#[tokio::test]
+async fn a_dismissed_message_is_no_reason_to_worry_any_more() {
+    let node = Node::new();
+    node.outbox.enqueue(NewMessage::new("a", "")).await.unwrap();
+    let claims = node.outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 1).await.unwrap();
+    let _ = node.outbox.queue().fail(claims.claimed.into_iter().map(|claimed| claimed.lease), "no").await.unwrap();
+    let failed = node.get("/_rf/outbox/failed").await.json();
+    let path = format!("/_rf/outbox/{}/dismiss", failed["messages"][0]["messageId"].as_str().unwrap());
+    for wrong in [json!({}), json!({ "by": "ada" }), json!({ "by": "ada", "why": " " })] {
+        assert!(node.post(&path, &wrong).await.status.is_client_error(), "{wrong}");
+    }
+    let dismissal = json!({ "by": "ada", "why": "a test order" });
+    assert_eq!(node.post(&path, &dismissal).await.json()["dismissed"], 1);
+    assert_eq!(node.post(&path, &dismissal).await.status, StatusCode::CONFLICT, "it is dismissed already");
+    let unknown = "/_rf/outbox/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01/dismiss";
+    assert_eq!(node.post(unknown, &dismissal).await.status, StatusCode::NOT_FOUND);
+    let stats = node.get("/_rf/outbox/stats").await.json();
+    assert_eq!((&stats["failed"], &stats["dismissed"]), (&json!(0), &json!(1)));
+    assert_eq!(node.get("/_rf/health").await.json()["status"], "green");
+}
+
 /// What strangers hear changes without their asking for it, and only by that.
 #[tokio::test(start_paused = true)]
 async fn a_node_looks_by_itself_again_and_again() {
@@ -309,7 +332,8 @@ async fn the_description_is_true() {
         }
     }
     let named = |path: &str| path.replace("/v1/outbox/", "/v1/{queue}/").replace("/v1/inbox/", "/v1/{queue}/");
-    let known = |path: &str| paths.contains_key(&named(path)) || path.contains("retry") || path == "/openapi.json";
+    let named = |path: &str| named(path).replace("0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01", "{messageId}");
+    let known = |path: &str| paths.contains_key(&named(path)) || path == "/openapi.json";
     for (method, path) in GUARDED.into_iter().filter(|(_, path)| *path != "/nowhere") {
         assert!(known(path), "{method} {path} is not described");
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Global, QueueArg, lookup};
 use crate::{open, output};
 
-/// List dead and expired messages, grouped by topic and error
+/// List dead and expired messages, grouped by topic and error; or dismissed ones
 #[derive(Args)]
 pub(crate) struct Failed {
     /// Only this topic
@@ -20,6 +20,10 @@ pub(crate) struct Failed {
     /// Only this queue
     #[arg(long)]
     queue: Option<QueueArg>,
+
+    /// Dismissed messages instead: who dismissed them, and why
+    #[arg(long)]
+    dismissed: bool,
 
     /// At most so many of each queue, the oldest first
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
@@ -38,6 +42,8 @@ struct Row {
     crashes: u32,
     error: Option<String>,
     at: Option<String>,
+    dismissed_by: Option<String>,
+    dismissed_why: Option<String>,
     #[serde(skip)]
     told: String,
 }
@@ -59,18 +65,26 @@ impl Failed {
         }
         print_groups(&rows)?;
         if rows.is_empty() {
-            eprintln!("nothing is dead or expired{}", self.topic.map_or_else(String::new, |t| format!(" under {t}")));
+            let what = if self.dismissed { "dismissed" } else { "dead or expired" };
+            eprintln!("nothing is {what}{}", self.topic.map_or_else(String::new, |t| format!(" under {t}")));
+        } else if self.dismissed {
+            let more = if left_out { "there are more: use --limit; " } else { "" };
+            eprintln!("{more}`postroom revive ID` puts a dismissed message back in line");
         } else {
             let more = if left_out { "there are more: use --limit; " } else { "" };
-            eprintln!("{more}`postroom show ID` tells its story, `postroom retry ID` puts it back in line");
+            let (retry, dismiss) =
+                ("`postroom retry ID` puts it back in line", "`postroom dismiss ID --why …` ends it");
+            eprintln!("{more}`postroom show ID` tells its story, {retry}, {dismiss}");
         }
         Ok(())
     }
 
-    /// The dead and the expired in the order of their rows, one more than asked for if there are more.
+    /// The dead and the expired, or the dismissed, in the order of their rows; one more than asked for if there are
+    /// more.
     async fn records(&self, queue: &WorkQueue) -> Result<Vec<Record>> {
         let mut records = Vec::new();
-        for state in [State::Dead, State::Expired] {
+        let states: &[_] = if self.dismissed { &[State::Dismissed] } else { &[State::Dead, State::Expired] };
+        for &state in states {
             let mut filter = Filter::all().state(state).limit(usize::try_from(self.limit)?.saturating_add(1));
             if let Some(topic) = &self.topic {
                 filter = filter.topic(topic);
@@ -96,6 +110,8 @@ impl Row {
             crashes: record.crashes(),
             error: record.last_error().map(str::to_owned),
             at: record.processed_at().map(|at| at.to_string()),
+            dismissed_by: record.dismissal().map(|dismissal| dismissal.by().to_owned()),
+            dismissed_why: record.dismissal().map(|dismissal| dismissal.why().to_owned()),
             told: told(record),
         }
     }
@@ -105,7 +121,10 @@ fn told(record: &Record) -> String {
     let id = record.message().map_or_else(|_| format!("unreadable row {}", record.seq()), lookup::id_of);
     let attempts = output::count(u64::from(record.attempts()), "failed attempt");
     let when = record.processed_at().map(output::moment).unwrap_or_default();
-    format!("  {id}  {}  {attempts}  {when}", output::state(record.state()))
+    let dismissed = record.dismissal().map_or_else(String::new, |dismissal| {
+        format!("  by {}: {}", dismissal.by(), output::one_line(dismissal.why()))
+    });
+    format!("  {id}  {}  {attempts}  {when}{dismissed}", output::state(record.state()))
 }
 
 fn print_groups(rows: &[Row]) -> Result<()> {

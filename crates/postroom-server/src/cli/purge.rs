@@ -10,9 +10,10 @@ use super::{Global, QueueArg};
 use crate::operator::Ending;
 use crate::{duration, open, output};
 
-/// Delete messages that were done long ago; nothing else is ever deleted
+/// Delete messages that were done long ago; messages in other states stay
 ///
-/// A worker does this by itself: after 7 days in the outbox, after 30 days in the inbox.
+/// A worker does this by itself: after 7 days in the outbox, after 30 days in the inbox. How long messages in other
+/// states are kept is said in [retention] of the configuration.
 #[derive(Args)]
 pub(crate) struct Purge {
     /// Done longer ago than this

@@ -72,7 +72,9 @@ impl Retry {
             Problem::new(format!("the time to live of {id} is over"), "`--ttl 1h`, which gives it a new time to live")
         } else {
             let what = format!("{id} is {}; only dead and expired messages are put back", states.join(" and "));
-            Problem::new(what, format!("`postroom show {id}` for its story"))
+            let dismissed = format!("`postroom revive {id}`, which puts a dismissed message back in line too");
+            let is_dismissed = found.iter().any(|found| found.record.state() == State::Dismissed);
+            Problem::new(what, if is_dismissed { dismissed } else { format!("`postroom show {id}` for its story") })
         };
         Err(problem.into())
     }

@@ -15,7 +15,8 @@ use crate::{duration, open, output};
 
 /// Put dead and expired messages back in line, as if they were new: one, some or all of them
 ///
-/// Expired ones need --ttl. With --dry-run nothing is changed, and what would be is counted.
+/// Those past their time need --ttl. Dismissed messages go back if they are named by their id, or with --dismissed.
+/// With --dry-run nothing is changed, and what would be is counted.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)
           .args(["id", "all", "topic", "destination", "source"])))]
@@ -27,6 +28,10 @@ pub(crate) struct Revive {
     /// Every dead and expired message
     #[arg(long)]
     all: bool,
+
+    /// Dismissed messages, instead of dead and expired ones
+    #[arg(long, conflicts_with = "id")]
+    dismissed: bool,
 
     /// Those with this topic
     #[arg(long)]
@@ -82,10 +87,11 @@ impl Revive {
     }
 
     async fn one(&self, opened: &Opened, found: Vec<Found>, id: &str) -> Result<Count> {
-        let is_over = |record: &Record| matches!(record.state(), State::Dead | State::Expired);
+        let is_over = |record: &Record| matches!(record.state(), State::Dead | State::Expired | State::Dismissed);
         let mut count = Count::default();
         for Found { queue, record } in found.iter().filter(|found| is_over(&found.record)) {
-            count.add(self.revive(opened, *queue, &Filter::one(record.seq()), None).await?);
+            let filter = Filter::one(record.seq()).state(record.state());
+            count.add(self.revive(opened, *queue, &filter, None).await?);
         }
         if count.revived > 0 {
             return Ok(count);
@@ -95,14 +101,15 @@ impl Revive {
             bail!(Problem::new(format!("the time to live of {id} is over"), advice));
         }
         let states: Vec<_> = found.iter().map(|found| output::state(found.record.state())).collect();
-        let what = format!("{id} is {}; only dead and expired messages are put back", states.join(" and "));
+        let what = format!("{id} is {}; only dead, expired and dismissed messages are put back", states.join(" and "));
         bail!(Problem::new(what, format!("`postroom explain {id}`, which says why it stands where it stands")));
     }
 
     async fn many(&self, opened: &Opened, queues: &[Queue]) -> Result<Count> {
         let mut count = Count::default();
         for queue in queues {
-            for state in [State::Dead, State::Expired] {
+            let states: &[_] = if self.dismissed { &[State::Dismissed] } else { &[State::Dead, State::Expired] };
+            for &state in states {
                 let left = self.limit.map(|limit| limit.saturating_sub(count.revived));
                 count.add(self.revive(opened, *queue, &self.filter(state), left).await?);
             }

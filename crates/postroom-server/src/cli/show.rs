@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Clock, Failure, Message, Origin, OwnerToken, Queue, Record, State, Timestamp};
+use postroom::{Clock, Dismissal, Failure, Message, Origin, OwnerToken, Queue, Record, State, Timestamp};
 use serde_json::{Value, json};
 
 use super::Global;
@@ -80,6 +80,8 @@ impl Story {
             "expires_at": time(record.expires_at()),
             "last_error": record.last_error(),
             "has_response": record.response().is_some(),
+            "dismissed_by": record.dismissal().map(Dismissal::by),
+            "dismissed_why": record.dismissal().map(Dismissal::why),
             "failures": failures.collect::<Vec<_>>(),
         });
         match record.message() {
@@ -127,6 +129,8 @@ impl Story {
             ("expires", time(record.expires_at())),
             ("last claimed", time(record.last_attempt_at())),
             ("finished", time(record.processed_at())),
+            ("dismissed by", owned(record.dismissal().map(Dismissal::by))),
+            ("why", record.dismissal().map(|dismissal| output::one_line(dismissal.why()))),
             ("attempts", Some(self.attempts())),
             ("last error", owned(record.last_error()).map(|error| error.trim().replace('\n', " ⏎ "))),
             ("headers", message.filter(|message| !message.headers.is_empty()).map(|message| self.headers(message))),
@@ -147,6 +151,7 @@ impl Story {
             State::Ready => format!("{state}: not before {at}"),
             State::Leased => format!("{state}: a worker holds it until {at}"),
             State::Dead | State::Expired => format!("{state}: `postroom retry` puts it back in line"),
+            State::Dismissed => format!("{state}: `postroom revive` puts it back in line"),
             _ => state,
         }
     }

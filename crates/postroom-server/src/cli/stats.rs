@@ -21,6 +21,7 @@ pub(super) struct Counts {
     pub(super) expired: u64,
     pub(super) seen: u64,
     pub(super) processing: u64,
+    pub(super) dismissed: u64,
     pub(super) total: u64,
     pub(super) oldest_waiting_ms: Option<u128>,
 }
@@ -35,6 +36,7 @@ impl From<&QueueStats> for Counts {
             expired: stats.expired,
             seen: stats.seen,
             processing: stats.processing,
+            dismissed: stats.dismissed,
             total: stats.total(),
             oldest_waiting_ms: stats.oldest_waiting.map(|age| age.as_millis()),
         }
@@ -53,7 +55,7 @@ impl Stats {
             return output::json(&serde_json::json!({ "outbox": outbox, "inbox": inbox, "held": held }));
         }
         let titles = ["ready", "leased", "done", "dead", "expired", "seen"].map(|title| format!("{title:>9}"));
-        output::line(format!("{:<7}{}  oldest waiting", "", titles.concat()))?;
+        output::line(format!("{:<7}{}{:>11}  oldest waiting", "", titles.concat(), "dismissed"))?;
         print("outbox", &outbox)?;
         print("inbox", &inbox)?;
         for hold in held.iter().flatten() {
@@ -72,5 +74,6 @@ fn print(name: &str, stats: &QueueStats) -> Result<()> {
     let counts = [stats.ready, stats.leased, stats.done, stats.dead, stats.expired, seen];
     let counts = counts.map(|count| format!("{:>9}", output::thousands(count)));
     let oldest = stats.oldest_waiting.map_or_else(|| "-".into(), duration::short);
-    output::line(format!("{name:<7}{}  {oldest}", counts.concat()))
+    let dismissed = output::thousands(stats.dismissed);
+    output::line(format!("{name:<7}{}{dismissed:>11}  {oldest}", counts.concat()))
 }

@@ -61,6 +61,7 @@ enum Happened {
     Done,
     Dead,
     Expired,
+    Dismissed,
 }
 
 /// One line.
@@ -140,6 +141,7 @@ impl Event {
             Happened::Done => String::new(),
             Happened::Dead => format!("{}{error}", output::count(self.attempts, "failed attempt")),
             Happened::Expired => "not delivered in time".to_owned(),
+            Happened::Dismissed => "by an operator".to_owned(),
         };
         let payload =
             self.payload.as_deref().map_or_else(String::new, |payload| format!("  {}", output::one_line(payload)));

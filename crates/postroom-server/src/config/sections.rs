@@ -71,8 +71,9 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
     reader.unknown_sections(&root, &SECTIONS);
     let windows = config.sources.iter().filter_map(|source| source.window);
     let window = windows.fold(config.receiver.window, Duration::max);
-    if config.retention.inbox < window + FORGOTTEN {
-        let (kept, window) = (duration::short(config.retention.inbox), duration::short(window));
+    let known_for = config.retention.kept().known_for();
+    if known_for < window + FORGOTTEN {
+        let (kept, window) = (duration::short(known_for), duration::short(window));
         let why = "a message could be handled twice; keep them for ten minutes longer than they are taken";
         reader.mistake(&kept_at, format!("the inbox keeps messages for {kept} and takes them for {window}: {why}"));
     }
@@ -143,9 +144,17 @@ fn retention(mut section: Section<'_>) -> (Retention, At) {
     let retention = Retention {
         outbox: section.span("outbox", Duration::ZERO..=100 * YEAR).unwrap_or(7 * DAY),
         inbox: section.span("inbox", FORGOTTEN..=100 * YEAR).unwrap_or(30 * DAY),
+        dead: section.span("dead", MINUTE..=100 * YEAR),
+        expired: section.span("expired", MINUTE..=100 * YEAR),
+        dismissed: section.span("dismissed", MINUTE..=100 * YEAR).unwrap_or(30 * DAY),
+        seen: section.span("seen", MINUTE..=100 * YEAR),
         every: section.span("every", SECOND..=YEAR).unwrap_or(5 * MINUTE),
     };
-    let kept_at = section.place_of("inbox").unwrap_or_else(|| section.at.clone());
+    // The inbox takes a message for new when the shortest of these is over.
+    let shortest = retention.kept().known_for();
+    let kept = [("inbox", Some(retention.inbox)), ("dead", retention.dead), ("dismissed", Some(retention.dismissed))];
+    let key = kept.into_iter().find(|(_, kept)| *kept == Some(shortest)).map_or("inbox", |(key, _)| key);
+    let kept_at = section.place_of(key).unwrap_or_else(|| section.at.clone());
     section.finish();
     (retention, kept_at)
 }

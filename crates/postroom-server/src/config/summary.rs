@@ -1,5 +1,7 @@
 //! What a configuration means, in a few lines.
 
+use std::time::Duration;
+
 use super::{Config, EVERY};
 use crate::duration;
 use crate::up::RECEIVER;
@@ -28,6 +30,10 @@ impl Config {
         lines.extend(self.pushes());
         let kept = (duration::short(self.retention.outbox), duration::short(self.retention.inbox));
         lines.push(format!("keeps done messages for {} in the outbox and {} in the inbox", kept.0, kept.1));
+        let for_so_long = |kept: Option<Duration>| kept.map_or_else(|| "ever".to_owned(), duration::short);
+        let [dead, expired, dismissed] =
+            [self.retention.dead, self.retention.expired, Some(self.retention.dismissed)].map(for_so_long);
+        lines.push(format!("keeps dead messages for {dead}, expired for {expired}, dismissed for {dismissed}"));
         if let Some((every, _)) = &self.backup.every {
             let (every, keep) = (duration::short(*every), duration::short(self.backup.keep));
             lines.push(format!("backs the file up every {every}, and keeps each copy for {keep}"));

@@ -189,7 +189,7 @@ impl Node {
             .poll(worker.poll)
             .poll_max(worker.poll_max)
             .grace(worker.grace)
-            .retention(retention.outbox, retention.inbox)
+            .retention(retention.kept())
             .maintenance(retention.every)
     }
 }

@@ -133,6 +133,48 @@ pub(crate) fn a_group_is_counted_and_then_retried_slowly(stage: &mut Stage) {
     assert_eq!(stage.desk.outbox("dead"), 2, "what was not confirmed was done");
 }
 
+pub(crate) fn a_group_is_dismissed_with_a_reason(stage: &mut Stage) {
+    stage.give_up(5, "order.placed", "no stock for order N");
+    stage.give_up(2, "parcel.sent", "connection refused");
+    stage.enter("failed");
+    let browser = &mut stage.browser;
+    browser.picture("failed-with-dismiss");
+    browser.click("tbody tr:nth-child(1) [data-act=dismiss]");
+    browser.until("dialog.open && preview.innerText === '5 messages would be dismissed.'");
+    browser.click("#yes");
+    assert_eq!(browser.js("dialog.open && !why.checkValidity()"), true, "a reason is needed");
+    browser.click("#why");
+    browser.write("orders of the load test");
+    browser.key("Tab");
+    browser.write("ada");
+    assert_eq!(browser.text("#yes"), "Do it: 5", "a reason changes no count");
+    browser.picture("dismiss");
+    browser.click("#yes");
+    browser.until("said.innerText === '5 messages were dismissed.'");
+    browser.until("view.ariaBusy === 'false' && !view.innerText.includes('no stock')");
+    assert_eq!((stage.desk.outbox("dead"), stage.desk.outbox("dismissed")), (2, 5));
+
+    let browser = &mut stage.browser;
+    browser.click("a[href=\"#/overview\"]");
+    browser.until_shown("overview");
+    browser.until("document.querySelector('[data-live=\"outbox.dismissed\"]').innerText === '5'");
+    browser.picture("overview-with-dismissed");
+    browser.click("a[href=\"#/dismissed?queue=outbox\"]");
+    browser.until_shown("dismissed");
+    assert_eq!(browser.count("tbody tr"), 5);
+    let row = browser.text("tbody tr:nth-child(1)");
+    assert!(row.contains("ada") && row.contains("orders of the load test"), "{row}");
+    browser.picture("dismissed");
+    browser.click("tbody tr:nth-child(1) a.id");
+    browser.until_shown("message");
+    assert!(browser.text("article").contains("orders of the load test"));
+    browser.click("[data-act=revive]");
+    browser.until("preview.innerText === '1 message would be back in line.'");
+    browser.click("#yes");
+    browser.until("said.innerText === '1 message is back in line.'");
+    until("it is in line again", || stage.desk.outbox("dismissed") == 4);
+}
+
 pub(crate) fn a_dialog_at_work_begins_nothing_else(stage: &mut Stage) {
     stage.give_up(2, "order.placed", "no stock");
     stage.give_up(1, "parcel.sent", "connection refused");

@@ -56,6 +56,12 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
             "postroom.toml:2: the inbox keeps messages for 1d and takes them for 29d: a message could be handled \
              twice; keep them for ten minutes longer than they are taken",
         ),
+        (
+            "[retention]\ninbox = \"60d\"\ndismissed = \"2d\"",
+            "postroom.toml:3: the inbox keeps messages for 2d and takes them for 29d: a message could be handled \
+             twice; keep them for ten minutes longer than they are taken",
+        ),
+        ("[retention]\ndead = \"0s\"", "postroom.toml:2: `dead` in [retention]: it must be from 1m to 36500d, not 0s"),
     ] {
         assert_eq!(said(text), [wanted], "{text}");
     }

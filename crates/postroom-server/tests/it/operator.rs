@@ -102,3 +102,33 @@ fn a_backup_is_a_whole_database() {
     assert!(again.stderr.contains("never overwrites"), "{again:?}");
     assert_eq!(desk.run(&["backup", "nowhere/copy.db"]).code, Some(1));
 }
+
+#[test]
+fn a_dismissed_message_is_kept_with_who_and_why() {
+    let (desk, [dead, expired, done]) = desk_with_failures();
+    let dismissed = |args: &[&str]| desk.json(&[&["dismiss"], args].concat())["dismissed"].as_u64().unwrap();
+    assert_eq!(dismissed(&["--all", "--dry-run"]), 2);
+    assert_eq!(desk.outbox("dismissed"), 0, "counting changed something");
+    assert_eq!(desk.run(&["dismiss", "--all"]).code, Some(2), "a reason is needed");
+    let is_done = desk.run(&["dismiss", &done, "--why", "obsolete", "--by", "ada"]);
+    assert_eq!(is_done.code, Some(1));
+    assert!(is_done.stderr.contains("is done"), "{is_done:?}");
+    assert_eq!(dismissed(&[&dead, "--why", "a test order", "--by", "ada"]), 1);
+    assert_eq!(dismissed(&["--topic", "order.expired", "--why", "too late", "--by", "bob"]), 1);
+    assert_eq!((desk.outbox("dead"), desk.outbox("expired"), desk.outbox("dismissed")), (0, 0, 2));
+
+    let story = &desk.json(&["show", &dead])[0];
+    assert_eq!((&story["state"], &story["dismissed_by"]), (&"dismissed".into(), &"ada".into()));
+    assert!(desk.ok(&["show", &dead]).contains("a test order"));
+    assert!(desk.ok(&["explain", &expired]).contains("by bob: too late"));
+    assert_eq!(desk.json(&["failed"]), serde_json::json!([]));
+    let listed = desk.json(&["failed", "--dismissed"]);
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["dismissed_why"]), (2, &"a test order".into()));
+
+    let retried = desk.run(&["retry", &dead]);
+    assert!(retried.code == Some(1) && retried.stderr.contains("postroom revive"), "{retried:?}");
+    assert_eq!(desk.json(&["revive", "--all"])["revived"], 0, "dismissed messages were not meant");
+    assert_eq!(desk.json(&["revive", &dead])["revived"], 1);
+    assert_eq!(desk.json(&["revive", "--all", "--dismissed", "--ttl", "1h"])["revived"], 1);
+    assert_eq!((desk.outbox("ready"), desk.outbox("dismissed")), (2, 0));
+}

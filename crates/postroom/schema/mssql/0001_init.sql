@@ -1,5 +1,5 @@
 -- Postroom's tables and procedures on SQL Server 2016 and newer. Times are microseconds since 1970 in UTC.
--- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing
+-- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
 -- Rows lie in the order they came in: with the id as the clustered key each insert would land on another page. Names
 -- are compared byte by byte; one of 255 characters may need 510 places. For sqlcmd, SSMS and the like, which end a
 -- batch at each GO. It can be run again, and by two programs at once.
@@ -26,7 +26,7 @@ CREATE TABLE {outbox} (
     destination     nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
     headers         nvarchar(max)    NULL,
     correlation_id  nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
-    state           tinyint          NOT NULL DEFAULT 0 CHECK (state <= 4),
+    state           tinyint          NOT NULL DEFAULT 0 CHECK (state <= 4 OR state = 7),
     visible_at      bigint           NULL,
     due_at          bigint           NULL,
     next_attempt_at bigint           NULL,
@@ -42,7 +42,9 @@ CREATE TABLE {outbox} (
     last_error      nvarchar(max)    NULL,
     processed_at    bigint           NULL,
     processed_by    uniqueidentifier NULL,
-    response        nvarchar(max)    NULL
+    response        nvarchar(max)    NULL,
+    dismissed_by    nvarchar(510)    NULL,
+    dismissed_why   nvarchar(max)    NULL
 );
 GO
 
@@ -72,6 +74,13 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_expiring%')
     CREATE INDEX {outbox_name}_expiring ON {outbox} (expires_at, seq) WHERE state = 0 AND expires_at IS NOT NULL;
+-- Dead letters whose time to live is not over yet.
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_lapsing%')
+    CREATE INDEX {outbox_name}_lapsing ON {outbox} (expires_at, seq) WHERE state = 3 AND expires_at IS NOT NULL;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_dismissed%')
+    CREATE INDEX {outbox_name}_dismissed ON {outbox} (processed_at, seq) WHERE state = 7;
 GO
 
 IF OBJECT_ID(N'{inbox}', N'U') IS NULL
@@ -85,7 +94,7 @@ CREATE TABLE {inbox} (
     hash            varbinary(max)   NULL,
     headers         nvarchar(max)    NULL,
     correlation_id  nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
-    state           tinyint          NOT NULL DEFAULT 5 CHECK (state <= 6),
+    state           tinyint          NOT NULL DEFAULT 5 CHECK (state <= 7),
     visible_at      bigint           NULL,
     due_at          bigint           NULL,
     next_attempt_at bigint           NULL,
@@ -103,6 +112,8 @@ CREATE TABLE {inbox} (
     processed_at    bigint           NULL,
     processed_by    uniqueidentifier NULL,
     response        nvarchar(max)    NULL,
+    dismissed_by    nvarchar(510)    NULL,
+    dismissed_why   nvarchar(max)    NULL,
     CONSTRAINT {inbox_name}_key UNIQUE NONCLUSTERED (source, message_id)
 );
 GO
@@ -123,10 +134,13 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_dead%')
     CREATE INDEX {inbox_name}_dead ON {inbox} (seq) INCLUDE (topic, processed_at) WHERE state = 3;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_dismissed%')
+    CREATE INDEX {inbox_name}_dismissed ON {inbox} (processed_at, seq) WHERE state = 7;
 -- Seen, or handled outside the queue.
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_outside%')
-    CREATE INDEX {inbox_name}_outside ON {inbox} (state) WHERE state >= 5;
+    CREATE INDEX {inbox_name}_outside ON {inbox} (state, last_seen_at) WHERE state IN (5, 6);
 GO
 
 -- One mark for each handler of a message that arrives by some other way than the inbox.

@@ -1,5 +1,5 @@
 -- Postroom's tables on MySQL 8.0.29 and MariaDB 10.6. Times are microseconds since 1970 in UTC, ids are 16 bytes.
--- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing
+-- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
 -- Keys are bytes: a text would be compared with its trailing blanks ignored. InnoDB ends every index with the row's
 -- number, so the index on state and time serves the claim's order.
 
@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     destination     VARCHAR(255),
     headers         LONGTEXT,
     correlation_id  VARCHAR(255),
-    state           SMALLINT     NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4),
+    state           SMALLINT     NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4 OR state = 7),
     visible_at      BIGINT,
     due_at          BIGINT,
     next_attempt_at BIGINT,
@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     processed_at    BIGINT,
     processed_by    BINARY(16),
     response        LONGTEXT,
+    dismissed_by    VARCHAR(255),
+    dismissed_why   TEXT,
     -- What a worker crashed with is tried apart from the rest.
     suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
     UNIQUE KEY {outbox_name}_id (id),
@@ -73,7 +75,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     hash            VARBINARY(1024),
     headers         LONGTEXT,
     correlation_id  VARCHAR(255),
-    state           SMALLINT        NOT NULL DEFAULT 5 CHECK (state BETWEEN 0 AND 6),
+    state           SMALLINT        NOT NULL DEFAULT 5 CHECK (state BETWEEN 0 AND 7),
     visible_at      BIGINT,
     due_at          BIGINT,
     next_attempt_at BIGINT,
@@ -91,6 +93,8 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     processed_at    BIGINT,
     processed_by    BINARY(16),
     response        LONGTEXT,
+    dismissed_by    VARCHAR(255),
+    dismissed_why   TEXT,
     -- What a worker crashed with is tried apart from the rest.
     suspect_at      BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND crashes > 0 THEN visible_at END) VIRTUAL,
     UNIQUE KEY {inbox_name}_key (source, message_id),

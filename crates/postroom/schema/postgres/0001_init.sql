@@ -1,5 +1,5 @@
 -- Postroom's tables on PostgreSQL. Times are microseconds since 1970 in UTC.
--- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing
+-- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
 -- Every row is updated twice, when it is claimed and when it is acknowledged: the room left in each page takes the
 -- second version, and vacuum comes early.
 
@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     claim_no        bigint   NOT NULL DEFAULT 0,
     attempts        integer  NOT NULL DEFAULT 0,
     crashes         integer  NOT NULL DEFAULT 0,
-    state           smallint NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4),
+    state           smallint NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4 OR state = 7),
     id              uuid     NOT NULL,
     message_id      uuid,    -- null: the same as id
     owner           uuid,
@@ -31,7 +31,9 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     headers         text,
     correlation_id  text,
     last_error      text,
-    response        text
+    response        text,
+    dismissed_by    text,
+    dismissed_why   text
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
@@ -44,7 +46,10 @@ CREATE INDEX IF NOT EXISTS {outbox_name}_leased ON {outbox} (visible_at, seq) WH
 CREATE INDEX IF NOT EXISTS {outbox_name}_done ON {outbox} (processed_at) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS {outbox_name}_dead ON {outbox} (seq) WHERE state = 3;
 CREATE INDEX IF NOT EXISTS {outbox_name}_expired ON {outbox} (seq) WHERE state = 4;
+CREATE INDEX IF NOT EXISTS {outbox_name}_dismissed ON {outbox} (processed_at) WHERE state = 7;
 CREATE INDEX IF NOT EXISTS {outbox_name}_expiring ON {outbox} (expires_at) WHERE state = 0 AND expires_at IS NOT NULL;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {outbox_name}_lapsing ON {outbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {outbox}_failures (
     no      bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -78,7 +83,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     claim_no        bigint   NOT NULL DEFAULT 0,
     attempts        integer  NOT NULL DEFAULT 0,
     crashes         integer  NOT NULL DEFAULT 0,
-    state           smallint NOT NULL DEFAULT 5 CHECK (state BETWEEN 0 AND 6),
+    state           smallint NOT NULL DEFAULT 5 CHECK (state BETWEEN 0 AND 7),
     owner           uuid,
     locked_until    bigint,
     due_at          bigint,
@@ -97,7 +102,9 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     headers         text,
     correlation_id  text,
     last_error      text,
-    response        text
+    response        text,
+    dismissed_by    text,
+    dismissed_why   text
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
@@ -108,8 +115,9 @@ CREATE INDEX IF NOT EXISTS {inbox_name}_suspects ON {inbox} (visible_at, seq) WH
 CREATE INDEX IF NOT EXISTS {inbox_name}_leased ON {inbox} (visible_at, seq) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS {inbox_name}_done ON {inbox} (processed_at) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS {inbox_name}_dead ON {inbox} (seq) WHERE state = 3;
+CREATE INDEX IF NOT EXISTS {inbox_name}_dismissed ON {inbox} (processed_at) WHERE state = 7;
 -- Seen, or handled outside the queue.
-CREATE INDEX IF NOT EXISTS {inbox_name}_outside ON {inbox} (state) WHERE state >= 5;
+CREATE INDEX IF NOT EXISTS {inbox_name}_outside ON {inbox} (state, last_seen_at) WHERE state IN (5, 6);
 
 CREATE TABLE IF NOT EXISTS {inbox}_failures (
     no      bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

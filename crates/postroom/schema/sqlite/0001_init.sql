@@ -1,5 +1,5 @@
 -- Postroom's tables on SQLite. Times are microseconds since 1970, ids are 16 bytes.
--- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing
+-- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
 
 CREATE TABLE IF NOT EXISTS {outbox} (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- a reused number would let a stale ack settle another message
@@ -27,7 +27,9 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     processed_by    BLOB,
     headers         TEXT,
     payload         TEXT    NOT NULL, -- last: the columns before it are read without its pages
-    response        TEXT
+    response        TEXT,
+    dismissed_by    TEXT,
+    dismissed_why   TEXT
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
@@ -38,6 +40,8 @@ CREATE INDEX IF NOT EXISTS {outbox}_expiring ON {outbox} (expires_at)
     WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
 -- What a worker crashed with is tried apart from the rest.
 CREATE INDEX IF NOT EXISTS {outbox}_suspects ON {outbox} (visible_at) WHERE state = 0 AND crashes > 0;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {outbox}_lapsing ON {outbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {outbox}_finished ON {outbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {outbox}_failures (
@@ -90,13 +94,16 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     processed_by    BLOB,
     headers         TEXT,
     payload         TEXT    NOT NULL DEFAULT '',
-    response        TEXT
+    response        TEXT,
+    dismissed_by    TEXT,
+    dismissed_why   TEXT
 ) STRICT;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {inbox}_key ON {inbox} (source, message_id);
 CREATE INDEX IF NOT EXISTS {inbox}_work ON {inbox} (state, visible_at) WHERE visible_at IS NOT NULL;
 -- Seen, or handled outside the queue.
-CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state) WHERE visible_at IS NULL AND processed_at IS NULL;
+CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state, last_seen_at)
+    WHERE visible_at IS NULL AND processed_at IS NULL;
 -- What a worker crashed with is tried apart from the rest.
 CREATE INDEX IF NOT EXISTS {inbox}_suspects ON {inbox} (visible_at) WHERE state = 0 AND crashes > 0;
 CREATE INDEX IF NOT EXISTS {inbox}_finished ON {inbox} (state, processed_at) WHERE processed_at IS NOT NULL;

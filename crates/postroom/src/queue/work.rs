@@ -157,6 +157,18 @@ impl Work {
         self.finish(State::Expired, now);
     }
 
+    /// It was dead, and its time to live is over too: nothing will send it any more without a new one.
+    pub(crate) fn expire_dead(&mut self, now: Timestamp) {
+        self.state = State::Expired;
+        self.processed_at = Some(now);
+    }
+
+    /// By an operator: a dead letter that nobody needs any more. From now on its retention runs.
+    pub(crate) fn dismiss(&mut self, now: Timestamp) {
+        self.state = State::Dismissed;
+        self.processed_at = Some(now);
+    }
+
     /// By an operator: it starts afresh, perhaps later. Its claim number goes on, so old leases stay void.
     pub(crate) fn revive(&mut self, at: Option<Timestamp>, expires_at: Option<Timestamp>) {
         self.state = State::Ready;
@@ -227,7 +239,7 @@ impl<'a> From<&'a Message> for Content<'a> {
 /// What `enqueue` does to an inbox row that exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Put {
-    /// Done: nothing changes but the time it was last seen.
+    /// Done or dismissed: nothing changes but the time it was last seen.
     Nothing,
     /// The content is stored; the row stands where it stood.
     Replace,
@@ -239,7 +251,7 @@ pub(crate) enum Put {
 
 pub(crate) fn put(state: State, differs: bool) -> Put {
     match state {
-        State::Done => Put::Nothing,
+        State::Done | State::Dismissed => Put::Nothing,
         State::Seen => Put::Queue,
         _ if !differs => Put::Nothing,
         State::Leased => Put::ReplaceUnderLease,

@@ -13,11 +13,11 @@ use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, 
 use crate::server::gather::Gatherer;
 use crate::server::transact::Outage;
 use crate::server::{Engine, Link, Pool, Purpose, Settings, Signal, pulse, transact};
-use crate::sql::{Statement, TableNames};
+use crate::sql::Statement;
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding, Identity, Mark,
-    PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
+    Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
 
 /// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
@@ -135,20 +135,6 @@ impl<E: Engine> ServerStore<E> {
             });
         }
         Ok(Self(core))
-    }
-
-    /// The schema as SQL text, for people with migrations of their own.
-    pub(crate) fn schema_text(tables: &TableNames) -> String {
-        Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
-    }
-
-    /// What a claim runs, in order: for a benchmark that looks at its plans.
-    #[cfg(feature = "testing")]
-    pub fn claim_statements(tables: &TableNames, queue: Queue) -> Vec<String> {
-        let verbs = Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence);
-        let statements = verbs.statements.of(queue);
-        let texts = [&statements.claim_look, &statements.claim_select, &statements.claim_line];
-        texts.map(|text| text.sql().to_string()).to_vec()
     }
 
     /// A verb in a transaction of its own.
@@ -299,15 +285,25 @@ impl<E: Engine> Store for ServerStore<E> {
         self.verb(limit, |verbs, link, limit, now| Box::pin(verbs.expire(link, *limit, now)))
     }
 
-    fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb((queue, retention, limit), |verbs, link, (queue, retention, limit), now| {
-            Box::pin(verbs.purge(link, *queue, now.minus(*retention), *limit))
+    fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(limit, |verbs, link, limit, now| Box::pin(verbs.expire_dead(link, *limit, now)))
+    }
+
+    fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb((queue, state, retention, limit), |verbs, link, (queue, state, retention, limit), now| {
+            Box::pin(verbs.purge(link, *queue, *state, now.minus(*retention), *limit))
+        })
+    }
+
+    fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>> {
+        self.verb((queue, filter, dismissal), |verbs, link, (queue, filter, dismissal), now| {
+            Box::pin(verbs.dismiss(link, *queue, filter, dismissal, now))
         })
     }
 
     fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
         self.ringing(queue, (queue, filter, revival), |verbs, link, (queue, filter, revival), now| {
-            Box::pin(verbs.again(link, *queue, &[State::Dead, State::Expired], filter, *revival, now))
+            Box::pin(verbs.again(link, *queue, filter.dead_letters(), filter, *revival, now))
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::queue::Queue;
 use crate::sql::TableNames;
+use crate::sql::purge::{PurgeTexts, Purges};
 use crate::sql::text::{Places, Text};
 
 /// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it. `{n}`
@@ -32,6 +33,8 @@ pub(crate) struct Dialect {
     pub(crate) brief: &'static str,
     /// What both queues do.
     pub(crate) queue: Texts,
+    /// How old rows are deleted.
+    pub(crate) purge: PurgeTexts,
     pub(crate) outbox: Identity,
     pub(crate) inbox: Identity,
     pub(crate) outbox_insert: &'static str,
@@ -142,10 +145,11 @@ queue_texts! {
     claim_look, claim_select, claim_line, claim_below, claim_one, claim_next, topics_select, topics_line, topics_next,
     suspects_select, suspects_line, suspects_next,
     ack, ack_batch, extend, extend_batch, held, load_lease, load_over, load_expired, load_key, find_key, list,
-    list_done, list_dead, list_expired, list_rows, save, brief_done, brief_dead, brief_expired, brief_rows, put_back,
-    nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable, purge_failures,
-    purge, failure_add, failure_trim, failure_list, hold_remove, hold_add, hold_list,
-    count_to, count_of, count, count_waiting, oldest,
+    list_done, list_dead, list_expired, list_dismissed, list_rows, save, brief_done, brief_dead, brief_expired,
+    brief_dismissed, brief_rows, put_back, dismiss, expire_dead, nth_newest_dead, nth_newest_expired, groups_dead,
+    groups_expired, count_overdue, count_purgeable, failure_add, failure_trim, failure_list, hold_remove, hold_add,
+    hold_list, count_to, count_of, count, count_waiting,
+    oldest,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -157,6 +161,8 @@ pub(crate) struct Statements {
     pub(crate) maintenance_take: Text,
     pub(crate) outbox: QueueStatements,
     pub(crate) inbox: QueueStatements,
+    pub(crate) outbox_purges: Purges,
+    pub(crate) inbox_purges: Purges,
     pub(crate) outbox_insert: Text,
     pub(crate) outbox_insert_batch: Text,
     pub(crate) inbox_insert: Text,
@@ -202,6 +208,8 @@ impl Statements {
             maintenance_take: outbox.one(dialect.maintenance_take),
             outbox: outbox.all(&dialect.queue),
             inbox: inbox.all(&dialect.queue),
+            outbox_purges: Purges::new(&dialect.purge, Queue::Outbox, |text| outbox.one(text)),
+            inbox_purges: Purges::new(&dialect.purge, Queue::Inbox, |text| inbox.one(text)),
             outbox_insert: outbox.one(dialect.outbox_insert),
             outbox_insert_batch: outbox.one(dialect.outbox_insert_batch),
             inbox_insert: inbox.one(dialect.inbox_insert),
@@ -231,6 +239,13 @@ impl Statements {
         match queue {
             Queue::Outbox => &self.outbox,
             Queue::Inbox => &self.inbox,
+        }
+    }
+
+    pub(crate) fn purges(&self, queue: Queue) -> &Purges {
+        match queue {
+            Queue::Outbox => &self.outbox_purges,
+            Queue::Inbox => &self.inbox_purges,
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) use session::{
 };
 
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
 
 /// What keeps a look from waiting for other people's transactions: their rows are passed over. Where the database
@@ -134,10 +135,11 @@ pub(crate) const MSSQL: Dialect = Dialect {
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
-         response",
+         response, dismissed_by, dismissed_why",
     brief: "seq, attempts, processed_at, expires_at, SUBSTRING(last_error, 1, {error_chars}), topic, {identity},
-         {party}, state, claim_no, due_at, created_at",
+         {party}, state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
+    purge: PURGE,
     outbox: Identity {
         columns: "id, message_id, destination, CAST(NULL AS bigint) AS last_seen_at",
         key: "id = @P1",
@@ -209,7 +211,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
          SET kind = @P2, topic = @P3, payload = @P4, hash = @P5, headers = @P6, correlation_id = @P7,
              last_seen_at = @P8, max_attempts = @P9
          WHERE seq = @P1",
-    inbox_count: "SELECT state, COUNT_BIG(*) FROM {t} WHERE state >= 5 GROUP BY state",
+    inbox_count: "SELECT state, COUNT_BIG(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = @P1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = @P1 AND id <> @P1 ORDER BY seq",
     mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at)
@@ -320,15 +322,25 @@ const QUEUE: Texts = Texts {
     list_done: list_in!("{record}", "2"),
     list_dead: list_in!("{record}", "3"),
     list_expired: list_in!("{record}", "4"),
+    list_dismissed: list_in!("{record}", "7"),
     list_rows: "SELECT {record} FROM {t} WHERE seq IN ({each|?|, })",
     brief_done: list_in!("{brief}", "2"),
     brief_dead: list_in!("{brief}", "3"),
     brief_expired: list_in!("{brief}", "4"),
+    brief_dismissed: list_in!("{brief}", "7"),
     brief_rows: "SELECT {brief} FROM {t} WHERE seq IN ({each|?|, })",
     put_back: "UPDATE {t}
          SET state = @P4, visible_at = @P5, next_attempt_at = @P6, attempts = @P7, crashes = @P8, processed_at = @P9,
              expires_at = @P10, processed_by = NULL, response = NULL
          WHERE seq = @P1 AND claim_no = @P2 AND state = @P3",
+    dismiss: "UPDATE {t} SET state = 7, processed_at = @P4, dismissed_by = @P5, dismissed_why = @P6
+         WHERE seq = @P1 AND claim_no = @P2 AND state = @P3",
+    expire_dead: "DECLARE @late TABLE (seq bigint NOT NULL PRIMARY KEY);
+         INSERT INTO @late (seq)
+         SELECT TOP (@P2) seq FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+         WHERE state = 3 AND expires_at <= @P1 ORDER BY expires_at, seq;
+         UPDATE {t} SET state = 4, processed_at = @P1
+         WHERE seq IN (SELECT late.seq FROM @late AS late) AND state = 3 OPTION (LOOP JOIN)",
     nth_newest_dead: nth_newest!("3"),
     nth_newest_expired: nth_newest!("4"),
     groups_dead: groups_in!("3"),
@@ -340,14 +352,6 @@ const QUEUE: Texts = Texts {
              claim_no = @P9, owner = @P10, locked_until = @P11, last_error = @P12, processed_at = @P13,
              processed_by = @P14, expires_at = @P15, response = @P16
          WHERE seq = @P1 AND claim_no = @P2 AND state = @P17",
-    purge_failures: UNUSED,
-    // The rows are chosen once, for both tables.
-    purge: "DECLARE @old TABLE (seq bigint NOT NULL PRIMARY KEY);
-         INSERT INTO @old (seq)
-         SELECT TOP (@P2) seq FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
-         WHERE state = 2 AND processed_at < @P1 ORDER BY processed_at, seq;
-         DELETE FROM {t}_failures WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN);
-         DELETE FROM {t} WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN)",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
          VALUES (@P1, @P2, @P3, @P4, @P5, @P6)",
     failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
@@ -369,7 +373,9 @@ const QUEUE: Texts = Texts {
         " UNION ALL ",
         count_in!("3"),
         " UNION ALL ",
-        count_in!("4")
+        count_in!("4"),
+        " UNION ALL ",
+        count_in!("7")
     ),
     count_waiting: concat!(
         "SELECT (SELECT COUNT_BIG(*) FROM {t}",
@@ -383,6 +389,19 @@ const QUEUE: Texts = Texts {
         past!(),
         " WHERE state = 0 ORDER BY visible_at, seq"
     ),
+};
+
+const PURGE: PurgeTexts = PurgeTexts {
+    failures: UNUSED,
+    // The rows are chosen once, for both tables.
+    rows: "DECLARE @old TABLE (seq bigint NOT NULL PRIMARY KEY);
+         INSERT INTO @old (seq)
+         SELECT TOP (@P2) seq FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+         WHERE {old} ORDER BY {age}, seq;
+         DELETE FROM {t}_failures WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN);
+         DELETE FROM {t} WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN)",
+    ended: Old { rows: "state = {state} AND processed_at < @P1", age: "processed_at" },
+    seen: Old { rows: "state = {state} AND last_seen_at < @P1", age: "last_seen_at" },
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

@@ -2,6 +2,7 @@
 //! MySQL sets columns from left to right, and each later one sees what the earlier ones became.
 
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
 
 /// The server's clock, in microseconds.
@@ -90,10 +91,11 @@ pub(crate) const MYSQL: Dialect = Dialect {
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
-         response",
+         response, dismissed_by, dismissed_why",
     brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party},
-         state, claim_no, due_at, created_at",
+         state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
+    purge: PURGE,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",
         key: "id = ?1",
@@ -251,15 +253,21 @@ const QUEUE: Texts = Texts {
     list_done: LIST_FINISHED,
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
+    list_dismissed: LIST_FINISHED,
     list_rows: "SELECT {record} FROM {t} WHERE seq IN ({each|?|, })",
     brief_done: BRIEF_FINISHED,
     brief_dead: BRIEF_FINISHED,
     brief_expired: BRIEF_FINISHED,
+    brief_dismissed: BRIEF_FINISHED,
     brief_rows: "SELECT {brief} FROM {t} WHERE seq IN ({each|?|, })",
     put_back: "UPDATE {t}
          SET state = ?4, visible_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, processed_at = ?9,
              expires_at = ?10, processed_by = NULL, response = NULL
          WHERE seq = ?1 AND claim_no = ?2 AND state = ?3",
+    dismiss: "UPDATE {t} SET state = 7, processed_at = ?4, dismissed_by = ?5, dismissed_why = ?6
+         WHERE seq = ?1 AND claim_no = ?2 AND state = ?3",
+    expire_dead: "UPDATE {t} SET state = 4, processed_at = ?1
+         WHERE state = 3 AND expires_at <= ?1 ORDER BY expires_at, seq LIMIT ?2",
     nth_newest_dead: NTH_NEWEST,
     nth_newest_expired: NTH_NEWEST,
     groups_dead: GROUPS_FINISHED,
@@ -274,10 +282,6 @@ const QUEUE: Texts = Texts {
              next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,
              processed_at = ?13, processed_by = ?14, expires_at = ?15, claim_no = ?9
          WHERE seq = ?1 AND claim_no = ?2",
-    purge_failures: "DELETE f FROM {t}_failures AS f
-         JOIN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2) AS gone
-           ON f.seq = gone.seq",
-    purge: "DELETE FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     failure_trim: "DELETE f FROM {t}_failures AS f
@@ -293,9 +297,18 @@ const QUEUE: Texts = Texts {
              SELECT 1 AS one FROM {t} WHERE state = 0 AND {destination} = ?1 AND NOT ({here}) LIMIT ?2) AS waiting",
     count_of: "SELECT count(*) FROM (
              SELECT 1 AS one FROM {t} WHERE state = 0 AND {here} AND topic = ?1 LIMIT ?2) AS waiting",
-    count: "SELECT state, count(*) FROM {t} WHERE state IN (0, 1, 2, 3, 4) GROUP BY state",
+    count: "SELECT state, count(*) FROM {t} WHERE state IN (0, 1, 2, 3, 4, 7) GROUP BY state",
     count_waiting: "SELECT count(*) FROM {t} WHERE state IN (0, 1)",
     oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+};
+
+const PURGE: PurgeTexts = PurgeTexts {
+    failures: "DELETE f FROM {t}_failures AS f
+         JOIN (SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2) AS gone ON f.seq = gone.seq",
+    rows: "DELETE FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2",
+    ended: Old { rows: "state = {state} AND processed_at < ?1", age: "processed_at" },
+    // An index on the time they were last seen would have every row in it. So all that were only seen are looked at.
+    seen: Old { rows: "state = {state} AND processed_at IS NULL AND last_seen_at < ?1", age: "last_seen_at" },
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

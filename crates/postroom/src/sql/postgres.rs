@@ -2,6 +2,7 @@
 //! a claim is materialized: as a subquery a nested loop would run it again for each row, and claim them all.
 
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
 
 /// Makes the commit of this transaction wait for the disk, if nothing else does; what waits for replicas stays so.
@@ -161,10 +162,11 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
-         response",
+         response, dismissed_by, dismissed_why",
     brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party},
-         state, claim_no, due_at, created_at",
+         state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
+    purge: PURGE,
     outbox: Identity {
         columns: "id, message_id, destination, NULL::bigint",
         key: "id = $1",
@@ -250,7 +252,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          SET kind = $2, topic = $3, payload = $4, hash = $5, headers = $6, correlation_id = $7, last_seen_at = $8,
              max_attempts = $9::bigint
          WHERE seq = $1",
-    inbox_count: "SELECT state, count(*) FROM {t} WHERE state >= 5 GROUP BY state",
+    inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = $1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = $1 AND id <> $1 ORDER BY 1",
     mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES ($1, $2, $3, $4)
@@ -329,15 +331,22 @@ const QUEUE: Texts = Texts {
     list_done: list_in!("2"),
     list_dead: list_in!("3"),
     list_expired: list_in!("4"),
+    list_dismissed: list_in!("7"),
     list_rows: "SELECT {record} FROM {t} WHERE seq = ANY ($1::bigint[])",
     brief_done: brief_in!("2"),
     brief_dead: brief_in!("3"),
     brief_expired: brief_in!("4"),
+    brief_dismissed: brief_in!("7"),
     brief_rows: "SELECT {brief} FROM {t} WHERE seq = ANY ($1::bigint[])",
     put_back: "UPDATE {t}
          SET state = $4, visible_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8, processed_at = $9,
              expires_at = $10, processed_by = NULL, response = NULL
          WHERE seq = $1 AND claim_no = $2 AND state = $3",
+    dismiss: "UPDATE {t} SET state = 7, processed_at = $4, dismissed_by = $5, dismissed_why = $6
+         WHERE seq = $1 AND claim_no = $2 AND state = $3",
+    expire_dead: "UPDATE {t} SET state = 4, processed_at = $1 WHERE seq = ANY (ARRAY(
+             SELECT seq FROM {t} WHERE state = 3 AND expires_at <= $1
+             ORDER BY expires_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED))",
     nth_newest_dead: nth_newest_in!("3"),
     nth_newest_expired: nth_newest_in!("4"),
     groups_dead: groups_in!("3"),
@@ -351,12 +360,6 @@ const QUEUE: Texts = Texts {
              claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,
              processed_by = $14, expires_at = $15, response = $16
          WHERE seq = $1 AND claim_no = $2",
-    purge_failures: "DELETE FROM {t}_failures WHERE seq = ANY (ARRAY(
-             SELECT seq FROM {t} WHERE state = 2 AND processed_at < $1
-             ORDER BY processed_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
-    purge: "DELETE FROM {t} WHERE seq = ANY (ARRAY(
-             SELECT seq FROM {t} WHERE state = 2 AND processed_at < $1
-             ORDER BY processed_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
          VALUES ($1, $2, $3, $4, $5, $6)",
     failure_trim: "DELETE FROM {t}_failures
@@ -372,9 +375,18 @@ const QUEUE: Texts = Texts {
     count_of: "SELECT count(*) FROM (SELECT 1 FROM {t} WHERE state = 0 AND {here} AND topic = $1 LIMIT $2) AS waiting",
     count: "SELECT 0, count(*) FROM {t} WHERE state = 0 UNION ALL SELECT 1, count(*) FROM {t} WHERE state = 1
          UNION ALL SELECT 2, count(*) FROM {t} WHERE state = 2 UNION ALL SELECT 3, count(*) FROM {t} WHERE state = 3
-         UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4",
+         UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4 UNION ALL SELECT 7, count(*) FROM {t} WHERE state = 7",
     count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
     oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+};
+
+const PURGE: PurgeTexts = PurgeTexts {
+    failures: "DELETE FROM {t}_failures WHERE seq = ANY (ARRAY(
+             SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT $2 FOR UPDATE SKIP LOCKED))",
+    rows: "DELETE FROM {t} WHERE seq = ANY (ARRAY(
+             SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT $2 FOR UPDATE SKIP LOCKED))",
+    ended: Old { rows: "state = {state} AND processed_at < $1", age: "processed_at" },
+    seen: Old { rows: "state = {state} AND last_seen_at < $1", age: "last_seen_at" },
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

@@ -2,6 +2,7 @@
 //! A `+` before a column keeps the planner from using an index on it.
 
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
 
 /// Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise. Each is
@@ -43,10 +44,11 @@ pub(crate) const SQLITE: Dialect = Dialect {
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
     record: "{message}, state, next_attempt_at, owner, locked_until, last_attempt_at, processed_at, processed_by,
-         response",
+         response, dismissed_by, dismissed_why",
     brief: "seq, attempts, processed_at, expires_at, substr(last_error, 1, {error_chars}), topic, {identity}, {party},
-         state, claim_no, due_at, created_at",
+         state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
+    purge: PURGE,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",
         key: "id = ?1",
@@ -208,15 +210,21 @@ const QUEUE: Texts = Texts {
     list_done: LIST_FINISHED,
     list_dead: LIST_FINISHED,
     list_expired: LIST_FINISHED,
+    list_dismissed: LIST_FINISHED,
     list_rows: "SELECT {record} FROM {t} WHERE seq = ?1",
     brief_done: BRIEF_FINISHED,
     brief_dead: BRIEF_FINISHED,
     brief_expired: BRIEF_FINISHED,
+    brief_dismissed: BRIEF_FINISHED,
     brief_rows: "SELECT {brief} FROM {t} WHERE seq = ?1",
     put_back: "UPDATE {t}
          SET state = ?4, visible_at = ?5, next_attempt_at = ?6, attempts = ?7, crashes = ?8, processed_at = ?9,
              expires_at = ?10, processed_by = NULL, response = NULL
          WHERE seq = ?1 AND claim_no = ?2 AND state = ?3",
+    dismiss: "UPDATE {t} SET state = 7, processed_at = ?4, dismissed_by = ?5, dismissed_why = ?6
+         WHERE seq = ?1 AND claim_no = ?2 AND state = ?3",
+    expire_dead: "UPDATE {t} SET state = 4, processed_at = ?1
+         WHERE seq IN (SELECT seq FROM {t} WHERE state = 3 AND expires_at <= ?1 ORDER BY expires_at, seq LIMIT ?2)",
     nth_newest_dead: NTH_NEWEST,
     nth_newest_expired: NTH_NEWEST,
     groups_dead: GROUPS_FINISHED,
@@ -229,10 +237,6 @@ const QUEUE: Texts = Texts {
              owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,
              expires_at = ?15, response = ?16
          WHERE seq = ?1 AND claim_no = ?2",
-    purge_failures: "DELETE FROM {t}_failures
-         WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
-    purge: "DELETE FROM {t}
-         WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     failure_trim: "DELETE FROM {t}_failures
@@ -253,6 +257,16 @@ const QUEUE: Texts = Texts {
     count_waiting: "SELECT count(*) FROM {t} WHERE visible_at IS NOT NULL",
     oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 AND visible_at IS NOT NULL
          ORDER BY visible_at, seq LIMIT 1",
+};
+
+const PURGE: PurgeTexts = PurgeTexts {
+    failures: "DELETE FROM {t}_failures WHERE seq IN (SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2)",
+    rows: "DELETE FROM {t} WHERE seq IN (SELECT seq FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2)",
+    ended: Old { rows: "state = {state} AND processed_at < ?1", age: "processed_at" },
+    seen: Old {
+        rows: "state = {state} AND visible_at IS NULL AND processed_at IS NULL AND last_seen_at < ?1",
+        age: "last_seen_at",
+    },
 };
 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.

@@ -20,8 +20,8 @@ use crate::sqlite::writer::Writer;
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange, Holding,
-    Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange,
+    Holding, Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
 use crate::telemetry;
 
@@ -279,13 +279,21 @@ impl Store for SqliteStore {
         self.verb(move |verbs, conn, time| now(verbs.expire(conn, limit, time)))
     }
 
-    fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(move |verbs, conn, time| now(verbs.purge(conn, queue, time.minus(retention), limit)))
+    fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(move |verbs, conn, time| now(verbs.expire_dead(conn, limit, time)))
+    }
+
+    fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(move |verbs, conn, time| now(verbs.purge(conn, queue, state, time.minus(retention), limit)))
+    }
+
+    fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>> {
+        self.verb(move |verbs, conn, time| now(verbs.dismiss(conn, queue, &filter, &dismissal, time)))
     }
 
     fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
-        let states = [State::Dead, State::Expired];
-        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, &states, &filter, revival, time)))
+        let states = filter.dead_letters();
+        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, states, &filter, revival, time)))
     }
 
     fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {

@@ -77,8 +77,8 @@ impl Record {
         }
         match self.work.state {
             State::Done => return Admission::Known { response: self.response.clone() },
-            // Only a receiver's refusal leaves an answer on a dead row.
-            State::Dead => {
+            // Only a receiver's refusal leaves an answer on a dead row. Dismissing one does not change what is said.
+            State::Dead | State::Dismissed => {
                 return self.response.clone().map_or(Admission::Dead, |why| Admission::Refused { why });
             }
             State::Leased | State::Processing => return Admission::Busy,

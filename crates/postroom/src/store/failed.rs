@@ -6,6 +6,7 @@ use crate::clock::Timestamp;
 use crate::message::Origin;
 use crate::queue::State;
 use crate::sql::dialect::ERROR_CHARS;
+use crate::store::Dismissal;
 
 /// So much of an error's text tells what it is about.
 ///
@@ -42,16 +43,18 @@ pub struct Failed {
     pub origin: Option<Origin>,
     /// Its topic; empty when that cannot be read.
     pub topic: String,
-    /// Dead or expired.
+    /// Dead or expired; or dismissed, if those were asked for.
     pub state: State,
     /// Failed attempts.
     pub attempts: u32,
     /// The beginning of what went wrong last: [`ERROR_CHARS_LOOKED_AT`] characters of it.
     pub error: Option<String>,
-    /// When it was given up.
+    /// When it was given up, or dismissed.
     pub at: Option<Timestamp>,
     /// When its time is over.
     pub expires_at: Option<Timestamp>,
+    /// Who dismissed it and why, if it is dismissed.
+    pub dismissal: Option<Dismissal>,
     pub(crate) party: Option<String>,
 }
 

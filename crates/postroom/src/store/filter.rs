@@ -133,6 +133,15 @@ impl Filter {
             && self.finished_since.is_none_or(|since| failed.at >= Some(since))
     }
 
+    /// The states of the dead letters that are meant. Dismissed ones only if they are asked for: who puts everything
+    /// back in line that failed does not mean those.
+    pub(crate) fn dead_letters(&self) -> &'static [State] {
+        match self.state {
+            Some(State::Dismissed) => &[State::Dismissed],
+            _ => &[State::Dead, State::Expired],
+        }
+    }
+
     /// The rows that are meant by their numbers, in order; none when they are meant otherwise.
     pub(crate) fn numbers(&self) -> Option<Vec<i64>> {
         let only = self.only.as_ref()?;

@@ -3,6 +3,7 @@
 mod arrived;
 mod failed;
 mod holds;
+mod letters;
 mod marks;
 mod table;
 
@@ -12,11 +13,11 @@ use std::time::Duration;
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
-use crate::queue::{Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State, Work};
+use crate::queue::{Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding, Identity, Mark,
-    PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding, Identity,
+    Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
 pub(crate) use arrived::Arrived;
 pub(crate) use marks::Held;
@@ -247,14 +248,20 @@ impl Store for MemoryStore {
         self.run(move |tables, now| Ok(tables.outbox.expire(limit, now)))
     }
 
-    fn purge(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.of(queue).purge(now.minus(retention), limit)))
+    fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.outbox.expire_dead(limit, now)))
+    }
+
+    fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.of(queue).purge(state, now.minus(retention), limit)))
+    }
+
+    fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>> {
+        self.run(move |tables, now| Ok(tables.of(queue).dismiss(&filter, &dismissal, now)))
     }
 
     fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| {
-            Ok(tables.of(queue).again(queue, &[State::Dead, State::Expired], &filter, revival, now))
-        })
+        self.run(move |tables, now| Ok(tables.of(queue).again(queue, filter.dead_letters(), &filter, revival, now)))
     }
 
     fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
@@ -358,7 +365,7 @@ impl Store for MemoryStore {
     }
 
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.of(queue).old(now.minus(retention), limit).len() as u64))
+        self.run(move |tables, now| Ok(tables.of(queue).old(State::Done, now.minus(retention), limit).len() as u64))
     }
 
     fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>> {
@@ -406,12 +413,5 @@ impl Record {
         let stored = hash.clone();
         *hash = stored.clone().or(arrived);
         stored
-    }
-}
-
-impl Work {
-    fn with(mut self, due: Option<Timestamp>, expires: Option<Timestamp>, max_attempts: Option<u32>) -> Self {
-        (self.due_at, self.expires_at, self.max_attempts) = (due, expires, max_attempts);
-        self
     }
 }

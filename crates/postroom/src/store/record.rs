@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::message::{Incoming, Message, NewMessage, OwnerToken};
 use crate::queue::{Cause, Content, Lease, Put, Queue, State, Work, put};
-use crate::store::{Arrival, Mark, PutMode, Revival};
+use crate::store::{Arrival, Dismissal, Mark, PutMode, Revival};
 
 /// A row: the message, and how far it has come.
 ///
@@ -28,6 +28,8 @@ pub struct Record {
     pub(crate) work: Work,
     pub(crate) message: Result<Message, String>,
     pub(crate) response: Option<String>,
+    /// Who dismissed it last, and why; it may have been put back in line since.
+    pub(crate) dismissal: Option<Box<Dismissal>>,
 }
 
 impl Record {
@@ -91,7 +93,7 @@ impl Record {
         self.work.last_error.as_deref()
     }
 
-    /// When it was finished: done, dead or expired.
+    /// When it came to where it stands: done, dead, expired or dismissed.
     pub fn processed_at(&self) -> Option<Timestamp> {
         self.work.processed_at
     }
@@ -104,6 +106,11 @@ impl Record {
     /// When it expires.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.work.expires_at
+    }
+
+    /// Who dismissed it and why, while it is dismissed.
+    pub fn dismissal(&self) -> Option<&Dismissal> {
+        self.dismissal.as_deref().filter(|_| self.work.state == State::Dismissed)
     }
 
     /// The answer its handler gave.
@@ -215,10 +222,10 @@ impl Record {
         Some(NewMessage::new(topic, payload.to_string()))
     }
 
-    /// Moves an inbox row by hand; a done one stays done.
+    /// Moves an inbox row by hand; a done one stays done, and a dismissed one can only become done.
     pub(crate) fn apply_mark(&mut self, mark: &Mark, now: Timestamp) -> bool {
         match (self.work.state, mark) {
-            (State::Done, _) => return false,
+            (State::Done, _) | (State::Dismissed, Mark::Dead { .. }) => return false,
             (State::Seen, Mark::Processing) => self.work.state = State::Processing,
             (_, Mark::Processing) => return self.work.state == State::Processing,
             (_, Mark::Processed) => self.work.settle_by_hand(State::Done, now),
@@ -296,6 +303,8 @@ pub struct QueueStats {
     pub seen: u64,
     /// Inbox: handled outside the queue.
     pub processing: u64,
+    /// Dead letters that an operator dismissed.
+    pub dismissed: u64,
     /// How long the first in line has been there.
     pub oldest_waiting: Option<Duration>,
     /// How long the first in line could have been claimed; none when it is not its time yet.
@@ -312,11 +321,13 @@ impl QueueStats {
             State::Expired => &mut self.expired,
             State::Seen => &mut self.seen,
             State::Processing => &mut self.processing,
+            State::Dismissed => &mut self.dismissed,
         } += rows;
     }
 
     /// All rows.
     pub fn total(&self) -> u64 {
-        self.ready + self.leased + self.done + self.dead + self.expired + self.seen + self.processing
+        let outside = self.seen + self.processing;
+        self.ready + self.leased + self.done + self.dead + self.expired + self.dismissed + outside
     }
 }

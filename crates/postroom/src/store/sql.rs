@@ -7,6 +7,7 @@ mod failed;
 mod floor;
 mod holds;
 mod inbox;
+mod letters;
 mod marks;
 mod numbers;
 mod passed;

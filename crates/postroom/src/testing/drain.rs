@@ -13,7 +13,7 @@ use crate::message::{Message, Payload};
 use crate::queue::{Queue, State};
 use crate::store::{BoxFuture, Filter, Record, Store};
 use crate::transport::{Delivery, Transport};
-use crate::worker::{Worker, WorkerOptions};
+use crate::worker::{Retention, Worker, WorkerOptions};
 
 /// So often the clock is moved before the test is told that there is no end.
 const JUMPS_MAX: usize = 10_000;
@@ -86,7 +86,7 @@ impl<B: Backend> Workbench<B> {
         let handlers = handlers.checked()?;
         let (stop, notes) = (CancellationToken::new(), Notes::default());
         // What was handled stays, however far the clock is moved: the test may ask for it.
-        let options = WorkerOptions::default().poll(PAUSE).poll_max(PAUSE).retention(Duration::MAX, Duration::MAX);
+        let options = WorkerOptions::default().poll(PAUSE).poll_max(PAUSE).retention(Retention::for_ever());
         let work = |queue: Queue| {
             let worker = match queue {
                 Queue::Outbox => Worker::<B>::outbox(self.store.clone(), handlers.shared()).transport(notes.clone()),

@@ -10,6 +10,7 @@ use crate::queue::{ClaimRequest, Topics};
 use crate::retry::{RetryPolicies, RetryPolicy};
 #[cfg(feature = "testing")]
 use crate::worker::Probe;
+use crate::worker::Retention;
 
 /// How a worker works. The defaults are fast; change them when you have measured.
 ///
@@ -37,15 +38,13 @@ pub struct WorkerOptions {
     pub(crate) policies: Arc<RetryPolicies>,
     pub(crate) grace: Duration,
     pub(crate) maintenance: Duration,
-    pub(crate) retention_outbox: Duration,
-    pub(crate) retention_inbox: Duration,
+    pub(crate) retention: Retention,
     /// None: whatever is in line.
     pub(crate) topics: Option<Topics>,
     #[cfg(feature = "testing")]
     pub(crate) probe: Option<Probe>,
 }
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
 /// So many batches may be in hand, as long as that is not too much.
 const BATCHES_IN_HAND: usize = 4;
 const IN_HAND_MAX: usize = 1000;
@@ -68,8 +67,7 @@ impl Default for WorkerOptions {
             policies: Arc::default(),
             grace: Duration::from_secs(30),
             maintenance: Duration::from_secs(300),
-            retention_outbox: 7 * DAY,
-            retention_inbox: 30 * DAY,
+            retention: Retention::default(),
             topics: None,
             #[cfg(feature = "testing")]
             probe: None,
@@ -173,18 +171,17 @@ impl WorkerOptions {
         self
     }
 
-    /// How often done messages past their retention are deleted, and leases and expiry looked after: 5 minutes.
+    /// How often messages past their retention are deleted, and leases and expiry looked after: 5 minutes.
     #[must_use]
     pub fn maintenance(mut self, interval: Duration) -> Self {
         self.maintenance = interval;
         self
     }
 
-    /// How long done messages are kept: 7 days in the outbox, 30 in the inbox. The inbox must remember longer than any
-    /// sender retries.
+    /// How long messages are kept that nobody works on any more.
     #[must_use]
-    pub fn retention(mut self, outbox: Duration, inbox: Duration) -> Self {
-        (self.retention_outbox, self.retention_inbox) = (outbox, inbox);
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
         self
     }
 
@@ -236,9 +233,7 @@ impl WorkerOptions {
                  interval at most a year",
             ));
         }
-        if self.retention_inbox.is_zero() {
-            return Err(Error::invalid("an inbox that forgets at once knows no duplicates; keep its messages longer"));
-        }
+        self.retention.check()?;
         Ok(self)
     }
 }

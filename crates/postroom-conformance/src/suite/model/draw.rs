@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use postroom::Queue;
+use postroom::{Queue, State};
 
 /// One verb.
 #[derive(Clone, Debug)]
@@ -15,8 +15,10 @@ pub(super) enum Op {
     Extend { queue: Queue, leases: Vec<usize>, lease: Duration },
     Reap { queue: Queue, limit: usize },
     Expire { limit: usize },
-    Purge { queue: Queue, retention: Duration, limit: usize },
-    Revive { queue: Queue, which: Which, ttl: Option<Duration> },
+    ExpireDead { limit: usize },
+    Purge { queue: Queue, state: State, retention: Duration, limit: usize },
+    Dismiss { queue: Queue, which: Which },
+    Revive { queue: Queue, which: Which, dismissed: bool, ttl: Option<Duration> },
     Redrive { which: Which, ttl: Option<Duration> },
     See { key: u8, hash: Option<u8> },
     Put { key: u8, arrived: Arrived, first_wins: bool },
@@ -89,7 +91,7 @@ fn queue(rng: &mut Rng) -> Queue {
 
 impl Op {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(0..35) {
+        match rng.u8(0..38) {
             0..=3 => Self::Advance(Self::span(rng)),
             4..=7 => Self::Enqueue((0..rng.usize(1..4)).map(|_| New::draw(rng)).collect()),
             8..=13 => Self::claim(rng),
@@ -97,14 +99,16 @@ impl Op {
             20 => Self::extend(rng),
             21 => Self::Reap { queue: queue(rng), limit: rng.usize(1..5) },
             22 => Self::Expire { limit: rng.usize(1..4) },
-            23 => Self::Purge { queue: queue(rng), retention: seconds(rng), limit: rng.usize(1..4) },
-            24 => Self::Revive { queue: queue(rng), which: Which::draw(rng), ttl: maybe(rng, seconds) },
+            23 | 35 => Self::purge(rng),
+            24 => Self::revive(rng),
             25 => Self::Redrive { which: Which::draw(rng), ttl: maybe(rng, seconds) },
             26..=27 => Self::See { key: rng.u8(0..8), hash: maybe(rng, |rng| rng.u8(0..3)) },
             28..=30 => Self::Put { key: rng.u8(0..8), arrived: Arrived::draw(rng), first_wins: rng.u8(0..4) == 0 },
             31 => Self::Mark { key: rng.u8(0..8), mark: rng.u8(0..3) },
             32 => Self::Find { message: rng.u128(1..12), key: rng.u8(0..8) },
             33 => Self::Stats { queue: queue(rng) },
+            34 => Self::ExpireDead { limit: rng.usize(1..4) },
+            36 => Self::Dismiss { queue: queue(rng), which: Which::draw(rng) },
             _ => Self::Maintain { interval: seconds(rng) },
         }
     }
@@ -116,6 +120,15 @@ impl Op {
             1 => Duration::from_micros(1),
             _ => span,
         }
+    }
+
+    fn purge(rng: &mut Rng) -> Self {
+        let state = pick(rng, &[State::Done, State::Dead, State::Expired, State::Dismissed, State::Seen]);
+        Self::Purge { queue: queue(rng), state, retention: seconds(rng), limit: rng.usize(1..4) }
+    }
+
+    fn revive(rng: &mut Rng) -> Self {
+        Self::Revive { queue: queue(rng), which: Which::draw(rng), dismissed: rng.bool(), ttl: maybe(rng, seconds) }
     }
 
     fn claim(rng: &mut Rng) -> Self {

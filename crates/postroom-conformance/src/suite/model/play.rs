@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postroom::{
-    Claimed, Filter, Inbox, InboxKey, Incoming, Lease, MessageId, NewMessage, Outbox, OwnerToken, Queue, Record,
-    Settle, Store, Timestamp, WorkQueue,
+    Claimed, Dismissal, Filter, Inbox, InboxKey, Incoming, Lease, MessageId, NewMessage, Outbox, OwnerToken, Queue,
+    Record, Settle, State, Store, Timestamp, WorkQueue,
 };
 use uuid::Uuid;
 
@@ -82,11 +82,18 @@ impl World {
             }
             Op::Reap { queue, limit } => format!("{:?}", self.verbs(*queue).reap(*limit).await?),
             Op::Expire { limit } => format!("{:?}", self.outbox.queue().expire(*limit).await?),
-            Op::Purge { queue, retention, limit } => {
-                format!("{:?}", self.verbs(*queue).purge(*retention, *limit).await?)
+            Op::ExpireDead { limit } => format!("{:?}", self.outbox.queue().expire_dead(*limit).await?),
+            Op::Purge { queue, state, retention, limit } => {
+                format!("{:?}", self.verbs(*queue).purge_state(*state, *retention, *limit).await?)
             }
-            Op::Revive { queue, which, ttl } => {
-                format!("{:?}", self.verbs(*queue).revive(self.filter(*queue, which), *ttl).await?)
+            Op::Dismiss { queue, which } => {
+                let dismissal = Dismissal::new("ada", "by lot")?;
+                format!("{:?}", self.verbs(*queue).dismiss(self.filter(*queue, which), dismissal).await?)
+            }
+            Op::Revive { queue, which, dismissed, ttl } => {
+                let filter = self.filter(*queue, which);
+                let filter = if *dismissed { filter.state(State::Dismissed) } else { filter };
+                format!("{:?}", self.verbs(*queue).revive(filter, *ttl).await?)
             }
             Op::Redrive { which, ttl } => {
                 format!("{:?}", self.outbox.redrive(self.filter(Queue::Outbox, which), *ttl).await?)
@@ -205,7 +212,8 @@ impl World {
     /// A record with everything in it, and the payload, which is not printed with it.
     fn told(&self, queue: Queue, record: &Record) -> String {
         let message = record.message().map(told_message);
-        let told = format!("{record:?} visible at {:?}, {message:?}", record.visible_at());
+        let dismissal = record.dismissal().map(|dismissal| (dismissal.by(), dismissal.why()));
+        let told = format!("{record:?} visible at {:?}, {dismissal:?}, {message:?}", record.visible_at());
         self.by_rank(queue, record.seq(), &told)
     }
 

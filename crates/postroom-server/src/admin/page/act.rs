@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Extension, State};
-use postroom::{Filter, Queue, Revival, WorkQueue};
+use postroom::{Filter, Queue, Revival, State as Stands, WorkQueue};
 use serde::{Deserialize, Serialize};
 
 use super::failed::Meant;
@@ -14,7 +14,7 @@ use super::queue_of;
 use crate::admin::problem::Refusal;
 use crate::admin::sight::Sight;
 use crate::admin::{Desk, Rights};
-use crate::operator::{Count, Ending, Reviving};
+use crate::operator::{Count, Dismissed, Ending, Reviving};
 use crate::{duration, output};
 
 /// Longer than any message should wait.
@@ -34,6 +34,9 @@ pub(super) struct Revive {
     /// All that failed. Told on purpose: what was left out by mistake must not mean everything.
     #[serde(default)]
     all: bool,
+    /// One message that was dismissed by mistake.
+    #[serde(default)]
+    dismissed: bool,
     /// The first of them after so long.
     after: Option<String>,
     per_second: Option<u32>,
@@ -87,13 +90,18 @@ pub(super) async fn revive(
     if !asked.all && asked.row.is_none() && asked.group.is_none() && asked.q.is_none() {
         return Err(Refusal::bad("it is not said which messages", "give `row`, `group`, `q`, or `all`: true"));
     }
+    if asked.dismissed && asked.row.is_none() {
+        return Err(Refusal::bad("dismissed messages are put back one by one", "give `row`"));
+    }
     let (revival, dry_run, clock) = (asked.revival()?, asked.dry_run, desk.0.page.clock().clone());
     let doing = {
         let queue = queue.clone();
         async move {
             let reviving = Reviving { queue: &queue, clock: &clock, revival, dry_run, most: u64::MAX };
             if let Some(row) = asked.row {
-                return Ok(Done::revived(reviving.those(&Filter::one(row), |_| true).await?, &reviving, false));
+                let one = Filter::one(row);
+                let one = if asked.dismissed { one.state(Stands::Dismissed) } else { one };
+                return Ok(Done::revived(reviving.those(&one, |_| true).await?, &reviving, false));
             }
             let sight = Sight::of(rights);
             let looked = Looked::at(&queue, sight).await?;
@@ -148,11 +156,23 @@ impl Done {
         if changed > 0 {
             told += &format!("; {} had changed meanwhile and stayed as they were", plural(changed));
         }
-        if is_bounded {
-            let most = output::thousands(LOOKED_AT_MAX as u64);
-            told += &format!("; only the newest {most} were looked at, there may be more");
-        }
+        told += bounded(is_bounded).as_str();
         Self { messages: revived, still_expired, dry_run: reviving.dry_run, is_bounded, told: told + "." }
+    }
+
+    pub(super) fn dismissed(count: Dismissed, dry_run: bool, is_bounded: bool) -> Self {
+        let Dismissed { dismissed, changed } = count;
+        let verb = match (dry_run, dismissed) {
+            (true, _) => "would be",
+            (false, 1) => "was",
+            (false, _) => "were",
+        };
+        let mut told = format!("{} {verb} dismissed", plural(dismissed));
+        if changed > 0 {
+            told += &format!("; {} had changed meanwhile and stayed as they were", plural(changed));
+        }
+        told += bounded(is_bounded).as_str();
+        Self { messages: dismissed, still_expired: 0, dry_run, is_bounded, told: told + "." }
     }
 
     /// Whatever is found ends; before, it is counted only up to a bound.
@@ -215,6 +235,12 @@ fn span(name: &str, text: Option<&str>) -> Result<Option<Duration>, Refusal> {
         Ok(span) => Ok(Some(span)),
         Err(_) => Err(Refusal::bad(format!("`{name}` is no span of time"), "write one like 500ms, 10s, 5m, 2h or 7d")),
     }
+}
+
+/// Says so when there may be more than were looked at.
+fn bounded(is_bounded: bool) -> String {
+    let most = output::thousands(LOOKED_AT_MAX as u64);
+    if is_bounded { format!("; only the newest {most} were looked at, there may be more") } else { String::new() }
 }
 
 fn plural(messages: u64) -> String {

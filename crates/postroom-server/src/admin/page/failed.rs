@@ -178,9 +178,15 @@ fn table_of_groups(queue: Queue, looked: &Looked, meant: &Meant, may_write: bool
     html.add("<section aria-labelledby=\"groups-title\"><header><h2 id=\"groups-title\">By what went wrong</h2>", &[]);
     if may_write {
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&queue]);
+        let all = output::thousands(looked.messages);
         match &meant.part {
-            Some(part) => html.add(" data-q=\"{}\">Retry all that match…</button></div>", &[part]),
-            None => html.add(">Retry all {}…</button></div>", &[&output::thousands(looked.messages)]),
+            Some(part) => html.add(" data-q=\"{}\">Retry all that match…</button>", &[part]),
+            None => html.add(">Retry all {}…</button>", &[&all]),
+        };
+        html.add("<button type=\"button\" data-act=\"dismiss\" data-queue=\"{}\"", &[&queue]);
+        match &meant.part {
+            Some(part) => html.add(" data-q=\"{}\">Dismiss all that match…</button></div>", &[part]),
+            None => html.add(">Dismiss all {}…</button></div>", &[&all]),
         };
     }
     html.add("</header>", &[]);
@@ -225,22 +231,30 @@ fn row_of_group(queue: Queue, group: &Group, may_write: bool) -> Html {
     html.add("<td data-label=\"{}\">{}</td>", &[&party_name(queue), &party]);
     html.add("<td data-label=\"Last\">", &[]).append(&when(group.last_at)).add("</td><td class=\"act\">", &[]);
     if may_write {
-        html.append(&retry_button(queue, group, None));
+        html.append(&buttons(queue, group, None));
     }
     html.add("</td></tr>", &[]);
     html
 }
 
-/// Of a group, or of those in it that match.
-fn retry_button(queue: Queue, group: &Group, part: Option<&str>) -> Html {
+/// For a group, or for those in it that match.
+fn buttons(queue: Queue, group: &Group, part: Option<&str>) -> Html {
     let mut html = Html::default();
     html.add(
         "<button type=\"button\" data-act=\"revive\" data-queue=\"{}\" data-group=\"{}\"",
         &[&queue, &group.digest],
     );
     match part {
-        Some(part) => html.add(" data-q=\"{}\">Retry all that match…</button>", &[&part]),
-        None => html.add(" aria-label=\"Retry {} messages: {}\">Retry…</button>", &[&group.messages, &group.text]),
+        Some(part) => html.add(" data-q=\"{}\">Retry all that match…</button> ", &[&part]),
+        None => html.add(" aria-label=\"Retry {} messages: {}\">Retry…</button> ", &[&group.messages, &group.text]),
+    };
+    html.add(
+        "<button type=\"button\" data-act=\"dismiss\" data-queue=\"{}\" data-group=\"{}\"",
+        &[&queue, &group.digest],
+    );
+    match part {
+        Some(part) => html.add(" data-q=\"{}\">Dismiss all that match…</button>", &[&part]),
+        None => html.add(" aria-label=\"Dismiss {} messages: {}\">Dismiss…</button>", &[&group.messages, &group.text]),
     };
     html
 }
@@ -260,7 +274,7 @@ fn chosen(queue: Queue, group: &Group, meant: &Meant, may_write: bool) -> Html {
     html.add("<dt>First</dt><dd>", &[]).append(&when(group.first_at)).add("</dd><dt>Last</dt><dd>", &[]);
     html.append(&when(group.last_at)).add("</dd></dl>", &[]);
     if may_write {
-        html.add("<div class=\"tools\">", &[]).append(&retry_button(queue, group, meant.part.as_deref()));
+        html.add("<div class=\"tools\">", &[]).append(&buttons(queue, group, meant.part.as_deref()));
         html.add("</div>", &[]);
     }
     html.add("</section>", &[]);

@@ -53,12 +53,16 @@ fn section(queue: Queue, stats: &QueueStats, may_write: bool) -> Html {
         ("Done", "done", stats.done),
         ("Failed", "dead", stats.dead),
         ("Expired", "expired", stats.expired),
+        ("Dismissed", "dismissed", stats.dismissed),
     ];
     for (title, key, number) in numbers.into_iter().filter(|(_, key, _)| queue == Queue::Outbox || *key != "expired") {
         let number = output::thousands(number);
         html.add("<div><dt>{}</dt><dd data-live=\"{}.{}\">{}</dd>", &[&title, &name, &key, &number]);
         if key == "dead" {
             html.add("<dd class=\"more\"><a href=\"#/failed?queue={}\">look at them</a></dd>", &[&name]);
+        }
+        if key == "dismissed" {
+            html.add("<dd class=\"more\"><a href=\"#/dismissed?queue={}\">look at them</a></dd>", &[&name]);
         }
         html.add("</div>", &[]);
     }

@@ -41,6 +41,7 @@ pub(super) struct Flow {
     done: u64,
     dead: u64,
     expired: u64,
+    dismissed: u64,
     oldest_seconds: Option<u64>,
     in_per_second: Option<f64>,
     out_per_second: Option<f64>,
@@ -158,7 +159,7 @@ impl Counted {
     }
 
     fn flow(&self, before: Option<&Self>, elapsed: f64) -> Flow {
-        let QueueStats { ready, leased, done, dead, expired, oldest_waiting, .. } = self.stats;
+        let QueueStats { ready, leased, done, dead, expired, dismissed, oldest_waiting, .. } = self.stats;
         // Rows that were deleted or revived meanwhile make a number smaller: then it says nothing of a rate.
         let rate = |count: fn(&QueueStats) -> u64| {
             let grown = count(&self.stats).checked_sub(count(&before?.stats))?;
@@ -172,9 +173,10 @@ impl Counted {
             done,
             dead,
             expired,
+            dismissed,
             oldest_seconds: oldest_waiting.map(|age| age.as_secs()),
             in_per_second: rate(QueueStats::total),
-            out_per_second: rate(|stats| stats.done + stats.dead + stats.expired),
+            out_per_second: rate(|stats| stats.done + stats.dead + stats.expired + stats.dismissed),
             median_ms: took.as_ref().and_then(|took| took.quantile(0.5)),
             slow_ms: took.as_ref().and_then(|took| took.quantile(0.95)),
         }

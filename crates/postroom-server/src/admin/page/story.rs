@@ -3,7 +3,7 @@
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
-use postroom::{Failure, Filter, InboxKey, Message, Queue, Record, State as Stands, WorkQueue};
+use postroom::{Dismissal, Failure, Filter, InboxKey, Message, Queue, Record, State as Stands, WorkQueue};
 use serde::Deserialize;
 
 use super::failed::when;
@@ -99,7 +99,13 @@ async fn told(queue: &WorkQueue, record: &Record, rights: Rights) -> Result<Html
     let is_over = matches!(record.state(), Stands::Dead | Stands::Expired);
     if is_over && rights.may_write() {
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&kind]);
-        html.add(" data-row=\"{}\">Retry…</button></div>", &[&record.seq()]);
+        html.add(" data-row=\"{}\">Retry…</button>", &[&record.seq()]);
+        html.add("<button type=\"button\" data-act=\"dismiss\" data-queue=\"{}\"", &[&kind]);
+        html.add(" data-row=\"{}\">Dismiss…</button></div>", &[&record.seq()]);
+    }
+    if record.state() == Stands::Dismissed && rights.may_write() {
+        html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&kind]);
+        html.add(" data-row=\"{}\" data-dismissed>Put back in line…</button></div>", &[&record.seq()]);
     }
     html.append(&facts(kind, record));
     html.append(&attempts(record, &failures, Sight::of(rights)));
@@ -149,6 +155,8 @@ fn facts(queue: Queue, record: &Record) -> Html {
     text(&mut html, "Held by", holder.as_deref());
     let by = record.processed_by().map(|owner| format!("worker {owner}"));
     text(&mut html, "Finished by", by.as_deref());
+    text(&mut html, "Dismissed by", record.dismissal().map(Dismissal::by));
+    text(&mut html, "Dismissed because", record.dismissal().map(Dismissal::why));
     let claims = output::count(u64::try_from(record.claim_no()).unwrap_or(0), "time");
     let limit = message.and_then(|message| message.max_attempts).map(|most| format!(" of {most}")).unwrap_or_default();
     html.add("<dt>Attempts</dt><dd>{} failed{}, claimed {}", &[&record.attempts(), &limit, &claims]);

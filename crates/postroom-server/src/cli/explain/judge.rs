@@ -41,6 +41,8 @@ pub(super) struct Seen {
     pub(super) max_attempts: Option<u32>,
     pub(super) last_error: Option<String>,
     pub(super) has_response: bool,
+    /// By whom, and why.
+    pub(super) dismissal: Option<(String, String)>,
 }
 
 /// What goes on around it.
@@ -107,6 +109,7 @@ impl Seen {
             max_attempts: message.and_then(|message| message.max_attempts),
             last_error: record.last_error().map(output::one_line),
             has_response: record.response().is_some(),
+            dismissal: record.dismissal().map(|told| (told.by().to_owned(), output::one_line(told.why()))),
         }
     }
 
@@ -140,6 +143,7 @@ pub(super) fn judge(seen: &Seen, around: &Around) -> Answer {
         State::Done => done(seen, around),
         State::Dead => dead(seen, around),
         State::Expired => expired(seen, around),
+        State::Dismissed => dismissed(seen, around),
         State::Leased => leased(seen, around),
         State::Ready if seen.expires_at.is_some_and(|at| at <= around.now) => past_its_time(seen, around),
         State::Ready if seen.visible_at > Some(around.now) => not_yet(seen, around),
@@ -191,7 +195,9 @@ fn dead(seen: &Seen, around: &Around) -> Answer {
     } else {
         ("dead", format!("It was given up{when} after {}: {}.", seen.attempts(), seen.error()))
     };
-    let advice = format!("{} Then `postroom revive {}`.", seen.repair(), seen.id);
+    let repair = seen.repair();
+    let advice =
+        format!("{repair} Then `postroom revive {0}`; or `postroom dismiss {0} --why …` if nobody needs it.", seen.id);
     Answer::new(cause, is).since(seen.processed_at).next("Nothing: only `revive` puts it back in line.").advice(advice)
 }
 
@@ -203,6 +209,17 @@ fn expired(seen: &Seen, around: &Around) -> Answer {
         .since(seen.processed_at)
         .next("Nothing: it is never sent any more.")
         .advice(format!("`postroom revive {} --ttl 1h` gives it a new time to live.", seen.id))
+}
+
+fn dismissed(seen: &Seen, around: &Around) -> Answer {
+    let when = seen.processed_at.map_or_else(String::new, |at| format!(" at {}", around.told(at)));
+    let who = seen.dismissal.as_ref().map_or_else(String::new, |(by, why)| format!(" by {by}: {why}"));
+    let before = seen.last_error.as_deref();
+    let before = before.map_or_else(String::new, |error| format!(" Its last attempt said: {error}."));
+    Answer::new("dismissed", format!("It failed, and was dismissed{when}{who}.{before}"))
+        .since(seen.processed_at)
+        .next("It is deleted when its retention is over. Until then it is known if it arrives again.")
+        .advice(format!("Nothing. If that was a mistake: `postroom revive {}`.", seen.id))
 }
 
 fn past_its_time(seen: &Seen, around: &Around) -> Answer {

@@ -40,8 +40,12 @@ pub(super) struct Follower {
     told: HashSet<(i64, i64)>,
 }
 
-const FINISHED: [(State, Happened); 3] =
-    [(State::Done, Happened::Done), (State::Dead, Happened::Dead), (State::Expired, Happened::Expired)];
+const FINISHED: [(State, Happened); 4] = [
+    (State::Done, Happened::Done),
+    (State::Dead, Happened::Dead),
+    (State::Expired, Happened::Expired),
+    (State::Dismissed, Happened::Dismissed),
+];
 
 impl Follower {
     /// Begins with what happens from now on.

@@ -15,7 +15,8 @@ impl Table {
     }
 
     pub(super) fn failed(&self, filter: &Filter) -> Vec<Failed> {
-        self.given_up().filter(|record| filter.accepts(record)).take(filter.limit).map(Failed::from).collect()
+        let is_meant = |record: &&Record| filter.dead_letters().contains(&record.state()) && filter.accepts(record);
+        self.rows.values().filter(is_meant).take(filter.limit).map(Failed::from).collect()
     }
 
     pub(super) fn failed_groups(&self, rows: usize) -> Vec<FailedGroup> {
@@ -59,6 +60,7 @@ impl From<&Record> for Failed {
             error: record.last_error().map(looked_at),
             at: record.processed_at(),
             expires_at: record.expires_at(),
+            dismissal: record.dismissal().cloned(),
             party: message.and_then(|message| message.source().or(message.destination())).map(str::to_owned),
         }
     }

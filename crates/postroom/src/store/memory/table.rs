@@ -23,7 +23,7 @@ pub(super) struct Table {
 impl Table {
     fn insert(&mut self, work: Work, message: Message) {
         self.last_seq += 1;
-        let record = Record { seq: self.last_seq, work, message: Ok(message), response: None };
+        let record = Record { seq: self.last_seq, work, message: Ok(message), response: None, dismissal: None };
         self.rows.insert(self.last_seq, record);
     }
 
@@ -172,24 +172,6 @@ impl Table {
         over.len() as u64
     }
 
-    pub(super) fn purge(&mut self, before: Timestamp, limit: usize) -> u64 {
-        let old = self.old(before, limit);
-        for seq in &old {
-            self.rows.remove(seq);
-            self.failures.remove(seq);
-        }
-        old.len() as u64
-    }
-
-    /// Done before that time, the oldest first.
-    pub(super) fn old(&self, before: Timestamp, limit: usize) -> Vec<i64> {
-        let done = self.rows.values().filter(|record| record.state() == State::Done);
-        let mut old: Vec<_> = done.map(|record| (record.work.processed_at, record.seq)).collect();
-        old.retain(|(processed_at, _)| processed_at.is_some_and(|at| at < before));
-        old.sort_unstable();
-        old.into_iter().take(limit).map(|(_, seq)| seq).collect()
-    }
-
     pub(super) fn again(
         &mut self,
         queue: Queue,
@@ -234,4 +216,11 @@ fn is_among(record: &Record, request: &ClaimRequest) -> bool {
     }
     let Some(topics) = &request.topics else { return true };
     record.message.as_ref().is_ok_and(|message| topics.contains(&message.topic, message.destination()))
+}
+
+impl Work {
+    fn with(mut self, due: Option<Timestamp>, expires: Option<Timestamp>, max_attempts: Option<u32>) -> Self {
+        (self.due_at, self.expires_at, self.max_attempts) = (due, expires, max_attempts);
+        self
+    }
 }

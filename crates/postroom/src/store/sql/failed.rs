@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::rows::{count, filter_values, int, moment, number, read_origin, row_count};
+use super::rows::{count, filter_values, int, moment, number, read_dismissal, read_origin, row_count};
 use super::{Session, Verbs};
 use crate::clock::Timestamp;
 use crate::error::Result;
@@ -25,6 +25,7 @@ mod column {
     pub(super) const CLAIM_NO: usize = 12;
     pub(super) const DUE_AT: usize = 13;
     pub(super) const CREATED_AT: usize = 14;
+    pub(super) const DISMISSAL: usize = 15;
 }
 
 /// The states in which a queue gives messages up. What arrived does not expire.
@@ -65,7 +66,7 @@ impl Verbs {
         queue: Queue,
         filter: &Filter,
     ) -> Result<Vec<Failed>> {
-        let ended = self.ended(session, queue, ends(queue), filter).await?;
+        let ended = self.ended(session, queue, filter.dead_letters(), filter).await?;
         Ok(ended.into_iter().map(|ended| ended.failed).collect())
     }
 
@@ -88,6 +89,7 @@ impl Verbs {
                 let sql = match state {
                     State::Done => &statements.brief_done,
                     State::Expired => &statements.brief_expired,
+                    State::Dismissed => &statements.brief_dismissed,
                     _ => &statements.brief_dead,
                 };
                 let select = sql.with(filter_values(filter, Some(state)));
@@ -172,6 +174,7 @@ fn read_ended(row: &dyn Row, queue: Queue) -> Result<Ended> {
         error: row.text(column::ERROR).unwrap_or(None),
         at: moment(row, column::PROCESSED_AT).unwrap_or(None),
         expires_at,
+        dismissal: read_dismissal(row, column::DISMISSAL).filter(|_| state == State::Dismissed),
         party: row.text(column::PARTY).unwrap_or(None),
     };
     let mut work = Work::new(state, created_at);

@@ -8,7 +8,7 @@ use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerT
 use crate::queue::{Cause, Claimed, Lease, Queue, State, Work};
 use crate::sql::text::Text;
 use crate::sql::{Row, Statement, Value};
-use crate::store::{Failure, Filter, Record};
+use crate::store::{Dismissal, Failure, Filter, Record};
 
 pub(super) fn int(value: i64) -> Value {
     Value::Int(Some(value))
@@ -87,6 +87,7 @@ mod column {
     pub(super) const PROCESSED_AT: usize = 23;
     pub(super) const PROCESSED_BY: usize = 24;
     pub(super) const RESPONSE: usize = 25;
+    pub(super) const DISMISSAL: usize = 26;
 }
 
 /// When a claimed row was read.
@@ -163,6 +164,7 @@ pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
         work,
         message: message.map_err(|error| error.to_string()),
         response: row.text(column::RESPONSE).unwrap_or(None),
+        dismissal: read_dismissal(row, column::DISMISSAL).map(Box::new),
     })
 }
 
@@ -206,6 +208,12 @@ pub(super) fn read_origin(row: &dyn Row, queue: Queue, first: usize) -> Result<O
             last_seen_at: Timestamp::from_micros(number(row, first + 3)?),
         }),
     }
+}
+
+/// Who dismissed a row and why: two columns, from that one on.
+pub(super) fn read_dismissal(row: &dyn Row, first: usize) -> Option<Dismissal> {
+    let text = |column| row.text(column).ok().flatten();
+    Some(Dismissal { by: text(first)?, why: text(first + 1)? })
 }
 
 pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {

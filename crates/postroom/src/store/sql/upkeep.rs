@@ -52,22 +52,6 @@ impl Verbs {
         Ok(expired.len() as u64)
     }
 
-    pub(crate) async fn purge(
-        &self,
-        session: &mut impl Session,
-        queue: Queue,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<u64> {
-        let statements = self.statements.of(queue);
-        let values = vec![int(before.as_micros()), int(row_count(limit))];
-        // Where one text can do both, it does.
-        if !statements.purge_failures.sql().is_empty() {
-            session.execute(&statements.purge_failures.with(values.clone())).await?;
-        }
-        Ok(session.execute(&statements.purge.with(values)).await?.rows)
-    }
-
     /// Puts rows that ended in one of `states` back in line.
     pub(crate) async fn again(
         &self,
@@ -112,6 +96,7 @@ impl Verbs {
         let sql = match filter.state {
             Some(State::Dead) => &statements.list_dead,
             Some(State::Expired) => &statements.list_expired,
+            Some(State::Dismissed) => &statements.list_dismissed,
             Some(State::Done) if filter.finished_since.is_some() => &statements.list_done,
             _ => &statements.list,
         };

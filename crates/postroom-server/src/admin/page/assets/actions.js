@@ -9,8 +9,9 @@ const yes = document.getElementById("yes");
 
 const TITLES = {
   revive: ["Retry messages", "They go back in line as if they were new."],
+  dismiss: ["Dismiss messages", "They no longer count as failed. They are kept for a while with your name and reason, and then deleted."],
   expire: ["Expire what is past its time", "Waiting messages whose time to live is over will not be sent any more."],
-  purge: ["Delete what was done", "Nothing else is ever deleted."],
+  purge: ["Delete what was done", "Messages in other states stay."],
 };
 const FORGETS = "What the inbox has forgotten it handles again when it is sent again: keep it for longer than any sender retries.";
 const RETENTION = { outbox: "7d", inbox: "30d" };
@@ -20,8 +21,10 @@ let current;
 
 /** Opens the dialog for a button with `data-act`. */
 export function open(button, whenDone, whenRefused) {
-  const { act, queue, row, group, q } = button.dataset;
-  current = { act, body: { queue, ...(act === "revive" ? chosen(row, group, q) : {}) }, whenDone, whenRefused, asking: 0, isBusy: false };
+  const { act, queue, row, group, q, dismissed } = button.dataset;
+  const which = act === "revive" || act === "dismiss" ? chosen(row, group, q) : {};
+  if (dismissed !== undefined) which.dismissed = true;
+  current = { act, body: { queue, ...which }, whenDone, whenRefused, asking: 0, isBusy: false };
   form.reset();
   document.getElementById("older").value = RETENTION[queue];
   const [title, words] = TITLES[act];
@@ -80,14 +83,17 @@ async function count() {
   }
 }
 
-form.addEventListener("input", () => {
-  if (current.isBusy) return;
+/** Who dismisses messages and why does not change how many they are. */
+const isUncounted = (event) => event.target.closest("[data-uncounted]") !== null;
+
+form.addEventListener("input", (event) => {
+  if (current.isBusy || isUncounted(event)) return;
   ++current.asking;
   yes.disabled = true;
   preview.className = "";
   preview.textContent = "Changed: count again first.";
 });
-form.addEventListener("change", count);
+form.addEventListener("change", (event) => isUncounted(event) || count());
 document.getElementById("count").addEventListener("click", count);
 document.getElementById("cancel").addEventListener("click", () => dialog.close());
 

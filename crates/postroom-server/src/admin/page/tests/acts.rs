@@ -86,6 +86,12 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("revive", json!({ "all": true, "after": "999d" })),
         ("revive", json!({ "all": true, "ttl": "0s" })),
         ("revive", json!({ "all": true, "colour": "red" })),
+        ("revive", json!({ "all": true, "dismissed": true })),
+        ("dismiss", json!({ "by": "ada", "why": "obsolete" })),
+        ("dismiss", json!({ "all": true })),
+        ("dismiss", json!({ "all": true, "by": "ada", "why": " " })),
+        ("dismiss", json!({ "all": true, "by": "x".repeat(256), "why": "obsolete" })),
+        ("dismiss", json!({ "group": "", "by": "ada", "why": "obsolete" })),
         ("expire", json!({ "queue": "inbox" })),
         ("purge", json!({ "queue": "outbox" })),
         ("purge", json!({ "olderThan": "long" })),
@@ -124,4 +130,47 @@ async fn only_what_was_done_is_deleted() {
     let left = node.outbox.queue().list(Filter::all()).await.unwrap();
     assert_eq!(left.iter().map(postroom::Record::state).collect::<Vec<_>>(), [State::Dead]);
     assert_eq!(node.outbox.queue().kind(), Queue::Outbox);
+}
+
+#[tokio::test]
+async fn one_message_a_group_what_matches_and_all_can_be_dismissed_after_they_were_counted() {
+    let node = Node::new();
+    node.give_up("a", &["order 1", "order 2", "timeout", "timeout", "refused", "timeout"]).await;
+    let group = group_in(&node.view("failed").await, "order #</span></a>");
+    let whiches = [json!({ "row": 3 }), json!({ "group": group }), json!({ "q": "REFUSED" }), json!({ "all": true })];
+    for (which, messages) in whiches.into_iter().zip([1, 2, 1, 2]) {
+        let before = node.dead().await;
+        let mut body = which;
+        body["dryRun"] = true.into();
+        let would = node.act("dismiss", body.clone()).await.json();
+        assert_eq!((&would["messages"], node.dead().await), (&json!(messages), before), "{would}");
+        assert!(would["told"].as_str().unwrap().contains("would be dismissed"), "{would}");
+        (body["dryRun"], body["by"], body["why"]) = (false.into(), "ada".into(), "a <b>test</b>".into());
+        let done = node.act("dismiss", body).await.json();
+        assert_eq!((&done["messages"], node.dead().await), (&json!(messages), before - messages), "{done}");
+    }
+    assert_eq!(node.outbox.queue().stats().await.unwrap().dismissed, 6);
+    assert!(node.view("failed").await.contains("Nothing has failed"));
+    assert!(node.view("overview").await.contains("data-live=\"outbox.dismissed\">6<"));
+    assert!(node.view("dismissed?queue=inbox").await.contains("Nothing is dismissed in the inbox."));
+    let listed = node.view("dismissed").await;
+    assert!(listed.contains("ada") && listed.contains("a &lt;b&gt;test&lt;/b&gt;"), "{listed}");
+}
+
+#[tokio::test]
+async fn what_was_dismissed_by_mistake_is_put_back_one_by_one() {
+    let node = Node::new();
+    node.give_up("a", &["x", "x"]).await;
+    let done = node.act("dismiss", json!({ "all": true, "by": "ada", "why": "obsolete" })).await.json();
+    assert_eq!(done["told"], "2 messages were dismissed.");
+    let story = node.view("message?row=1").await;
+    assert!(story.contains("data-dismissed>Put back in line") && story.contains("obsolete"), "{story}");
+    assert_eq!(node.act("revive", json!({ "all": true })).await.json()["messages"], 0, "nobody meant those");
+    assert_eq!(node.act("revive", json!({ "row": 1 })).await.json()["messages"], 0);
+    for (dry_run, told) in [(true, "1 message would be back in line."), (false, "1 message is back in line.")] {
+        let done = node.act("revive", json!({ "row": 1, "dismissed": true, "dryRun": dry_run })).await.json();
+        assert_eq!(done["told"], told);
+    }
+    let stats = node.outbox.queue().stats().await.unwrap();
+    assert_eq!((stats.ready, stats.dismissed), (1, 1));
 }

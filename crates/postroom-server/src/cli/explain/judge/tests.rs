@@ -28,6 +28,7 @@ fn ready() -> Seen {
         max_attempts: None,
         last_error: None,
         has_response: false,
+        dismissal: None,
     }
 }
 
@@ -80,4 +81,14 @@ fn a_line_is_not_counted_to_its_end() {
     let long = Around { ahead: LINE_MAX + 1, ..around() };
     assert!(judge(&ready(), &long).is.contains("behind more than 10,000 others"));
     assert!(judge(&ready(), &Around { ahead: 0, ..around() }).is.contains("first in line"));
+}
+
+#[test]
+fn a_dismissed_message_says_who_dismissed_it_and_why() {
+    let dismissal = Some(("ada".to_owned(), "a test order".to_owned()));
+    let (state, processed_at, last_error) = (State::Dismissed, Some(at(1050)), Some("no such order".to_owned()));
+    let told = judge(&Seen { state, processed_at, last_error, dismissal, ..ready() }, &around());
+    assert_eq!(told.cause, "dismissed");
+    assert!(told.is.contains("by ada: a test order.") && told.is.contains("no such order"), "{}", told.is);
+    assert!(told.advice.contains("postroom revive x"), "{}", told.advice);
 }

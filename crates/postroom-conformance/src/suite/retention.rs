@@ -1,0 +1,257 @@
+//! How long what nobody works on any more is kept, state by state.
+
+use std::time::Duration;
+
+use postroom::{Dismissal, ErrorKind, Filter, NewMessage, Queue, Retention, State, WorkerOptions};
+
+use crate::case::{Verdict, cases};
+use crate::harness::{Draft, Harness, LEASE, Side, Stage, Testable, eventually};
+use crate::script::Script;
+
+cases! { retention:
+    both each_state_is_deleted_after_its_own_time_and_no_other ["IBX-100"];
+    both at_most_so_many_of_a_state_are_deleted ["IBX-101"];
+    both what_is_worked_on_is_never_deleted ["IBX-099"];
+    both what_was_seen_again_is_kept ["IBX-100"];
+    both a_dead_message_past_its_time_to_live_becomes_expired [];
+    both at_most_so_many_dead_messages_expire [];
+    both what_arrived_has_no_time_to_live [];
+    worker a_worker_deletes_what_it_was_told_to_and_keeps_the_rest ["IBX-098", "IBX-100"];
+    worker a_worker_keeps_dead_letters_unless_told_otherwise ["IBX-099"];
+    worker a_worker_expires_dead_messages_past_their_time_to_live [];
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const ENDED: [State; 4] = [State::Done, State::Dead, State::Expired, State::Dismissed];
+
+/// One row in that state.
+async fn ended(h: &Harness, side: &Side<'_>, state: State) -> anyhow::Result<i64> {
+    if state == State::Expired {
+        let message = NewMessage::new("expired", "").expires_after(LEASE);
+        let id = message.message_id();
+        h.outbox.enqueue(message).await?;
+        h.clock.advance(LEASE);
+        assert_eq!(side.verbs().expire(10).await?, 1);
+        return Ok(h.outbox.find(id.as_uuid()).await?.remove(0).seq());
+    }
+    let lease = side.leased("a").await?;
+    let seq = lease.seq();
+    if state == State::Done {
+        side.ack(lease).await?;
+        return Ok(seq);
+    }
+    side.fail(lease, "leaves a failure behind").await?;
+    if state == State::Dismissed {
+        let dismissal = Dismissal::new("ada", "obsolete")?;
+        assert_eq!(side.verbs().dismiss(Filter::one(seq), dismissal).await?, 1);
+    }
+    Ok(seq)
+}
+
+/// The states that rows of this queue end in.
+fn ends(queue: Queue) -> impl Iterator<Item = State> {
+    ENDED.into_iter().filter(move |state| queue == Queue::Outbox || *state != State::Expired)
+}
+
+async fn each_state_is_deleted_after_its_own_time_and_no_other(h: &Harness) -> Verdict {
+    for side in h.sides() {
+        let mut rows = Vec::new();
+        for state in ends(side.queue) {
+            rows.push((state, ended(h, &side, state).await?));
+        }
+        h.clock.advance(DAY);
+        for (state, seq) in rows {
+            let since = side.record(seq).await?.processed_at().expect("it has ended");
+            let age = h.now().since(since);
+            assert_eq!(side.verbs().purge_state(state, age, 100).await?, 0, "exactly as old is not older");
+            h.clock.advance(Duration::from_micros(1));
+            let before = side.rows().await?;
+            assert_eq!(side.verbs().purge_state(state, age, 100).await?, 1, "{state:?}");
+            assert!(side.verbs().list(Filter::one(seq)).await?.is_empty());
+            assert!(side.verbs().failures(seq).await?.is_empty(), "what went wrong is deleted with it");
+            assert_eq!(side.rows().await?, before - 1, "no other state");
+        }
+    }
+    let (inbox, draft) = (h.side(Queue::Inbox), Draft::new("seen"));
+    assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    assert_eq!(inbox.verbs().purge_state(State::Seen, Duration::ZERO, 100).await?, 0);
+    h.clock.advance(Duration::from_micros(1));
+    for state in ENDED {
+        assert_eq!(inbox.verbs().purge_state(state, Duration::ZERO, 100).await?, 0);
+    }
+    assert_eq!(inbox.verbs().purge_state(State::Seen, Duration::ZERO, 100).await?, 1);
+    assert_eq!(h.outbox.queue().purge_state(State::Seen, Duration::ZERO, 100).await?, 0, "nothing is only seen there");
+    Ok(())
+}
+
+async fn at_most_so_many_of_a_state_are_deleted(h: &Harness) -> Verdict {
+    for side in h.sides() {
+        for state in ends(side.queue) {
+            for _ in 0..5 {
+                ended(h, &side, state).await?;
+            }
+            h.clock.advance(LEASE);
+            let mut steps = Vec::new();
+            for _ in 0..4 {
+                steps.push(side.verbs().purge_state(state, Duration::ZERO, 2).await?);
+            }
+            assert_eq!(steps, [2, 2, 1, 0], "{state:?}");
+        }
+    }
+    Ok(())
+}
+
+async fn what_is_worked_on_is_never_deleted(h: &Harness) -> Verdict {
+    for side in h.sides() {
+        side.leased("leased").await?;
+        side.add("ready").await?;
+        h.clock.advance(DAY * 1000);
+        for state in [State::Ready, State::Leased, State::Processing] {
+            let refused = side.verbs().purge_state(state, Duration::ZERO, 100).await;
+            assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::InvalidInput));
+        }
+        for state in ENDED {
+            assert_eq!(side.verbs().purge_state(state, Duration::ZERO, 100).await?, 0);
+        }
+    }
+    let draft = Draft::new("processing");
+    assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    assert!(h.inbox.mark_processing(&draft.key()?).await?);
+    h.clock.advance(DAY);
+    assert_eq!(h.inbox.queue().purge_state(State::Seen, Duration::ZERO, 100).await?, 0);
+    assert_eq!(h.side(Queue::Inbox).rows().await?, 3);
+    Ok(())
+}
+
+async fn what_was_seen_again_is_kept(h: &Harness) -> Verdict {
+    let drafts = [Draft::new("once"), Draft::new("again")];
+    for draft in &drafts {
+        assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    }
+    h.clock.advance(DAY);
+    assert!(!h.inbox.already_processed(&drafts[1].key()?).await?);
+    assert_eq!(h.inbox.queue().purge_state(State::Seen, DAY / 2, 100).await?, 1);
+    assert!(h.inbox.get(&drafts[0].key()?).await?.is_none());
+    assert!(h.inbox.get(&drafts[1].key()?).await?.is_some());
+    Ok(())
+}
+
+/// A dead message with that time to live; none lives for ever.
+async fn dead(h: &Harness, ttl: Option<Duration>) -> anyhow::Result<i64> {
+    let side = h.side(Queue::Outbox);
+    let message = ttl.iter().fold(NewMessage::new("a", ""), |message, ttl| message.expires_after(*ttl));
+    h.outbox.enqueue(message).await?;
+    let lease = side.claim_one().await?;
+    side.fail(lease.clone(), "no such order").await?;
+    Ok(lease.seq())
+}
+
+async fn a_dead_message_past_its_time_to_live_becomes_expired(h: &Harness) -> Verdict {
+    let side = h.side(Queue::Outbox);
+    let [over, later, ever] = [dead(h, Some(LEASE)).await?, dead(h, Some(DAY)).await?, dead(h, None).await?];
+    let dismissed = dead(h, Some(LEASE)).await?;
+    assert_eq!(side.verbs().dismiss(Filter::one(dismissed), Dismissal::new("ada", "x")?).await?, 1);
+    h.clock.advance(LEASE - Duration::from_micros(1));
+    assert_eq!(side.verbs().expire_dead(100).await?, 0, "its time is not over");
+    h.clock.advance(Duration::from_micros(1));
+    assert_eq!(side.verbs().expire(100).await?, 0, "nothing waits");
+    assert_eq!(side.verbs().expire_dead(100).await?, 1);
+    let record = side.record(over).await?;
+    assert_eq!((record.state(), record.processed_at()), (State::Expired, Some(h.now())));
+    assert_eq!((record.last_error(), record.attempts()), (Some("no such order"), 1), "what went wrong stays with it");
+    for (seq, state) in [(later, State::Dead), (ever, State::Dead), (dismissed, State::Dismissed)] {
+        assert_eq!(side.state(seq).await?, state);
+    }
+    assert_eq!(side.verbs().revive(Filter::one(over), None).await?, 0, "it needs a new time to live");
+    assert_eq!(side.verbs().revive(Filter::one(over), Some(LEASE)).await?, 1);
+    Ok(())
+}
+
+async fn at_most_so_many_dead_messages_expire(h: &Harness) -> Verdict {
+    for _ in 0..5 {
+        dead(h, Some(LEASE)).await?;
+    }
+    h.clock.advance(LEASE);
+    let mut steps = Vec::new();
+    for _ in 0..4 {
+        steps.push(h.outbox.queue().expire_dead(2).await?);
+    }
+    assert_eq!(steps, [2, 2, 1, 0]);
+    Ok(())
+}
+
+async fn what_arrived_has_no_time_to_live(h: &Harness) -> Verdict {
+    let side = h.side(Queue::Inbox);
+    let lease = side.leased("a").await?;
+    side.fail(lease.clone(), "x").await?;
+    h.clock.advance(DAY * 1000);
+    assert_eq!(side.verbs().expire_dead(100).await?, 0);
+    assert_eq!(side.state(lease.seq()).await?, State::Dead);
+    Ok(())
+}
+
+/// One row in each state that rows end in, in both queues, and one that was only seen.
+async fn one_of_each(h: &Harness) -> Verdict {
+    for side in h.sides() {
+        for state in ends(side.queue) {
+            ended(h, &side, state).await?;
+        }
+    }
+    assert!(!h.inbox.already_processed(&Draft::new("seen").key()?).await?);
+    Ok(())
+}
+
+/// How many are left: done, dead, expired, dismissed and seen.
+async fn left(h: &Harness) -> anyhow::Result<[[u64; 5]; 2]> {
+    let mut left = [[0; 5]; 2];
+    for (at, side) in h.sides().into_iter().enumerate() {
+        let stats = side.verbs().stats().await?;
+        left[at] = [stats.done, stats.dead, stats.expired, stats.dismissed, stats.seen];
+    }
+    Ok(left)
+}
+
+async fn a_worker_deletes_what_it_was_told_to_and_keeps_the_rest<B: Testable>(stage: &Stage<B>) -> Verdict {
+    one_of_each(stage).await?;
+    let day = |days| Some(DAY * days);
+    let retention = Retention::default().outbox_done(DAY).inbox_done(DAY * 6);
+    let retention = retention.dead(day(2)).expired(day(3)).dismissed(day(4)).seen(DAY * 5);
+    let steps = [
+        [[0, 1, 1, 1, 0], [1, 1, 0, 1, 1]],
+        [[0, 0, 1, 1, 0], [1, 0, 0, 1, 1]],
+        [[0, 0, 0, 1, 0], [1, 0, 0, 1, 1]],
+        [[0, 0, 0, 0, 0], [1, 0, 0, 0, 1]],
+        [[0, 0, 0, 0, 0], [1, 0, 0, 0, 0]],
+        [[0; 5]; 2],
+    ];
+    for (days, expected) in (1..).zip(steps) {
+        stage.clock.advance(DAY + if days == 1 { LEASE } else { Duration::ZERO });
+        let options = WorkerOptions::default().retention(retention);
+        let worker = stage.work(Queue::Outbox, &Script::succeed(), options);
+        let harness: &Harness = stage;
+        let is_so = || async move { Ok(left(harness).await? == expected) };
+        eventually(&format!("after {days} days the worker has deleted what is older"), is_so).await?;
+        worker.stop().await?;
+    }
+    Ok(())
+}
+
+async fn a_worker_keeps_dead_letters_unless_told_otherwise<B: Testable>(stage: &Stage<B>) -> Verdict {
+    one_of_each(stage).await?;
+    stage.clock.advance(DAY * 1000);
+    let worker = stage.work(Queue::Outbox, &Script::succeed(), WorkerOptions::default());
+    let harness: &Harness = stage;
+    let is_so = || async move { Ok(left(harness).await? == [[0, 1, 1, 0, 0], [0, 1, 0, 0, 0]]) };
+    eventually("the worker deletes all but dead and expired messages", is_so).await?;
+    worker.stop().await
+}
+
+async fn a_worker_expires_dead_messages_past_their_time_to_live<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let seq = dead(stage, Some(LEASE)).await?;
+    stage.clock.advance(LEASE);
+    let worker = stage.work(Queue::Inbox, &Script::succeed(), WorkerOptions::default());
+    let side = stage.side(Queue::Outbox);
+    let is_so = || async move { Ok(side.state(seq).await? == State::Expired) };
+    eventually("the worker expires it", is_so).await?;
+    worker.stop().await
+}

@@ -1,0 +1,138 @@
+//! `postroom dismiss`: dead letters that nobody needs any more, chosen and counted before.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use postroom::{Dismissal, Filter, Queue, State};
+
+use super::lookup::{self, Found};
+use super::{Global, QueueArg};
+use crate::open::Opened;
+use crate::operator::{Dismissed, Dismissing};
+use crate::problem::Problem;
+use crate::{open, output};
+
+/// Dismiss dead and expired messages that nobody needs any more: one, some or all of them
+///
+/// They no longer count as failed. They are kept for 30 days, with who dismissed them and why, and are then deleted;
+/// until then the same message arriving again is known. `postroom revive ID` puts one back in line that was dismissed
+/// by mistake. With --dry-run nothing is changed, and what would be is counted.
+#[derive(Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).multiple(true)
+          .args(["id", "all", "topic", "destination", "source"])))]
+pub(crate) struct Dismiss {
+    /// The message: its id, for the inbox also SOURCE/ID
+    #[arg(conflicts_with_all = ["all", "topic", "destination", "source", "queue", "limit"])]
+    id: Option<String>,
+
+    /// Every dead and expired message
+    #[arg(long)]
+    all: bool,
+
+    /// Those with this topic
+    #[arg(long)]
+    topic: Option<String>,
+
+    /// Those to this service; only the outbox has such
+    #[arg(long, value_name = "SERVICE", conflicts_with = "source")]
+    destination: Option<String>,
+
+    /// Those from this service; only the inbox has such
+    #[arg(long, value_name = "SERVICE")]
+    source: Option<String>,
+
+    /// Only in this queue
+    #[arg(long)]
+    queue: Option<QueueArg>,
+
+    /// At most so many, the oldest first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+
+    /// Why nobody needs them any more; kept with each message
+    #[arg(long, value_name = "REASON", required_unless_present = "dry_run")]
+    why: Option<String>,
+
+    /// Who dismisses them; the user of this machine unless told otherwise
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+
+    /// Change nothing, and say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Dismiss {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let queues = QueueArg::with_parties(self.queue, self.destination.as_deref(), self.source.as_deref())?;
+        let dismissal = self.dismissal()?;
+        let database = global.database()?;
+        let opened = open::existing(&database).await?;
+        let count = match &self.id {
+            Some(id) => self.one(&opened, lookup::by_id(&opened, &database, id).await?, id, dismissal).await?,
+            None => self.many(&opened, &queues, dismissal).await?,
+        };
+        if global.json {
+            return output::json(&serde_json::json!({ "dismissed": count.dismissed, "dry_run": self.dry_run }));
+        }
+        let would = if self.dry_run { "would be " } else { "" };
+        output::line(format!("{} {would}dismissed", output::count(count.dismissed, "message")))?;
+        if count.changed > 0 {
+            let messages = output::count(count.changed, "message");
+            eprintln!("{messages} had changed meanwhile and stayed as they were");
+        }
+        Ok(())
+    }
+
+    /// None when nothing is to be changed.
+    fn dismissal(&self) -> Result<Option<Dismissal>> {
+        let Some(why) = self.why.as_deref().filter(|_| !self.dry_run) else { return Ok(None) };
+        let by =
+            self.by.clone().or_else(user).ok_or_else(|| {
+                Problem::new("it is not known who you are", "`--by NAME`: it is kept with each message")
+            })?;
+        Ok(Some(Dismissal::new(by, why)?))
+    }
+
+    async fn one(
+        &self,
+        opened: &Opened,
+        found: Vec<Found>,
+        id: &str,
+        dismissal: Option<Dismissal>,
+    ) -> Result<Dismissed> {
+        let mut count = Dismissed::default();
+        for Found { queue, record } in &found {
+            let dismissing = Dismissing { queue: &opened.queue(*queue), dismissal: dismissal.clone(), most: 1 };
+            count.add(dismissing.those(&Filter::one(record.seq()), |_| true).await?);
+        }
+        if count.dismissed > 0 {
+            return Ok(count);
+        }
+        let states: Vec<_> = found.iter().map(|found| output::state(found.record.state())).collect();
+        let what = format!("{id} is {}; only dead and expired messages are dismissed", states.join(" and "));
+        bail!(Problem::new(what, format!("`postroom explain {id}`, which says why it stands where it stands")));
+    }
+
+    async fn many(&self, opened: &Opened, queues: &[Queue], dismissal: Option<Dismissal>) -> Result<Dismissed> {
+        let mut count = Dismissed::default();
+        for queue in queues {
+            for state in [State::Dead, State::Expired] {
+                let most = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(count.dismissed));
+                let dismissing = Dismissing { queue: &opened.queue(*queue), dismissal: dismissal.clone(), most };
+                count.add(dismissing.those(&self.filter(state), |_| true).await?);
+            }
+        }
+        Ok(count)
+    }
+
+    fn filter(&self, state: State) -> Filter {
+        let filter = self.topic.iter().fold(Filter::all().state(state), |filter, topic| filter.topic(topic));
+        self.destination.iter().chain(&self.source).fold(filter, |filter, party| filter.party(party))
+    }
+}
+
+/// The user of this machine.
+fn user() -> Option<String> {
+    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    named.filter(|name| !name.trim().is_empty())
+}
