@@ -35,7 +35,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
-use postroom::{Inbox, ListenOptions, Listener, Outbox, Store, TlsIdentity};
+use postroom::{Inbox, ListenOptions, Listener, Outbox, RetryPolicies, Store, TlsIdentity};
 use tokio::sync::Semaphore;
 
 use cached::Cached;
@@ -87,6 +87,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: PrometheusHandle,
     pub(crate) counters: Option<Counters>,
     pub(crate) watched: Watched,
+    /// How long what is enqueued here lives.
+    pub(crate) policies: RetryPolicies,
     pub(crate) stopped: Stopped,
 }
 
@@ -146,9 +148,9 @@ impl Admin {
 
 impl Desk {
     fn new(parts: Parts, tokens: Tokens, hosts: Vec<String>) -> Self {
-        let Parts { store, metrics, counters, watched, stopped } = parts;
+        let Parts { store, metrics, counters, watched, policies, stopped } = parts;
         let page = Arc::new(page::Room::new(&*store, watched.courier.clone(), watched.places.clone()));
-        let (outbox, inbox) = (Outbox::of(store.clone()), Inbox::of(store.clone()));
+        let (outbox, inbox) = (Outbox::of(store.clone()).policies(policies), Inbox::of(store.clone()));
         let (health, reached, counted) = Default::default();
         let inner = Inner {
             store,

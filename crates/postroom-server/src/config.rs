@@ -3,6 +3,7 @@
 mod handlers;
 mod nearest;
 mod reader;
+mod retry;
 mod secrets;
 mod sections;
 mod summary;
@@ -18,6 +19,7 @@ use anyhow::{Context, Result};
 pub(crate) use handlers::EVERY;
 pub(crate) use reader::Mistakes;
 use reader::{PREFIX, Reader};
+pub(crate) use retry::Retry;
 pub(crate) use secrets::Opened;
 use secrets::{Place, SecretRef};
 use tree::{At, Table};
@@ -42,6 +44,9 @@ pub(crate) struct Config {
     pub(crate) name: String,
     pub(crate) store: Store,
     pub(crate) worker: Worker,
+    pub(crate) retry: Retry,
+    /// Topics with retry keys of their own.
+    topics: Vec<(String, Retry)>,
     pub(crate) retention: Retention,
     pub(crate) backup: Backup,
     pub(crate) receiver: Receiver,
@@ -51,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) handlers: Vec<Handler>,
     /// Topics whose messages services fetch themselves.
     pub(crate) pulled: Vec<String>,
+    /// When those are tried again, in the same order.
+    pulled_retry: Vec<Retry>,
     pub(crate) hooks: Vec<Hook>,
 }
 
@@ -77,6 +84,9 @@ pub(crate) struct Worker {
     pub(crate) poll: Duration,
     pub(crate) poll_max: Duration,
     pub(crate) concurrency: usize,
+    /// None: a quarter of them, or an equal part.
+    pub(crate) per_place: Option<usize>,
+    pub(crate) memory_mib: u64,
     pub(crate) grace: Duration,
 }
 
@@ -155,6 +165,7 @@ pub(crate) struct Service {
     timeout: Duration,
     concurrency: usize,
     allow_unencrypted: bool,
+    retry: Retry,
 }
 
 #[derive(Clone, PartialEq)]
@@ -165,6 +176,7 @@ pub(crate) struct Handler {
     secrets: Vec<SecretRef>,
     timeout: Duration,
     concurrency: usize,
+    retry: Retry,
 }
 
 #[derive(Clone, PartialEq)]

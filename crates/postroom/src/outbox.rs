@@ -1,5 +1,6 @@
 //! The door out: a message is written in the caller's own transaction, or in one of its own.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::message::{MessageId, NewMessage, Payload, WorkItemId};
 use crate::queue::Queue;
 use crate::request::Request;
+use crate::retry::RetryPolicies;
 use crate::sql::{BlockingTx, Done, Statement, Tx};
 use crate::store::{Filter, Identity, Record, Store, Stored, Wake};
 use crate::telemetry;
@@ -30,6 +32,7 @@ use crate::workqueue::WorkQueue;
 pub struct Outbox {
     store: Arc<dyn Store>,
     queue: WorkQueue,
+    policies: Option<Arc<RetryPolicies>>,
 }
 
 /// An enqueued message. When it is dropped, normally after the caller's commit, workers are woken; until then they do
@@ -81,7 +84,35 @@ impl Outbox {
     /// The outbox of a store that is shared.
     pub fn of(store: Arc<dyn Store>) -> Self {
         let queue = WorkQueue::new(store.clone(), Queue::Outbox);
-        Self { store, queue }
+        Self { store, queue, policies: None }
+    }
+
+    /// With these policies: a message that does not say how long it lives goes by the policy of its destination or topic.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use postroom::{MemoryStore, NewMessage, Outbox, RetryPolicies, RetryPolicy};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let week = RetryPolicy::services().ttl(Some(Duration::from_secs(7 * 24 * 3600)));
+    /// let outbox = Outbox::new(MemoryStore::new()).policies(RetryPolicies::default().service("billing", week));
+    /// let id = outbox.enqueue(NewMessage::new("order.placed", "{}").to("billing")).await?.id;
+    /// let record = outbox.find(id.as_uuid()).await?.remove(0);
+    /// assert!(record.expires_at() > record.visible_at().map(|at| at.plus(Duration::from_secs(6 * 24 * 3600))));
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn policies(mut self, policies: RetryPolicies) -> Self {
+        self.policies = Some(Arc::new(policies));
+        self
+    }
+
+    /// A message with the time to live of its policy.
+    fn living<'m>(&self, message: &'m NewMessage) -> Cow<'m, NewMessage> {
+        let Some(policies) = &self.policies else { return Cow::Borrowed(message) };
+        let mut message = message.clone();
+        message.unasked_ttl = Some(policies.of(&message.topic, message.destination.as_deref()).time_to_live());
+        Cow::Owned(message)
     }
 
     /// The work-queue verbs: claim, ack, abandon, fail and the rest.
@@ -106,6 +137,10 @@ impl Outbox {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
+        let messages = match &self.policies {
+            Some(_) => messages.iter().map(|message| self.living(message).into_owned()).collect(),
+            None => messages,
+        };
         let messages = telemetry::all_traced(messages);
         let told = telemetry::Enqueued::of(&messages);
         let stored = self.store.enqueue(messages).instrument(telemetry::verb_span("enqueue", &self.queue)).await?;
@@ -136,7 +171,7 @@ impl Outbox {
     /// [`Statement::check`].
     pub fn statement(&self, message: &NewMessage) -> Result<Statement> {
         message.check()?;
-        self.store.insert_statement(&telemetry::traced(message))
+        self.store.insert_statement(&telemetry::traced(&self.living(message)))
     }
 
     /// The rows of a message, one for each destination: by message id or work item id.

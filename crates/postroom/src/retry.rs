@@ -143,6 +143,11 @@ impl RetryPolicy {
         self.attempts_max
     }
 
+    /// The longest wait, jitter aside.
+    pub fn longest_delay(&self) -> Duration {
+        self.cap
+    }
+
     /// How long a message lives that does not say so itself.
     pub fn time_to_live(&self) -> Option<Duration> {
         self.ttl

@@ -64,7 +64,14 @@ impl Node {
         let hosts = vec![HOST.to_owned()];
         let watched =
             Watched { courier: Courier::new(Services::new("shop")).unwrap(), places: Places::default(), file: None };
-        let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
+        let parts = Parts {
+            store: Arc::new(store.clone()),
+            metrics,
+            counters,
+            watched,
+            policies: postroom::RetryPolicies::default(),
+            stopped,
+        };
         let desk = Desk::new(parts, tokens, hosts);
         Self { router: router(desk.clone()), desk, store, outbox, read, write, stop }
     }

@@ -3,6 +3,7 @@
 use postroom::{Address, Result, Topics};
 
 use super::reader::Section;
+use super::retry::Retry;
 use super::sections::{DAY, MILLISECOND, PLACES_MAX, SECOND, places, required};
 use super::{Config, Handler};
 
@@ -12,7 +13,7 @@ pub(crate) const EVERY: &str = "*";
 /// What a section says.
 pub(super) enum Way {
     Posted(Handler),
-    Fetched(String),
+    Fetched(String, Retry),
 }
 
 impl Config {
@@ -43,6 +44,7 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
     let secrets = section.secrets("secret");
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 16);
+    let retry = Retry::take(&mut section);
     if is_fetched {
         for key in ["url", "secret", "timeout", "concurrency"] {
             if let Some(at) = section.place_of(key) {
@@ -52,7 +54,7 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
             }
         }
         section.finish();
-        return Some(Way::Fetched(topic));
+        return Some(Way::Fetched(topic, retry));
     }
     if let Some((url, at)) = &url {
         let is_http = url.starts_with("http://") || url.starts_with("https://");
@@ -62,5 +64,5 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
         }
     }
     section.finish();
-    url.map(|(url, at)| Way::Posted(Handler { topic, at, url, secrets, timeout, concurrency }))
+    url.map(|(url, at)| Way::Posted(Handler { topic, at, url, secrets, timeout, concurrency, retry }))
 }

@@ -9,6 +9,7 @@ use postroom::{Address, BATCH_MAX, LEASE_MAX};
 
 use super::handlers::{Way, handler};
 use super::reader::{Reader, Section};
+use super::retry::Retry;
 use super::secrets::Place;
 use super::tree::{At, Table};
 use super::{Admin, Backup, Config, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
@@ -16,8 +17,21 @@ use crate::admin::{Scope, Tokens};
 use crate::database::Database;
 use crate::duration;
 
-const SECTIONS: [&str; 11] =
-    ["node", "store", "worker", "retention", "backup", "receiver", "admin", "sources", "services", "handlers", "hooks"];
+const SECTIONS: [&str; 13] = [
+    "node",
+    "store",
+    "worker",
+    "retry",
+    "topics",
+    "retention",
+    "backup",
+    "receiver",
+    "admin",
+    "sources",
+    "services",
+    "handlers",
+    "hooks",
+];
 pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -34,13 +48,14 @@ const NAME_CHARS_MAX: usize = 64;
 /// Reads every section; what is wrong is told to the reader.
 pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> Config {
     let (retention, kept_at) = retention(reader.section(&mut root, "retention"));
-    let (mut handlers, mut pulled, mut fetched_at) = (Vec::new(), Vec::new(), None);
+    let (mut handlers, mut pulled, mut pulled_retry, mut fetched_at) = (Vec::new(), Vec::new(), Vec::new(), None);
     for (topic, section) in reader.sections(&mut root, "handlers") {
         let at = section.at.clone();
         match handler((topic, section)) {
             Some(Way::Posted(handler)) => handlers.push(handler),
-            Some(Way::Fetched(topic)) => {
+            Some(Way::Fetched(topic, retry)) => {
                 pulled.push(topic);
+                pulled_retry.push(retry);
                 fetched_at = fetched_at.or(Some(at));
             }
             None => {}
@@ -51,6 +66,8 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         name: node(reader.section(&mut root, "node")),
         store: store(reader.section(&mut root, "store")),
         worker: worker(reader.section(&mut root, "worker")),
+        retry: retry(reader.section(&mut root, "retry")),
+        topics: reader.sections(&mut root, "topics").into_iter().map(topic).collect(),
         retention,
         backup: backup(reader.section(&mut root, "backup")),
         receiver: receiver(reader.section(&mut root, "receiver")),
@@ -59,6 +76,7 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         services: reader.sections(&mut root, "services").into_iter().filter_map(service).collect(),
         handlers,
         pulled,
+        pulled_retry,
         hooks: reader.sections(&mut root, "hooks").into_iter().filter_map(hook).collect(),
     };
     for hook in config.hooks.iter().filter(|hook| config.sources.iter().any(|source| source.name == hook.name)) {
@@ -130,7 +148,9 @@ fn worker(mut section: Section<'_>) -> Worker {
         lease: section.span("lease", MILLISECOND..=LEASE_MAX).unwrap_or(30 * SECOND),
         poll: section.span("poll", MILLISECOND..=YEAR).unwrap_or(SECOND / 2),
         poll_max: section.span("poll_max", MILLISECOND..=YEAR).unwrap_or(5 * SECOND),
-        concurrency: places(section.number("concurrency", rows), 16),
+        concurrency: places(section.number("concurrency", rows.clone()), 16),
+        per_place: section.number("per_place", rows).map(|number| places(Some(number), 1)),
+        memory_mib: section.number("memory_mib", 1..=1 << 20).unwrap_or(64),
         grace: section.span("grace", Duration::ZERO..=YEAR).unwrap_or(30 * SECOND),
     };
     if let Some(at) = section.place_of("poll_max").filter(|_| worker.poll_max < worker.poll) {
@@ -138,6 +158,19 @@ fn worker(mut section: Section<'_>) -> Worker {
     }
     section.finish();
     Worker { poll_max: worker.poll_max.max(worker.poll), ..worker }
+}
+
+fn retry(mut section: Section<'_>) -> Retry {
+    let retry = Retry::take(&mut section);
+    section.finish();
+    retry
+}
+
+fn topic((name, section): (String, Section<'_>)) -> (String, Retry) {
+    if name.trim().is_empty() || name.contains('*') {
+        section.mistake(&section.at, "a topic is given by its whole name");
+    }
+    (name, retry(section))
 }
 
 fn retention(mut section: Section<'_>) -> (Retention, At) {
@@ -290,7 +323,8 @@ fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 32);
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
-    let service = url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted });
+    let retry = Retry::take(&mut section);
+    let service = url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted, retry });
     if let Some(service) = service.as_ref().filter(|service| !service.allow_unencrypted && is_exposed(&service.url)) {
         let why = "messages would travel unencrypted; use https://, or set `allow_unencrypted` to true";
         section.mistake(&service.at, format!("`url` in {}: {why}", section.title));

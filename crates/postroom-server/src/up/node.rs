@@ -18,7 +18,7 @@ use super::signals::{HangUps, Signals, Stop, Stopped, stop};
 use super::ways::Ways;
 use super::work::{Work, handlers};
 use crate::admin::{Counters, Parts, Watched, count_metrics};
-use crate::config::{Config, Opened};
+use crate::config::{Config, EVERY, Opened};
 use crate::database::Database;
 use crate::duration;
 use crate::problem::Problem;
@@ -78,7 +78,8 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     };
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
     let watched = Watched { courier: courier.clone(), places: places.clone(), file: node.database.file() };
-    let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, stopped };
+    let parts =
+        Parts { store: Arc::new(store.clone()), metrics, counters, watched, policies: node.config.policies(), stopped };
     // It answers while the work is being ended, and ends with it.
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
     let administering = admin.run(parts, async { drop(is_over.await) });
@@ -182,14 +183,20 @@ impl Node {
 
     fn options(&self) -> WorkerOptions {
         let (worker, retention) = (&self.config.worker, &self.config.retention);
-        WorkerOptions::default()
+        let options = WorkerOptions::default()
             .batch(worker.batch)
             .lease(worker.lease)
             .concurrency(worker.concurrency)
+            .memory(worker.memory_mib << 20)
+            .policies(self.config.policies())
             .poll(worker.poll)
             .poll_max(worker.poll_max)
             .grace(worker.grace)
             .retention(retention.kept())
-            .maintenance(retention.every)
+            .maintenance(retention.every);
+        let topics = self.config.handlers.iter().filter(|handler| handler.topic != EVERY).count();
+        let has_few = topics == self.config.handlers.len() && (1..4).contains(&topics);
+        let share = worker.per_place.or(has_few.then(|| worker.concurrency.div_ceil(topics.max(1))));
+        share.into_iter().fold(options, WorkerOptions::per_place)
     }
 }

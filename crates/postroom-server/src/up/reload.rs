@@ -119,6 +119,7 @@ impl Replaceable {
             ("[node]", before.name != config.name),
             ("[store]", before.store != config.store),
             ("[worker]", before.worker != config.worker),
+            ("[retry] and other retry keys", before.policies() != config.policies()),
             ("[retention]", before.retention != config.retention),
             ("[backup]", before.backup != config.backup),
             ("[receiver]", !before.receiver.is_like(&config.receiver)),

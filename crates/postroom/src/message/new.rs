@@ -34,6 +34,8 @@ pub struct NewMessage {
     pub(crate) due_after: Option<Duration>,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) expires_after: Option<Duration>,
+    /// How long it lives when it does not say so itself, if a policy does.
+    pub(crate) unasked_ttl: Option<Option<Duration>>,
     pub(crate) max_attempts: Option<u32>,
 }
 
@@ -52,6 +54,7 @@ impl NewMessage {
             due_after: None,
             expires_at: None,
             expires_after: None,
+            unasked_ttl: None,
             max_attempts: None,
         }
     }
@@ -143,7 +146,9 @@ impl NewMessage {
 
     pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
         // One that is due tomorrow must not be too old then.
-        let unasked = || self.destination.is_some().then(|| self.due(now).unwrap_or(now).max(now).plus(SERVICE_TTL));
+        let begin = || self.due(now).unwrap_or(now).max(now);
+        let usual = self.destination.as_ref().map(|_| SERVICE_TTL);
+        let unasked = || self.unasked_ttl.unwrap_or(usual).map(|ttl| begin().plus(ttl));
         self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl))).or_else(unasked)
     }
 }

@@ -16,8 +16,8 @@ use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
 use crate::queue::{Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding, Identity,
-    Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
+    Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
 pub(crate) use arrived::Arrived;
 pub(crate) use marks::Held;

@@ -68,7 +68,14 @@ impl Node {
         let (hosts, (stop, stopped)) = (vec![HOST.to_owned()], signals::stop());
         let places = Places::default();
         let watched = Watched { courier, places: places.clone(), file: None };
-        let parts = Parts { store: Arc::new(store.clone()), metrics, counters: None, watched, stopped };
+        let parts = Parts {
+            store: Arc::new(store.clone()),
+            metrics,
+            counters: None,
+            watched,
+            policies: postroom::RetryPolicies::default(),
+            stopped,
+        };
         let desk = Desk::new(parts, tokens, hosts);
         Self { router: router(desk.clone()), desk, stop, store, places, outbox, inbox, clock, read, write, payload }
     }

@@ -29,7 +29,14 @@ async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
     let watched =
         Watched { courier: Courier::new(Services::new("shop")).unwrap(), places: Places::default(), file: None };
     let metrics = PrometheusBuilder::new().build_recorder().handle();
-    let parts = Parts { store: Arc::new(store.clone()), metrics, counters: None, watched, stopped };
+    let parts = Parts {
+        store: Arc::new(store.clone()),
+        metrics,
+        counters: None,
+        watched,
+        policies: postroom::RetryPolicies::default(),
+        stopped,
+    };
     (folder, store, parts, stop)
 }
 
