@@ -8,6 +8,7 @@ mod arrive;
 mod backup;
 mod cancel;
 mod claim;
+mod clocks;
 mod contention;
 mod corrupt;
 mod crash;
@@ -86,6 +87,7 @@ pub fn cases() -> Vec<Case> {
         limits::CASES,
         values::CASES,
         claim::CASES,
+        clocks::CASES,
         ack::CASES,
         abandon::CASES,
         fail::CASES,

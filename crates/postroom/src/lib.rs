@@ -119,7 +119,7 @@ mod error;
 pub mod telemetry;
 
 pub use client::{Accepts, Client, Target};
-pub use clock::{Clock, ManualClock, ServerClock, Timestamp};
+pub use clock::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
 pub use crash::crash_here;
 pub use declared::{Declaration, Declared, Running};
 pub use error::{Error, ErrorKind, Result};

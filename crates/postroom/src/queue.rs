@@ -10,6 +10,7 @@
 
 mod lease;
 mod settle;
+mod times;
 mod topics;
 mod work;
 
@@ -17,6 +18,7 @@ pub(crate) use lease::check_lease;
 pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
 pub(crate) use settle::Verb;
 pub use settle::{Reaped, Settle, Settled};
+pub(crate) use times::AHEAD;
 pub use topics::Topics;
 pub(crate) use work::{Content, Put, Work, put};
 

@@ -161,6 +161,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes the store's maintenance for this interval; false when another worker has it.
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>>;
 
+    /// Puts right messages that wait only because a clock was wrong when they were written, and says how many: those
+    /// that were enqueued, tried or leased at a time that has not come yet. A due time that was asked for stays.
+    fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>>;
+
+    /// Whether there may be such messages.
+    fn is_time_check_due(&self, _queue: Queue) -> bool {
+        true
+    }
+
     /// Whether the tables are still those that this program was written for.
     fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })

@@ -141,7 +141,8 @@ queue_texts! {
     ack, ack_batch, extend, extend_batch, held, load_lease, load_over, load_expired, load_key, find_key, list,
     list_done, list_dead, list_expired, list_rows, save, brief_done, brief_dead, brief_expired, brief_rows, put_back,
     nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable, purge_failures,
-    purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+    purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest, ahead_leased,
+    ahead_ready, ahead_set,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.

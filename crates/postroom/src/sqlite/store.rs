@@ -76,7 +76,8 @@ impl SqliteStore {
     }
 
     pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {
-        let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence());
+        let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence())
+            .by(options.clock.clone());
         let (options, verbs) = blocking(move || {
             if options.deploy_schema {
                 let conn = connect::writer(&options.path, options.durability, options.create_file)?;
@@ -356,6 +357,25 @@ impl Store for SqliteStore {
 
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
         self.verb(move |verbs, conn, time| now(verbs.take_maintenance(conn, interval, time)))
+    }
+
+    fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            let (mut rows, mut from) = (0, None);
+            loop {
+                let step =
+                    self.ringing(queue, move |verbs, conn, time| now(verbs.correct_times(conn, queue, from, time)));
+                let step = step.await?;
+                (rows, from) = (rows + step.rows, step.next);
+                if from.is_none() {
+                    return Ok(rows);
+                }
+            }
+        })
+    }
+
+    fn is_time_check_due(&self, queue: Queue) -> bool {
+        self.0.verbs.is_time_check_due(queue)
     }
 
     fn fingerprint(&self) -> Option<Fingerprint> {

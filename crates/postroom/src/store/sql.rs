@@ -12,9 +12,12 @@ mod passed;
 mod receive;
 mod rows;
 mod schema;
+mod times;
 mod upkeep;
 
-use crate::clock::Timestamp;
+use std::sync::atomic::AtomicU64;
+
+use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue, Settle, Settled, State, Verb};
@@ -35,13 +38,16 @@ pub(crate) struct Verbs {
     pub(crate) dead_letter_topic: Option<String>,
     floors: [Floor; 2],
     passed: Passed,
+    clock: Clock,
+    times_checked: [AtomicU64; 2],
 }
 
 impl Verbs {
     pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
         let statements = Statements::new(dialect, &tables, fence);
         let (batch, floors) = (dialect.batch, [Floor::new(), Floor::new()]);
-        Self { statements, batch, tables, dead_letter_topic, floors, passed: Passed::default() }
+        let (passed, times_checked) = (Passed::default(), Default::default());
+        Self { statements, batch, tables, dead_letter_topic, floors, passed, clock: Clock::Database, times_checked }
     }
 
     fn floor(&self, queue: Queue) -> &Floor {
@@ -52,12 +58,12 @@ impl Verbs {
     }
 
     pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Statement {
-        self.statements.outbox_insert.with(batch::row(message, now)).expecting(Expects::RowOrDuplicate)
+        self.statements.outbox_insert.with(batch::row(message, now, self.late(now))).expecting(Expects::RowOrDuplicate)
     }
 
     pub(crate) fn ack(&self, queue: Queue, lease: &Lease, response: Option<&str>, now: Timestamp) -> Statement {
         let mut values = Self::fence(lease);
-        values.extend([int(now.as_micros()), text(response)]);
+        values.extend([int(self.late(now).as_micros()), text(response)]);
         self.statements.of(queue).ack.with(values).expecting(Expects::RowOrLeaseLost)
     }
 

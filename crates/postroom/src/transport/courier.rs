@@ -98,7 +98,7 @@ impl Courier {
         let map = self.map();
         let Some(destination) = message.destination() else { return Delivery::NoRoute };
         let Some(route) = map.route(destination, &self.0.neighbours) else { return Delivery::NoRoute };
-        let now = map.clock.now();
+        let now = map.clock.wall();
         let keys = route.service.keys.active(now);
         if route.wire.is_signed() && route.service.peer.needs_key() && keys.is_empty() {
             return Delivery::Failed { why: format!("no key for {destination} may be used at the moment") };

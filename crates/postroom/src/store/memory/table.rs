@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::clock::Timestamp;
+use crate::clock::{Doubt, Timestamp};
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, WorkItemId};
 use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Queue, Reaped, Settle, State, Verb, Work, choose};
 use crate::store::{FAILURES_KEPT, Failure, Filter, QueueStats, Record, Revival, Stored};
@@ -25,11 +25,12 @@ impl Table {
         self.rows.insert(self.last_seq, record);
     }
 
-    pub(super) fn insert_new(&mut self, new: &NewMessage, now: Timestamp) -> Stored {
+    /// What it lives for begins at `late`.
+    pub(super) fn insert_new(&mut self, new: &NewMessage, now: Timestamp, late: Timestamp) -> Stored {
         let id = new.work_item_id();
         let duplicate = self.knows(id);
         if !duplicate {
-            let (due_at, expires_at) = (new.due(now), new.expires(now));
+            let (due_at, expires_at) = (new.due(now), new.expires(late));
             let work = Work::new(State::Ready, now).with(due_at, expires_at, new.max_attempts);
             let destination = new.destination.clone();
             let message = Message {
@@ -88,15 +89,15 @@ impl Table {
         self.rows.get_mut(&lease.seq).filter(|record| record.work.is_held_by(lease))
     }
 
-    pub(super) fn claim(&mut self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Claims {
-        let mut reaped = self.reap(request.batch, now);
+    pub(super) fn claim(&mut self, queue: Queue, request: &ClaimRequest, now: Timestamp, doubt: Doubt) -> Claims {
+        let mut reaped = self.reap(request.batch, doubt.early(now));
         if queue == Queue::Outbox {
-            reaped.expired += self.expire(request.batch, now);
+            reaped.expired += self.expire(request.batch, doubt.early(now));
         }
         let in_line = self.in_line(now, request);
         let crashes: Vec<u32> = in_line.iter().map(|seq| self.rows[seq].work.crashes).collect();
         let chosen: Vec<i64> = choose(&crashes).into_iter().map(|index| in_line[index]).collect();
-        let until = now.plus(request.lease);
+        let until = doubt.late(now).plus(request.lease);
         let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
         let awaited = self.rows.values().filter(|record| record.state() == State::Leased || is_among(record, request));
         let next_at = awaited.filter_map(Record::visible_at).min().filter(|_| claimed.is_empty());
@@ -118,12 +119,12 @@ impl Table {
     }
 
     /// What the row became; none when the lease is lost.
-    pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp) -> Option<State> {
+    pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp, late: Timestamp) -> Option<State> {
         let record = self.held(&settle.lease)?;
         let was = record.state();
         match settle.verb.clone() {
             Verb::Ack { response } => {
-                record.work.ack(now);
+                record.work.ack(late);
                 record.response = response.or(record.response.take());
             }
             Verb::Release => record.work.release(now),
@@ -189,6 +190,11 @@ impl Table {
         old.retain(|(processed_at, _)| processed_at.is_some_and(|at| at < before));
         old.sort_unstable();
         old.into_iter().take(limit).map(|(_, seq)| seq).collect()
+    }
+
+    pub(super) fn correct_times(&mut self, now: Timestamp) -> u64 {
+        let corrected = self.rows.values_mut().filter_map(|record| record.work.correct_times(now).then_some(()));
+        corrected.count() as u64
     }
 
     pub(super) fn again(
