@@ -193,8 +193,12 @@ impl Table {
     }
 
     pub(super) fn correct_times(&mut self, now: Timestamp) -> u64 {
-        let corrected = self.rows.values_mut().filter_map(|record| record.work.correct_times(now).then_some(()));
-        corrected.count() as u64
+        let mut corrected = 0;
+        for record in self.rows.values_mut() {
+            corrected += u64::from(record.work.correct_times(now));
+            record.refresh();
+        }
+        corrected
     }
 
     pub(super) fn again(
