@@ -111,7 +111,7 @@ async fn what_is_given_during_a_jump_lasts_by_both_clocks(h: &Harness) -> Verdic
         h.clock.set(woke);
         let held = side.leased("held").await?;
         assert_eq!(side.record(held.seq()).await?.locked_until(), Some(woke.plus(LEASE)));
-        assert_eq!(side.verbs().extend(&[before.clone()], LEASE).await?, [true]);
+        assert_eq!(side.verbs().extend(std::slice::from_ref(&before), LEASE).await?, [true]);
         assert_eq!(side.record(before.seq()).await?.locked_until(), Some(woke.plus(LEASE)));
         side.ack(before.clone()).await?;
         let done_at = side.record(before.seq()).await?.processed_at();
