@@ -71,16 +71,22 @@ async fn a_clock_that_is_wrong_for_a_moment_takes_nothing_away(h: &Harness) -> V
 }
 
 async fn a_message_is_not_handled_twice_because_a_clock_was_wrong_for_a_moment(h: &Harness) -> Verdict {
-    let (side, draft, began) = (h.side(Queue::Inbox), Draft::new("paid"), h.now());
-    side.put(&draft).await?;
+    let (side, began) = (h.side(Queue::Inbox), h.now());
+    let (before, during) = (Draft::new("before"), Draft::new("during"));
+    side.put(&before).await?;
+    let lease = side.claim_one().await?;
+    side.ack(lease).await?;
+    side.put(&during).await?;
     h.clock.set(began.plus(400 * DAY));
     let lease = side.claim_one().await?;
     side.ack(lease).await?;
-    side.verbs().purge(30 * DAY, 100).await?;
+    assert_eq!(side.verbs().purge(30 * DAY, 100).await?, 0);
     set_right(h, began, Duration::ZERO);
-    side.verbs().purge(30 * DAY, 100).await?;
-    let arrival = h.inbox.enqueue(draft.incoming()?).await?;
-    assert_eq!(arrival, Arrival::Known { done: true, differs: false });
+    assert_eq!(side.verbs().purge(30 * DAY, 100).await?, 0);
+    for draft in [before, during] {
+        let arrival = h.inbox.enqueue(draft.incoming()?).await?;
+        assert_eq!(arrival, Arrival::Known { done: true, differs: false }, "{}", draft.topic);
+    }
     assert!(side.claim(10).await?.is_empty());
     Ok(())
 }
