@@ -87,7 +87,6 @@ pub fn cases() -> Vec<Case> {
         limits::CASES,
         values::CASES,
         claim::CASES,
-        clocks::CASES,
         ack::CASES,
         abandon::CASES,
         fail::CASES,
@@ -149,7 +148,7 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
     ];
-    let rest = [services_log::CASES, procedures::CASES, sessions::CASES].concat();
+    let rest = [clocks::CASES, services_log::CASES, procedures::CASES, sessions::CASES].concat();
     [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 

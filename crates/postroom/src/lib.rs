@@ -162,7 +162,7 @@ pub use sqlite::{
 };
 pub use store::{
     Admission, Arrival, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Identity, Mark, MarkId,
-    Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake, WakeListener,
+    Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Times, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,

@@ -10,6 +10,7 @@ mod options;
 mod pool;
 mod pulse;
 mod store;
+mod times;
 mod transact;
 
 pub(crate) use backend::handlers_on_server;

@@ -12,6 +12,7 @@ pub(crate) mod memory;
 pub(crate) mod record;
 pub(crate) mod revival;
 pub(crate) mod sql;
+pub(crate) mod times;
 pub(crate) mod wake;
 
 pub use admission::Admission;
@@ -21,6 +22,7 @@ pub use marks::{MarkId, Marks};
 pub use memory::MemoryStore;
 pub use record::{Failure, QueueStats, Record};
 pub use revival::Revival;
+pub use times::Times;
 pub use wake::{Wake, WakeListener};
 
 use std::fmt;
@@ -72,7 +74,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// let (outbox, _) = doors(Arc::new(MemoryStore::new().named("shop")));
 /// assert_eq!(outbox.queue().store_name(), "shop");
 /// ```
-pub trait Store: fmt::Debug + Send + Sync + 'static {
+pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
     /// What this store is called in logs.
     fn name(&self) -> &str;
 
@@ -160,15 +162,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Takes the store's maintenance for this interval; false when another worker has it.
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>>;
-
-    /// Puts right messages that wait only because a clock was wrong when they were written, and says how many: those
-    /// that were enqueued, tried or leased at a time that has not come yet. A due time that was asked for stays.
-    fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>>;
-
-    /// Whether there may be such messages.
-    fn is_time_check_due(&self, _queue: Queue) -> bool {
-        true
-    }
 
     /// Whether the tables are still those that this program was written for.
     fn check_schema(&self) -> BoxFuture<'_, Result<()>> {

@@ -397,24 +397,4 @@ impl<E: Engine> Store for ServerStore<E> {
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
         self.verb(interval, |verbs, link, interval, now| Box::pin(verbs.take_maintenance(link, *interval, now)))
     }
-
-    fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
-            let (mut rows, mut from) = (0, None);
-            loop {
-                let step = self.ringing(queue, (queue, from), |verbs, link, (queue, from), now| {
-                    Box::pin(verbs.correct_times(link, *queue, *from, now))
-                });
-                let step = step.await?;
-                (rows, from) = (rows + step.rows, step.next);
-                if from.is_none() {
-                    return Ok(rows);
-                }
-            }
-        })
-    }
-
-    fn is_time_check_due(&self, queue: Queue) -> bool {
-        self.0.verbs.is_time_check_due(queue)
-    }
 }

@@ -162,7 +162,7 @@ impl SqliteStore {
     }
 
     /// A verb after which there may be work in line.
-    fn ringing<'a, T, F>(&'a self, queue: Queue, verb: F) -> BoxFuture<'a, Result<T>>
+    pub(super) fn ringing<'a, T, F>(&'a self, queue: Queue, verb: F) -> BoxFuture<'a, Result<T>>
     where
         T: Send + 'static,
         F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
@@ -357,25 +357,6 @@ impl Store for SqliteStore {
 
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
         self.verb(move |verbs, conn, time| now(verbs.take_maintenance(conn, interval, time)))
-    }
-
-    fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
-            let (mut rows, mut from) = (0, None);
-            loop {
-                let step =
-                    self.ringing(queue, move |verbs, conn, time| now(verbs.correct_times(conn, queue, from, time)));
-                let step = step.await?;
-                (rows, from) = (rows + step.rows, step.next);
-                if from.is_none() {
-                    return Ok(rows);
-                }
-            }
-        })
-    }
-
-    fn is_time_check_due(&self, queue: Queue) -> bool {
-        self.0.verbs.is_time_check_due(queue)
     }
 
     fn fingerprint(&self) -> Option<Fingerprint> {

@@ -4,11 +4,12 @@ mod arrived;
 mod failed;
 mod marks;
 mod table;
+mod times;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::{Clock, Doubt, Timestamp};
+use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
 use crate::queue::{AHEAD, ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Work};
@@ -106,36 +107,6 @@ impl MemoryStore {
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.0.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn time(&self) -> (Timestamp, Doubt) {
-        let now = self.0.clock.now();
-        (now, self.0.clock.doubt())
-    }
-
-    /// Runs one verb: all of it under the lock, then the news of deaths, then the bell.
-    fn run<'a, T: Send + 'a>(
-        &'a self,
-        verb: impl FnOnce(&mut Tables, Timestamp) -> Result<T> + Send + 'a,
-    ) -> BoxFuture<'a, Result<T>> {
-        self.run_by(move |tables, now, _| verb(tables, now))
-    }
-
-    /// The same for a verb that gives something for a time, or takes it away when that is over.
-    fn run_by<'a, T: Send + 'a>(
-        &'a self,
-        verb: impl FnOnce(&mut Tables, Timestamp, Doubt) -> Result<T> + Send + 'a,
-    ) -> BoxFuture<'a, Result<T>> {
-        Box::pin(async move {
-            let (now, doubt) = self.time();
-            let mut tables = self.tables();
-            let result = verb(&mut tables, now, doubt);
-            self.tell_deaths(&mut tables, now);
-            drop(tables);
-            self.0.outbox_wake.ring();
-            self.0.inbox_wake.ring();
-            result
-        })
     }
 
     fn tell_deaths(&self, tables: &mut Tables, now: Timestamp) {
@@ -384,10 +355,6 @@ impl Store for MemoryStore {
             tables.maintained_at = if free { Some(now) } else { tables.maintained_at };
             Ok(free)
         })
-    }
-
-    fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
-        self.run_by(move |tables, now, doubt| Ok(tables.of(queue).correct_times(doubt.late(now))))
     }
 }
 

@@ -31,7 +31,8 @@ use rows::{int, read_record, row_count, text, uuid};
 /// Everything the verbs need besides a connection.
 #[derive(Debug)]
 pub(crate) struct Verbs {
-    pub(crate) statements: Statements,
+    /// Boxed: there are many, and they would be part of every future that opens a store.
+    pub(crate) statements: Box<Statements>,
     batch: Batch,
     pub(crate) tables: TableNames,
     /// Where the news of a death goes, in the transaction of that death.
@@ -44,7 +45,7 @@ pub(crate) struct Verbs {
 
 impl Verbs {
     pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
-        let statements = Statements::new(dialect, &tables, fence);
+        let statements = Box::new(Statements::new(dialect, &tables, fence));
         let (batch, floors) = (dialect.batch, [Floor::new(), Floor::new()]);
         let (passed, times_checked) = (Passed::default(), Default::default());
         Self { statements, batch, tables, dead_letter_topic, floors, passed, clock: Clock::Database, times_checked }

@@ -26,7 +26,7 @@ pub(crate) fn clock_jumped(store: &str, clock: &Clock) {
 
 pub(crate) fn times_corrected(queue: &WorkQueue, corrected: u64) {
     if corrected > 0 {
-        let (store, queue) = (queue.store_name(), queue.kind());
-        warn!(store, %queue, count = corrected, "messages waited because a clock was wrong; their times were corrected");
+        let (store, queue, count) = (queue.store_name(), queue.kind(), corrected);
+        warn!(store, %queue, count, "messages waited because a clock was wrong; their times were corrected");
     }
 }
