@@ -8,6 +8,7 @@ mod arrive;
 mod backup;
 mod cancel;
 mod claim;
+mod clocks;
 mod contention;
 mod corrupt;
 mod crash;
@@ -150,7 +151,7 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
     ];
-    let rest = [trouble::CASES, services_log::CASES, procedures::CASES, sessions::CASES].concat();
+    let rest = [trouble::CASES, clocks::CASES, services_log::CASES, procedures::CASES, sessions::CASES].concat();
     [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 

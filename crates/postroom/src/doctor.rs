@@ -23,6 +23,7 @@ mod schema;
 mod server;
 #[cfg(feature = "rusqlite-0_39")]
 pub(crate) mod sqlite;
+mod times;
 
 pub(crate) use facts::Facts;
 

@@ -120,7 +120,7 @@ mod error;
 pub mod telemetry;
 
 pub use client::{Accepts, Client, Target};
-pub use clock::{Clock, ManualClock, ServerClock, Timestamp};
+pub use clock::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
 pub use crash::crash_here;
 pub use declared::{Declaration, Declared, Running};
 pub use error::{Error, ErrorKind, Result};
@@ -164,7 +164,7 @@ pub use sqlite::{
 };
 pub use store::{
     Admission, Arrival, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold,
-    Identity, Mark, MarkId, Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Identity, Mark, MarkId, Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Times, Wake,
     WakeListener,
 };
 pub use tenancy::{

@@ -39,5 +39,10 @@ async fn try_run(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
             while queue.purge_state(state, kept, STEP_ROWS).await? == STEP_ROWS as u64 {}
         }
     }
+    for queue in [Queue::Outbox, Queue::Inbox].map(|kind| queue.sibling(kind)) {
+        if queue.is_time_check_due() {
+            queue.correct_times().await?;
+        }
+    }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod fault;
 mod lease;
 mod place;
 mod settle;
+mod times;
 mod topics;
 mod work;
 
@@ -23,6 +24,7 @@ pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
 pub use place::Place;
 pub(crate) use settle::{Noted, Verb};
 pub use settle::{Reaped, Settle, Settled};
+pub(crate) use times::AHEAD;
 pub use topics::Topics;
 pub(crate) use work::{Content, Put, Work, put};
 

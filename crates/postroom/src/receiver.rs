@@ -129,6 +129,11 @@ impl<B: Backend> Receiver<B> {
         self.0.store.clock().now()
     }
 
+    /// What the clock says at this moment, as that of the other service does: signatures are compared with it.
+    pub(crate) fn wall(&self) -> Timestamp {
+        self.0.store.clock().wall()
+    }
+
     /// Takes an envelope whose source is known for sure.
     pub(crate) async fn take(&self, from: &Authenticated, envelope: Envelope) -> Reply {
         match incoming(&from.source, envelope) {

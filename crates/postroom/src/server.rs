@@ -11,6 +11,7 @@ mod pool;
 mod pulse;
 mod store;
 mod texts;
+mod times;
 mod transact;
 
 pub(crate) use backend::handlers_on_server;

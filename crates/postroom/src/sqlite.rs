@@ -14,6 +14,7 @@ mod readers;
 mod receive;
 mod session;
 mod store;
+mod times;
 mod watch;
 mod write;
 mod writer;

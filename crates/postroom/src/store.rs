@@ -15,6 +15,7 @@ pub(crate) mod memory;
 pub(crate) mod record;
 pub(crate) mod revival;
 pub(crate) mod sql;
+pub(crate) mod times;
 pub(crate) mod wake;
 
 pub use admission::Admission;
@@ -28,6 +29,7 @@ pub use marks::{MarkId, Marks};
 pub use memory::MemoryStore;
 pub use record::{Failure, QueueStats, Record};
 pub use revival::Revival;
+pub use times::Times;
 pub use wake::{Wake, WakeListener};
 
 use std::fmt;
@@ -79,7 +81,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// let (outbox, _) = doors(Arc::new(MemoryStore::new().named("shop")));
 /// assert_eq!(outbox.queue().store_name(), "shop");
 /// ```
-pub trait Store: fmt::Debug + Send + Sync + 'static {
+pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
     /// What this store is called in logs.
     fn name(&self) -> &str;
 

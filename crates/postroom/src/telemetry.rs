@@ -9,6 +9,7 @@ mod label;
 mod marks;
 mod meters;
 mod services;
+mod time;
 #[cfg(feature = "opentelemetry-0_33")]
 mod trace;
 #[cfg(not(feature = "opentelemetry-0_33"))]
@@ -19,6 +20,7 @@ pub use label::name_stores_in_metrics;
 pub(crate) use marks::*;
 pub(crate) use meters::Meters;
 pub(crate) use services::*;
+pub(crate) use time::*;
 #[cfg(feature = "opentelemetry-0_33")]
 pub(crate) use trace::*;
 #[cfg(not(feature = "opentelemetry-0_33"))]
@@ -68,6 +70,8 @@ pub mod metric {
     pub const FAILURES: &str = "rf_failure_count";
     /// Commits without an answer: whether they were done had to be looked up.
     pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
+    /// Jumps of the clock that a store goes by.
+    pub const CLOCK_JUMPS: &str = "rf_clock_jumps_count";
 }
 
 /// What is told of messages once they are stored; taken from them before they are moved into the store.

@@ -109,6 +109,7 @@ impl WorkQueue {
     pub(crate) async fn claim_as(&self, request: ClaimRequest) -> Result<Claims> {
         let claims = self.store.claim(self.queue, request).instrument(telemetry::verb_span("claim", self)).await?;
         telemetry::claimed(self, &claims);
+        telemetry::clock_jumped(self.store.name(), self.store.clock());
         Ok(claims)
     }
 
@@ -333,6 +334,18 @@ impl WorkQueue {
         };
         telemetry::backlog(self, rows);
         Ok(())
+    }
+
+    /// Puts right messages that wait only because a clock was wrong when they were written, and says how many. Their
+    /// due times stay as they were asked for. Workers do it when they start, and after the clock has jumped.
+    pub async fn correct_times(&self) -> Result<u64> {
+        let corrected = self.store.correct_times(self.queue).instrument(telemetry::verb_span("correct", self)).await?;
+        telemetry::times_corrected(self, corrected);
+        Ok(corrected)
+    }
+
+    pub(crate) fn is_time_check_due(&self) -> bool {
+        self.store.is_time_check_due(self.queue)
     }
 
     pub(crate) async fn take_maintenance(&self, interval: Duration) -> Result<bool> {

@@ -47,9 +47,8 @@ pub(super) async fn play_one(store: impl postroom::Store, clock: &ManualClock, n
     let mut rng = fastrand::Rng::with_seed(seed().wrapping_add(number));
     let mut world = World::new(store);
     for op in (0..VERBS).map(|_| Op::draw(&mut rng)) {
-        match op {
-            Op::Advance(span) => clock.advance(span),
-            op => drop(world.play(&op).await.with_context(|| format!("{op:?} of {SEED_VARIABLE}={}", seed()))?),
+        if !op.moves(clock) {
+            drop(world.play(&op).await.with_context(|| format!("{op:?} of {SEED_VARIABLE}={}", seed()))?);
         }
     }
     Ok(())
@@ -65,8 +64,7 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
     let mut model = World::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));
     let mut real = World::new(sqlite);
     for (at, op) in ops.iter().enumerate() {
-        if let Op::Advance(span) = op {
-            clock.advance(*span);
+        if op.moves(&clock) {
             continue;
         }
         let (expected, found) = (model.play(op).await?, real.play(op).await?);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use postroom::{ClockJump, JumpState};
 use serde::Serialize;
 
 use super::look::{Look, Room};
@@ -32,6 +33,7 @@ pub(super) enum Kind {
     Disk,
     Log,
     Clock,
+    Jump,
 }
 
 /// One thing that is not well.
@@ -55,6 +57,8 @@ const WAITING_MANY: u64 = 100_000;
 const WAITING_LONG: Duration = Duration::from_secs(15 * 60);
 /// Signatures and due times go by the database's clock; people and logs by this machine's.
 const CLOCK_OFF: Duration = Duration::from_secs(5);
+/// So long a jump of the clock is told after it was accepted or came back.
+const JUMP_TOLD: Duration = Duration::from_secs(3600);
 const MIB: u64 = 1024 * 1024;
 /// A log that is not folded into its database: somebody reads for very long.
 const LOG_LARGE: u64 = 256 * MIB;
@@ -140,6 +144,10 @@ fn ground(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
         let seconds = look.clock_off.as_secs();
         note(Level::Yellow, Kind::Clock, format!("the clocks of this machine and the database are {seconds} s apart"));
     }
+    let is_told = |jump: &&ClockJump| jump.state == JumpState::Doubted || jump.ago < JUMP_TOLD;
+    if let Some(jump) = look.clock_jump.as_ref().filter(is_told) {
+        note(Level::Yellow, Kind::Jump, jump.to_string());
+    }
 }
 
 /// How bad it is when little room is left; on a large disk a small part of it is still much.
@@ -153,7 +161,7 @@ fn scarce(Room { free, total }: Room) -> Option<(Level, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use postroom::{Courier, Key, Secret, Service, Services};
+    use postroom::{Clock, Courier, Key, ManualClock, Secret, Service, Services, Timestamp};
 
     use super::*;
 
@@ -197,6 +205,23 @@ mod tests {
         let (level, told) = judged(&Look { destinations: vec![billing], ..Look::default() });
         assert_eq!(level, Level::Yellow);
         assert_eq!(told, ["billing forgets messages after 12 hours, and some of ours live longer"]);
+    }
+
+    #[test]
+    fn a_clock_that_jumped_is_told_for_an_hour() {
+        let hands = ManualClock::new(Timestamp::from_micros(0));
+        let clock = Clock::Manual(hands.clone());
+        let told = || judged(&Look { clock_jump: clock.jump(), ..Look::default() });
+        assert_eq!(told(), (Level::Green, Vec::new()));
+        hands.set(Timestamp::from_micros(7_200_000_000));
+        let doubted =
+            "the clock jumped 7200 s ahead, 0 s ago; until this is confirmed, the time goes on without the jump";
+        assert_eq!(told(), (Level::Yellow, vec![doubted.to_owned()]));
+        hands.advance(Duration::from_secs(10));
+        let accepted = "the clock jumped 7200 s ahead, 10 s ago; the new time was confirmed and is used";
+        assert_eq!(told(), (Level::Yellow, vec![accepted.to_owned()]));
+        hands.advance(JUMP_TOLD);
+        assert_eq!(told().0, Level::Green);
     }
 
     #[test]

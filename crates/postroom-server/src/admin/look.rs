@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postroom::{Clock, Courier, Destination, Error, ErrorKind, Filter, Hold, Places, QueueStats};
+use postroom::{Clock, ClockJump, Courier, Destination, Error, ErrorKind, Filter, Hold, Places, QueueStats};
 use tokio::time::timeout;
 
 use super::Desk;
@@ -40,6 +40,8 @@ pub(super) struct Look {
     pub(super) log_bytes: Option<u64>,
     /// How far this machine's clock is from the database's.
     pub(super) clock_off: Duration,
+    /// The last jump of the clock that the store goes by.
+    pub(super) clock_jump: Option<ClockJump>,
     /// The database answers, and could not count the messages in time: there are very many, or it has much to do.
     pub(super) is_uncounted: bool,
     /// What is wrong with the tables.
@@ -72,6 +74,7 @@ impl Desk {
             room: self.0.watched.file.as_deref().and_then(room),
             log_bytes: self.0.watched.file.as_deref().and_then(log_bytes),
             clock_off: here.since(there).max(there.since(here)),
+            clock_jump: self.0.store.clock().jump(),
             ..look
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::driver::tiberius_013::{is_compatible, is_new_enough};
 
-use super::{Facts, Finding, Judge, Level, Report, judged, schema, server};
+use super::{Facts, Finding, Judge, Level, Report, judged, schema, server, times};
 
 /// A transaction that is open for longer holds its locks, and the log, for as long.
 const TRANSACTION_LONG: i64 = 600;
@@ -20,6 +20,7 @@ const JUDGES: &[Judge] = &[
     schema::is_there,
     procedures,
     server::clock,
+    times::ahead,
     updateability,
     compatibility,
     delayed_durability,

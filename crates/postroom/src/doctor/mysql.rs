@@ -2,7 +2,7 @@
 
 use crate::driver::sqlx_mysql_09::is_new_enough;
 
-use super::{Facts, Finding, Judge, Level, Report, judged, schema, server};
+use super::{Facts, Finding, Judge, Level, Report, judged, schema, server, times};
 
 const MIB: i64 = 1 << 20;
 /// So many old versions of rows wait to be cleared away.
@@ -21,6 +21,7 @@ const JUDGES: &[Judge] = &[
     version,
     schema::is_there,
     server::clock,
+    times::ahead,
     flush_at_commit,
     sync_binlog,
     binlog_format,

@@ -2,7 +2,7 @@
 
 use crate::driver::sqlx_postgres_09::VERSION_MIN;
 
-use super::{Facts, Finding, Judge, Level, Report, judged, schema, server};
+use super::{Facts, Finding, Judge, Level, Report, judged, schema, server, times};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -23,6 +23,7 @@ const JUDGES: &[Judge] = &[
     standby,
     schema::is_there,
     server::clock,
+    times::ahead,
     fsync,
     full_page_writes,
     synchronous_commit,

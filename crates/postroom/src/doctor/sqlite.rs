@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::sqlite::SQLITE_VERSION_MIN;
 
-use super::{Facts, Finding, Judge, Level, Report, judged, schema};
+use super::{Facts, Finding, Judge, Level, Report, judged, schema, times};
 
 const MIB: i64 = 1 << 20;
 const LOG_LARGE: i64 = 64 * MIB;
@@ -18,8 +18,19 @@ pub(crate) fn report(path: &Path, facts: &Facts) -> Report {
     Report::new(format!("SQLite {version}, file {}", path.display()), judged(facts, JUDGES))
 }
 
-const JUDGES: &[Judge] =
-    &[version, schema::is_there, integrity, journal_mode, synchronous, file_system, permissions, log, room];
+const JUDGES: &[Judge] = &[
+    version,
+    schema::is_there,
+    times::jump,
+    times::ahead,
+    integrity,
+    journal_mode,
+    synchronous,
+    file_system,
+    permissions,
+    log,
+    room,
+];
 
 fn version(facts: &Facts) -> Option<Finding> {
     let (version, number) = (facts.text("version")?, facts.number("version_number")?);

@@ -83,10 +83,11 @@ impl Work {
     }
 
     /// Ends a lease. Returns the failure that is to be noted, if there is one. A failure that costs nothing and says
-    /// the same as the last one is not noted again: it would push the others out of the history.
-    pub(crate) fn settle<'v>(&mut self, verb: &'v Verb, now: Timestamp) -> Option<&'v Noted> {
+    /// the same as the last one is not noted again: it would push the others out of the history. What is done is done
+    /// at `late`, which is the later time while a clock is in doubt.
+    pub(crate) fn settle<'v>(&mut self, verb: &'v Verb, now: Timestamp, late: Timestamp) -> Option<&'v Noted> {
         match verb {
-            Verb::Ack { .. } => self.finish(State::Done, now),
+            Verb::Ack { .. } => self.finish(State::Done, late),
             Verb::Release => self.release(now),
             Verb::Fail { failure } => {
                 self.fail(failure.error.clone(), now);

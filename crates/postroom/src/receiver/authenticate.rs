@@ -64,7 +64,7 @@ impl<B: Backend> Receiver<B> {
     /// Verifies a request by its head alone: nothing of the body is read before.
     pub(crate) fn authenticate(&self, head: &HeaderMap, method: &str, path: &str) -> Result<Authenticated, Reply> {
         let (head, signatures) = headers::read(head, method, path).map_err(|error| Reply::malformed(&error))?;
-        let now = self.now();
+        let now = self.wall();
         let known = self.0.sources.get(&head.source);
         let keys = known.map(|known| known.keys.active(now)).unwrap_or_default();
         let is_signed = head.is_signed(&signatures, &keys, &self.0.decoy);
@@ -91,7 +91,7 @@ impl<B: Backend> Receiver<B> {
     /// Verifies a request of a foreign peer, which signs inside the envelope.
     pub(crate) fn authenticate_v1(&self, envelope: &Envelope) -> Result<Authenticated, Reply> {
         let known = self.0.sources.get(&envelope.source_service_id);
-        let keys = known.map(|known| known.keys.active(self.now())).unwrap_or_default();
+        let keys = known.map(|known| known.keys.active(self.wall())).unwrap_or_default();
         let signature = envelope.headers.get(envelope::HMAC).map(String::as_str).unwrap_or_default();
         let is_signed = is_signed_v1(envelope, signature, &keys, &self.0.decoy);
         let distrust = match known {

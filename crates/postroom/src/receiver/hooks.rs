@@ -123,7 +123,7 @@ impl<B: Backend> Receiver<B> {
     fn verify_hook(&self, hook: &Hook, headers: &HeaderMap, body: &[u8]) -> Result<Told, Reply> {
         let malformed = |error: Error| Reply::malformed(&error);
         if let Some(scheme) = &hook.scheme {
-            let verified = scheme.verify(headers, body, self.now()).map_err(|refused| {
+            let verified = scheme.verify(headers, body, self.wall()).map_err(|refused| {
                 let reason = refused.reason().as_str();
                 telemetry::hook_distrusted(self.0.store.name(), &hook.name, reason);
                 Reply::unauthorized()

@@ -19,6 +19,7 @@ pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, q
     let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), None, E::DIALECT.fence);
     let questions = about(questions, &settings.tables);
     let connections = settings.connections;
+    let manual = Some(settings.clock.clone()).filter(|clock| matches!(clock, Clock::Manual(_)));
     let asking = to_its_end(async move {
         let mut link = E::connect(&target, Purpose::Handlers).await?;
         let mut facts = Facts::default();
@@ -27,9 +28,16 @@ pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, q
             ask(&mut link, question, &mut facts).await?;
         }
         facts.add("schema.wanted", verbs.statements.schema_version);
-        link.begin().await?;
+        let said = link.begin().await?;
         if let Some(version) = verbs.schema_version(&mut link).await? {
             facts.add("schema.found", version);
+            let now = manual.map_or(said, |clock| clock.now());
+            // The last question: who may not read the tables has heard everything else.
+            if version == verbs.statements.schema_version
+                && let Ok(ahead) = verbs.count_ahead(&mut link, now).await
+            {
+                facts.add("times.ahead", ahead);
+            }
         }
         Ok(facts)
     });

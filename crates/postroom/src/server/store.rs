@@ -107,7 +107,7 @@ impl<E: Engine> ServerStore<E> {
         let signal = E::Signal::new(target, &settings, wakes.clone());
         let core = Arc::new(Core {
             name: settings.name,
-            verbs,
+            verbs: verbs.by(clock.clone()),
             clock,
             pool,
             handler_pool,

@@ -2,7 +2,7 @@
 //! say what became of them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::background::to_its_end;
 use crate::clock::{Clock, Timestamp, monotonic};
@@ -173,8 +173,9 @@ impl<E: Engine> Core<E> {
     ) -> Result<T, Failed> {
         link.set_in_doubt(doubt.is_some());
         link.set_outage(self.outage.at());
+        let asked = monotonic();
         let said = link.begin().await.map_err(Failed::Stale)?;
-        let now = doubt.unwrap_or_else(|| self.hear(said));
+        let now = doubt.unwrap_or_else(|| self.hear(said, asked));
         match verb(&self.verbs, &mut link, args, now).await {
             Ok(answer) => match link.commit().await {
                 Ok(()) => {
@@ -194,9 +195,9 @@ impl<E: Engine> Core<E> {
     }
 
     /// The time this transaction is judged by.
-    pub(super) fn hear(&self, said: Timestamp) -> Timestamp {
+    pub(super) fn hear(&self, said: Timestamp, asked: Instant) -> Timestamp {
         match &self.clock {
-            Clock::Server(clock) => clock.hear(said),
+            Clock::Server(clock) => clock.hear(said, asked),
             Clock::Database => said,
             Clock::Manual(clock) => clock.now(),
         }

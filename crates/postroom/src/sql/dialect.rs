@@ -149,7 +149,7 @@ queue_texts! {
     brief_dismissed, brief_rows, put_back, dismiss, expire_dead, nth_newest_dead, nth_newest_expired, groups_dead,
     groups_expired, count_overdue, count_purgeable, failure_add, failure_trim, failure_list, hold_remove, hold_add,
     hold_list, count_to, count_of, count, count_waiting,
-    oldest,
+    oldest, ahead_leased, ahead_ready, ahead_set,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.

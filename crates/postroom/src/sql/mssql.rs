@@ -127,7 +127,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     schema_version: 1,
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = @P3
-         WHERE outbox = @P1 AND inbox = @P2 AND maintained_at <= @P4",
+         WHERE outbox = @P1 AND inbox = @P2 AND (maintained_at <= @P4 OR maintained_at > @P5)",
     fence: Fence {
         one: "state = 1 AND owner = @P2 AND claim_no = @P3",
         each: "state = 1 AND owner = a.o AND claim_no = a.c",
@@ -389,6 +389,22 @@ const QUEUE: Texts = Texts {
         past!(),
         " WHERE state = 0 ORDER BY visible_at, seq"
     ),
+    ahead_leased: concat!(
+        "SELECT TOP (@P3) seq, claim_no, created_at, due_at, next_attempt_at, locked_until, last_attempt_at, visible_at
+         FROM {t}",
+        past!(),
+        " WHERE state = 1 AND visible_at >= @P1 AND (visible_at > @P1 OR seq > @P2) ORDER BY visible_at, seq"
+    ),
+    ahead_ready: concat!(
+        "SELECT TOP (@P3) seq, claim_no, created_at, due_at, next_attempt_at, locked_until, last_attempt_at, visible_at
+         FROM {t}",
+        past!(),
+        " WHERE state = 0 AND visible_at >= @P1 AND (visible_at > @P1 OR seq > @P2) ORDER BY visible_at, seq"
+    ),
+    ahead_set: "UPDATE {t}
+         SET visible_at = @P4, next_attempt_at = @P5, locked_until = @P6, last_attempt_at = @P7,
+             created_at = @P8
+         WHERE seq = @P1 AND claim_no = @P2 AND state = @P3 AND visible_at = @P9",
 };
 
 const PURGE: PurgeTexts = PurgeTexts {

@@ -154,7 +154,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     schema_version: 1,
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = $1 AND inbox = $2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = $3
-         WHERE outbox = $1 AND inbox = $2 AND maintained_at <= $4",
+         WHERE outbox = $1 AND inbox = $2 AND (maintained_at <= $4 OR maintained_at > $5)",
     fence: Fence {
         one: "state = 1 AND owner = $2::uuid AND claim_no = $3::bigint",
         each: "state = 1 AND owner = a.o AND claim_no = a.c",
@@ -378,6 +378,16 @@ const QUEUE: Texts = Texts {
          UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4 UNION ALL SELECT 7, count(*) FROM {t} WHERE state = 7",
     count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
     oldest: "SELECT created_at, visible_at FROM {t} WHERE state = 0 ORDER BY visible_at, seq LIMIT 1",
+    ahead_leased: "SELECT seq, claim_no, created_at, due_at, next_attempt_at, locked_until, last_attempt_at, visible_at
+         FROM {t} WHERE state = 1 AND visible_at >= $1 AND (visible_at > $1 OR seq > $2)
+         ORDER BY visible_at, seq LIMIT $3",
+    ahead_ready: "SELECT seq, claim_no, created_at, due_at, next_attempt_at, locked_until, last_attempt_at, visible_at
+         FROM {t} WHERE state = 0 AND visible_at >= $1 AND (visible_at > $1 OR seq > $2)
+         ORDER BY visible_at, seq LIMIT $3",
+    ahead_set: "UPDATE {t}
+         SET visible_at = $4, next_attempt_at = $5, locked_until = $6, last_attempt_at = $7,
+             created_at = $8
+         WHERE seq = $1 AND claim_no = $2 AND state = $3 AND visible_at = $9",
 };
 
 const PURGE: PurgeTexts = PurgeTexts {

@@ -187,7 +187,7 @@ pub(crate) fn fingerprint(path: &Path) -> Option<Fingerprint> {
     let file = std::fs::metadata(path).ok()?;
     // A log that is empty may be there or not.
     let log = std::fs::metadata(log_of(path)).ok().filter(|log| log.len() > 0);
-    let fresh = Clock::Database.now().minus(FRESH);
+    let fresh = Clock::Database.wall().minus(FRESH);
     let written = [Some(&file), log.as_ref()].into_iter().flatten().filter_map(|file| file.modified().ok());
     if written.map(Timestamp::from).any(|at| at >= fresh) {
         return None;

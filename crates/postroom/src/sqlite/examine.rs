@@ -5,10 +5,11 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::doctor::{self, Facts, Report};
+use crate::driver::rusqlite_039::SqliteConn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sql::doctor::SQLITE as QUESTIONS;
 use crate::sql::sqlite::SQLITE;
-use crate::sqlite::store::{blocking, schema_version};
+use crate::sqlite::store::{blocking, now, schema_version};
 use crate::sqlite::{Durability, SqliteOptions, connect};
 use crate::store::sql::Verbs;
 
@@ -40,6 +41,12 @@ fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<
     facts.add("schema.wanted", verbs.statements.schema_version);
     if let Some(version) = schema_version(conn, &verbs)? {
         facts.add("schema.found", version);
+        if version == verbs.statements.schema_version {
+            facts.add("times.ahead", now(verbs.count_ahead(&mut SqliteConn(conn), options.clock.now()))?);
+        }
+    }
+    if let Some(jump) = options.clock.jump() {
+        facts.add("clock.jump", jump);
     }
     for (name, question) in QUESTIONS {
         let answer: String = conn.query_row(question, [], |row| row.get(0))?;

@@ -76,7 +76,8 @@ impl SqliteStore {
     }
 
     pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {
-        let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence());
+        let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence())
+            .by(options.clock.clone());
         let (options, verbs) = blocking(move || {
             if options.deploy_schema {
                 let conn = connect::writer(&options.path, options.durability, options.create_file)?;
@@ -161,7 +162,7 @@ impl SqliteStore {
     }
 
     /// A verb after which there may be work in line.
-    fn ringing<'a, T, F>(&'a self, queue: Queue, verb: F) -> BoxFuture<'a, Result<T>>
+    pub(super) fn ringing<'a, T, F>(&'a self, queue: Queue, verb: F) -> BoxFuture<'a, Result<T>>
     where
         T: Send + 'static,
         F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,

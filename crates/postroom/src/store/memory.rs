@@ -6,6 +6,7 @@ mod holds;
 mod letters;
 mod marks;
 mod table;
+mod times;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
-use crate::queue::{Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
+use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
     Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
@@ -112,23 +113,6 @@ impl MemoryStore {
         self.0.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one verb: all of it under the lock, then the news of deaths, then the bell.
-    fn run<'a, T: Send + 'a>(
-        &'a self,
-        verb: impl FnOnce(&mut Tables, Timestamp) -> Result<T> + Send + 'a,
-    ) -> BoxFuture<'a, Result<T>> {
-        Box::pin(async move {
-            let now = self.0.clock.now();
-            let mut tables = self.tables();
-            let result = verb(&mut tables, now);
-            self.tell_deaths(&mut tables, now);
-            drop(tables);
-            self.0.outbox_wake.ring();
-            self.0.inbox_wake.ring();
-            result
-        })
-    }
-
     fn tell_deaths(&self, tables: &mut Tables, now: Timestamp) {
         let mut news = Vec::new();
         for queue in [Queue::Outbox, Queue::Inbox] {
@@ -137,7 +121,7 @@ impl MemoryStore {
             }
         }
         for message in news {
-            tables.outbox.insert_new(&message, now);
+            tables.outbox.insert_new(&message, now, now);
         }
     }
 
@@ -155,12 +139,12 @@ impl MemoryStore {
         enqueued: &[NewMessage],
         answers: &[(WorkItemId, String)],
     ) -> Result<bool> {
-        let now = self.0.clock.now();
-        let mut tables = self.tables();
-        let settled = tables.of(queue).settle(&Settle::ack_with(lease.clone(), response), now).is_some();
+        let (now, doubt) = self.time();
+        let (mut tables, late) = (self.tables(), doubt.late(now));
+        let settled = tables.of(queue).settle(&Settle::ack_with(lease.clone(), response), now, late).is_some();
         if settled {
             for message in enqueued {
-                tables.outbox.insert_new(message, now);
+                tables.outbox.insert_new(message, now, late);
             }
             for (id, response) in answers {
                 tables.outbox.answer(*id, response);
@@ -173,10 +157,10 @@ impl MemoryStore {
 
     /// Ends a handler's transaction that has nothing to acknowledge.
     pub(crate) fn conclude(&self, enqueued: &[NewMessage]) {
-        let now = self.0.clock.now();
+        let (now, doubt) = self.time();
         let mut tables = self.tables();
         for message in enqueued {
-            tables.outbox.insert_new(message, now);
+            tables.outbox.insert_new(message, now, doubt.late(now));
         }
         drop(tables);
         self.0.outbox_wake.ring();
@@ -207,53 +191,57 @@ impl Store for MemoryStore {
     }
 
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
-        self.run(move |tables, now| Ok(messages.iter().map(|new| tables.outbox.insert_new(new, now)).collect()))
+        self.run_by(move |tables, now, doubt| {
+            Ok(messages.iter().map(|new| tables.outbox.insert_new(new, now, doubt.late(now))).collect())
+        })
     }
 
     fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
         Box::pin(async move {
-            let now = self.0.clock.now();
+            let (now, doubt) = self.time();
             let mut tables = self.tables();
-            let claims = tables.of(queue).claim(queue, &request, self.holding(queue), now);
+            let claims = tables.of(queue).claim(queue, &request, self.holding(queue), now, doubt);
             self.tell_deaths(&mut tables, now);
             Ok(claims)
         })
     }
 
     fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
-        self.run(move |tables, now| {
+        self.run_by(move |tables, now, doubt| {
             let mut settled = Settled::default();
             for settle in settles.iter() {
-                settled.count(tables.of(queue).settle(settle, now));
+                settled.count(tables.of(queue).settle(settle, now, doubt.late(now)));
             }
             Ok(settled)
         })
     }
 
     fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {
-        self.run(move |tables, now| {
+        self.run_by(move |tables, now, doubt| {
             let mut extend = |one: &Lease| {
                 let row = tables.of(queue).held(one);
-                row.map(|row| row.work.extend(now.plus(lease))).is_some()
+                row.map(|row| row.work.extend(doubt.late(now).plus(lease))).is_some()
             };
             Ok(leases.iter().map(&mut extend).collect())
         })
     }
 
     fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>> {
-        self.run(move |tables, now| Ok(tables.of(queue).reap(limit, self.holding(queue), now)))
+        self.run_by(move |tables, now, doubt| Ok(tables.of(queue).reap(limit, self.holding(queue), doubt.early(now))))
     }
 
     fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.outbox.expire(limit, now)))
+        self.run_by(move |tables, now, doubt| Ok(tables.outbox.expire(limit, doubt.early(now))))
     }
 
     fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.outbox.expire_dead(limit, now)))
+        self.run_by(move |tables, now, doubt| Ok(tables.outbox.expire_dead(limit, doubt.early(now))))
     }
 
     fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.of(queue).purge(state, now.minus(retention), limit)))
+        self.run_by(move |tables, now, doubt| {
+            Ok(tables.of(queue).purge(state, doubt.early(now).minus(retention), limit))
+        })
     }
 
     fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>> {
@@ -361,7 +349,7 @@ impl Store for MemoryStore {
     }
 
     fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.outbox.overdue(limit, now)))
+        self.run_by(move |tables, now, doubt| Ok(tables.outbox.overdue(limit, doubt.early(now))))
     }
 
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
@@ -393,7 +381,8 @@ impl Store for MemoryStore {
 
     fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
         self.run(move |tables, now| {
-            let free = tables.maintained_at.is_none_or(|last| last <= now.minus(interval));
+            let is_free = |last| last <= now.minus(interval) || last > now.plus(AHEAD);
+            let free = tables.maintained_at.is_none_or(is_free);
             tables.maintained_at = if free { Some(now) } else { tables.maintained_at };
             Ok(free)
         })

@@ -144,6 +144,7 @@ impl Record {
             message.attempts = self.work.attempts;
             message.last_error.clone_from(&self.work.last_error);
             message.expires_at = self.work.expires_at;
+            message.created_at = self.work.created_at;
         }
     }
 

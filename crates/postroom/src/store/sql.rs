@@ -14,9 +14,12 @@ mod passed;
 mod receive;
 mod rows;
 mod schema;
+mod times;
 mod upkeep;
 
-use crate::clock::Timestamp;
+use std::sync::atomic::AtomicU64;
+
+use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Noted, Queue, Settle, Settled, State, Verb};
@@ -30,7 +33,8 @@ use rows::{int, read_record, row_count, text, uuid};
 /// Everything the verbs need besides a connection.
 #[derive(Debug)]
 pub(crate) struct Verbs {
-    pub(crate) statements: Statements,
+    /// Boxed: there are many, and they would be part of every future that opens a store.
+    pub(crate) statements: Box<Statements>,
     batch: Batch,
     pub(crate) tables: TableNames,
     /// Where the news of a death goes, in the transaction of that death.
@@ -38,21 +42,17 @@ pub(crate) struct Verbs {
     floors: [Floor; 2],
     passed: Passed,
     holding: [Holding; 2],
+    clock: Clock,
+    times_checked: [AtomicU64; 2],
 }
 
 impl Verbs {
     pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
-        let statements = Statements::new(dialect, &tables, fence);
+        let statements = Box::new(Statements::new(dialect, &tables, fence));
         let (batch, floors) = (dialect.batch, [Floor::new(), Floor::new()]);
-        Self {
-            statements,
-            batch,
-            tables,
-            dead_letter_topic,
-            floors,
-            passed: Passed::default(),
-            holding: Default::default(),
-        }
+        let (passed, times_checked) = (Passed::default(), Default::default());
+        let (clock, holding) = (Clock::Database, Default::default());
+        Self { statements, batch, tables, dead_letter_topic, floors, passed, holding, clock, times_checked }
     }
 
     pub(crate) fn holding(&self, queue: Queue) -> &Holding {
@@ -70,12 +70,12 @@ impl Verbs {
     }
 
     pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Statement {
-        self.statements.outbox_insert.with(batch::row(message, now)).expecting(Expects::RowOrDuplicate)
+        self.statements.outbox_insert.with(batch::row(message, now, self.late(now))).expecting(Expects::RowOrDuplicate)
     }
 
     pub(crate) fn ack(&self, queue: Queue, lease: &Lease, response: Option<&str>, now: Timestamp) -> Statement {
         let mut values = Self::fence(lease);
-        values.extend([int(now.as_micros()), text(response)]);
+        values.extend([int(self.late(now).as_micros()), text(response)]);
         self.statements.of(queue).ack.with(values).expecting(Expects::RowOrLeaseLost)
     }
 
@@ -109,7 +109,7 @@ impl Verbs {
                 continue;
             };
             let was = record.state();
-            if let Some(failure) = record.work.settle(&settle.verb, now) {
+            if let Some(failure) = record.work.settle(&settle.verb, now, now) {
                 self.note_failure(session, queue, &record, &settle.lease, failure, now).await?;
             }
             self.save(session, queue, &record, was, settle.lease.claim_no, now).await?;

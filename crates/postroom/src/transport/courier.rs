@@ -94,7 +94,7 @@ impl Courier {
         let destination = message.destination();
         let route = destination.and_then(|destination| map.route(destination, &self.0.neighbours));
         let (Some(destination), Some(route)) = (destination, route) else { return Delivery::no_route(destination) };
-        let now = map.clock.now();
+        let now = map.clock.wall();
         let keys = route.service.keys.active(now);
         if route.wire.is_signed() && route.service.peer.needs_key() && keys.is_empty() {
             return Fault::new(Cause::NoKey, format!("no key for {destination} is valid at the moment")).into();

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use postroom::{Queue, State};
+use postroom::{ManualClock, Queue, State};
 
 /// One verb.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Advance(Duration),
+    Jump { by: Duration, ahead: bool },
     Enqueue(Vec<New>),
     Claim { queue: Queue, owner: u128, lease: Duration, batch: usize },
     Settle { queue: Queue, settles: Vec<(usize, How)> },
@@ -26,6 +27,7 @@ pub(super) enum Op {
     Find { message: u128, key: u8 },
     Stats { queue: Queue },
     Maintain { interval: Duration },
+    Correct { queue: Queue },
 }
 
 /// A message for the outbox.
@@ -91,7 +93,7 @@ fn queue(rng: &mut Rng) -> Queue {
 
 impl Op {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(0..38) {
+        match rng.u8(0..40) {
             0..=3 => Self::Advance(Self::span(rng)),
             4..=7 => Self::Enqueue((0..rng.usize(1..4)).map(|_| New::draw(rng)).collect()),
             8..=13 => Self::claim(rng),
@@ -108,9 +110,23 @@ impl Op {
             32 => Self::Find { message: rng.u128(1..12), key: rng.u8(0..8) },
             33 => Self::Stats { queue: queue(rng) },
             34 => Self::ExpireDead { limit: rng.usize(1..4) },
+            35 => Self::Maintain { interval: seconds(rng) },
             36 => Self::Dismiss { queue: queue(rng), which: Which::draw(rng) },
+            37 => Self::Jump { by: seconds(rng) * pick(rng, &[1, 10, 10_000]), ahead: rng.bool() },
+            38 => Self::Correct { queue: queue(rng) },
             _ => Self::Maintain { interval: seconds(rng) },
         }
+    }
+
+    /// Moves the clock, if it is that; false when it is a verb.
+    pub(super) fn moves(&self, clock: &ManualClock) -> bool {
+        match self {
+            Self::Advance(span) => clock.advance(*span),
+            Self::Jump { by, ahead: true } => clock.set(clock.now().plus(*by)),
+            Self::Jump { by, ahead: false } => clock.set(clock.now().minus(*by)),
+            _ => return false,
+        }
+        true
     }
 
     fn span(rng: &mut Rng) -> Duration {

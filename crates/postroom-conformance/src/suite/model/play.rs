@@ -65,7 +65,8 @@ impl World {
 
     async fn answer(&mut self, op: &Op) -> anyhow::Result<String> {
         Ok(match op {
-            Op::Advance(_) => String::new(),
+            Op::Advance(_) | Op::Jump { .. } => String::new(),
+            Op::Correct { queue } => format!("{:?}", self.verbs(*queue).correct_times().await?),
             Op::Enqueue(news) => {
                 let messages = news.iter().map(|new| self.outgoing(new)).collect::<anyhow::Result<_>>()?;
                 format!("{:?}", self.outbox.enqueue_many(messages).await?)

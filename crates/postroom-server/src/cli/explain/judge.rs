@@ -263,7 +263,7 @@ fn not_yet(seen: &Seen, around: &Around) -> Answer {
             format!("It was stored under a time that has not come yet by the database's clock: {}.", around.told(at));
         return Answer::new("clock", is)
             .since(seen.created_at)
-            .next_at(Some(at), "A worker takes it when the database's clock is there.")
+            .next_at(Some(at), "A worker corrects its time when it starts, and after the database's clock was set.")
             .advice("Set the clocks right (NTP): one was ahead when it was stored, or the database's was set back.");
     }
     if is_held_by(seen.next_attempt_at) && seen.last_error.is_some() {

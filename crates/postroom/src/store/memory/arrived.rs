@@ -10,14 +10,14 @@ use crate::store::{Admission, Record};
 impl MemoryStore {
     /// Holds the row of a message that arrived, until what is returned beside it is kept or dropped.
     pub(crate) fn arrive(&self, incoming: &Incoming, hold: Duration) -> (Admission, Option<Arrived>) {
-        let (owner, now) = (OwnerToken::new(), self.0.clock.now());
+        let (owner, (now, doubt)) = (OwnerToken::new(), self.time());
         let mut tables = self.tables();
         let before = tables.inbox.by_key(&incoming.key).cloned();
         if before.is_none() {
             tables.inbox.insert_incoming(incoming, State::Ready, now);
         }
         let Some(record) = tables.inbox.by_key(&incoming.key) else { return (Admission::Busy, None) };
-        let admission = record.admit(incoming, owner, now.plus(hold), now);
+        let admission = record.admit(incoming, owner, doubt.late(now).plus(hold), now);
         let arrived = Arrived { store: self.clone(), seq: record.seq, before, kept: false };
         drop(tables);
         let held = matches!(admission, Admission::Held { .. });

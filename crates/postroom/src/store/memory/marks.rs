@@ -61,9 +61,15 @@ enum Put {
 }
 
 impl MemoryStore {
+    /// When what is marked now was marked.
+    fn late(&self) -> Timestamp {
+        let (now, doubt) = self.time();
+        doubt.late(now)
+    }
+
     /// Holds a mark until what is returned is kept or dropped; none when it is there already.
     pub(crate) async fn hold_mark(&self, mark: &MarkId) -> Option<Held> {
-        let is_new = self.0.marks.put(mark, self.0.clock.now(), true).await;
+        let is_new = self.0.marks.put(mark, self.late(), true).await;
         is_new.then(|| Held { store: self.clone(), mark: mark.clone(), is_kept: false })
     }
 }
@@ -99,8 +105,8 @@ impl Drop for Held {
 impl Marks for MemoryStore {
     fn put_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Timestamp>>> {
         Box::pin(async move {
-            let now = self.0.clock.now();
-            Ok(self.0.marks.put(&mark, now, false).await.then_some(now))
+            let marked_at = self.late();
+            Ok(self.0.marks.put(&mark, marked_at, false).await.then_some(marked_at))
         })
     }
 
@@ -114,7 +120,8 @@ impl Marks for MemoryStore {
     }
 
     fn purge_marks(&self, handler: Arc<str>, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        let before = self.0.clock.now().minus(retention);
+        let (now, doubt) = self.time();
+        let before = doubt.early(now).minus(retention);
         let mut marks = self.0.marks.locked();
         let is_old = |(id, mark): &(&MarkId, &Mark)| id.handler == handler && mark.marked_at < before && !mark.is_held;
         let old: Vec<MarkId> = marks.iter().filter(is_old).map(|(id, _)| id.clone()).take(limit).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::clock::Timestamp;
+use crate::clock::{Doubt, Timestamp};
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, OwnerToken, WorkItemId};
 use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Queue, Reaped, Settle, State, Verb, Work};
 use crate::store::{FAILURES_KEPT, Failure, Filter, Hold, Holding, QueueStats, Record, Revival, Stored};
@@ -27,11 +27,12 @@ impl Table {
         self.rows.insert(self.last_seq, record);
     }
 
-    pub(super) fn insert_new(&mut self, new: &NewMessage, now: Timestamp) -> Stored {
+    /// What it lives for begins at `late`.
+    pub(super) fn insert_new(&mut self, new: &NewMessage, now: Timestamp, late: Timestamp) -> Stored {
         let id = new.work_item_id();
         let duplicate = self.knows(id);
         if !duplicate {
-            let (due_at, expires_at) = (new.due(now), new.expires(now));
+            let (due_at, expires_at) = (new.due(now), new.expires(late));
             let work = Work::new(State::Ready, now).with(due_at, expires_at, new.max_attempts);
             let destination = new.destination.clone();
             let message = Message {
@@ -90,17 +91,24 @@ impl Table {
         self.rows.get_mut(&lease.seq).filter(|record| record.work.is_held_by(lease))
     }
 
-    pub(super) fn claim(&mut self, queue: Queue, request: &ClaimRequest, holding: &Holding, now: Timestamp) -> Claims {
-        let mut reaped = self.reap(request.batch, holding, now);
+    pub(super) fn claim(
+        &mut self,
+        queue: Queue,
+        request: &ClaimRequest,
+        holding: &Holding,
+        now: Timestamp,
+        doubt: Doubt,
+    ) -> Claims {
+        let mut reaped = self.reap(request.batch, holding, doubt.early(now));
         if queue == Queue::Outbox {
-            reaped.expired += self.expire(request.batch, now);
+            reaped.expired += self.expire(request.batch, doubt.early(now));
         }
         let in_line = self.in_line(now, request);
         let sizes =
             in_line.iter().map(|seq| self.rows[seq].message.as_ref().map_or(0, |held| held.payload.len() as u64));
         let fitting = request.budget.fitting(sizes);
         let chosen = in_line.into_iter().take(fitting).collect::<Vec<_>>();
-        let until = now.plus(request.lease);
+        let until = doubt.late(now).plus(request.lease);
         let claimed: Vec<Claimed> = chosen.into_iter().filter_map(|seq| self.take(seq, request, until, now)).collect();
         let awaited = self.rows.values().filter(|record| record.state() == State::Leased || is_among(record, request));
         let next_at = awaited.filter_map(Record::visible_at).min().filter(|_| claimed.is_empty());
@@ -122,10 +130,10 @@ impl Table {
     }
 
     /// What the row became; none when the lease is lost.
-    pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp) -> Option<State> {
+    pub(super) fn settle(&mut self, settle: &Settle, now: Timestamp, late: Timestamp) -> Option<State> {
         let record = self.held(&settle.lease)?;
         let was = record.state();
-        let failure = record.work.settle(&settle.verb, now);
+        let failure = record.work.settle(&settle.verb, now, late);
         if let Verb::Ack { response } = &settle.verb {
             record.response = response.clone().or(record.response.take());
         }
@@ -170,6 +178,15 @@ impl Table {
             self.deaths.push(((**record).clone(), was));
         }
         over.len() as u64
+    }
+
+    pub(super) fn correct_times(&mut self, now: Timestamp) -> u64 {
+        let mut corrected = 0;
+        for record in self.rows.values_mut() {
+            corrected += u64::from(record.work.correct_times(now));
+            record.refresh();
+        }
+        corrected
     }
 
     pub(super) fn again(

@@ -73,7 +73,7 @@ impl Verbs {
     ) -> Result<Vec<Stored>> {
         let mut stored = Vec::with_capacity(messages.len());
         for chunk in messages.chunks(ARRAY_ROWS_MAX) {
-            let insert = self.statements.outbox_insert_batch.with(columns(chunk, now));
+            let insert = self.statements.outbox_insert_batch.with(columns(chunk, now, self.late(now)));
             stored.extend(self.insert_new(session, chunk, &insert).await?);
         }
         Ok(stored)
@@ -106,7 +106,7 @@ impl Verbs {
             // Rows are compared with what is stored, but not with each other.
             let mut known = HashSet::new();
             let firsts = chunk.iter().filter(|message| known.insert(message.work_item_id()));
-            let rows: Vec<_> = firsts.map(|message| listed(message, now)).collect();
+            let rows: Vec<_> = firsts.map(|message| listed(message, now, self.late(now))).collect();
             let insert = self.statements.outbox_insert_batch.with_rows(&[int(now.as_micros())], &rows);
             stored.extend(self.insert_new(session, chunk, &insert.expecting(Expects::RowOrDuplicate)).await?);
         }
@@ -152,7 +152,7 @@ impl Verbs {
             Batch::Arrays => {
                 let mut values = lease_columns(acks.iter().map(|(lease, _)| *lease));
                 values.push(Value::Texts(acks.iter().map(|(_, response)| response.map(str::to_owned)).collect()));
-                values.push(int(now.as_micros()));
+                values.push(int(self.late(now).as_micros()));
                 Ok(session.execute(&statements.ack_batch.with(values)).await?.rows)
             }
             Batch::Lists => self.ack_list(session, queue, acks, now).await,
@@ -162,7 +162,8 @@ impl Verbs {
                     row.push(text(*response));
                     row
                 });
-                self.execute_list(session, &statements.ack_batch, &[int(now.as_micros())], rows.collect()).await
+                self.execute_list(session, &statements.ack_batch, &[int(self.late(now).as_micros())], rows.collect())
+                    .await
             }
         }
     }
@@ -182,7 +183,7 @@ impl Verbs {
         }
         let silent: Vec<_> = acks.iter().filter(|(_, response)| response.is_none()).map(|(lease, _)| *lease).collect();
         for chunk in silent.chunks(LEASES_MAX) {
-            let values = vec![lease_list(chunk.iter().copied()), int(now.as_micros())];
+            let values = vec![lease_list(chunk.iter().copied()), int(self.late(now).as_micros())];
             held += session.execute(&self.statements.of(queue).ack_batch.with(values)).await?.rows;
         }
         Ok(held)
@@ -196,7 +197,7 @@ impl Verbs {
         lease: std::time::Duration,
         now: Timestamp,
     ) -> Result<Vec<bool>> {
-        let (statements, until) = (self.statements.of(queue), int(now.plus(lease).as_micros()));
+        let (statements, until) = (self.statements.of(queue), int(self.late(now).plus(lease).as_micros()));
         if self.batch.claims_at_once() {
             let mut held = HashSet::new();
             for chunk in leases.chunks(LEASES_MAX) {
@@ -265,7 +266,7 @@ impl Verbs {
         messages: &[NewMessage],
         now: Timestamp,
     ) -> Result<Option<Vec<Stored>>> {
-        let rows: Vec<_> = messages.iter().map(|message| row(message, now)).collect();
+        let rows: Vec<_> = messages.iter().map(|message| row(message, now, self.late(now))).collect();
         let insert = self.statements.outbox_insert_batch.with_rows(&[], &rows).expecting(Expects::RowOrDuplicate);
         let is_stored = !session.execute(&insert).await?.duplicate;
         let new = |message: &NewMessage| Stored { id: message.work_item_id(), duplicate: false };
@@ -308,8 +309,8 @@ fn rows_that_fit(messages: &[NewMessage], sizes: &[usize]) -> usize {
     size_below(fit.count(), sizes)
 }
 
-/// A message as the values of its row.
-pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
+/// A message as the values of its row. What it lives for begins at `late`.
+pub(super) fn row(message: &NewMessage, now: Timestamp, late: Timestamp) -> Vec<Value> {
     let id = message.work_item_id().as_uuid();
     let message_id = message.message_id.as_uuid();
     let due = message.due(now);
@@ -324,7 +325,7 @@ pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
         text(message.correlation_id.as_deref()),
         int(now.max(due.unwrap_or(now)).as_micros()),
         rows::time(due),
-        rows::time(message.expires(now)),
+        rows::time(message.expires(late)),
         rows::opt(message.max_attempts.map(i64::from)),
         int(now.as_micros()),
     ]
@@ -332,8 +333,8 @@ pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
 
 /// A message as the values of its row in a list. When it was made is the same for all; and what is null there is a
 /// blank, which no name, no headers and no correlation id can be: the text of the list must not depend on it.
-fn listed(message: &NewMessage, now: Timestamp) -> Vec<Value> {
-    let mut row = row(message, now);
+fn listed(message: &NewMessage, now: Timestamp, late: Timestamp) -> Vec<Value> {
+    let mut row = row(message, now, late);
     row.pop();
     for value in &mut row {
         if *value == Value::Text(None) {
@@ -344,10 +345,10 @@ fn listed(message: &NewMessage, now: Timestamp) -> Vec<Value> {
 }
 
 /// Messages as the columns of their rows. The last one, when they were made, is the same for all.
-fn columns(messages: &[NewMessage], now: Timestamp) -> Vec<Value> {
+fn columns(messages: &[NewMessage], now: Timestamp, late: Timestamp) -> Vec<Value> {
     let mut columns: Vec<Value> = Vec::new();
     for message in messages {
-        let row = row(message, now);
+        let row = row(message, now, late);
         if columns.is_empty() {
             columns = row.iter().map(|value| rows::column_like(value, messages.len())).collect();
         }

@@ -59,7 +59,7 @@ impl Verbs {
         let (over, expired) = match self.batch {
             Batch::EachRow => (true, true),
             Batch::Arrays | Batch::Rows | Batch::Lists => {
-                let look = self.statements.of(queue).claim_look.with(vec![int(now.as_micros())]);
+                let look = self.statements.of(queue).claim_look.with(vec![int(self.early(now).as_micros())]);
                 let found = session.query(&look, |row| Ok((row.int(0)? == Some(1), row.int(1)? == Some(1)))).await?;
                 found.into_iter().next().unwrap_or((true, true))
             }
@@ -145,7 +145,7 @@ impl Verbs {
         now: Timestamp,
         from: Timestamp,
     ) -> Result<Vec<Claimed>> {
-        let until = now.plus(request.lease);
+        let until = self.late(now).plus(request.lease);
         let mut values = vec![
             int(now.as_micros()),
             int(row_count(request.batch)),
@@ -195,7 +195,7 @@ impl Verbs {
         from: Timestamp,
     ) -> Result<Vec<Claimed>> {
         let statements = self.statements.of(queue);
-        let (until, owner) = (now.plus(request.lease), request.owner);
+        let (until, owner) = (self.late(now).plus(request.lease), request.owner);
         // What is larger than that comes without its payload at first, where all rows come at once.
         let large = (request.budget.bytes / request.batch as u64).max(1);
         let mut values = vec![int(now.as_micros()), int(row_count(request.batch)), byte_count(large)];
@@ -264,7 +264,7 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Vec<Claimed>> {
-        let until = Some(now.plus(request.lease));
+        let until = Some(self.late(now).plus(request.lease));
         let leased = self.list(session, queue, &Filter::all().state(State::Leased).limit(usize::MAX)).await?;
         let ours = leased.into_iter().filter(|row| {
             row.owner() == Some(request.owner) && row.locked_until() == until && row.work.last_attempt_at == Some(now)

@@ -102,7 +102,7 @@ impl Verbs {
     }
 
     pub(crate) async fn overdue(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
-        self.counted(session, &self.statements.outbox.count_overdue, now, limit).await
+        self.counted(session, &self.statements.outbox.count_overdue, self.early(now), limit).await
     }
 
     pub(crate) async fn purgeable(

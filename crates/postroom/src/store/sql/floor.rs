@@ -42,7 +42,7 @@ impl Floor {
     /// Whether it is time to look below, and for what ran out; then this look is taken as done.
     pub(super) fn is_look_due(&self, now: Timestamp) -> bool {
         let mut seen = self.seen();
-        let is_due = seen.looked_at == BEGINNING || now.since(seen.looked_at) >= LOOK_EVERY;
+        let is_due = seen.looked_at == BEGINNING || seen.looked_at > now || now.since(seen.looked_at) >= LOOK_EVERY;
         if is_due {
             seen.looked_at = now;
         }
@@ -75,6 +75,7 @@ mod tests {
         assert_eq!(floor.from(), start);
         assert!(!floor.is_look_due(start));
         assert!(floor.is_look_due(start.plus(second)));
+        assert!(floor.is_look_due(start), "a clock that was set back does not stop it");
         floor.lower(Some(start.minus(second)));
         assert_eq!(floor.from(), start.minus(second));
     }

@@ -34,7 +34,7 @@ impl Verbs {
     }
 
     pub(crate) async fn expire_dead(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
-        let values = vec![int(now.as_micros()), int(row_count(limit))];
+        let values = vec![int(self.early(now).as_micros()), int(row_count(limit))];
         Ok(session.execute(&self.statements.outbox.expire_dead.with(values)).await?.rows)
     }
 
@@ -47,7 +47,7 @@ impl Verbs {
         limit: usize,
     ) -> Result<u64> {
         let Some(purge) = self.statements.purges(queue).of(state) else { return Ok(0) };
-        let values = vec![int(before.as_micros()), int(row_count(limit))];
+        let values = vec![int(self.early(before).as_micros()), int(row_count(limit))];
         if let Some(failures) = &purge.failures {
             session.execute(&failures.with(values.clone())).await?;
         }

@@ -15,7 +15,7 @@ impl Verbs {
         mark: &MarkId,
         now: Timestamp,
     ) -> Result<Option<Timestamp>> {
-        let mut values = id_values(mark);
+        let (now, mut values) = (self.late(now), id_values(mark));
         values.push(int(now.as_micros()));
         let insert = self.statements.mark_put.with(values).expecting(Expects::RowOrDuplicate);
         if !session.execute(&insert).await?.duplicate {
@@ -44,7 +44,7 @@ impl Verbs {
         before: Timestamp,
         limit: usize,
     ) -> Result<u64> {
-        let values = vec![text(Some(handler)), int(before.as_micros()), int(row_count(limit))];
+        let values = vec![text(Some(handler)), int(self.early(before).as_micros()), int(row_count(limit))];
         Ok(session.execute(&self.statements.marks_purge.with(values)).await?.rows)
     }
 

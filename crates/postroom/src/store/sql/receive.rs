@@ -20,7 +20,7 @@ impl Verbs {
         hold: Duration,
         now: Timestamp,
     ) -> Result<Admission> {
-        let (owner, until) = (OwnerToken::new(), now.plus(hold));
+        let (owner, until) = (OwnerToken::new(), self.late(now).plus(hold));
         if let Some(look) = &self.statements.inbox_arrive_look {
             let found = self.load(session, Queue::Inbox, &look.with(super::inbox::key_values(&incoming.key))).await;
             match found.map(|mut rows| rows.pop()) {
@@ -50,7 +50,7 @@ impl Verbs {
     /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
     #[cfg(feature = "rusqlite-0_39")]
     pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
-        let mut values = Self::arrival(incoming, now);
+        let mut values = Self::arrival(incoming, self.late(now));
         values[VISIBLE_AT] = uuid(Some(OwnerToken::new().as_uuid()));
         values.push(text(response));
         self.statements.inbox_handled.with(values).expecting(Expects::RowOrDuplicate)

@@ -8,7 +8,7 @@ use super::rows::{self, filter_values, int, read_failure, read_record, row_count
 use super::{Record, Session, Verbs, uuid};
 use crate::clock::Timestamp;
 use crate::error::Result;
-use crate::queue::{Queue, Reaped, State};
+use crate::queue::{AHEAD, Queue, Reaped, State};
 use crate::sql::Row;
 use crate::store::{Failure, Filter, Identity, QueueStats, Revival};
 
@@ -20,6 +20,7 @@ impl Verbs {
         limit: usize,
         now: Timestamp,
     ) -> Result<Reaped> {
+        let now = self.early(now);
         let values = vec![int(now.as_micros()), int(row_count(limit))];
         let over = self.statements.of(queue).load_over.with(values);
         let mut reaped = Reaped::default();
@@ -41,6 +42,7 @@ impl Verbs {
     }
 
     pub(crate) async fn expire(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
+        let now = self.early(now);
         let values = vec![int(now.as_micros()), int(row_count(limit))];
         let select = self.statements.outbox.load_expired.with(values);
         let expired = self.load(session, Queue::Outbox, &select).await?;
@@ -166,6 +168,7 @@ impl Verbs {
             text(Some(self.tables.of(Queue::Inbox))),
             int(now.as_micros()),
             time(Some(now.minus(interval))),
+            time(Some(now.plus(AHEAD))),
         ];
         Ok(session.execute(&self.statements.maintenance_take.with(values)).await?.rows > 0)
     }

@@ -1,0 +1,166 @@
+//! A wall clock that is carried on by the monotonic clock. Pure: it is told what both clocks show.
+
+use std::time::Duration;
+
+use super::{ClockJump, JumpState, Timestamp, micros};
+
+/// A wall clock that differs by more than this from what was expected has jumped.
+const TOLERANCE: Duration = Duration::from_secs(5);
+/// Two clocks drift apart while nobody looks: by so many parts of the time in between, at most.
+const DRIFT: u32 = 1000;
+/// A word that took longer says little of what the clock shows by now.
+const SLOW: Duration = Duration::from_secs(1);
+/// A jump is accepted when a look finds the same so long after it was first seen.
+const CONFIRM_AFTER: Duration = Duration::from_secs(10);
+/// A clock that jumps all the time is logged no more often than this.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// While a jump is not confirmed: how far the wall clock is ahead of the carried time, or behind it. Whatever favours
+/// the messages is done: what is given lasts by the later of the two, what is taken away is judged by the earlier.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Doubt {
+    ahead: Duration,
+    behind: Duration,
+}
+
+impl Doubt {
+    /// The time that leases, times to live and retention begin at.
+    pub(crate) fn late(self, now: Timestamp) -> Timestamp {
+        now.plus(self.ahead)
+    }
+
+    /// The time by which leases are over, and messages expire or are deleted.
+    pub(crate) fn early(self, now: Timestamp) -> Timestamp {
+        now.minus(self.behind)
+    }
+
+    pub(super) fn wall(self, now: Timestamp) -> Timestamp {
+        now.plus(self.ahead).minus(self.behind)
+    }
+}
+
+/// What the clocks showed in one look. Moments of the monotonic clock are counted from any fixed one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    /// What the wall clock said.
+    pub(super) said: Timestamp,
+    /// How long ago it may have said so.
+    pub(super) took: Duration,
+    /// What the monotonic clock shows.
+    pub(super) at: Duration,
+}
+
+#[derive(Debug)]
+pub(super) struct Carried {
+    said: Timestamp,
+    at: Duration,
+    doubted: Option<Doubted>,
+    last: Option<Noticed>,
+    accepted: u64,
+    is_news: bool,
+    told_at: Option<Duration>,
+}
+
+/// A jump that is not confirmed.
+#[derive(Clone, Copy, Debug)]
+struct Doubted {
+    since: Duration,
+    off: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Noticed {
+    at: Duration,
+    off: i64,
+    state: JumpState,
+}
+
+impl Carried {
+    pub(super) fn new(said: Timestamp, at: Duration) -> Self {
+        Self { said, at, doubted: None, last: None, accepted: 0, is_news: false, told_at: None }
+    }
+
+    /// The time, without a jump that is not confirmed.
+    pub(super) fn now(&self, at: Duration) -> Timestamp {
+        self.said.plus(at.saturating_sub(self.at))
+    }
+
+    pub(super) fn doubt(&self) -> Doubt {
+        let off = self.doubted.map_or(0, |doubted| doubted.off);
+        let span = Duration::from_micros(off.unsigned_abs());
+        match off {
+            0.. => Doubt { ahead: span, behind: Duration::ZERO },
+            _ => Doubt { ahead: Duration::ZERO, behind: span },
+        }
+    }
+
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Compares the wall clock with the carried time.
+    pub(super) fn look(&mut self, look: Look) {
+        let expected = self.now(look.at);
+        // It said so up to `took` ago, and shows any of these now.
+        let shows = expected.clamp(look.said, look.said.plus(look.took));
+        let off = shows.as_micros().saturating_sub(expected.as_micros());
+        // What was not long under way is taken as it is: then the carried time is never ahead of the clock.
+        let heard = if look.took <= SLOW { look.said } else { shows };
+        if is_same(off, 0, look.at.saturating_sub(self.at)) {
+            if self.doubted.take().is_some() {
+                self.conclude(JumpState::TakenBack);
+            }
+            (self.said, self.at) = (heard, look.at);
+            return;
+        }
+        match self.doubted {
+            Some(doubted) if is_same(off, doubted.off, look.at.saturating_sub(doubted.since)) => {
+                if look.at.saturating_sub(doubted.since) >= CONFIRM_AFTER {
+                    self.doubted = None;
+                    self.accepted += 1;
+                    self.conclude(JumpState::Accepted);
+                    (self.said, self.at) = (heard, look.at);
+                }
+            }
+            _ => self.notice(off, look.at),
+        }
+    }
+
+    fn notice(&mut self, off: i64, at: Duration) {
+        self.doubted = Some(Doubted { since: at, off });
+        self.last = Some(Noticed { at, off, state: JumpState::Doubted });
+        self.is_news = self.told_at.is_none_or(|told| at.saturating_sub(told) >= TELL_EVERY);
+        if self.is_news {
+            self.told_at = Some(at);
+        }
+    }
+
+    fn conclude(&mut self, state: JumpState) {
+        if let Some(last) = &mut self.last {
+            // What was not told in the beginning is not told in the end.
+            self.is_news |= self.told_at == Some(last.at);
+            last.state = state;
+        }
+    }
+
+    pub(super) fn jump(&self, at: Duration) -> Option<ClockJump> {
+        self.last.map(|last| ClockJump {
+            is_ahead: last.off > 0,
+            by: Duration::from_micros(last.off.unsigned_abs()),
+            ago: at.saturating_sub(last.at),
+            state: last.state,
+        })
+    }
+
+    pub(super) fn take_news(&mut self, at: Duration) -> Option<ClockJump> {
+        std::mem::take(&mut self.is_news).then(|| self.jump(at)).flatten()
+    }
+}
+
+/// Whether two offsets are the same but for what may have drifted meanwhile.
+fn is_same(off: i64, other: i64, meanwhile: Duration) -> bool {
+    off.saturating_sub(other).unsigned_abs() <= micros(TOLERANCE + meanwhile / DRIFT).unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests;
