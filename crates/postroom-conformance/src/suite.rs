@@ -16,6 +16,7 @@ mod declared;
 mod dedupe;
 mod deploy;
 mod discovery;
+mod disk;
 mod dispatch;
 mod doctor;
 mod effects;
@@ -36,6 +37,7 @@ mod in_doubt;
 mod inspect;
 mod layers;
 mod limits;
+mod locked;
 mod logs;
 mod marks;
 mod metrics;
@@ -55,6 +57,7 @@ mod receipts;
 mod receive;
 mod release;
 mod renew;
+mod replaced;
 mod retry;
 mod revive;
 mod route;
@@ -71,6 +74,7 @@ mod twins;
 mod typed;
 mod values;
 mod wake;
+mod wal;
 mod wires;
 mod work;
 
@@ -112,6 +116,10 @@ pub fn cases() -> Vec<Case> {
         fleet::CASES,
         discovery::CASES,
         effects::CASES,
+        disk::CASES,
+        locked::CASES,
+        replaced::CASES,
+        wal::CASES,
         throughput::CASES,
         logs::CASES,
         metrics::CASES,

@@ -79,6 +79,7 @@ impl Fate {
         match error.downcast_ref::<Error>().map(Error::kind) {
             Some(ErrorKind::NotCommitted) => Some(Self::Conflict),
             Some(ErrorKind::Unavailable) => Some(Self::Outage),
+            _ if driver::is_outage(error) => Some(Self::Outage),
             _ => driver::is_conflict(error).then_some(Self::Conflict),
         }
     }
@@ -119,6 +120,11 @@ impl HandlerError {
             Fate::Postpone { after } => Some(after),
             _ => None,
         }
+    }
+
+    /// Whether the database was out of reach.
+    pub(crate) fn is_outage(&self) -> bool {
+        self.fate == Fate::Outage
     }
 
     /// Wait for a program that can read it.
@@ -191,5 +197,18 @@ mod tests {
         assert_eq!(of(ErrorKind::NotCommitted), Fate::Conflict);
         assert_eq!(of(ErrorKind::Unavailable), Fate::Outage);
         assert_eq!(of(ErrorKind::Constraint), Fate::Retry { after: None });
+    }
+
+    #[cfg(feature = "rusqlite-0_39")]
+    #[test]
+    fn an_outage_of_sqlite_is_known_by_its_code() {
+        let of = |code| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            HandlerError::from(error).fate
+        };
+        // Busy, I/O error at a write, full.
+        assert_eq!([5, 778, 13].map(of), [Fate::Outage; 3]);
+        // A constraint, a table that another statement of the same handler has locked, a file it cannot open.
+        assert_eq!([19, 6, 14].map(of), [Fate::Retry { after: None }; 3]);
     }
 }

@@ -56,7 +56,8 @@ fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(BackupProgress)) -> Res
     let source = connect::reader(from)?;
     // Without a transaction the copy would start again whenever somebody writes.
     source.execute_batch("BEGIN; PRAGMA schema_version")?;
-    let mut copy = connect::writer(to, crate::Durability::Full, true)?;
+    connect::create_private(to)?;
+    let mut copy = connect::writer(to, crate::Durability::Full)?;
     copy_pages(&source, &mut copy, progress)?;
     copy.close().map_err(|(_, error)| error)?;
     restore_check(to)

@@ -28,7 +28,7 @@ pub(super) async fn examine(options: SqliteOptions) -> Result<Report> {
             asked => asked?,
         }
         doctor::files::look(path, &mut facts);
-        facts.add("log_bytes", size(&log_of(path)));
+        facts.add("log_bytes", size(&connect::log_of(path)));
         Ok(doctor::sqlite::report(path, &facts))
     })
     .await
@@ -46,12 +46,6 @@ fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<
         facts.add(name, answer);
     }
     Ok(())
-}
-
-fn log_of(path: &Path) -> std::path::PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
-    name.into()
 }
 
 fn size(path: &Path) -> u64 {
