@@ -116,10 +116,6 @@ pub fn cases() -> Vec<Case> {
         fleet::CASES,
         discovery::CASES,
         effects::CASES,
-        disk::CASES,
-        locked::CASES,
-        replaced::CASES,
-        wal::CASES,
         throughput::CASES,
         logs::CASES,
         metrics::CASES,
@@ -155,13 +151,18 @@ pub fn cases() -> Vec<Case> {
         failures::CASES,
         neighbours::CASES,
     ];
-    let rest = [services_log::CASES, procedures::CASES, sessions::CASES].concat();
+    let rest = [[services_log::CASES, procedures::CASES, sessions::CASES].concat(), files_in_trouble()].concat();
     [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 
 /// What an operator asks.
 fn asked() -> Vec<Case> {
     [inspect::CASES, failed::CASES].concat()
+}
+
+/// What happens to a SQLite file, and what becomes of the messages in it.
+fn files_in_trouble() -> Vec<Case> {
+    [disk::CASES, locked::CASES, replaced::CASES, wal::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

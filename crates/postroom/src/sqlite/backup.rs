@@ -59,8 +59,8 @@ impl SqliteStore {
     }
 }
 
-/// For its owner's eyes only. One that is there already is being written by somebody else, or was left by a program that
-/// was killed.
+/// For its owner's eyes only. One that is there already is being written by somebody else, or was left by a program
+/// that was killed.
 fn create_new(partial: &Path) -> Result<()> {
     if partial.exists() {
         let why = "another backup writes it, or was broken off; delete it if none is running";

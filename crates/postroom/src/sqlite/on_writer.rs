@@ -65,7 +65,11 @@ impl OnFile for Core {
         self.verbs.check_schema(schema_version(conn, &self.verbs)?)
     }
 
+    /// Those that are in use are closed when their question is answered.
     fn leave_readers(&self) {
-        Self::leave_readers(self);
+        self.readers.leave();
+        if let Some(watched) = &self.watched {
+            watched.let_go();
+        }
     }
 }

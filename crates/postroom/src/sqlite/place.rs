@@ -2,9 +2,9 @@
 //! is acknowledged: SQLite itself would go on writing to a file that nobody finds any more.
 //!
 //! A write-ahead log goes by the name of its database and does not say which file it belongs to: a new file is read
-//! together with the log of the old one, and damaged for good by the next checkpoint. SQLite leaves that log behind when
-//! it closes a file that was moved. So before a connection to the old file is closed, it copies the log to where it
-//! belongs and empties it, and the new file is opened only when nobody uses the old log any more.
+//! together with the log of the old one, and damaged for good by the next checkpoint. SQLite leaves that log behind
+//! when it closes a file that was moved. So before a connection to the old file is closed, it copies the log to where
+//! it belongs and empties it, and the new file is opened only when nobody uses the old log any more.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ impl Place {
         [connect::beside(&self.path, "-wal"), connect::beside(&self.path, "-shm")]
     }
 
-    /// Takes the log of a file that is no longer there out of the way of the new one, if it is empty and nobody uses it.
+    /// Takes the log of the old file out of the way of the new one, if it is empty and nobody uses it.
     fn leave_old_log(&self) -> Result<()> {
         let Some(known) = self.known().clone() else { return Ok(()) };
         let found = FileId::of(&self.path).map_err(|error| self.gone(error))?;
@@ -160,9 +160,9 @@ impl Place {
         if !is_empty || index_is_left && is_in_use(&index) {
             let name = self.path.display();
             return Err(self.unavailable(&format!(
-                "another file was put in its place, and {name}-wal is still the log of the old one: together they would \
-                 be damaged. End every program that has the old file open. If {name}-wal is not empty then, move it \
-                 away, and {name}-shm with it"
+                "another file was put in its place, and {name}-wal is still the log of the old one: together they \
+                 would be damaged. End every program that has the old file open. If {name}-wal is not empty then, \
+                 move it away, and {name}-shm with it"
             )));
         }
         let left = [(&log, log_is_left), (&index, index_is_left)];

@@ -53,18 +53,8 @@ pub(crate) struct Core {
     pub(crate) inbox_wake: Wake,
     pub(crate) ack_outside: bool,
     pub(crate) outage: Outage,
-    readers: Readers,
-    watched: Option<watch::Watched>,
-}
-
-impl Core {
-    /// Those that are in use are closed when their question is answered.
-    pub(super) fn leave_readers(&self) {
-        self.readers.leave();
-        if let Some(watched) = &self.watched {
-            watched.let_go();
-        }
-    }
+    pub(super) readers: Readers,
+    pub(super) watched: Option<watch::Watched>,
 }
 
 impl std::fmt::Debug for Core {
