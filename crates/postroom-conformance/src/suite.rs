@@ -17,6 +17,7 @@ mod declared;
 mod dedupe;
 mod deploy;
 mod discovery;
+mod disk;
 mod dismiss;
 mod dispatch;
 mod doctor;
@@ -38,6 +39,7 @@ mod in_doubt;
 mod inspect;
 mod layers;
 mod limits;
+mod locked;
 mod logs;
 mod marks;
 mod metrics;
@@ -57,6 +59,7 @@ mod receipts;
 mod receive;
 mod release;
 mod renew;
+mod replaced;
 mod retention;
 mod retry;
 mod revive;
@@ -75,6 +78,7 @@ mod twins;
 mod typed;
 mod values;
 mod wake;
+mod wal;
 mod wires;
 mod work;
 
@@ -152,12 +156,18 @@ pub fn cases() -> Vec<Case> {
         neighbours::CASES,
     ];
     let rest = [trouble::CASES, clocks::CASES, services_log::CASES, procedures::CASES, sessions::CASES].concat();
+    let rest = [rest, files_in_trouble()].concat();
     [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 
 /// What an operator asks.
 fn asked() -> Vec<Case> {
     [inspect::CASES, failed::CASES, dismiss::CASES, retention::CASES].concat()
+}
+
+/// What happens to a SQLite file, and what becomes of the messages in it.
+fn files_in_trouble() -> Vec<Case> {
+    [disk::CASES, locked::CASES, replaced::CASES, wal::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

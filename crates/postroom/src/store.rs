@@ -12,6 +12,13 @@ pub(crate) mod holding;
 pub(crate) mod holds;
 pub(crate) mod marks;
 pub(crate) mod memory;
+#[cfg(any(
+    feature = "rusqlite-0_39",
+    feature = "sqlx-0_9-postgres",
+    feature = "sqlx-0_9-mysql",
+    feature = "tiberius-0_13"
+))]
+pub(crate) mod outage;
 pub(crate) mod record;
 pub(crate) mod revival;
 pub(crate) mod sql;

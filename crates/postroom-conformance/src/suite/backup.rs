@@ -14,6 +14,9 @@ cases! { backup:
     sqlite a_file_that_exists_is_not_overwritten [];
     sqlite a_damaged_copy_is_told [];
     sqlite progress_is_told_to_the_end [];
+    sqlite a_copy_has_pages_of_any_size [];
+    sqlite a_copy_is_written_once [];
+    sqlite a_copy_has_its_name_only_when_it_is_whole [];
 }
 
 /// Two messages in one transaction: a copy has both or neither.
@@ -78,5 +81,80 @@ async fn progress_is_told_to_the_end(stage: &Stage<Sqlite>) -> Verdict {
     stage.store.backup(stage.place.path("copy.db"), tell).await?;
     assert!(total.load(Ordering::SeqCst) > 0);
     assert_eq!(done.load(Ordering::SeqCst), total.load(Ordering::SeqCst));
+    Ok(())
+}
+
+/// A file whose pages have this size, with a store in it.
+async fn with_pages(stage: &Stage<Sqlite>, bytes: u32) -> anyhow::Result<postroom::SqliteStore> {
+    let path = stage.place.path(&format!("pages-{bytes}.db"));
+    let conn = rusqlite::Connection::open(&path)?;
+    conn.execute_batch(&format!("PRAGMA page_size = {bytes}; CREATE TABLE cats (name TEXT)"))?;
+    drop(conn);
+    Ok(SqliteOptions::new(&path).deploy_schema(true).open().await?)
+}
+
+async fn a_copy_has_pages_of_any_size(stage: &Stage<Sqlite>) -> Verdict {
+    for bytes in [512, 1024, 4096, 8192, 65_536] {
+        let store = with_pages(stage, bytes).await?;
+        let messages = (0..50).map(|n| NewMessage::new("a", format!("{n}").repeat(1000))).collect();
+        Outbox::new(store.clone()).enqueue_many(messages).await?;
+        let path = stage.place.path(&format!("copy-{bytes}.db"));
+        store.backup(&path, |_| {}).await?;
+        restore_check(&path)?;
+        let conn = rusqlite::Connection::open(&path)?;
+        assert_eq!(conn.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?, bytes);
+        assert_eq!(conn.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))?, "wal");
+        drop(conn);
+        let copy = Outbox::new(SqliteOptions::new(&path).open().await?);
+        copy.enqueue(NewMessage::new("a copy is a store", "")).await?;
+        assert_eq!(copy.queue().stats().await?.ready, 51);
+    }
+    Ok(())
+}
+
+/// What lies in a folder, by name.
+fn files_in(folder: &std::path::Path) -> std::io::Result<Vec<(String, u64)>> {
+    let files = std::fs::read_dir(folder)?.filter_map(Result::ok);
+    Ok(files.filter_map(|file| Some((file.file_name().into_string().ok()?, file.metadata().ok()?.len()))).collect())
+}
+
+/// Through a log the whole of it would be written twice, and need twice the room for a while.
+async fn a_copy_is_written_once(stage: &Stage<Sqlite>) -> Verdict {
+    let messages = (0..40).map(|_| NewMessage::new("a", "x".repeat(1_000_000))).collect();
+    stage.outbox.enqueue_many(messages).await?;
+    let folder = stage.place.path("copies");
+    std::fs::create_dir(&folder)?;
+    let (largest, looking) = (Arc::new(AtomicU64::new(0)), folder.clone());
+    let seen = largest.clone();
+    let look = move |_| {
+        let bytes = files_in(&looking).unwrap_or_default().iter().map(|(_, bytes)| bytes).sum();
+        seen.fetch_max(bytes, Ordering::SeqCst);
+    };
+    stage.store.backup(folder.join("copy.db"), look).await?;
+    let files = files_in(&folder)?;
+    assert_eq!(files.len(), 1, "{files:?}");
+    let (name, bytes) = &files[0];
+    assert_eq!(name, "copy.db");
+    let largest = largest.load(Ordering::SeqCst);
+    assert!(*bytes > 40_000_000 && largest <= bytes + (1 << 20), "{largest} bytes were there, {bytes} are left");
+    Ok(())
+}
+
+/// A program that is killed in the middle leaves nothing that looks like a backup.
+async fn a_copy_has_its_name_only_when_it_is_whole(stage: &Stage<Sqlite>) -> Verdict {
+    stage.side(postroom::Queue::Outbox).add_many("a", 500).await?;
+    let path = stage.place.path("copy.db");
+    let (seen, looking) = (Arc::new(AtomicBool::new(false)), path.clone());
+    let was_seen = seen.clone();
+    stage.store.backup(&path, move |_| was_seen.store(looking.exists(), Ordering::SeqCst)).await?;
+    assert!(!seen.load(Ordering::SeqCst) && path.exists());
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path)?.permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let left = stage.place.path("next.db.partial");
+    std::fs::write(&left, "left by a program that was killed")?;
+    let told = stage.store.backup(stage.place.path("next.db"), |_| {}).await;
+    refused(told, ErrorKind::InvalidInput, "what was left")?;
+    std::fs::remove_file(&left)?;
+    stage.store.backup(stage.place.path("next.db"), |_| {}).await?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use postroom::{OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, WorkQueue
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
 use crate::suite::any_language::terminal::{plain_mssql, plain_sqlite};
-use crate::suite::idempotent;
+use crate::suite::{disk, idempotent, replaced};
 
 cases! { processes:
     sqlite no_message_is_under_two_live_leases ["OBX-083", "OBX-084"];
@@ -30,8 +30,10 @@ pub fn run_as_child() -> Option<i32> {
         match role.as_str() {
             "outbox" | "inbox" => runtime.block_on(claim(&path, &role)),
             "opener" => runtime.block_on(open(&path)),
+            "holder" => replaced::hold(&path),
             "plain-sqlite" => plain_sqlite(&path),
             "plain-mssql" => runtime.block_on(plain_mssql(path.to_str().context("no schema")?)),
+            role if disk::ROLES.contains(&role) => runtime.block_on(disk::play_part(role, &path)),
             role if idempotent::ROLES.contains(&role) => runtime.block_on(idempotent::play_part(role, &path)),
             other => anyhow::bail!("no part is called {other}"),
         }

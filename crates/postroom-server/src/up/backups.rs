@@ -13,7 +13,7 @@ use crate::database::absolute;
 
 /// So soon a copy that failed is tried again, at the latest.
 const AGAIN: Duration = Duration::from_secs(60);
-/// What a copy is called until it is whole.
+/// What a copy's name ends with until it is whole.
 const PARTIAL: &str = "partial";
 
 /// How often the file is copied, where to, and how long a copy is kept.
@@ -91,10 +91,7 @@ impl Backups {
 
     async fn copy(&self, now: Timestamp) -> Result<PathBuf> {
         let whole = self.plan.folder.join(name(&self.stem, now));
-        let partial = whole.with_extension(PARTIAL);
-        self.store.backup(&partial, |_| {}).await?;
-        fs::rename(&partial, &whole).with_context(|| format!("cannot name {}", whole.display()))?;
-        sync_folder(&whole)?;
+        self.store.backup(&whole, |_| {}).await?;
         Ok(whole)
     }
 
@@ -141,7 +138,9 @@ fn name(stem: &str, at: Timestamp) -> String {
 
 /// When a file was made that is one of our copies, or a part of one.
 fn made_at(stem: &str, path: &Path) -> Option<Timestamp> {
-    let is_ours = path.extension().is_some_and(|extension| extension == "db" || extension == PARTIAL);
+    let is_partial = path.extension().is_some_and(|extension| extension == PARTIAL);
+    let path = if is_partial { path.with_extension("") } else { path.to_path_buf() };
+    let is_ours = path.extension().is_some_and(|extension| extension == "db");
     let time = path.file_stem()?.to_str()?.strip_prefix(stem)?.strip_prefix('-')?;
     if !is_ours || time.len() != "20261115T170000Z".len() || !time.is_ascii() {
         return None;
@@ -207,7 +206,7 @@ mod tests {
         let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(BEGIN.parse().unwrap()));
         let backups = backups(dir.path(), &clock).await;
         let others = ["shop.db", "shop-20261115T170000Z.db.gz", "other-20201115T170000Z.db", "shop-2020ä115T17000Z.db"];
-        let partial = backups.plan.folder.join(format!("{}-20261115T160000Z.partial", backups.stem));
+        let partial = backups.plan.folder.join(format!("{}-20261115T160000Z.db.partial", backups.stem));
         for name in others.iter().map(|name| backups.plan.folder.join(name)).chain([partial.clone()]) {
             fs::write(name, "").unwrap();
         }

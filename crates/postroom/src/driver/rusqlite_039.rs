@@ -4,7 +4,8 @@ use rusqlite::Connection;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use uuid::Uuid;
 
-use crate::driver::sqlite::{SYNCHRONOUS, check_synchronous, kind_of};
+use crate::clock::Timestamp;
+use crate::driver::sqlite::{self, SYNCHRONOUS, check_synchronous, kind_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sql::{BlockingTx, Done, Row, Session, Statement, Value};
 
@@ -35,11 +36,25 @@ impl BlockingTx for Connection {
 }
 
 /// SQLite as a session: it answers at once, so its futures are always ready.
-pub(crate) struct SqliteConn<'c>(pub(crate) &'c Connection);
+pub(crate) struct SqliteConn<'c> {
+    conn: &'c Connection,
+    outage_at: Option<Timestamp>,
+}
+
+impl<'c> SqliteConn<'c> {
+    pub(crate) fn new(conn: &'c Connection) -> Self {
+        Self { conn, outage_at: None }
+    }
+
+    /// Of a database that was last out of reach then.
+    pub(crate) fn after_outage(conn: &'c Connection, outage_at: Option<Timestamp>) -> Self {
+        Self { conn, outage_at }
+    }
+}
 
 impl Session for SqliteConn<'_> {
     fn execute(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send {
-        std::future::ready(self.0.run(statement))
+        std::future::ready(self.conn.run(statement))
     }
 
     fn query<T: Send>(
@@ -47,7 +62,11 @@ impl Session for SqliteConn<'_> {
         statement: &Statement,
         read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> impl Future<Output = Result<Vec<T>>> + Send {
-        std::future::ready(query(self.0, statement, read))
+        std::future::ready(query(self.conn, statement, read))
+    }
+
+    fn outage_at(&self) -> Option<Timestamp> {
+        self.outage_at
     }
 }
 
@@ -84,6 +103,20 @@ impl Row for rusqlite::Row<'_> {
             _ => Err(Error::new(ErrorKind::Corrupt, "an id is not stored as bytes")),
         }
     }
+}
+
+fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error).map(|error| error.extended_code)
+}
+
+/// Whether the database is busy, full, or cannot read or write its disk.
+pub(crate) fn is_outage(error: &(dyn std::error::Error + 'static)) -> bool {
+    code_of(error).is_some_and(sqlite::is_outage)
+}
+
+/// Whether somebody else holds the lock that was waited for.
+pub(crate) fn is_busy(error: &Error) -> bool {
+    std::error::Error::source(error).and_then(code_of).is_some_and(|code| code & 0xff == 5)
 }
 
 impl From<rusqlite::Error> for Error {

@@ -57,6 +57,7 @@ fn by_database(error: &(dyn std::error::Error + 'static)) -> Option<Cause> {
     match error.downcast_ref::<Error>().map(Error::kind) {
         Some(ErrorKind::NotCommitted) => Some(Cause::DatabaseConflict),
         Some(ErrorKind::Unavailable) => Some(Cause::DatabaseUnavailable),
+        _ if driver::is_outage(error) => Some(Cause::DatabaseUnavailable),
         _ => driver::is_conflict(error).then_some(Cause::DatabaseConflict),
     }
 }
@@ -114,6 +115,11 @@ impl HandlerError {
     /// How long to wait before the next try, if the handler said so.
     pub fn retry_delay(&self) -> Option<Duration> {
         self.fault.pause()
+    }
+
+    /// Whether the database was out of reach.
+    pub(crate) fn is_outage(&self) -> bool {
+        self.cause() == Cause::DatabaseUnavailable
     }
 
     /// Wait for a program that can read it.
@@ -196,5 +202,18 @@ mod tests {
         assert_eq!(of(ErrorKind::NotCommitted), Cause::DatabaseConflict);
         assert_eq!(of(ErrorKind::Unavailable), Cause::DatabaseUnavailable);
         assert_eq!(of(ErrorKind::Constraint), Cause::HandlerFailed);
+    }
+
+    #[cfg(feature = "rusqlite-0_39")]
+    #[test]
+    fn an_outage_of_sqlite_is_known_by_its_code() {
+        let of = |code| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            HandlerError::from(error).cause()
+        };
+        // Busy, I/O error at a write, full.
+        assert_eq!([5, 778, 13].map(of), [Cause::DatabaseUnavailable; 3]);
+        // A constraint, a table that another statement of the same handler has locked, a file it cannot open.
+        assert_eq!([19, 6, 14].map(of), [Cause::HandlerFailed; 3]);
     }
 }

@@ -11,9 +11,9 @@ use crate::error::Result;
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
-use crate::server::transact::Outage;
 use crate::server::{Engine, Link, Pool, Purpose, Settings, Signal, pulse, transact};
 use crate::sql::Statement;
+use crate::store::outage::Outage;
 use crate::store::sql::Verbs;
 use crate::store::{
     Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,

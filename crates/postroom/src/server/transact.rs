@@ -1,7 +1,7 @@
 //! Our own transactions: begun, committed, and tried again with the same ids when the database asks for it or does not
 //! say what became of them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::background::to_its_end;
@@ -38,20 +38,6 @@ impl Failed {
         match self {
             Self::Stale(error) | Self::RolledBack(error) | Self::InDoubt(error, _) => error,
         }
-    }
-}
-
-/// When the database was last out of reach.
-#[derive(Debug, Default)]
-pub(crate) struct Outage(Mutex<Option<Timestamp>>);
-
-impl Outage {
-    fn at(&self) -> Option<Timestamp> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self, now: Timestamp) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Online backup: a copy as of one moment, while everybody goes on writing.
 
+use std::io;
 use std::path::Path;
 
 use rusqlite::backup::{Backup, StepResult};
@@ -10,6 +11,8 @@ use crate::sqlite::store::blocking;
 use crate::sqlite::{SqliteStore, connect};
 
 const PAGES_PER_STEP: i32 = 2000;
+/// What a copy's name ends with until it is whole.
+const PARTIAL: &str = ".partial";
 
 /// How far a backup has come.
 ///
@@ -38,26 +41,62 @@ impl SqliteStore {
         to: impl AsRef<Path>,
         mut progress: impl FnMut(BackupProgress) + Send + 'static,
     ) -> Result<()> {
-        let (from, to) = (self.path().to_path_buf(), to.as_ref().to_path_buf());
+        self.0.writer.follow().await?;
+        let (place, to) = (self.0.writer.place().clone(), to.as_ref().to_path_buf());
         blocking(move || {
             if to.exists() {
                 return Err(Error::invalid(format!("{} exists already; name a new file", to.display())));
             }
-            copy(&from, &to, &mut progress).inspect_err(|_| {
+            let partial = connect::beside(&to, PARTIAL);
+            let source = place.reader()?.conn;
+            create_new(&partial)?;
+            copy(&source, &partial, &mut progress).and_then(|()| name(&partial, &to)).inspect_err(|_| {
                 // A part of a copy is no copy.
-                let _ = std::fs::remove_file(&to);
+                let _ = std::fs::remove_file(&partial);
             })
         })
         .await
     }
 }
 
-fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(BackupProgress)) -> Result<()> {
-    let source = connect::reader(from)?;
+/// For its owner's eyes only. One that is there already is being written by somebody else, or was left by a program
+/// that was killed.
+fn create_new(partial: &Path) -> Result<()> {
+    if partial.exists() {
+        let why = "another backup writes it, or was broken off; delete it if none is running";
+        return Err(Error::invalid(format!("{} exists already: {why}", partial.display())));
+    }
+    connect::create_private(partial)
+}
+
+/// A copy that is whole, checked and on the disk gets its name.
+fn name(partial: &Path, to: &Path) -> Result<()> {
+    let name = || {
+        std::fs::File::open(partial)?.sync_all()?;
+        // Unlike a rename, this replaces nothing. Some file systems cannot do it.
+        match std::fs::hard_link(partial, to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) => std::fs::rename(partial, to)?,
+            Ok(()) => std::fs::remove_file(partial)?,
+        }
+        #[cfg(unix)]
+        {
+            let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            std::fs::File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    };
+    name().map_err(|error: io::Error| {
+        let message = format!("cannot finish the copy at {}: {error}", to.display());
+        Error::new(ErrorKind::Unavailable, message).caused_by(error)
+    })
+}
+
+fn copy(source: &Connection, to: &Path, progress: &mut dyn FnMut(BackupProgress)) -> Result<()> {
     // Without a transaction the copy would start again whenever somebody writes.
     source.execute_batch("BEGIN; PRAGMA schema_version")?;
-    let mut copy = connect::writer(to, crate::Durability::Full, true)?;
-    copy_pages(&source, &mut copy, progress)?;
+    let mut copy = connect::blank(to)?;
+    copy_pages(source, &mut copy, progress)?;
     copy.close().map_err(|(_, error)| error)?;
     restore_check(to)
 }

@@ -7,16 +7,17 @@ use rusqlite::{CachedStatement, Connection};
 use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::handler::State;
 use crate::message::Message;
 use crate::queue::{Cause, Claimed, Lease, Queue};
 use crate::receiver::answer_to;
 use crate::sql::Statement;
 use crate::sqlite::guard::{Guard, Savepoints, TransactionLost};
-use crate::sqlite::handling::call;
-use crate::sqlite::job::{Job, Ran};
+use crate::sqlite::handling::{as_error, call};
+use crate::sqlite::job::{Job, Ran, lost};
 use crate::sqlite::store::Core;
+use crate::sqlite::writer::broken_down;
 use crate::sqlite::{BlockingCtx, BlockingHandler, SqliteStore, SqliteTx};
 use crate::store::Store;
 use crate::telemetry::{self, Meters};
@@ -52,7 +53,7 @@ async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &
         reply,
     };
     let done = match store.0.writer.submit(Box::new(job)) {
-        Ok(()) => answer.await.map_err(|_| Error::new(ErrorKind::Closed, "the writer thread is gone")),
+        Ok(()) => answer.await.map_err(|_| broken_down()),
         Err(error) => Err(error),
     };
     let mut done = match done {
@@ -140,7 +141,7 @@ struct Prepared<'c> {
 
 impl Prepared<'_> {
     fn held(&mut self, held: &Statement) -> std::result::Result<bool, TransactionLost> {
-        self.held.exists(rusqlite::params_from_iter(held.values())).map_err(|_| TransactionLost)
+        self.held.exists(rusqlite::params_from_iter(held.values())).map_err(|error| TransactionLost(error.into()))
     }
 
     /// Outside the handler's savepoint: SQLite copies every page that is changed inside one.
@@ -158,7 +159,8 @@ impl Prepared<'_> {
         match self.ack.execute(rusqlite::params_from_iter(ack.values())) {
             Ok(1) => Ok(()),
             // The handler itself took its own message away.
-            _ => Err(TransactionLost),
+            Ok(_) => Err(TransactionLost(lost())),
+            Err(error) => Err(TransactionLost(error.into())),
         }
     }
 }
@@ -191,8 +193,9 @@ impl ChunkJob {
                 Ok(response)
             }
             Err(error) => {
+                let why = as_error(&error);
                 failure = Some(error);
-                Err(Error::new(ErrorKind::Callback, "the handler failed"))
+                Err(why)
             }
         };
         // Nobody else can write until the group commits: a lease that holds now holds until then.
@@ -219,7 +222,10 @@ impl Job for ChunkJob {
         let started = monotonic();
         self.outcomes.clear();
         self.enqueued = false;
-        let Ok(mut prepared) = self.prepare(conn, guard) else { return Ran::Spoilt };
+        let mut prepared = match self.prepare(conn, guard) {
+            Ok(prepared) => prepared,
+            Err(error) => return Ran::Spoilt(error),
+        };
         for (claimed, handler) in &self.chunk {
             if !self.outcomes.is_empty() && started.elapsed() > CHUNK_TIME {
                 break;
@@ -233,7 +239,7 @@ impl Job for ChunkJob {
                     self.outcomes.push(outcome);
                     self.enqueued |= enqueued;
                 }
-                Err(TransactionLost) => return Ran::Spoilt,
+                Err(TransactionLost(error)) => return Ran::Spoilt(error),
             }
         }
         Ran::Well
@@ -242,5 +248,9 @@ impl Job for ChunkJob {
     fn answer(self: Box<Self>, commit: Result<()>) {
         let Self { chunk, outcomes, enqueued, reply, .. } = *self;
         let _ = reply.send(ChunkDone { chunk, outcomes, enqueued, commit });
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
     }
 }

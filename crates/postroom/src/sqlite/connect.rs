@@ -1,23 +1,25 @@
 //! Opening a file: the right library, a file that is SQLite, the pragmas that keep the promise.
 
+use std::io;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::clock::{Clock, Timestamp, monotonic};
+use crate::clock::monotonic;
+#[cfg(unix)]
+use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sqlite::Durability;
+use crate::sqlite::patience;
+use crate::sqlite::place::FileId;
 use crate::store::Fingerprint;
 
 /// Older versions can corrupt a WAL when two connections write and checkpoint at once.
 pub(crate) const SQLITE_VERSION_MIN: i32 = 3_051_003;
-/// A busy database is asked again every quarter of a millisecond, for five seconds in all.
-const BUSY_PAUSE: Duration = Duration::from_micros(250);
-const BUSY_TRIES: i32 = 20_000;
 const STATEMENTS_CACHED: usize = 128;
-const CHECKPOINT_PAGES: u32 = 4000;
 
 pub(crate) fn check_version(version: i32) -> Result<()> {
     if version >= SQLITE_VERSION_MIN {
@@ -33,31 +35,26 @@ pub(crate) fn check_version(version: i32) -> Result<()> {
 /// So often a file is opened that is being replaced.
 const REPLACED_MAX: u32 = 3;
 
-/// Opens a connection that writes. The file is created for its owner's eyes only, if it may be created.
-pub(crate) fn writer(path: &Path, durability: Durability, create: bool) -> Result<Connection> {
+/// Opens a connection that writes.
+pub(crate) fn writer(path: &Path, durability: Durability) -> Result<Connection> {
     check_version(rusqlite::version_number())?;
     check_folder(path)?;
-    if create {
-        create_private(path)?;
+    let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    if conn.is_readonly("main")? {
+        return Err(unusable(path, "it is read-only"));
     }
-    let conn = the_same_file(path, || {
-        let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        if conn.is_readonly("main")? {
-            return Err(unusable(path, "it is read-only"));
-        }
-        let mode = switch_to_log(&conn).map_err(|source| explain(path, source))?;
-        match mode.eq_ignore_ascii_case("wal") {
-            true => Ok(conn),
-            false => Err(unusable(path, "it cannot be switched to a write-ahead log")),
-        }
-    })?;
+    let mode = switch_to_log(&conn).map_err(|source| explain(path, source))?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        return Err(unusable(path, "it cannot be switched to a write-ahead log"));
+    }
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
     conn.pragma_update(None, "synchronous", synchronous)?;
-    // A page that is claimed, acknowledged and claimed again is copied back once instead of each time.
-    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // On macOS a plain fsync leaves the data in the disk's own cache; on other systems this changes nothing.
+    conn.pragma_update(None, "fullfsync", durability == Durability::Full)?;
+    conn.pragma_update(None, "checkpoint_fullfsync", durability == Durability::Full)?;
     // The log would keep the size of the longest transaction ever for ever.
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
     Ok(conn)
@@ -65,12 +62,14 @@ pub(crate) fn writer(path: &Path, durability: Durability, create: bool) -> Resul
 
 /// Opens the file again if another one took its place meanwhile, as a restore does it: the connection would write to
 /// the old file, and to the log of the new one, which goes by its name.
-fn the_same_file(path: &Path, open: impl Fn() -> Result<Connection>) -> Result<Connection> {
+pub(crate) fn the_same_file(path: &Path, open: impl Fn() -> Result<Connection>) -> Result<(Connection, FileId)> {
     for _ in 0..REPLACED_MAX {
-        let before = file_number(path);
+        let before = FileId::of(path);
         let conn = open()?;
-        if before == file_number(path) {
-            return Ok(conn);
+        if let (Ok(before), Ok(after)) = (before, FileId::of(path))
+            && before == after
+        {
+            return Ok((conn, after));
         }
     }
     Err(unusable(path, "another file takes its place again and again"))
@@ -83,10 +82,10 @@ fn switch_to_log(conn: &Connection) -> rusqlite::Result<String> {
     loop {
         let switched = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
         let is_busy = |error: &rusqlite::Error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
-        if !switched.as_ref().is_err_and(is_busy) || begun.elapsed() > BUSY_PAUSE * BUSY_TRIES.unsigned_abs() {
+        if !switched.as_ref().is_err_and(is_busy) || patience::is_over(begun) {
             return switched;
         }
-        std::thread::sleep(BUSY_PAUSE);
+        std::thread::sleep(patience::BUSY_PAUSE);
     }
 }
 
@@ -94,20 +93,26 @@ fn switch_to_log(conn: &Connection) -> rusqlite::Result<String> {
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
     check_version(rusqlite::version_number())?;
     check_folder(path)?;
-    the_same_file(path, || {
-        let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        conn.pragma_update(None, "query_only", true)?;
-        Ok(conn)
-    })
+    let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    conn.pragma_update(None, "query_only", true)?;
+    // The first look opens the log: what keeps it from that is told here, and not as an error of somebody's statement.
+    conn.query_row("PRAGMA schema_version", [], |_| Ok(())).map_err(|source| explain(path, source))?;
+    Ok(conn)
+}
+
+/// Opens an empty file that a copy is written to. Nobody uses it before it is whole: each page goes straight to its
+/// place, of whatever size it is, without a log or a journal, and whoever names the copy waits for the disk once.
+pub(crate) fn blank(path: &Path) -> Result<Connection> {
+    let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    conn.query_row("PRAGMA journal_mode = OFF", [], |_| Ok(()))?;
+    conn.pragma_update(None, "synchronous", "OFF")?;
+    Ok(conn)
 }
 
 fn open(path: &Path, access: OpenFlags) -> Result<Connection> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|source| explain(path, source))?;
-    conn.busy_handler(Some(|tries| {
-        std::thread::sleep(BUSY_PAUSE);
-        tries < BUSY_TRIES
-    }))?;
+    conn.busy_handler(Some(patience::ask_again))?;
     conn.execute_batch(
         "PRAGMA cache_size = -8000; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;",
     )
@@ -132,7 +137,7 @@ fn check_folder(path: &Path) -> Result<()> {
 }
 
 /// SQLite would create the file with the process's mask. Its log and its index take the file's mode.
-fn create_private(path: &Path) -> Result<()> {
+pub(crate) fn create_private(path: &Path) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -141,38 +146,65 @@ fn create_private(path: &Path) -> Result<()> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => {
-            let message = format!("cannot create {}: {error}", path.display());
-            Err(Error::new(ErrorKind::Unsupported, message).caused_by(error))
+            let kind = if is_final(&error) { ErrorKind::Unsupported } else { ErrorKind::Unavailable };
+            Err(Error::new(kind, format!("cannot create {}: {error}", path.display())).caused_by(error))
         }
     }
 }
 
+/// Whether an error of the file system stays until somebody changes something about the path.
+fn is_final(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::NotFound
+            | Kind::PermissionDenied
+            | Kind::ReadOnlyFilesystem
+            | Kind::IsADirectory
+            | Kind::NotADirectory
+            | Kind::InvalidInput
+            | Kind::InvalidFilename
+    )
+}
+
 fn explain(path: &Path, source: rusqlite::Error) -> Error {
     let why = match source.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase) => "it is not a SQLite database".to_owned(),
-        Some(rusqlite::ErrorCode::ReadOnly) => "it is read-only".to_owned(),
-        Some(rusqlite::ErrorCode::CannotOpen) => "it does not exist or may not be read and written".to_owned(),
-        // Busy, out of handles, a failing disk: that may pass.
+        Some(rusqlite::ErrorCode::NotADatabase) => "it is not a SQLite database",
+        Some(rusqlite::ErrorCode::ReadOnly) => "it is read-only",
+        Some(rusqlite::ErrorCode::CannotOpen) if may_be_opened(path) => {
+            let why = "it could not be opened just now; the process may have too many files open";
+            return Error::new(ErrorKind::Unavailable, format!("cannot use {}: {why}", path.display()))
+                .caused_by(source);
+        }
+        Some(rusqlite::ErrorCode::CannotOpen) => "it does not exist or may not be read and written",
+        // Busy, a full or failing disk: that may pass.
         _ => return Error::from(source),
     };
-    unusable(path, &why).caused_by(source)
+    unusable(path, why).caused_by(source)
+}
+
+/// Whether nothing about the path forbids to open it. The file is not opened to find that out: closing it again would
+/// let go of the locks that other connections of this process hold on it.
+fn may_be_opened(path: &Path) -> bool {
+    let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|file| file.is_file());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let log_is_free = |log: PathBuf| if log.exists() { is_file(&log) && may_write(&log) } else { may_write(folder) };
+    is_file(path) && may_write(path) && ["-wal", "-shm"].iter().all(|end| log_is_free(beside(path, end)))
+}
+
+#[cfg(unix)]
+fn may_write(path: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    access(path, Access::READ_OK | Access::WRITE_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn may_write(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| !file.permissions().readonly())
 }
 
 fn unusable(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("cannot use {}: {why}", path.display()))
-}
-
-/// Which file it is, however it is called: device and number, where there are such things.
-#[cfg(unix)]
-pub(crate) fn file_number(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
-}
-
-/// Which file it is, however it is called: device and number, where there are such things.
-#[cfg(not(unix))]
-pub(crate) fn file_number(_: &Path) -> Option<(u64, u64)> {
-    None
 }
 
 /// A file that was written within this time may be written again without looking different.
@@ -205,9 +237,14 @@ pub(crate) fn fingerprint(_: &Path) -> Option<Fingerprint> {
 
 /// The write-ahead log of a database.
 pub(crate) fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    PathBuf::from(log)
+    beside(path, "-wal")
+}
+
+/// The path with more at its end.
+pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
 }
 
 /// The same file has the same key, however it was named.
@@ -237,7 +274,8 @@ mod tests {
             std::thread::scope(|scope| {
                 let open = || {
                     start.wait();
-                    writer(&path, Durability::Full, true).map(drop)
+                    create_private(&path)?;
+                    writer(&path, Durability::Full).map(drop)
                 };
                 let opened: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
                 opened.into_iter().for_each(|opened| opened.join().unwrap().unwrap());
@@ -252,7 +290,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let [path, other] = ["shop.db", "backup.db"].map(|name| dir.path().join(name));
         for (path, id) in [(&path, 1), (&other, 2)] {
-            let conn = writer(path, Durability::Full, true).unwrap();
+            create_private(path).unwrap();
+            let conn = writer(path, Durability::Full).unwrap();
             conn.execute_batch(&format!("CREATE TABLE t AS SELECT {id} AS id")).unwrap();
         }
         let opened = std::cell::Cell::new(0);
@@ -263,7 +302,7 @@ mod tests {
             }
             Ok(conn)
         });
-        let id: i64 = conn.unwrap().query_row("SELECT id FROM t", [], |row| row.get(0)).unwrap();
+        let id: i64 = conn.unwrap().0.query_row("SELECT id FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!((id, opened.get()), (2, 2));
     }
 }

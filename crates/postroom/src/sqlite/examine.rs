@@ -29,7 +29,7 @@ pub(super) async fn examine(options: SqliteOptions) -> Result<Report> {
             asked => asked?,
         }
         doctor::files::look(path, &mut facts);
-        facts.add("log_bytes", size(&log_of(path)));
+        facts.add("log_bytes", size(&connect::log_of(path)));
         Ok(doctor::sqlite::report(path, &facts))
     })
     .await
@@ -42,7 +42,7 @@ fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<
     if let Some(version) = schema_version(conn, &verbs)? {
         facts.add("schema.found", version);
         if version == verbs.statements.schema_version {
-            facts.add("times.ahead", now(verbs.count_ahead(&mut SqliteConn(conn), options.clock.now()))?);
+            facts.add("times.ahead", now(verbs.count_ahead(&mut SqliteConn::new(conn), options.clock.now()))?);
         }
     }
     if let Some(jump) = options.clock.jump() {
@@ -53,12 +53,6 @@ fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<
         facts.add(name, answer);
     }
     Ok(())
-}
-
-fn log_of(path: &Path) -> std::path::PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
-    name.into()
 }
 
 fn size(path: &Path) -> u64 {

@@ -7,6 +7,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{CachedStatement, Connection};
 
 use crate::error::{Error, ErrorKind, Result, panic_message};
+use crate::sqlite::job::lost;
 
 const SAVEPOINT: &str = "postroom_job";
 const BEGIN: &str = "SAVEPOINT postroom_job";
@@ -21,9 +22,17 @@ const ASKING: &[&str] =
 #[derive(Clone, Debug)]
 pub(crate) struct Guard(Arc<AtomicBool>);
 
-/// The whole transaction is gone, with everybody's work in it.
+/// The whole transaction is gone, with everybody's work in it, and why.
 #[derive(Debug)]
-pub(crate) struct TransactionLost;
+pub(crate) struct TransactionLost(pub(crate) Error);
+
+impl TransactionLost {
+    /// A full or failing disk makes SQLite roll everything back. Whatever else the code failed with, it was the code
+    /// that ended the transaction.
+    fn after(failure: Option<Error>) -> Self {
+        Self(failure.filter(|error| error.kind() == ErrorKind::Unavailable).unwrap_or_else(lost))
+    }
+}
 
 impl Guard {
     pub(crate) fn set_up(conn: &Connection) -> Result<Self> {
@@ -81,7 +90,7 @@ impl Savepoints<'_> {
         let result = code();
         self.guard.0.store(false, Ordering::Relaxed);
         if self.conn.is_autocommit() {
-            return Err(TransactionLost);
+            return Err(TransactionLost::after(result.err()));
         }
         let result = result.and_then(|value| seal(&value).map(|()| value));
         let ended = match &result {
@@ -90,7 +99,7 @@ impl Savepoints<'_> {
         };
         match ended {
             Ok(_) => Ok(result),
-            Err(_) => Err(TransactionLost),
+            Err(error) => Err(TransactionLost(error.into())),
         }
     }
 }

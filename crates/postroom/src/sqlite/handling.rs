@@ -6,9 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use crate::error::Result;
-#[cfg(feature = "testing")]
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, HandlerError, HandlerResult, Handlers, Received, State};
 use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
@@ -136,6 +134,12 @@ impl std::fmt::Debug for BlockingHandler {
 pub(super) fn call(handler: &BlockingHandler, ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler.0(ctx)))
         .unwrap_or_else(|panic| Err(HandlerError::panicked(panic.as_ref())))
+}
+
+/// What undoes the handler's savepoint, and tells whose failure it was should more than that be lost.
+pub(super) fn as_error(failure: &HandlerError) -> Error {
+    let kind = if failure.is_outage() { ErrorKind::Unavailable } else { ErrorKind::Callback };
+    Error::new(kind, failure.to_string())
 }
 
 impl Handlers<Sqlite> {

@@ -8,12 +8,12 @@ use crate::sqlite::guard::{Guard, TransactionLost};
 use crate::store::Wake;
 
 /// How a job left the transaction it ran in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(crate) enum Ran {
     /// Usable: what the job did is complete, or undone.
     Well,
-    /// Spoilt: everything in it must be rolled back and run again, job by job.
-    Spoilt,
+    /// Spoilt, and why: everything in it must be rolled back and run again, job by job.
+    Spoilt(Error),
 }
 
 /// One job. It may be run more than once: when another job spoils the group, all are run again, each on its own.
@@ -22,6 +22,14 @@ pub(crate) trait Job: Send {
 
     /// Tells the caller, after the commit.
     fn answer(self: Box<Self>, commit: Result<()>);
+
+    /// Whether anybody waits for the answer. A job of somebody who gave up is not run.
+    fn is_wanted(&self) -> bool;
+
+    /// How it failed by itself, whatever becomes of the commit.
+    fn failed_as(&self) -> Option<ErrorKind> {
+        None
+    }
 
     /// Whether it waits for someone outside while it holds the transaction.
     fn is_session(&self) -> bool {
@@ -57,9 +65,21 @@ where
 {
     fn run(&mut self, conn: &Connection, _: &Guard) -> Ran {
         let outcome = (self.verb)(conn);
-        let ran = if outcome.is_ok() && !conn.is_autocommit() { Ran::Well } else { Ran::Spoilt };
+        let ran = match &outcome {
+            Ok(_) if conn.is_autocommit() => Ran::Spoilt(lost()),
+            Ok(_) => Ran::Well,
+            Err(error) => Ran::Spoilt(the_same(error)),
+        };
         self.outcome = Some(outcome);
         ran
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn failed_as(&self) -> Option<ErrorKind> {
+        kind_in(self.outcome.as_ref())
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {
@@ -100,11 +120,19 @@ where
                 self.outcome = Some(outcome);
                 Ran::Well
             }
-            Err(TransactionLost) => {
-                self.outcome = Some(Err(lost()));
-                Ran::Spoilt
+            Err(TransactionLost(error)) => {
+                self.outcome = Some(Err(the_same(&error)));
+                Ran::Spoilt(error)
             }
         }
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn failed_as(&self) -> Option<ErrorKind> {
+        kind_in(self.outcome.as_ref())
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {
@@ -123,7 +151,16 @@ pub(crate) fn lost() -> Error {
     )
 }
 
-fn joined<T>(outcome: Option<Result<T>>, commit: Result<()>) -> Result<T> {
+/// The same error for one more of those it concerns.
+pub(crate) fn the_same(error: &Error) -> Error {
+    Error::new(error.kind(), error.to_string())
+}
+
+fn kind_in<T>(outcome: Option<&Result<T>>) -> Option<ErrorKind> {
+    outcome.and_then(|outcome| outcome.as_ref().err()).map(Error::kind)
+}
+
+pub(crate) fn joined<T>(outcome: Option<Result<T>>, commit: Result<()>) -> Result<T> {
     match (outcome, commit) {
         (Some(Err(error)), _) | (_, Err(error)) => Err(error),
         (Some(Ok(value)), Ok(())) => Ok(value),

@@ -5,10 +5,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::driver::rusqlite_039::SqliteConn;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::sql::BlockingTx;
-use crate::sqlite::store::{Core, now};
+use crate::sqlite::store::{Core, now, schema_version};
+use crate::sqlite::thread::OnFile;
 use crate::store::{Admission, Arrival, MarkId, PutMode, Stored};
 use crate::telemetry;
 
@@ -29,19 +30,46 @@ impl Core {
     }
 
     pub(crate) fn arrive_on(&self, conn: &Connection, incoming: &Incoming, hold: Duration) -> Result<Admission> {
-        now(self.verbs.arrive(&mut SqliteConn(conn), incoming, hold, self.clock.now()))
+        now(self.verbs.arrive(&mut SqliteConn::new(conn), incoming, hold, self.clock.now()))
     }
 
     pub(crate) fn answer_on(&self, conn: &Connection, id: WorkItemId, response: &str) -> Result<bool> {
-        now(self.verbs.answer(&mut SqliteConn(conn), id, response, self.clock.now()))
+        now(self.verbs.answer(&mut SqliteConn::new(conn), id, response, self.clock.now()))
     }
 
     pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId) -> Result<bool> {
-        Ok(now(self.verbs.put_mark(&mut SqliteConn(conn), mark, self.clock.now()))?.is_some())
+        Ok(now(self.verbs.put_mark(&mut SqliteConn::new(conn), mark, self.clock.now()))?.is_some())
     }
 
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
         incoming.check_from_outside()?;
-        now(self.verbs.put(&mut SqliteConn(conn), incoming, PutMode::FirstWins, self.clock.now()))
+        now(self.verbs.put(&mut SqliteConn::new(conn), incoming, PutMode::FirstWins, self.clock.now()))
+    }
+}
+
+impl Core {
+    /// Remembers an outage, if the error is one.
+    pub(crate) fn note(&self, error: &Error) {
+        if error.kind() == ErrorKind::Unavailable {
+            self.outage.note(self.clock.now());
+        }
+    }
+}
+
+impl OnFile for Core {
+    fn note_outage(&self) {
+        self.outage.note(self.clock.now());
+    }
+
+    fn check_schema(&self, conn: &Connection) -> Result<()> {
+        self.verbs.check_schema(schema_version(conn, &self.verbs)?)
+    }
+
+    /// Those that are in use are closed when their question is answered.
+    fn leave_readers(&self) {
+        self.readers.leave();
+        if let Some(watched) = &self.watched {
+            watched.let_go();
+        }
     }
 }

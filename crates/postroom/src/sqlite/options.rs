@@ -157,7 +157,7 @@ impl SqliteOptions {
         if self.idle.is_zero() {
             return Err(Error::invalid("the writer's idle time must be longer than zero"));
         }
-        SqliteStore::open(self).await
+        Box::pin(SqliteStore::open(self)).await
     }
 
     /// The statement in front of every settle: the lease is still held.

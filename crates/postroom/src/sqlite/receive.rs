@@ -12,9 +12,10 @@ use crate::message::{Incoming, Message};
 use crate::queue::Queue;
 use crate::sql::BlockingTx;
 use crate::sqlite::guard::{Guard, Savepoints, TransactionLost};
-use crate::sqlite::handling::call;
-use crate::sqlite::job::{Job, Ran, lost};
+use crate::sqlite::handling::{as_error, call};
+use crate::sqlite::job::{Job, Ran, lost, the_same};
 use crate::sqlite::store::Core;
+use crate::sqlite::writer::broken_down;
 use crate::sqlite::{BlockingCtx, BlockingHandler, SqliteStore};
 use crate::store::{Admission, Wake};
 use crate::telemetry;
@@ -33,7 +34,7 @@ pub(super) async fn receive(
     let rings = core.outbox_wake.clone();
     let job = ReceiveJob { core, incoming, handler, state, received: Err(lost()), enqueued: false, rings, reply };
     store.0.writer.submit(Box::new(job))?;
-    answer.await.map_err(|_| Error::new(ErrorKind::Closed, "the writer is gone"))?
+    answer.await.map_err(|_| broken_down())?
 }
 
 struct ReceiveJob {
@@ -77,8 +78,10 @@ impl ReceiveJob {
         if let Ok(response) = &handled {
             let row = self.core.verbs.handled(&self.incoming, response.as_deref(), self.core.clock.now());
             // It would be there only if the handler itself had written it.
-            if !conn.run(&row).is_ok_and(|done| !done.duplicate) {
-                return Err(TransactionLost);
+            match conn.run(&row) {
+                Ok(done) if !done.duplicate => {}
+                Ok(_) => return Err(TransactionLost(lost())),
+                Err(error) => return Err(TransactionLost(error)),
             }
         }
         Ok(received(handled.map(Step::Handled), failure))
@@ -109,8 +112,9 @@ impl ReceiveJob {
         let handled = call(&self.handler, &mut ctx);
         self.enqueued = ctx.enqueued;
         handled.map_err(|error| {
+            let why = as_error(&error);
             *failure = Some(error);
-            Error::new(ErrorKind::Callback, "the handler failed")
+            why
         })
     }
 }
@@ -131,9 +135,9 @@ impl Job for ReceiveJob {
                 self.received = received;
                 Ran::Well
             }
-            Err(TransactionLost) => {
-                self.received = Err(lost());
-                Ran::Spoilt
+            Err(TransactionLost(error)) => {
+                self.received = Err(the_same(&error));
+                Ran::Spoilt(error)
             }
         }
     }
@@ -143,5 +147,13 @@ impl Job for ReceiveJob {
             self.rings.ring();
         }
         let _ = self.reply.send(commit.and(self.received));
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn failed_as(&self) -> Option<ErrorKind> {
+        self.received.as_ref().err().map(Error::kind)
     }
 }

@@ -12,8 +12,9 @@ use crate::message::{Incoming, NewMessage, WorkItemId};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::guard::{Guard, TransactionLost, catch};
-use crate::sqlite::job::{Job, Ran, VerbJob, lost};
+use crate::sqlite::job::{Job, Ran, VerbJob, joined, the_same};
 use crate::sqlite::store::Core;
+use crate::sqlite::writer::broken_down;
 use crate::store::{Admission, MarkId, Stored};
 use crate::telemetry;
 
@@ -50,7 +51,22 @@ pub struct SqliteTx {
 
 struct Open {
     steps: mpsc::Sender<Step>,
-    done: oneshot::Receiver<Result<()>>,
+    done: oneshot::Receiver<Ended>,
+}
+
+/// How the writer let go of it.
+struct Ended {
+    result: Result<()>,
+    /// Because the time was over.
+    overran: bool,
+}
+
+impl Open {
+    /// Why nothing of it is stored, or that it is. Whoever wants to know has let go of its steps, or sent the last one.
+    async fn ended(self) -> Ended {
+        drop(self.steps);
+        self.done.await.unwrap_or_else(|_| Ended { result: Err(broken_down()), overran: false })
+    }
 }
 
 enum Step {
@@ -113,7 +129,7 @@ impl SqliteTx {
         }));
         let sent = self.steps()?.send(run).is_ok();
         match answer.await {
-            Ok(answer) if sent => answer,
+            Ok(answer) if sent => answer.inspect_err(|error| self.core.note(error)),
             _ => Err(self.broken_off().await),
         }
     }
@@ -122,13 +138,10 @@ impl SqliteTx {
     async fn broken_off(&mut self) -> Error {
         // Before anything is waited for: whoever gives up here must not begin a second transaction.
         self.is_lost = true;
-        let why = match self.open.take() {
-            Some(Open { done, .. }) => done.await.ok().and_then(Result::err),
-            None => None,
-        };
-        let why = why.unwrap_or_else(held_too_long);
-        self.overran = why.kind() == ErrorKind::NotCommitted;
-        why
+        let Some(open) = self.open.take() else { return broken_off() };
+        let ended = open.ended().await;
+        self.overran = ended.overran;
+        ended.result.err().unwrap_or_else(broken_off)
     }
 
     fn steps(&mut self) -> Result<&mpsc::Sender<Step>> {
@@ -138,11 +151,11 @@ impl SqliteTx {
         if self.open.is_none() {
             let (steps, incoming) = mpsc::channel();
             let (reply, done) = oneshot::channel();
-            let job = SessionJob { steps: incoming, limit: self.limit, outcome: Err(held_too_long()), reply };
+            let job = SessionJob { steps: incoming, limit: self.limit, outcome: None, overran: false, reply };
             self.core.writer.submit_unchecked(Box::new(job))?;
             self.open = Some(Open { steps, done });
         }
-        self.open.as_ref().map(|open| &open.steps).ok_or_else(held_too_long)
+        self.open.as_ref().map(|open| &open.steps).ok_or_else(broken_off)
     }
 
     /// Acknowledges and commits. An error means that nothing of it is stored.
@@ -171,15 +184,16 @@ impl SqliteTx {
 
     async fn finish(&mut self, ack: Option<Statement>) -> Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        open.steps.send(Step::Commit(ack)).map_err(|_| held_too_long())?;
-        open.done.await.map_err(|_| held_too_long())?
+        let is_heard = open.steps.send(Step::Commit(ack)).is_ok();
+        let ended = open.ended().await;
+        self.overran = ended.overran;
+        if is_heard { ended.result } else { ended.result.and_then(|()| Err(broken_off())) }
     }
 
     /// Undoes everything, and waits until it is undone.
     pub(crate) async fn roll_back(self) {
         if let Some(open) = self.open {
-            drop(open.steps);
-            let _ = open.done.await;
+            open.ended().await;
         }
     }
 }
@@ -192,24 +206,29 @@ async fn submit_ack(core: Arc<Core>, ack: Statement) -> Result<()> {
         other => other.map(Ok),
     });
     core.writer.submit_unchecked(Box::new(job))?;
-    answer.await.map_err(|_| Error::new(ErrorKind::Closed, "the writer is gone"))??.map(|_| ())
+    answer.await.map_err(|_| broken_down())??.map(|_| ())
 }
 
 struct SessionJob {
     steps: mpsc::Receiver<Step>,
     limit: Duration,
-    outcome: Result<()>,
-    reply: oneshot::Sender<Result<()>>,
+    /// None as long as it did not run.
+    outcome: Option<Result<()>>,
+    overran: bool,
+    reply: oneshot::Sender<Ended>,
 }
 
 impl SessionJob {
-    fn serve(&self, conn: &Connection) -> Result<Option<Statement>> {
+    fn serve(&self, conn: &Connection, overran: &mut bool) -> Result<Option<Statement>> {
         let until = monotonic() + self.limit;
         loop {
             match self.steps.recv_timeout(until.saturating_duration_since(monotonic())) {
                 Ok(Step::Run(code)) => code(conn),
                 Ok(Step::Commit(ack)) => return Ok(ack),
-                Err(mpsc::RecvTimeoutError::Timeout) => return Err(held_too_long()),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    *overran = true;
+                    return Err(held_too_long());
+                }
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     return Err(Error::new(ErrorKind::NotCommitted, "the handler did not finish; rolled back"));
                 }
@@ -224,24 +243,34 @@ impl Job for SessionJob {
             Some(ack) => conn.run(ack).map(|_| ()),
             None => Ok(()),
         };
+        let mut overran = false;
         let ran = match guard.savepoints(conn) {
-            Ok(mut savepoints) => savepoints.run(|| self.serve(conn), seal),
+            Ok(mut savepoints) => savepoints.run(|| self.serve(conn, &mut overran), seal),
             Err(error) => Ok(Err(error)),
         };
+        self.overran = overran;
         match ran {
             Ok(outcome) => {
-                self.outcome = outcome.map(|_| ());
+                self.outcome = Some(outcome.map(|_| ()));
                 Ran::Well
             }
-            Err(TransactionLost) => {
-                self.outcome = Err(lost());
-                Ran::Spoilt
+            Err(TransactionLost(error)) => {
+                self.outcome = Some(Err(the_same(&error)));
+                Ran::Spoilt(error)
             }
         }
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {
-        let _ = self.reply.send(self.outcome.and(commit));
+        let _ = self.reply.send(Ended { result: joined(self.outcome, commit), overran: self.overran });
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn failed_as(&self) -> Option<ErrorKind> {
+        self.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).map(Error::kind)
     }
 
     fn is_session(&self) -> bool {

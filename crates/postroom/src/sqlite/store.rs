@@ -16,8 +16,10 @@ use crate::sql::Statement;
 use crate::sql::sqlite::SQLITE;
 use crate::sqlite::job::{UserJob, VerbJob};
 use crate::sqlite::readers::Readers;
-use crate::sqlite::writer::Writer;
+use crate::sqlite::thread::OnFile;
+use crate::sqlite::writer::{Writer, broken_down};
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
+use crate::store::outage::Outage;
 use crate::store::sql::Verbs;
 use crate::store::{
     Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange,
@@ -50,8 +52,9 @@ pub(crate) struct Core {
     pub(crate) outbox_wake: Wake,
     pub(crate) inbox_wake: Wake,
     pub(crate) ack_outside: bool,
-    readers: Readers,
-    watched: Option<watch::Watched>,
+    pub(crate) outage: Outage,
+    pub(super) readers: Readers,
+    pub(super) watched: Option<watch::Watched>,
 }
 
 impl std::fmt::Debug for Core {
@@ -78,32 +81,48 @@ impl SqliteStore {
     pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {
         let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence())
             .by(options.clock.clone());
+        let (options, writer) = blocking(move || {
+            if options.deploy_schema && options.create_file {
+                connect::create_private(&options.path)?;
+            }
+            let writer = Writer::of(&connect::file_key(&options.path), options.durability, options.idle)?;
+            Ok((options, writer))
+        })
+        .await?;
+        // Another store of this process may have had another file open there.
+        if writer.place().has_changed() {
+            writer.leave().await;
+        }
+        let place = writer.place().clone();
         let (options, verbs) = blocking(move || {
             if options.deploy_schema {
-                let conn = connect::writer(&options.path, options.durability, options.create_file)?;
-                deploy_schema(&conn, &verbs)?;
+                deploy_schema(&place.writer(options.durability)?.conn, &verbs)?;
             }
             // Without a write: a file that is not ours stays as it is.
-            verbs.check_schema(schema_version(&connect::reader(&options.path)?, &verbs)?)?;
-            connect::writer(&options.path, options.durability, false)?;
+            verbs.check_schema(schema_version(&connect::reader(place.path())?, &verbs)?)?;
+            place.accept(&place.writer(options.durability)?);
             Ok((options, verbs))
         })
         .await?;
-        let path = connect::file_key(&options.path);
         let (outbox_wake, inbox_wake) = (Wake::new(), Wake::new());
-        let watch = options.watch.then(|| watch::watch(&path, [outbox_wake.clone(), inbox_wake.clone()])).flatten();
-        Ok(Self(Arc::new(Core {
-            writer: Writer::of(path.clone(), options.durability, options.idle)?,
+        let wakes = [outbox_wake.clone(), inbox_wake.clone()];
+        let watch = options.watch.then(|| watch::watch(writer.place().clone(), wakes)).flatten();
+        let core = Arc::new(Core {
+            path: writer.place().path().to_path_buf(),
             ack_outside: options.ack_outside(),
-            path,
+            writer,
             name: options.name,
             verbs,
             clock: options.clock,
             outbox_wake,
             inbox_wake,
+            outage: Outage::default(),
             readers: Readers::new(),
             watched: watch,
-        })))
+        });
+        let on_file: Arc<dyn OnFile> = core.clone();
+        core.writer.add(Arc::downgrade(&on_file));
+        Ok(Self(core))
     }
 
     /// Closes the file when its work is done: the writer thread ends, and the log is folded into the database if nobody
@@ -139,7 +158,7 @@ impl SqliteStore {
         let code = move |conn: &Connection| caller.within(|| code(&WriteTx { conn, core: &core }));
         let (job, answer) = UserJob::new(code, rings);
         self.0.writer.submit(Box::new(job))?;
-        answer.await.map_err(|_| gone())?
+        answer.await.map_err(|_| broken_down())?
     }
 
     /// Reads with a connection of the store's own, which cannot write.
@@ -148,8 +167,9 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
+        self.0.writer.follow().await?;
         let core = self.0.clone();
-        blocking(move || core.readers.read(&core.path, code)).await
+        blocking(move || core.readers.read(core.writer.place(), code)).await
     }
 
     /// A verb on the writer thread.
@@ -176,13 +196,15 @@ impl SqliteStore {
         F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
     {
         let core = self.0.clone();
-        let (mut job, answer) =
-            VerbJob::new(move |conn: &Connection| verb(&core.verbs, &mut SqliteConn(conn), core.clock.now()));
+        let (mut job, answer) = VerbJob::new(move |conn: &Connection| {
+            let mut session = SqliteConn::after_outage(conn, core.outage.at());
+            verb(&core.verbs, &mut session, core.clock.now())
+        });
         if let Some(queue) = rings {
             job = job.ringing(self.wake(queue).clone());
         }
         self.0.writer.submit(Box::new(job))?;
-        answer.await.map_err(|_| gone())?
+        answer.await.map_err(|_| broken_down())?
     }
 
     /// A question, answered by a reader.
@@ -192,7 +214,7 @@ impl SqliteStore {
         F: FnOnce(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
     {
         let core = self.0.clone();
-        Box::pin(self.read(move |conn| verb(&core.verbs, &mut SqliteConn(conn), core.clock.now())))
+        Box::pin(self.read(move |conn| verb(&core.verbs, &mut SqliteConn::new(conn), core.clock.now())))
     }
 }
 
@@ -210,10 +232,6 @@ pub(crate) async fn blocking<T: Send + 'static>(code: impl FnOnce() -> Result<T>
     })?
 }
 
-fn gone() -> Error {
-    Error::new(ErrorKind::Closed, "the writer thread is gone; see the log for its panic")
-}
-
 fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     conn.execute_batch(&verbs.statements.schema)?;
@@ -223,7 +241,7 @@ fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
 
 /// The version of the schema; none when the tables are not there.
 pub(crate) fn schema_version(conn: &Connection, verbs: &Verbs) -> Result<Option<i64>> {
-    now(verbs.schema_version(&mut SqliteConn(conn)))
+    now(verbs.schema_version(&mut SqliteConn::new(conn)))
 }
 
 impl Store for SqliteStore {
@@ -264,11 +282,11 @@ impl Store for SqliteStore {
         Box::pin(async move {
             let core = self.0.clone();
             let (job, answer) = VerbJob::new(move |conn: &Connection| {
-                now(core.verbs.extend(&mut SqliteConn(conn), queue, &leases, lease, core.clock.now()))
+                now(core.verbs.extend(&mut SqliteConn::new(conn), queue, &leases, lease, core.clock.now()))
             });
             // In front of everybody: behind slow handlers the leases would run out.
             self.0.writer.submit_first(Box::new(job))?;
-            answer.await.map_err(|_| gone())?
+            answer.await.map_err(|_| broken_down())?
         })
     }
 

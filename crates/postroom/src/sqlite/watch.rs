@@ -13,9 +13,9 @@ mod folders;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use notify::event::ModifyKind;
@@ -23,6 +23,7 @@ use notify::{EventKind, RecommendedWatcher, Watcher};
 use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
+use crate::sqlite::place::Place;
 use crate::store::Wake;
 use file::{File, Mode};
 use folders::Folders;
@@ -42,23 +43,25 @@ pub(crate) struct Watched {
 enum News {
     Changed(PathBuf),
     Armed(u64),
-    Added(u64, PathBuf, [Wake; 2]),
+    Added(u64, Arc<Place>, [Wake; 2]),
+    /// Another file takes its place: this one is to be closed.
+    Replaced(u64, mpsc::Sender<()>),
     Dropped(u64, Option<oneshot::Sender<()>>),
 }
 
 static THREAD: OnceLock<Option<mpsc::Sender<News>>> = OnceLock::new();
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Rings `wakes` when another process commits to the database at `path`. None when the system cannot watch: polling
+/// Rings `wakes` when another process commits to the database at that place. None when the system cannot watch: polling
 /// still finds the messages.
-pub(crate) fn watch(path: &Path, wakes: [Wake; 2]) -> Option<Watched> {
+pub(crate) fn watch(place: Arc<Place>, wakes: [Wake; 2]) -> Option<Watched> {
     let thread = THREAD.get_or_init(start).as_ref()?;
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     for wake in &wakes {
         let thread = thread.clone();
         wake.when_armed(move || drop(thread.send(News::Armed(id))));
     }
-    thread.send(News::Added(id, path.to_path_buf(), wakes)).ok()?;
+    thread.send(News::Added(id, place, wakes)).ok()?;
     Some(Watched { id })
 }
 
@@ -69,6 +72,18 @@ impl Watched {
             let (told, done) = oneshot::channel();
             if thread.send(News::Dropped(self.id, Some(told))).is_ok() {
                 let _ = done.await;
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// Closes the file, because another one takes its place. It is watched again in a moment.
+    pub(crate) fn let_go(&self) {
+        if let Some(Some(thread)) = THREAD.get() {
+            let (told, done) = mpsc::channel();
+            if thread.send(News::Replaced(self.id, told)).is_ok() {
+                let _ = done.recv_timeout(TROUBLE);
             }
         }
     }
@@ -137,7 +152,11 @@ impl Watching {
                     ids.into_iter().for_each(|id| self.changed(id));
                 }
                 Ok(News::Armed(id)) => self.step(id, |file| matches!(file.mode, Mode::Dormant)),
-                Ok(News::Added(id, path, wakes)) => self.added(id, File::new(path, wakes)),
+                Ok(News::Added(id, place, wakes)) => self.added(id, File::new(place, wakes)),
+                Ok(News::Replaced(id, told)) => {
+                    self.replaced(id);
+                    let _ = told.send(());
+                }
                 Ok(News::Dropped(id, told)) => {
                     self.dropped(id);
                     told.map(|told| told.send(()));
@@ -162,6 +181,14 @@ impl Watching {
         }
         self.by_log.retain(|_, ids| !ids.is_empty());
         self.unwatch(&file.log);
+    }
+
+    fn replaced(&mut self, id: u64) {
+        self.set(id, Mode::Resting { until: monotonic() + TROUBLE });
+        let Some(file) = self.files.get_mut(&id) else { return };
+        self.open -= usize::from(file.leave());
+        let log = file.log.clone();
+        self.unwatch(&log);
     }
 
     fn changed(&mut self, id: u64) {
@@ -217,7 +244,7 @@ impl Watching {
         let Some(file) = self.files.get_mut(&id) else { return };
         let was_open = file.is_open();
         let mode = file.step(was, &mut self.watcher, now).unwrap_or_else(|error| {
-            tracing::warn!(path = %file.path.display(), %error, "the file cannot be watched now; workers poll it");
+            tracing::warn!(path = %file.path().display(), %error, "the file cannot be watched now; workers poll it");
             Mode::Resting { until: now + TROUBLE }
         });
         self.open += usize::from(file.is_open() && !was_open);

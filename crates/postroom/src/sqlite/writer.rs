@@ -2,28 +2,22 @@
 //! committed together: one fsync for all of them, and everyone is answered after it.
 
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sqlite::guard::Guard;
-use crate::sqlite::job::{Job, Ran};
-use crate::sqlite::{Durability, connect};
+use crate::sqlite::Durability;
+use crate::sqlite::job::{Job, VerbJob, the_same};
+use crate::sqlite::line::{JOBS_MAX, Line, Waiting};
+use crate::sqlite::place::Place;
+use crate::sqlite::thread::{Broken, OnFile, Shared};
 
-/// A group closes at so many jobs, or after so long.
-const GROUP_JOBS_MAX: usize = 512;
-const GROUP_TIME_MAX: Duration = Duration::from_millis(5);
 const STACK_BYTES: usize = 1 << 20;
-/// So long a thread waits for more to do at first, and twice as long after each group that changed something: one that
-/// was only asked whether there is work, in one of hundreds of stores, is soon gone.
-const LINGER_FIRST: Duration = Duration::from_millis(100);
 
 thread_local! {
     /// The writer this thread is, by its address; zero on any other thread.
@@ -37,42 +31,15 @@ tokio::task_local! {
 #[derive(Clone, Debug)]
 pub(crate) struct Writer(Arc<Shared>);
 
-struct Shared {
-    path: PathBuf,
-    durability: Durability,
-    idle: Duration,
-    line: Mutex<Line>,
-    arrived: Condvar,
-}
-
-#[derive(Default)]
-struct Line {
-    jobs: VecDeque<Box<dyn Job>>,
-    running: bool,
-    waiting: bool,
-    /// Whoever waits for the thread to end; it does so when nothing is left to do.
-    ending: Vec<oneshot::Sender<()>>,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
 /// Every file that has a writer in this process: two stores on one file share it instead of waiting for each other.
-static WRITERS: Mutex<Option<HashMap<FileKey, Weak<Shared>>>> = Mutex::new(None);
-
-/// The path, and which file it is: one that was put in its place is another.
-type FileKey = (PathBuf, Option<(u64, u64)>);
+static WRITERS: Mutex<Option<HashMap<PathBuf, Weak<Shared>>>> = Mutex::new(None);
 
 impl Writer {
-    pub(crate) fn of(path: PathBuf, durability: Durability, idle: Duration) -> Result<Self> {
+    pub(crate) fn of(path: &Path, durability: Durability, idle: Duration) -> Result<Self> {
         let mut writers = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
         let writers = writers.get_or_insert_default();
         writers.retain(|_, writer| writer.strong_count() > 0);
-        let key = (path.clone(), connect::file_number(&path));
-        if let Some(shared) = writers.get(&key).and_then(Weak::upgrade) {
+        if let Some(shared) = writers.get(path).and_then(Weak::upgrade) {
             if shared.durability != durability {
                 return Err(Error::invalid(format!(
                     "{} is open in this process with another durability; use the same one",
@@ -81,9 +48,41 @@ impl Writer {
             }
             return Ok(Self(shared));
         }
-        let shared = Arc::new(Shared { path, durability, idle, line: Mutex::default(), arrived: Condvar::new() });
-        writers.insert(key, Arc::downgrade(&shared));
+        let shared = Arc::new(Shared::new(Place::new(path.to_path_buf()), durability, idle));
+        writers.insert(path.to_path_buf(), Arc::downgrade(&shared));
         Ok(Self(shared))
+    }
+
+    /// Where the file is.
+    pub(crate) fn place(&self) -> &Arc<Place> {
+        &self.0.place
+    }
+
+    /// From now on the store hears of outages, and of another file in place of its own.
+    pub(crate) fn add(&self, store: Weak<dyn OnFile>) {
+        self.0.add(store);
+    }
+
+    /// Opens the file that is there now, if it is another than before. A handler would wait for itself: it goes on
+    /// without.
+    pub(crate) async fn follow(&self) -> Result<()> {
+        let mut followed = Ok(());
+        // The first time may only close the old one.
+        for _ in 0..2 {
+            if !self.0.place.has_changed() || self.check_outside().is_err() {
+                return Ok(());
+            }
+            let (job, answer) = VerbJob::new(|_: &Connection| Ok(()));
+            self.submit_first(Box::new(job))?;
+            followed = answer.await.unwrap_or_else(|_| Err(broken_down()));
+        }
+        followed
+    }
+
+    /// Closes whatever this process has open of a file that is no longer there.
+    pub(crate) async fn leave(&self) {
+        self.0.stores().iter().for_each(|store| store.leave_readers());
+        self.end().await;
     }
 
     /// Marks an async handler of this file, so that a call that would wait for the handler's own transaction is told.
@@ -115,16 +114,23 @@ impl Writer {
 
     /// Without asking who calls: for the handler's own transaction.
     pub(crate) fn submit_unchecked(&self, job: Box<dyn Job>) -> Result<()> {
-        self.enter(|line| line.jobs.push_back(job))
+        let line = self.0.lock();
+        if line.is_full() {
+            let path = self.0.place.path().display();
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("too many jobs are waiting for the writer of {path}: {JOBS_MAX}; try again later"),
+            ));
+        }
+        self.enter(line, |line| line.push_back(Waiting::new(job)))
     }
 
     /// In front of the others, for what cannot wait.
     pub(crate) fn submit_first(&self, job: Box<dyn Job>) -> Result<()> {
-        self.enter(|line| line.jobs.push_front(job))
+        self.enter(self.0.lock(), |line| line.push_front(Waiting::new(job)))
     }
 
-    fn enter(&self, enter: impl FnOnce(&mut Line)) -> Result<()> {
-        let mut line = self.0.lock();
+    fn enter(&self, mut line: MutexGuard<'_, Line>, enter: impl FnOnce(&mut Line)) -> Result<()> {
         enter(&mut line);
         if line.waiting {
             line.waiting = false;
@@ -165,216 +171,111 @@ impl Writer {
         if let Err(source) = started {
             let mut line = self.0.lock();
             line.running = false;
-            line.jobs.clear();
-            return Err(
-                Error::new(ErrorKind::Unavailable, "no thread for the writer could be started").caused_by(source)
-            );
+            let jobs = line.take_all();
+            drop(line);
+            let error = Error::new(ErrorKind::Unavailable, "no thread for the writer could be started");
+            jobs.into_iter().for_each(|waiting| self.0.answer(waiting.job, Err(the_same(&error))));
+            return Err(error.caused_by(source));
         }
         Ok(())
     }
 }
 
-/// Jobs' panics are caught one by one. Should the thread itself break down, those in line are told instead of waiting
-/// for ever, and the next job starts a new thread.
-struct Broken<'a>(&'a Shared);
-
-impl Drop for Broken<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut line = self.0.lock();
-            line.running = false;
-            line.waiting = false;
-            line.jobs.clear();
-            line.ending.clear();
-        }
-    }
+pub(super) fn broken_down() -> Error {
+    Error::new(ErrorKind::Unavailable, "the writer thread broke down; see the log for its panic")
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::sqlite::{SqliteOptions, SqliteStore, SqliteTx};
+
+    const TABLE: &str = "CREATE TABLE blobs (it BLOB)";
+    const SMALL: &str = "INSERT INTO blobs VALUES (1)";
+    const LARGE: &str = "INSERT INTO blobs VALUES (zeroblob(30000000))";
+
+    async fn store(dir: &tempfile::TempDir) -> SqliteStore {
+        let store = SqliteOptions::new(dir.path().join("a.db")).deploy_schema(true).open().await.unwrap();
+        store.write(|tx| Ok(tx.execute_batch(TABLE)?)).await.unwrap();
+        store
     }
 
-    fn run(&self) {
-        let mut open: Option<(Connection, Guard)> = None;
-        let mut linger = LINGER_FIRST;
-        while let Some(first) = self.next_job(&mut open, linger.min(self.idle)) {
-            let conn = match open.take() {
-                Some(conn) => Ok(conn),
-                None => self.connect(),
-            };
-            match conn {
-                Ok((conn, guard)) => {
-                    let changes = conn.total_changes();
-                    let health = Group { shared: self, conn: &conn, guard: &guard }.run(first);
-                    if conn.total_changes() != changes {
-                        linger = (linger * 2).min(self.idle);
-                    }
-                    if health == Health::Usable {
-                        open = Some((conn, guard));
-                    }
-                }
-                Err(error) => answer(first, Err(error)),
+    async fn on_writer<T: Send + 'static>(
+        store: &SqliteStore,
+        verb: impl FnMut(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (job, answer) = VerbJob::new(verb);
+        store.0.writer.submit(Box::new(job)).unwrap();
+        answer.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_line_is_bounded_and_renewals_of_leases_still_come_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, (let_go, wait)) = (store(&dir).await, mpsc::channel::<()>());
+        let (begin, begun) = oneshot::channel();
+        let mut begin = Some(begin);
+        let (job, held) = VerbJob::new(move |_: &Connection| {
+            begin.take().map(|begin| begin.send(()));
+            Ok(wait.recv().is_err())
+        });
+        store.0.writer.submit(Box::new(job)).unwrap();
+        begun.await.unwrap();
+        let mut answers = Vec::new();
+        let refused = loop {
+            let (job, answer) = VerbJob::new(|_: &Connection| Ok(()));
+            match store.0.writer.submit(Box::new(job)) {
+                Ok(()) => answers.push(answer),
+                Err(error) => break error,
             }
+        };
+        assert_eq!((answers.len(), refused.kind()), (JOBS_MAX, ErrorKind::Unavailable));
+        assert!(refused.to_string().contains("too many jobs are waiting for the writer"), "{refused}");
+        let (job, renewed) = VerbJob::new(|_: &Connection| Ok(()));
+        store.0.writer.submit_first(Box::new(job)).unwrap();
+        drop(let_go);
+        assert!(held.await.unwrap().unwrap());
+        renewed.await.unwrap().unwrap();
+        for answer in answers {
+            answer.await.unwrap().unwrap();
         }
     }
 
-    fn connect(&self) -> Result<(Connection, Guard)> {
-        let conn = connect::writer(&self.path, self.durability, false)?;
-        let guard = Guard::set_up(&conn)?;
-        Ok((conn, guard))
+    /// It commits with somebody who needs more room than there is.
+    async fn session_beside(store: &SqliteStore, sql: &'static str) -> Error {
+        let mut session = SqliteTx::new(store.0.clone(), Duration::from_secs(10));
+        session.run(|conn| conn.execute_batch(SMALL)).await.unwrap();
+        let other = store.write(move |tx| Ok(tx.execute_batch(sql)?));
+        let (refused, ended) = tokio::join!(other, async {
+            // Polled after the other: that one stands in line by now.
+            session.conclude().await
+        });
+        refused.unwrap_err();
+        ended.unwrap_err()
     }
 
-    /// Waits for a job; none after `linger`, and then the thread is over.
-    fn next_job(&self, open: &mut Option<(Connection, Guard)>, linger: Duration) -> Option<Box<dyn Job>> {
-        let mut line = self.lock();
-        if line.jobs.is_empty() && line.ending.is_empty() {
-            line.waiting = true;
-            let idle = |line: &mut Line| line.jobs.is_empty() && line.ending.is_empty();
-            let waited = self.arrived.wait_timeout_while(line, linger, idle);
-            line = waited.unwrap_or_else(PoisonError::into_inner).0;
-            line.waiting = false;
-        }
-        let job = line.jobs.pop_front();
-        if job.is_none() {
-            // Under the lock: whoever comes next starts a new thread, and finds the file closed.
-            *open = None;
-            line.running = false;
-            for ended in line.ending.drain(..) {
-                let _ = ended.send(());
-            }
-        }
-        job
+    #[tokio::test]
+    async fn a_session_is_told_why_its_group_could_not_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(&dir).await;
+        on_writer(&store, |conn| Ok(conn.execute_batch("PRAGMA max_page_count = 200")?)).await.unwrap();
+        let full = session_beside(&store, LARGE).await;
+        assert_eq!(full.kind(), ErrorKind::Unavailable, "{full}");
+        let rolled_back = "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1); \
+                           INSERT OR ROLLBACK INTO t VALUES (1)";
+        let neighbour = session_beside(&store, rolled_back).await;
+        assert_eq!(neighbour.kind(), ErrorKind::NotCommitted, "{neighbour}");
     }
 
-    fn another_job(&self, may_be_session: bool) -> Option<Box<dyn Job>> {
-        let mut line = self.lock();
-        if line.jobs.front().is_some_and(|job| job.is_session() && !may_be_session) {
-            return None;
-        }
-        line.jobs.pop_front()
-    }
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Health {
-    Usable,
-    /// The disk or the file failed us: a new connection starts from what is really there.
-    Suspect,
-}
-
-impl Health {
-    fn after(error: &Error) -> Self {
-        match error.kind() {
-            ErrorKind::Constraint | ErrorKind::NotCommitted => Self::Usable,
-            _ => Self::Suspect,
-        }
-    }
-}
-
-/// What is answered is dropped here when nobody waits for it any more, and may panic doing so.
-fn answer(job: Box<dyn Job>, commit: Result<()>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| job.answer(commit)));
-}
-
-struct Group<'a> {
-    shared: &'a Shared,
-    conn: &'a Connection,
-    guard: &'a Guard,
-}
-
-impl Group<'_> {
-    fn run(&self, first: Box<dyn Job>) -> Health {
-        if let Err(error) = self.begin() {
-            answer(first, Err(error));
-            return Health::Suspect;
-        }
-        let (ran, spoilt) = self.run_jobs(first);
-        let commit = if spoilt { Err(super::job::lost()) } else { self.commit() };
-        match commit {
-            Ok(()) => {
-                ran.into_iter().for_each(|job| answer(job, Ok(())));
-                Health::Usable
-            }
-            Err(error) => {
-                self.roll_back();
-                self.one_by_one(ran, error)
-            }
-        }
-    }
-
-    fn run_jobs(&self, first: Box<dyn Job>) -> (Vec<Box<dyn Job>>, bool) {
-        let started = monotonic();
-        let mut ran: Vec<Box<dyn Job>> = Vec::new();
-        let mut sessions_only = true;
-        let mut next = Some(first);
-        while let Some(mut job) = next {
-            sessions_only &= job.is_session();
-            let result = self.run_job(job.as_mut());
-            ran.push(job);
-            if result == Ran::Spoilt {
-                return (ran, true);
-            }
-            if ran.len() >= GROUP_JOBS_MAX || started.elapsed() > GROUP_TIME_MAX {
-                break;
-            }
-            // Whoever is in the group already must not wait for somebody's async code.
-            next = self.shared.another_job(sessions_only);
-        }
-        (ran, false)
-    }
-
-    fn run_job(&self, job: &mut dyn Job) -> Ran {
-        let ran = catch_unwind(AssertUnwindSafe(|| job.run(self.conn, self.guard)));
-        if self.conn.is_autocommit() {
-            return Ran::Spoilt;
-        }
-        ran.unwrap_or_else(|_| {
-            self.guard.leave();
-            Ran::Spoilt
-        })
-    }
-
-    /// The group is undone; each job gets a transaction of its own, so that only the culprit fails.
-    fn one_by_one(&self, jobs: Vec<Box<dyn Job>>, error: Error) -> Health {
-        let mut health = Health::after(&error);
-        let alone = jobs.len() == 1;
-        let mut first_error = Some(error);
-        for mut job in jobs {
-            if alone {
-                answer(job, Err(first_error.take().unwrap_or_else(super::job::lost)));
-                continue;
-            }
-            if job.is_session() {
-                // It cannot be run again from here, and the error is most likely not its own.
-                answer(job, Err(super::job::lost()));
-                continue;
-            }
-            let outcome = self.begin().and_then(|()| match self.run_job(job.as_mut()) {
-                Ran::Well => self.commit(),
-                Ran::Spoilt => Err(super::job::lost()),
-            });
-            if let Err(error) = &outcome {
-                self.roll_back();
-                health = health.max(Health::after(error));
-            }
-            answer(job, outcome);
-        }
-        health
-    }
-
-    // These are prepared anew each time: from a cache of prepared statements the user's code could take them unseen.
-    fn begin(&self) -> Result<()> {
-        Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
-    }
-
-    fn commit(&self) -> Result<()> {
-        Ok(self.conn.execute_batch("COMMIT")?)
-    }
-
-    fn roll_back(&self) {
-        if !self.conn.is_autocommit() {
-            let _ = self.conn.execute_batch("ROLLBACK");
+    #[tokio::test]
+    async fn commits_wait_for_the_disk_itself_where_a_plain_fsync_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(&dir).await;
+        for name in ["fullfsync", "checkpoint_fullfsync"] {
+            let ask = move |conn: &Connection| Ok(conn.pragma_query_value(None, name, |row| row.get::<_, bool>(0))?);
+            assert!(on_writer(&store, ask).await.unwrap(), "{name}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One file: when it is asked, and when it is only listened to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
@@ -9,6 +10,7 @@ use rusqlite::Connection;
 use crate::clock::monotonic;
 use crate::error::Result;
 use crate::sqlite::connect;
+use crate::sqlite::place::{Opened, Place};
 use crate::store::Wake;
 
 const PAUSE_FIRST: Duration = Duration::from_micros(100);
@@ -19,13 +21,13 @@ const REST_LAST: Duration = Duration::from_millis(10);
 const CALM: Duration = Duration::from_millis(20);
 
 pub(super) struct File {
-    pub(super) path: PathBuf,
+    place: Arc<Place>,
     pub(super) log: PathBuf,
     pub(super) mode: Mode,
     /// When something happened last.
     pub(super) quiet_since: Instant,
     wakes: [Wake; 2],
-    open: Option<(Connection, i64)>,
+    open: Option<(Opened, i64)>,
     rest: Duration,
     rang_at: Option<Instant>,
 }
@@ -67,10 +69,14 @@ impl Mode {
 }
 
 impl File {
-    pub(super) fn new(path: PathBuf, wakes: [Wake; 2]) -> Self {
-        let log = connect::log_of(&path);
+    pub(super) fn new(place: Arc<Place>, wakes: [Wake; 2]) -> Self {
+        let log = connect::log_of(place.path());
         let quiet_since = monotonic();
-        Self { path, log, mode: Mode::Dormant, quiet_since, wakes, open: None, rest: REST_FIRST, rang_at: None }
+        Self { place, log, mode: Mode::Dormant, quiet_since, wakes, open: None, rest: REST_FIRST, rang_at: None }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.place.path()
     }
 
     /// Whether a change is news to it.
@@ -85,6 +91,14 @@ impl File {
 
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// As [`close`](Self::close), because its file is no longer there.
+    pub(super) fn leave(&mut self) -> bool {
+        if let Some((opened, _)) = &self.open {
+            opened.empty_log();
+        }
+        self.close()
     }
 
     /// False when it was not open.
@@ -142,15 +156,15 @@ impl File {
         if self.open.is_some() {
             return Ok(false);
         }
-        let conn = connect::reader(&self.path)?;
-        let version = data_version(&conn)?;
-        self.open = Some((conn, version));
+        let opened = self.place.reader()?;
+        let version = data_version(&opened.conn)?;
+        self.open = Some((opened, version));
         Ok(true)
     }
 
     pub(super) fn has_changed(&mut self) -> Result<bool> {
-        let Some((conn, version)) = &mut self.open else { return Ok(false) };
-        let now = data_version(conn)?;
+        let Some((opened, version)) = &mut self.open else { return Ok(false) };
+        let now = data_version(&opened.conn)?;
         Ok(std::mem::replace(version, now) != now)
     }
 }
