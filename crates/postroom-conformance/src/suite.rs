@@ -25,6 +25,7 @@ mod expire;
 mod extend;
 mod fail;
 mod failed;
+mod failover;
 mod failures;
 mod files;
 mod fleet;
@@ -34,6 +35,7 @@ mod idempotency_key;
 mod idempotent;
 mod in_doubt;
 mod inspect;
+mod isolation;
 mod layers;
 mod limits;
 mod logs;
@@ -66,9 +68,11 @@ mod sessions;
 mod shutdown;
 mod standby;
 mod throughput;
+mod trips;
 mod trust;
 mod twins;
 mod typed;
+mod upkeep;
 mod values;
 mod wake;
 mod wires;
@@ -121,6 +125,10 @@ pub fn cases() -> Vec<Case> {
         grants::CASES,
         encrypted::CASES,
         standby::CASES,
+        failover::CASES,
+        isolation::CASES,
+        trips::CASES,
+        upkeep::CASES,
         pooler::CASES,
         doctor::CASES,
         own_tx::CASES,

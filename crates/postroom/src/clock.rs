@@ -147,6 +147,12 @@ impl ServerClock {
         heard.give(now)
     }
 
+    /// How long ago the server spoke.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) fn heard_ago(&self) -> Duration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).at.elapsed()
+    }
+
     fn now(&self) -> Timestamp {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).now()
     }

@@ -27,7 +27,7 @@ pub(super) fn connections(facts: &Facts) -> Option<Finding> {
     let kept = facts.number("superuser_reserved_connections").unwrap_or(0);
     let value = format!("{allowed}, {taken} in use");
     let free = allowed - kept - taken;
-    let means = format!("each process opens up to {ours} connections, one more to listen, and {free} are free");
+    let means = format!("each process opens up to {ours} connections, and {free} are free");
     let advice = "raise it, lower `connections` of the store, or put a pooler in between";
     Some(if free < ours {
         Finding::new(Level::Warning, "max_connections", value, means, advice)

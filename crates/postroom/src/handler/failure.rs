@@ -79,6 +79,7 @@ impl Fate {
         match error.downcast_ref::<Error>().map(Error::kind) {
             Some(ErrorKind::NotCommitted) => Some(Self::Conflict),
             Some(ErrorKind::Unavailable) => Some(Self::Outage),
+            _ if driver::refuses_writes(error) => Some(Self::Outage),
             _ => driver::is_conflict(error).then_some(Self::Conflict),
         }
     }

@@ -80,6 +80,12 @@ impl PostgresStore {
     pub fn schema(tables: &TableNames) -> String {
         Self::schema_text(tables)
     }
+
+    /// The settings of connections for its own statements: for a test that looks at their plans.
+    #[cfg(feature = "testing")]
+    pub fn settings_for_verbs() -> &'static [(&'static str, &'static str)] {
+        &sql::postgres::FOR_VERBS
+    }
 }
 
 #[cfg(test)]

@@ -113,9 +113,10 @@ pub(crate) const MSSQL: Dialect = Dialect {
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = @P3
          WHERE outbox = @P1 AND inbox = @P2 AND maintained_at <= @P4",
+    // `state + 0`: with `state = 1` the index of leased rows covers a settle, and all of it may be scanned and locked.
     fence: Fence {
-        one: "state = 1 AND owner = @P2 AND claim_no = @P3",
-        each: "state = 1 AND owner = a.o AND claim_no = a.c",
+        one: "state + 0 = 1 AND owner = @P2 AND claim_no = @P3",
+        each: "state + 0 = 1 AND owner = a.o AND claim_no = a.c",
     },
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
@@ -129,7 +130,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         key: "id = @P1",
         party: "destination",
         here: "destination IS NULL",
-        expires: "expires_at <= @P1",
+        expires: "expires_at BETWEEN @P4 AND @P1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
@@ -194,6 +195,13 @@ pub(crate) const MSSQL: Dialect = Dialect {
              last_seen_at = @P8, max_attempts = @P9
          WHERE seq = @P1",
     inbox_count: "SELECT state, COUNT_BIG(*) FROM {t} WHERE state >= 5 GROUP BY state",
+    inbox_size: concat!(
+        "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE (SELECT SUM(p.rows) FROM sys.partitions AS p
+             WHERE p.object_id = OBJECT_ID(N'{t}') AND p.index_id IN (0, 1)) END
+         FROM (SELECT COUNT_BIG(*) AS n FROM (SELECT TOP (100000) 1 AS one FROM {t}",
+        past!(),
+        ") AS seen) AS few"
+    ),
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = @P1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = @P1 AND id <> @P1 ORDER BY seq",
     mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at)
@@ -209,12 +217,13 @@ pub(crate) const MSSQL: Dialect = Dialect {
         "SELECT CASE WHEN ",
         any!("{outbox}", "state = 0 AND visible_at BETWEEN @P2 AND @P1"),
         " OR ",
-        any!("{outbox}", "state = 1 AND visible_at <= @P1"),
+        any!("{outbox}", "state = 1 AND visible_at BETWEEN @P4 AND @P1"),
         " THEN 1 ELSE 0 END, CASE WHEN ",
         any!("{inbox}", "state = 0 AND visible_at BETWEEN @P3 AND @P1"),
         " OR ",
-        any!("{inbox}", "state = 1 AND visible_at <= @P1"),
-        " THEN 1 ELSE 0 END"
+        any!("{inbox}", "state = 1 AND visible_at BETWEEN @P5 AND @P1"),
+        " THEN 1 ELSE 0 END, CASE WHEN CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60))
+         = N'READ_ONLY' THEN 1 ELSE 0 END"
     ),
 };
 
@@ -225,31 +234,20 @@ const INBOX_INSERT: &str = "INSERT INTO {t}
          WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key})";
 
 const QUEUE: Texts = Texts {
-    // Whether leases ran out, and whether messages did: mostly neither.
+    // The first that is ready, the first lease that ends, and the first message that is past its time.
     claim_look: concat!(
-        "SELECT CASE WHEN ",
-        any!("{t}", "state = 1 AND visible_at <= @P1"),
-        " THEN 1 ELSE 0 END, CASE WHEN ",
-        any!("{t}", "state = 0 AND {expires}"),
-        " THEN 1 ELSE 0 END"
+        "SELECT (SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 0 AND visible_at >= @P2), (SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 1 AND visible_at >= @P3), (SELECT MIN(expires_at) FROM {t}",
+        past!(),
+        " WHERE state = 0 AND {expires})"
     ),
     claim_select: UNUSED,
     claim_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5",
-    claim_below: concat!(
-        "SELECT TOP (1) visible_at FROM {t}",
-        past!(),
-        " WHERE state = 0 AND visible_at < @P1 ORDER BY visible_at"
-    ),
     claim_one: UNUSED,
-    claim_next: concat!(
-        "SELECT MIN(waiting.at) FROM (
-             SELECT MIN(visible_at) AS at FROM {t}",
-        past!(),
-        " WHERE state = 0
-             UNION ALL SELECT MIN(visible_at) FROM {t}",
-        past!(),
-        " WHERE state = 1) AS waiting"
-    ),
+    claim_next: UNUSED,
     topics_select: UNUSED,
     topics_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,
                                 @topics = @P6, @named = @P7, @taken = @P8",
@@ -278,10 +276,11 @@ const QUEUE: Texts = Texts {
     extend: UNUSED,
     extend_batch: concat!(
         "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq, inserted.claim_no",
-        in_leases!("state = 1 AND owner = a.o AND claim_no = a.c")
+        in_leases!("state + 0 = 1 AND owner = a.o AND claim_no = a.c")
     ),
     held: "SELECT 1 FROM {t} WHERE seq = @P1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
+    load_claimed: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at = @P1 AND owner = @P2 ORDER BY seq",
     load_over: "SELECT TOP (@P2) {record} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
          WHERE state = 1 AND visible_at <= @P1 ORDER BY visible_at, seq",
     load_expired: "SELECT TOP (@P2) {record} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)

@@ -6,6 +6,8 @@ mod claim;
 mod failed;
 mod floor;
 mod inbox;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+mod look;
 mod marks;
 mod numbers;
 mod passed;
@@ -22,6 +24,8 @@ use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames};
 use crate::store::{FAILURES_KEPT, Filter, Record};
 use floor::Floor;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+pub(crate) use look::Asked;
 use passed::Passed;
 use rows::{int, read_record, row_count, text, uuid};
 
@@ -109,7 +113,7 @@ impl Verbs {
         if session.in_doubt() {
             held = 0;
             for (lease, _) in &acks {
-                held += u64::from(self.settled_before(session, queue, lease).await?.is_some());
+                held += u64::from(self.acked_before(session, queue, lease).await?);
             }
         }
         (0..held).for_each(|_| settled.count(Some(State::Done)));
@@ -143,6 +147,14 @@ impl Verbs {
         let found = self.list(session, queue, &Filter::one(lease.seq)).await?.pop();
         let ours = found.filter(|row| row.claim_no() == lease.claim_no && row.state() != State::Leased);
         Ok(ours.map(|row| row.state()))
+    }
+
+    /// Whether a lease's row is done, and by whom held the lease: what was given up or taken back since is not.
+    pub(crate) async fn acked_before(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
+        let found = self.list(session, queue, &Filter::one(lease.seq)).await?.pop();
+        Ok(found.is_some_and(|row| {
+            row.state() == State::Done && row.claim_no() == lease.claim_no && row.processed_by() == Some(lease.owner)
+        }))
     }
 
     /// Whether the lease still holds; while another transaction changes the row, the question waits for it.

@@ -197,12 +197,15 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<bool>> {
         let (statements, until) = (self.statements.of(queue), int(now.plus(lease).as_micros()));
+        // In the order in which acks lock them.
+        let mut sorted: Vec<&Lease> = leases.iter().collect();
+        sorted.sort_unstable_by_key(|lease| lease.seq);
         if self.batch.claims_at_once() {
             let mut held = HashSet::new();
-            for chunk in leases.chunks(LEASES_MAX) {
+            for chunk in sorted.chunks(LEASES_MAX) {
                 let mut values = match self.batch {
-                    Batch::Lists => vec![lease_list(chunk.iter())],
-                    _ => lease_columns(chunk.iter()),
+                    Batch::Lists => vec![lease_list(chunk.iter().copied())],
+                    _ => lease_columns(chunk.iter().copied()),
                 };
                 values.push(until.clone());
                 // By both: of two leases on one row, one is over.
@@ -212,13 +215,15 @@ impl Verbs {
             let is_held = |lease: &Lease| held.contains(&(Some(lease.seq), Some(lease.claim_no)));
             return Ok(leases.iter().map(is_held).collect());
         }
-        let mut held = Vec::with_capacity(leases.len());
-        for lease in leases {
+        let mut held = HashSet::new();
+        for lease in sorted {
             let mut values = Self::fence(lease);
             values.push(until.clone());
-            held.push(session.execute(&statements.extend.with(values)).await?.rows > 0);
+            if session.execute(&statements.extend.with(values)).await?.rows > 0 {
+                held.insert((lease.seq, lease.claim_no));
+            }
         }
-        Ok(held)
+        Ok(leases.iter().map(|lease| held.contains(&(lease.seq, lease.claim_no))).collect())
     }
 
     /// Runs a text that takes a list, in as few steps as it can; says how many rows changed.

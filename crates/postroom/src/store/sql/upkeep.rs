@@ -170,6 +170,12 @@ impl Verbs {
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
 
+    pub(crate) async fn inbox_size(&self, session: &mut impl Session) -> Result<u64> {
+        let size = self.statements.inbox_size.with(Vec::new());
+        let rows = session.query(&size, |row| row.int(0)).await?.into_iter().flatten().next();
+        Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
+    }
+
     pub(crate) async fn take_maintenance(
         &self,
         session: &mut impl Session,
