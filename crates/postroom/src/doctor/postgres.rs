@@ -195,7 +195,7 @@ fn pooler(facts: &Facts) -> Option<Finding> {
         (true, false) => {
             let means = "a pooler stands before the server: if it gives each transaction another connection, prepared \
                          statements get lost there";
-            let advice = "`pooler = true` in [database], or PostgresOptions::behind_pooler(), unless it pools sessions";
+            let advice = "`pooler = true` in [store], `?pooler=true` in the URL, or PostgresOptions::behind_pooler(), unless it pools sessions";
             Finding::new(Level::Warning, name, "yes", means, advice)
         }
         (false, true) => Finding::ok(name, "declared", "none was seen this time; a new connection looks the same"),

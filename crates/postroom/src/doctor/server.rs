@@ -80,12 +80,12 @@ mod tests {
 
     #[test]
     fn a_server_without_room_for_us_is_told() {
-        for (taken, expected) in [("10", Level::Ok), ("81", Level::Ok), ("82", Level::Warning)] {
+        for (taken, expected) in [("10", Level::Ok), ("74", Level::Ok), ("75", Level::Warning)] {
             let facts = Facts::from([
                 ("max_connections", "100"),
                 ("superuser_reserved_connections", "3"),
                 ("connections", taken),
-                ("our.connections", "16"),
+                ("our.connections", "23"),
             ]);
             assert_eq!(level(connections, &facts), Some(expected), "{taken}");
         }

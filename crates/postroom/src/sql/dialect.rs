@@ -26,7 +26,7 @@ pub(crate) struct Dialect {
     pub(crate) fence: Fence,
     /// `{message}`: the columns of a message, in the order they are read in.
     pub(crate) message: &'static str,
-    /// `{record}`: those and the columns of its work.
+    /// `{record}`: those and the columns of its work; `{light}`: the same without the payload.
     pub(crate) record: &'static str,
     /// `{brief}`: the columns of a message that ended, without what it holds.
     pub(crate) brief: &'static str,
@@ -152,10 +152,10 @@ macro_rules! queue_texts {
 
 queue_texts! {
     claim_look, claim_select, claim_line, claim_one, claim_next, topics_select, topics_line, topics_next,
-    ack, ack_batch, extend, extend_batch, held, load_lease, load_claimed, load_over, load_expired, load_key, find_key, list,
-    list_done, list_dead, list_expired, list_rows, save, brief_done, brief_dead, brief_expired, brief_rows, put_back,
+    ack, ack_batch, extend, extend_batch, held, load_lease, load_leases, load_claimed, load_over, load_expired, load_key, find_key, list,
+    list_done, list_dead, list_expired, list_rows, save, save_batch, brief_done, brief_dead, brief_expired, brief_rows, put_back,
     nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable, purge_failures,
-    purge, failure_add, failure_trim, failure_list, count, count_waiting, oldest,
+    purge, failure_add, failure_add_batch, failure_trim, failure_trim_batch, failure_list, count, count_waiting, oldest,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -294,7 +294,11 @@ impl Renderer<'_> {
     }
 
     fn one(&self, text: &str) -> Text {
+        // The same as a record, without what it holds.
+        let light = self.dialect.message.replace(" payload,", " '' AS payload,");
+        let light = self.dialect.record.replace("{message}", &light);
         let text = text
+            .replace("{light}", &light)
             .replace("{record}", self.dialect.record)
             .replace("{message}", self.dialect.message)
             .replace("{brief}", self.dialect.brief)

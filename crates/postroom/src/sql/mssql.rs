@@ -280,10 +280,15 @@ const QUEUE: Texts = Texts {
     ),
     held: "SELECT 1 FROM {t} WHERE seq = @P1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
+    load_leases: concat!(
+        "SELECT {light} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)",
+        in_leases!("{fence_each}"),
+        " ORDER BY seq"
+    ),
     load_claimed: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at = @P1 AND owner = @P2 ORDER BY seq",
-    load_over: "SELECT TOP (@P2) {record} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    load_over: "SELECT TOP (@P2) {light} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
          WHERE state = 1 AND visible_at <= @P1 ORDER BY visible_at, seq",
-    load_expired: "SELECT TOP (@P2) {record} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+    load_expired: "SELECT TOP (@P2) {light} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
          WHERE state = 0 AND expires_at <= @P1 ORDER BY expires_at, seq",
     load_key: "SELECT {record} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE {key}",
     find_key: "SELECT {record} FROM {t} WHERE {key}",
@@ -314,6 +319,13 @@ const QUEUE: Texts = Texts {
              claim_no = @P9, owner = @P10, locked_until = @P11, last_error = @P12, processed_at = @P13,
              processed_by = @P14, expires_at = @P15, response = @P16
          WHERE seq = @P1 AND claim_no = @P2 AND state = @P17",
+    save_batch: "UPDATE {t}
+         SET state = a.v3, visible_at = a.v4, due_at = a.v5, next_attempt_at = a.v6, attempts = a.v7, crashes = a.v8,
+             claim_no = a.v9, owner = a.v10, locked_until = a.v11, last_error = a.v12, processed_at = a.v13,
+             processed_by = a.v14, expires_at = a.v15, response = a.v16
+         FROM (VALUES {each|(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)|, })
+              AS a (v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15, v16, v17)
+         WHERE seq = a.v1 AND claim_no = a.v2 AND state + 0 = a.v17",
     purge_failures: UNUSED,
     // The rows are chosen once, for both tables.
     purge: "DECLARE @old TABLE (seq bigint NOT NULL PRIMARY KEY);
@@ -323,6 +335,12 @@ const QUEUE: Texts = Texts {
          DELETE FROM {t}_failures WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN);
          DELETE FROM {t} WHERE seq IN (SELECT old.seq FROM @old AS old) OPTION (LOOP JOIN)",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (@P1, @P2, @P3, @P4, @P5)",
+    failure_add_batch: "INSERT INTO {t}_failures (seq, at, attempt, worker, error)
+         SELECT a.seq, a.at, a.attempt, a.worker, a.error
+         FROM (VALUES {each|(?, ?, ?, ?, ?)|, }) AS a (seq, at, attempt, worker, error)",
+    failure_trim_batch: "DELETE FROM {t}_failures WHERE no IN (SELECT ranked.no FROM (
+             SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
+             FROM {t}_failures AS f WHERE f.seq IN ({each|?|, })) AS ranked WHERE ranked.place > @P1)",
     failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
              SELECT TOP (@P2) young.no FROM {t}_failures AS young WHERE young.seq = @P1 ORDER BY young.no DESC)",
     failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = @P1 ORDER BY no",

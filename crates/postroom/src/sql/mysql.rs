@@ -213,11 +213,14 @@ const QUEUE: Texts = Texts {
     extend_batch: UNUSED,
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND {fence} FOR UPDATE",
+    load_leases: "SELECT {light} FROM {t} AS t
+         JOIN ({each|SELECT ? AS n, ? AS o, ? AS c| UNION ALL }) AS a ON t.seq = a.n
+         WHERE {fence_each} ORDER BY t.seq FOR UPDATE",
     load_claimed: "SELECT {record} FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at = ?1 AND owner = ?2
          ORDER BY seq",
-    load_over: "SELECT {record} FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at <= ?1
+    load_over: "SELECT {light} FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at <= ?1
          ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
-    load_expired: "SELECT {record} FROM {t} FORCE INDEX ({n}_expiring) WHERE state = 0 AND expires_at <= ?1
+    load_expired: "SELECT {light} FROM {t} FORCE INDEX ({n}_expiring) WHERE state = 0 AND expires_at <= ?1
          ORDER BY expires_at LIMIT ?2 FOR UPDATE SKIP LOCKED",
     load_key: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE",
     find_key: "SELECT {record} FROM {t} WHERE {key}",
@@ -251,11 +254,24 @@ const QUEUE: Texts = Texts {
              next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,
              processed_at = ?13, processed_by = ?14, expires_at = ?15, claim_no = ?9
          WHERE seq = ?1 AND claim_no = ?2",
+    save_batch: "UPDATE {t} AS t
+         JOIN ({each|SELECT ? AS v1, ? AS v2, ? AS v3, ? AS v4, ? AS v5, ? AS v6, ? AS v7, ? AS v8, ? AS v9, ? AS v10,
+                     ? AS v11, ? AS v12, ? AS v13, ? AS v14, ? AS v15, ? AS v16| UNION ALL }) AS a
+           ON t.seq = a.v1 AND t.claim_no = a.v2
+         SET t.response = a.v16, t.state = a.v3, t.visible_at = a.v4, t.due_at = a.v5, t.next_attempt_at = a.v6,
+             t.attempts = a.v7, t.crashes = a.v8, t.owner = a.v10, t.locked_until = a.v11, t.last_error = a.v12,
+             t.processed_at = a.v13, t.processed_by = a.v14, t.expires_at = a.v15, t.claim_no = a.v9",
     purge_failures: "DELETE f FROM {t}_failures AS f
          JOIN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2) AS gone
            ON f.seq = gone.seq",
     purge: "DELETE FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (?1, ?2, ?3, ?4, ?5)",
+    failure_add_batch: "INSERT INTO {t}_failures (seq, at, attempt, worker, error)
+         VALUES {each|(?, ?, ?, ?, ?)|, }",
+    failure_trim_batch: "DELETE f FROM {t}_failures AS f
+         JOIN (SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
+               FROM {t}_failures WHERE seq IN ({each|?|, })) AS ranked ON f.no = ranked.no
+         WHERE ranked.place > ?1",
     failure_trim: "DELETE f FROM {t}_failures AS f
          JOIN (SELECT no FROM {t}_failures WHERE seq = ?1 ORDER BY no DESC LIMIT 1000 OFFSET ?2) AS old
            ON f.no = old.no",

@@ -301,10 +301,12 @@ const QUEUE: Texts = Texts {
          RETURNING seq, claim_no",
     held: "SELECT 1 FROM {t} WHERE seq = $1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WHERE seq = $1 AND {fence} FOR UPDATE",
+    load_leases: "SELECT {light} FROM {t}, unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)
+         WHERE seq = ANY ($1::bigint[]) AND seq = a.n AND {fence_each} ORDER BY seq FOR UPDATE OF {n}",
     load_claimed: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at = $1 AND owner = $2::uuid ORDER BY seq",
-    load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= $1
+    load_over: "SELECT {light} FROM {t} WHERE state = 1 AND visible_at <= $1
          ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED",
-    load_expired: "SELECT {record} FROM {t} WHERE state = 0 AND expires_at <= $1
+    load_expired: "SELECT {light} FROM {t} WHERE state = 0 AND expires_at <= $1
          ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED",
     load_key: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE",
     find_key: "SELECT {record} FROM {t} WHERE {key}",
@@ -337,6 +339,15 @@ const QUEUE: Texts = Texts {
              claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,
              processed_by = $14, expires_at = $15, response = $16
          WHERE seq = $1 AND claim_no = $2",
+    save_batch: "UPDATE {t}
+         SET state = a.v3, visible_at = a.v4, due_at = a.v5, next_attempt_at = a.v6, attempts = a.v7, crashes = a.v8,
+             claim_no = a.v9, owner = a.v10, locked_until = a.v11, last_error = a.v12, processed_at = a.v13,
+             processed_by = a.v14, expires_at = a.v15, response = a.v16
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                     $8::bigint[], $9::bigint[], $10::uuid[], $11::bigint[], $12::text[], $13::bigint[], $14::uuid[],
+                     $15::bigint[], $16::text[])
+              AS a (v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15, v16)
+         WHERE seq = ANY ($1::bigint[]) AND seq = a.v1 AND claim_no = a.v2",
     purge_failures: "DELETE FROM {t}_failures WHERE seq = ANY (ARRAY(
              SELECT seq FROM {t} WHERE state = 2 AND processed_at < $1
              ORDER BY processed_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
@@ -344,6 +355,11 @@ const QUEUE: Texts = Texts {
              SELECT seq FROM {t} WHERE state = 2 AND processed_at < $1
              ORDER BY processed_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES ($1, $2, $3, $4, $5)",
+    failure_add_batch: "INSERT INTO {t}_failures (seq, at, attempt, worker, error)
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[])",
+    failure_trim_batch: "DELETE FROM {t}_failures WHERE no IN (SELECT ranked.no FROM (
+             SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
+             FROM {t}_failures WHERE seq = ANY ($2::bigint[])) AS ranked WHERE ranked.place > $1::bigint)",
     failure_trim: "DELETE FROM {t}_failures
          WHERE seq = $1 AND no NOT IN (SELECT no FROM {t}_failures WHERE seq = $1 ORDER BY no DESC LIMIT $2)",
     failure_list: "SELECT at, attempt, worker, error FROM {t}_failures WHERE seq = $1 ORDER BY no",

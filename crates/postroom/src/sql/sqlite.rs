@@ -168,6 +168,7 @@ const QUEUE: Texts = Texts {
     extend_batch: UNUSED,
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
     load_lease: "SELECT {record} FROM {t} WHERE seq = ?1 AND {fence}",
+    load_leases: UNUSED,
     load_claimed: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at = ?1 AND owner = ?2 ORDER BY seq",
     load_over: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
     load_expired: "SELECT {record} FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
@@ -202,11 +203,14 @@ const QUEUE: Texts = Texts {
              owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,
              expires_at = ?15, response = ?16
          WHERE seq = ?1 AND claim_no = ?2",
+    save_batch: UNUSED,
     purge_failures: "DELETE FROM {t}_failures
          WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
     purge: "DELETE FROM {t}
          WHERE seq IN (SELECT seq FROM {t} WHERE state = 2 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error) VALUES (?1, ?2, ?3, ?4, ?5)",
+    failure_add_batch: UNUSED,
+    failure_trim_batch: UNUSED,
     failure_trim: "DELETE FROM {t}_failures
          WHERE seq = ?1 AND rowid NOT IN
                (SELECT rowid FROM {t}_failures WHERE seq = ?1 ORDER BY rowid DESC LIMIT ?2)",

@@ -313,6 +313,20 @@ fn rows_that_fit(messages: &[NewMessage], sizes: &[usize]) -> usize {
     size_below(fit.count(), sizes)
 }
 
+/// Rows in pieces that a server takes at once.
+pub(super) fn chunks_of(mut rest: &[Vec<Value>], rows_max: usize) -> impl Iterator<Item = &[Vec<Value>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fit = rest.iter().take(rows_max).take_while(|row| {
+            bytes += row.iter().map(Value::text_bytes).sum::<usize>();
+            bytes <= TEXT_BYTES_MAX
+        });
+        let (chunk, after) = rest.split_at(fit.count().max(1).min(rest.len()));
+        rest = after;
+        Some(chunk).filter(|chunk| !chunk.is_empty())
+    })
+}
+
 /// A message as the values of its row.
 pub(super) fn row(message: &NewMessage, now: Timestamp) -> Vec<Value> {
     let id = message.work_item_id().as_uuid();
@@ -350,23 +364,15 @@ fn listed(message: &NewMessage, now: Timestamp) -> Vec<Value> {
 
 /// Messages as the columns of their rows. The last one, when they were made, is the same for all.
 fn columns(messages: &[NewMessage], now: Timestamp) -> Vec<Value> {
-    let mut columns: Vec<Value> = Vec::new();
-    for message in messages {
-        let row = row(message, now);
-        if columns.is_empty() {
-            columns = row.iter().map(|value| rows::column_like(value, messages.len())).collect();
-        }
-        for (column, value) in columns.iter_mut().zip(row) {
-            rows::push(column, value);
-        }
-    }
+    let rows: Vec<_> = messages.iter().map(|message| row(message, now)).collect();
+    let mut columns = rows::columns_of(&rows);
     if let Some(last) = columns.last_mut() {
         *last = int(now.as_micros());
     }
     columns
 }
 
-fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Value> {
+pub(super) fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Value> {
     vec![
         Value::Ints(leases.clone().map(|lease| Some(lease.seq)).collect()),
         Value::Uuids(leases.clone().map(|lease| Some(lease.owner.as_uuid())).collect()),
@@ -374,7 +380,7 @@ fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Val
     ]
 }
 
-fn lease_list<'l>(leases: impl Iterator<Item = &'l Lease>) -> Value {
+pub(super) fn lease_list<'l>(leases: impl Iterator<Item = &'l Lease>) -> Value {
     let listed = leases.map(|lease| {
         let (seq, claim_no, owner) = (lease.seq, lease.claim_no, lease.owner.as_uuid());
         serde_json::json!({ "n": seq, "o": owner.to_string(), "c": claim_no })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::failed::Ended;
 use super::inbox::key_values;
 use super::rows::{self, filter_values, int, read_failure, read_record, row_count, text, time};
-use super::{Record, Session, Verbs, uuid};
+use super::{Change, Record, Session, Verbs, uuid};
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::queue::{Queue, Reaped, State};
@@ -22,7 +22,7 @@ impl Verbs {
     ) -> Result<Reaped> {
         let values = vec![int(now.as_micros()), int(row_count(limit))];
         let over = self.statements.of(queue).load_over.with(values);
-        let mut reaped = Reaped::default();
+        let (mut reaped, mut changes) = (Reaped::default(), Vec::new());
         for mut record in self.load(session, queue, &over).await? {
             let (lease, was) = (record.lease(), record.state());
             if session.outage_at().is_some_and(|outage| record.work.last_attempt_at <= Some(outage)) {
@@ -30,26 +30,25 @@ impl Verbs {
             } else {
                 record.work.lease_over(now);
             }
-            if let Some(lease) = lease {
-                let error = record.work.last_error.clone();
-                self.note_failure(session, queue, &record, &lease, error.as_deref(), now).await?;
-            }
-            self.save(session, queue, &record, was, record.work.claim_no, now).await?;
             reaped.count(record.state());
+            let failure = lease.map(|lease| (lease, record.work.last_error.clone()));
+            changes.push(Change { was, claim_no: record.work.claim_no, failure, record });
         }
+        self.write_back(session, queue, &changes, now).await?;
         Ok(reaped)
     }
 
     pub(crate) async fn expire(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
         let values = vec![int(now.as_micros()), int(row_count(limit))];
         let select = self.statements.outbox.load_expired.with(values);
-        let expired = self.load(session, Queue::Outbox, &select).await?;
-        for mut record in expired.iter().cloned() {
+        let mut changes = Vec::new();
+        for mut record in self.load(session, Queue::Outbox, &select).await? {
             let was = record.state();
             record.work.expire(now);
-            self.save(session, Queue::Outbox, &record, was, record.work.claim_no, now).await?;
+            changes.push(Change { was, claim_no: record.work.claim_no, failure: None, record });
         }
-        Ok(expired.len() as u64)
+        self.write_back(session, Queue::Outbox, &changes, now).await?;
+        Ok(changes.len() as u64)
     }
 
     pub(crate) async fn purge(
