@@ -125,16 +125,11 @@ pub fn cases() -> Vec<Case> {
         grants::CASES,
         encrypted::CASES,
         standby::CASES,
-        failover::CASES,
-        isolation::CASES,
-        trips::CASES,
-        upkeep::CASES,
         pooler::CASES,
         doctor::CASES,
         own_tx::CASES,
         any_language::CASES,
         outage::CASES,
-        in_doubt::CASES,
         group::CASES,
         files::CASES,
         backup::CASES,
@@ -156,7 +151,13 @@ pub fn cases() -> Vec<Case> {
         neighbours::CASES,
     ];
     let rest = [services_log::CASES, procedures::CASES, sessions::CASES].concat();
-    [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    [areas.concat(), rest, under_trouble(), asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()]
+        .concat()
+}
+
+/// What a server does to its stores.
+fn under_trouble() -> Vec<Case> {
+    [in_doubt::CASES, failover::CASES, isolation::CASES, trips::CASES, upkeep::CASES].concat()
 }
 
 /// What an operator asks.

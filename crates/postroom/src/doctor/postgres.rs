@@ -179,8 +179,8 @@ fn isolation(facts: &Facts) -> Option<Finding> {
     Some(if value == "read committed" {
         Finding::ok(name, value, "for handlers and for your own transactions; ours are READ COMMITTED whatever it is")
     } else {
-        let means = "handlers run at this level, ours do not: two of them that touch the same rows may fail each other, \
-                     and are run again at once, a few times";
+        let means = "handlers run at this level, ours do not: two of them that touch the same rows may fail each \
+                     other, and are run again at once, a few times";
         let advice = "read committed, unless your own code relies on it";
         Finding::new(Level::Notice, name, value, means, advice)
     })
@@ -195,7 +195,8 @@ fn pooler(facts: &Facts) -> Option<Finding> {
         (true, false) => {
             let means = "a pooler stands before the server: if it gives each transaction another connection, prepared \
                          statements get lost there";
-            let advice = "`pooler = true` in [store], `?pooler=true` in the URL, or PostgresOptions::behind_pooler(), unless it pools sessions";
+            let advice = "unless it pools sessions: `pooler = true` in [store], `?pooler=true` in the URL, or \
+                          PostgresOptions::behind_pooler()";
             Finding::new(Level::Warning, name, "yes", means, advice)
         }
         (false, true) => Finding::ok(name, "declared", "none was seen this time; a new connection looks the same"),

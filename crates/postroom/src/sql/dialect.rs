@@ -152,8 +152,9 @@ macro_rules! queue_texts {
 
 queue_texts! {
     claim_look, claim_select, claim_line, claim_one, claim_next, topics_select, topics_line, topics_next,
-    ack, ack_batch, extend, extend_batch, held, load_lease, load_leases, load_claimed, load_over, load_expired, load_key, find_key, list,
-    list_done, list_dead, list_expired, list_rows, save, save_batch, brief_done, brief_dead, brief_expired, brief_rows, put_back,
+    ack, ack_batch, extend, extend_batch, held, load_lease, load_leases, load_claimed, load_over, load_expired,
+    load_key, find_key, list, list_done, list_dead, list_expired, list_rows, save, save_batch, brief_done, brief_dead,
+    brief_expired, brief_rows, put_back,
     nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable, purge_failures,
     purge, failure_add, failure_add_batch, failure_trim, failure_trim_batch, failure_list, count, count_waiting, oldest,
 }

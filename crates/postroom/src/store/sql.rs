@@ -159,7 +159,8 @@ impl Verbs {
         self.count_lost(session, queue, &lost, settled).await
     }
 
-    /// A lease that is not held is lost, unless a try whose commit was not answered settled it: nobody claimed it since.
+    /// A lease that is not held is lost, unless a try whose commit was not answered settled it and nobody claimed the
+    /// row since.
     async fn count_lost(
         &self,
         session: &mut impl Session,

@@ -31,7 +31,8 @@ pub(crate) const SETTINGS: &str = concat!(settings!(), "SELECT DB_NAME()");
 /// Whether nothing can be written: on a secondary replica, or in a database that was set so.
 macro_rules! read_only {
     () => {
-        "CASE WHEN CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60)) = N'READ_ONLY' THEN 1 ELSE 0 END"
+        "CASE WHEN CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60)) = N'READ_ONLY'
+              THEN 1 ELSE 0 END"
     };
 }
 
