@@ -239,7 +239,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state >= 5 GROUP BY state",
     inbox_size: "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE greatest(few.n,
              (SELECT reltuples::bigint FROM pg_class WHERE oid = '{t}'::regclass)) END
-         FROM (SELECT count(*) AS n FROM (SELECT 1 FROM {t} LIMIT 100000) AS some) AS few",
+         FROM (SELECT count(*) AS n FROM (SELECT 1 FROM {t} LIMIT 100000) AS seen) AS few",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = $1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = $1 AND id <> $1 ORDER BY 1",
     mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES ($1, $2, $3, $4)

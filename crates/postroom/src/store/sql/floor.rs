@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A whole line is looked along again after so many times as long as it took.
 const TIMES: u32 = 50;
 /// At once when it took no longer than this.
-const CHEAP: Duration = Duration::from_millis(10);
+const CHEAP: Duration = Duration::from_millis(3);
 /// And no later than this.
 const LATEST: Duration = Duration::from_secs(10);
 /// Commits become visible out of order: nobody relies on the last moments.
