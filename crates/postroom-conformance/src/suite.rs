@@ -28,6 +28,7 @@ mod expire;
 mod extend;
 mod fail;
 mod failed;
+mod failover;
 mod failures;
 mod files;
 mod fleet;
@@ -37,6 +38,7 @@ mod idempotency_key;
 mod idempotent;
 mod in_doubt;
 mod inspect;
+mod isolation;
 mod layers;
 mod limits;
 mod locked;
@@ -72,10 +74,12 @@ mod sessions;
 mod shutdown;
 mod standby;
 mod throughput;
+mod trips;
 mod trouble;
 mod trust;
 mod twins;
 mod typed;
+mod upkeep;
 mod values;
 mod wake;
 mod wal;
@@ -134,7 +138,6 @@ pub fn cases() -> Vec<Case> {
         own_tx::CASES,
         any_language::CASES,
         outage::CASES,
-        in_doubt::CASES,
         group::CASES,
         files::CASES,
         backup::CASES,
@@ -156,8 +159,13 @@ pub fn cases() -> Vec<Case> {
         neighbours::CASES,
     ];
     let rest = [trouble::CASES, clocks::CASES, services_log::CASES, procedures::CASES, sessions::CASES].concat();
-    let rest = [rest, files_in_trouble()].concat();
+    let rest = [rest, files_in_trouble(), under_trouble()].concat();
     [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+}
+
+/// What a server does to its stores.
+fn under_trouble() -> Vec<Case> {
+    [in_doubt::CASES, failover::CASES, isolation::CASES, trips::CASES, upkeep::CASES].concat()
 }
 
 /// What an operator asks.

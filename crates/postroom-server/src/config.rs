@@ -66,6 +66,8 @@ pub(crate) struct Store {
     url: Option<(Place, At)>,
     pub(crate) deploy_schema: Option<bool>,
     pub(crate) dead_letter_topic: Option<String>,
+    /// Whether a pooler gives each transaction another connection.
+    pub(crate) pooler: bool,
 }
 
 #[derive(Clone, PartialEq)]

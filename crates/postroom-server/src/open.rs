@@ -9,6 +9,7 @@ use postroom::{
     Store, WorkQueue,
 };
 
+use crate::config;
 use crate::database::{Database, absolute};
 use crate::problem::Problem;
 
@@ -62,7 +63,8 @@ pub(crate) async fn or_create(database: &Database) -> Result<Opened> {
 }
 
 /// Opens the database for a node. Unless it says otherwise, a file's tables are created and a server's are not.
-pub(crate) async fn for_node(database: &Database, deploy: Option<bool>, dead_letters: Option<&str>) -> Result<Opened> {
+pub(crate) async fn for_node(database: &Database, store: &config::Store) -> Result<Opened> {
+    let (deploy, dead_letters) = (store.deploy_schema, store.dead_letter_topic.as_deref());
     match database {
         Database::Sqlite(path) => {
             let options = SqliteOptions::new(path).deploy_schema(deploy.unwrap_or(true));
@@ -72,6 +74,7 @@ pub(crate) async fn for_node(database: &Database, deploy: Option<bool>, dead_let
         Database::Postgres(url) => {
             let options = PostgresOptions::new(url)?.deploy_schema(deploy.unwrap_or(false));
             let options = dead_letters.into_iter().fold(options, PostgresOptions::dead_letters);
+            let options = if store.pooler { options.behind_pooler() } else { options };
             on_server(database, Box::pin(async { options.open().await.map(Opened::Postgres) })).await
         }
         Database::MySql(url) => {

@@ -23,6 +23,27 @@ mod sqlite;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "sqlx-0_9-sqlite"))]
 pub(crate) mod sqlx_09;
 
+/// Whether a driver's error says that the server takes no writes at the moment: it is read-only, or its disk is full.
+/// Nothing of the statement is stored, and no message is to blame.
+pub(crate) fn refuses_writes(error: &(dyn std::error::Error + 'static)) -> bool {
+    let drivers: &[fn(&(dyn std::error::Error + 'static)) -> bool] = &[
+        #[cfg(feature = "sqlx-0_9-mysql")]
+        sqlx_mysql_09::refuses_writes,
+        #[cfg(feature = "sqlx-0_9-postgres")]
+        sqlx_postgres_09::refuses_writes,
+        #[cfg(feature = "tiberius-0_13")]
+        tiberius_013::refuses_writes,
+    ];
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if drivers.iter().any(|refuses_writes| refuses_writes(error)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
 /// Whether a driver's error says that the database rolled the transaction back and may take the same one now.
 pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     let drivers: &[fn(&(dyn std::error::Error + 'static)) -> bool] = &[

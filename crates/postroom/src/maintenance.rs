@@ -12,16 +12,20 @@ use crate::workqueue::WorkQueue;
 const STEP_ROWS: usize = 1000;
 
 pub(crate) async fn run(queue: WorkQueue, options: Arc<WorkerOptions>) {
-    if let Err(error) = try_run(&queue, &options).await {
-        telemetry::maintenance_failed(&queue, &error);
+    match queue.take_maintenance(options.maintenance).await {
+        Ok(true) => {}
+        Ok(false) => return,
+        Err(error) => return telemetry::maintenance_failed(&queue, &error),
+    }
+    // What cannot be counted is deleted all the same, and the other way round.
+    for done in [tidy(&queue, &options).await, measure(&queue).await] {
+        if let Err(error) = done {
+            telemetry::maintenance_failed(&queue, &error);
+        }
     }
 }
 
-async fn try_run(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
-    queue.measure().await?;
-    if !queue.take_maintenance(options.maintenance).await? {
-        return Ok(());
-    }
+async fn tidy(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
     for kind in [Queue::Outbox, Queue::Inbox] {
         let queue = queue.sibling(kind);
         loop {
@@ -43,6 +47,13 @@ async fn try_run(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
         if queue.is_time_check_due() {
             queue.correct_times().await?;
         }
+    }
+    Ok(())
+}
+
+async fn measure(queue: &WorkQueue) -> Result<()> {
+    for kind in [Queue::Outbox, Queue::Inbox] {
+        queue.sibling(kind).measure().await?;
     }
     Ok(())
 }

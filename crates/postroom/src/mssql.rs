@@ -64,6 +64,7 @@ impl Engine for Mssql {
     type Signal = Silence;
 
     const DIALECT: &'static Dialect = &MSSQL;
+    const LISTENERS: usize = 0;
 
     async fn connect(target: &MssqlTarget, _: Purpose) -> Result<MssqlLink> {
         MssqlLink::connect(target).await

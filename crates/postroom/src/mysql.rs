@@ -53,9 +53,10 @@ impl Engine for MySql {
     type Signal = Silence;
 
     const DIALECT: &'static Dialect = &MYSQL;
+    const LISTENERS: usize = 0;
 
-    async fn connect(target: &Self::Target, _: Purpose) -> Result<MySqlLink> {
-        MySqlLink::connect(target).await
+    async fn connect(target: &Self::Target, purpose: Purpose) -> Result<MySqlLink> {
+        MySqlLink::connect(target, purpose).await
     }
 }
 

@@ -53,6 +53,7 @@ impl Engine for Postgres {
     type Signal = signal::Notify;
 
     const DIALECT: &'static Dialect = &POSTGRES;
+    const LISTENERS: usize = 1;
 
     async fn connect(target: &PgTarget, purpose: Purpose) -> Result<PgLink> {
         PgLink::connect(target, purpose).await

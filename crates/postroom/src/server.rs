@@ -7,6 +7,8 @@ mod gather;
 mod handling;
 mod marks;
 mod options;
+#[cfg(feature = "testing")]
+mod plans;
 mod pool;
 mod pulse;
 mod store;
@@ -27,7 +29,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::sql::Session;
 use crate::sql::dialect::Dialect;
 
@@ -40,6 +42,8 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
     type Signal: Signal<Self>;
 
     const DIALECT: &'static Dialect;
+    /// How many connections listen for other processes.
+    const LISTENERS: usize;
 
     fn connect(target: &Self::Target, purpose: Purpose) -> impl Future<Output = Result<Self::Link>> + Send;
 }
@@ -61,16 +65,24 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
     /// Runs a text of several statements without values, under a lock that keeps a second one waiting.
     fn deploy(&mut self, schema: &str) -> impl Future<Output = Result<()>> + Send;
 
-    /// Begins a transaction whose commit will be durable; says what time it is at the server.
-    fn begin(&mut self) -> impl Future<Output = Result<Timestamp>> + Send;
+    /// Begins a transaction whose commit will be durable.
+    fn begin(&mut self) -> impl Future<Output = Result<Began>> + Send;
 
     /// Begins a handler's transaction, in which the user's own code runs.
-    fn begin_for_handler(&mut self) -> impl Future<Output = Result<()>> + Send;
+    fn begin_for_handler(&mut self) -> impl Future<Output = Result<Began>> + Send;
 
     /// Commits. An error of kind `Unavailable` leaves open whether it was.
     fn commit(&mut self) -> impl Future<Output = Result<()>> + Send;
 
+    /// Undoes the transaction.
     fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Whether it must not be used again: it broke, did not answer, or leads to a server that is read-only. Another
+    /// connection may lead to the server that has taken over.
+    fn is_spent(&self) -> bool;
+
+    /// From now on it must not be used again.
+    fn spend(&mut self);
 
     /// Fails when a handler's transaction is no longer the one that was begun: what is written now would stand alone.
     fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
@@ -88,6 +100,26 @@ pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
 
     /// Says when the database was last out of reach.
     fn set_outage(&mut self, at: Option<Timestamp>);
+}
+
+/// What a server says when a transaction begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    /// What time it is there.
+    pub(crate) said: Timestamp,
+    /// Whether nothing can be written there.
+    pub(crate) is_read_only: bool,
+}
+
+impl Began {
+    /// The server's time, if it takes writes.
+    pub(crate) fn writable(self) -> Result<Timestamp> {
+        if self.is_read_only {
+            let why = "the server is read-only: a standby, or a primary that another one has taken over from";
+            return Err(Error::new(ErrorKind::Unavailable, why));
+        }
+        Ok(self.said)
+    }
 }
 
 /// How other processes are told that rows came in, and how they tell us.

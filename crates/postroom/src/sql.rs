@@ -65,6 +65,16 @@ pub enum Value {
     Uuids(Vec<Option<Uuid>>),
 }
 
+impl Value {
+    /// How much text is in it.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text(Some(text)) => text.len(),
+            _ => 0,
+        }
+    }
+}
+
 // Values are the user's data: never printed.
 impl std::fmt::Debug for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

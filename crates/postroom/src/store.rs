@@ -185,6 +185,11 @@ pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
     /// How many rows wait or are worked on: cheap enough to ask often.
     fn backlog(&self, queue: Queue) -> BoxFuture<'_, Result<u64>>;
 
+    /// How many rows there are in the inbox, whatever their state; estimated when there are many.
+    fn inbox_size(&self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move { Ok(self.stats(Queue::Inbox).await?.total()) })
+    }
+
     /// The statement that stores a message, for the caller's own transaction.
     fn insert_statement(&self, message: &NewMessage) -> Result<Statement>;
 

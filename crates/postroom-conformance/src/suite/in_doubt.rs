@@ -20,6 +20,7 @@ cases! { in_doubt:
     server messages_of_a_batch_are_told_from_duplicates [];
     server a_hundred_enqueues_are_each_stored_once [];
     server a_settle_is_reported_as_applied ["OBX-033", "IBX-045"];
+    server an_ack_of_what_was_taken_back_is_lost [];
     server a_claim_comes_back_under_its_lease ["OBX-017", "IBX-030"];
     server an_arrival_is_the_first [];
     server a_handler_that_was_committed_is_not_run_again ["OBX-058", "IBX-077"];
@@ -86,6 +87,23 @@ async fn a_settle_is_reported_as_applied<B: ByWire>(stage: &Stage<B>) -> Verdict
         }
     }
     assert_eq!(proxy.cuts(), 8);
+    Ok(())
+}
+
+/// Its lease ran out, and nobody has claimed it since: the row has the claim number of the lease, and is not done.
+async fn an_ack_of_what_was_taken_back_is_lost<B: ByWire>(stage: &Stage<B>) -> Verdict {
+    let (proxy, store) = stage.behind_proxy().await?;
+    let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store));
+    for (side, verbs) in stage.sides().into_iter().zip([outbox.queue(), inbox.queue()]) {
+        let (lease, held) = (side.leased("a").await?, side.leased("b").await?);
+        verbs.extend(std::slice::from_ref(&held), 2 * LEASE).await?;
+        stage.clock.advance(LEASE + Duration::from_millis(1));
+        assert_eq!(verbs.reap(10).await?.total(), 1);
+        proxy.cut_next_commits(1);
+        let settled = verbs.ack([lease, held]).await?;
+        assert_eq!((settled.applied, settled.lost), (1, 1));
+    }
+    assert_eq!(proxy.cuts(), 2);
     Ok(())
 }
 

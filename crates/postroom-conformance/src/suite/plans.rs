@@ -1,6 +1,6 @@
-//! What the database's planner may do to a claim.
+//! What the database's planner may do to a claim, and which indexes the statements of a settle use.
 
-use postroom::{Outbox, OwnerToken, Postgres, Queue};
+use postroom::{MySql, MySqlStore, Outbox, OwnerToken, Postgres, PostgresStore, Queue, TableNames};
 use sqlx::PgConnection;
 
 use crate::by_wire::ByWire;
@@ -11,6 +11,83 @@ use crate::servers::{self, Client};
 cases! { plans:
     postgres a_claim_never_exceeds_its_batch_in_a_nested_loop ["OBX-026", "OBX-084"];
     postgres the_plain_claim_would_exceed_it [];
+    postgres settles_use_the_primary_key_on_a_fresh_table [];
+    postgres settles_use_the_primary_key_beside_100_000_leased_rows [];
+    mariadb a_claim_in_doubt_is_looked_for_by_the_end_of_its_lease [];
+}
+
+/// What settles or renews one lease, or a batch of them, and by which index; then what else finds rows to write.
+const INDEXES: [(&str, &str); 11] = [
+    ("ack", "pkey"),
+    ("ack_batch", "pkey"),
+    ("extend_batch", "pkey"),
+    ("held", "pkey"),
+    ("load_lease", "pkey"),
+    ("save", "pkey"),
+    ("put_back", "pkey"),
+    ("list_rows", "pkey"),
+    ("load_claimed", "leased"),
+    ("load_over", "leased"),
+    ("claim_line", "ready"),
+];
+
+fn text_of(texts: &[(&'static str, String)], name: &str) -> anyhow::Result<String> {
+    let found = texts.iter().find(|(named, _)| *named == name);
+    found.map(|(_, sql)| sql.clone()).ok_or_else(|| anyhow::anyhow!("there is no statement {name}"))
+}
+
+/// The plan that a connection for verbs keeps for a statement of the store.
+async fn kept_plan(stage: &Stage<Postgres>, queue: Queue, name: &str) -> anyhow::Result<String> {
+    let tables = TableNames::new("outbox", "inbox")?.in_schema(stage.place.own_name())?;
+    let sql = text_of(&PostgresStore::statement_texts(&tables, queue), name)?;
+    let values = (1..).take_while(|number| sql.contains(&format!("${number}"))).map(|_| "NULL").collect::<Vec<_>>();
+    let mut client = stage.client().await?;
+    for (setting, value) in PostgresStore::settings_for_verbs() {
+        client.say(&format!("SET {setting} = '{value}'")).await?;
+    }
+    client.say(&format!("PREPARE looked_at AS {sql}")).await?;
+    let explained = client.ask(&format!("EXPLAIN EXECUTE looked_at ({})", values.join(", "))).await?;
+    Ok(explained.into_iter().flatten().collect::<Vec<_>>().join("\n"))
+}
+
+async fn settles_use_the_primary_key(stage: &Stage<Postgres>) -> Verdict {
+    for queue in [Queue::Outbox, Queue::Inbox] {
+        for (name, index) in INDEXES {
+            let plan = kept_plan(stage, queue, name).await?;
+            let by = |index: &str| plan.contains(&format!("using {queue}_{index} ")) && plan.contains("Index Cond: (");
+            let others = ["leased", "ready", "done"].iter().filter(|other| **other != index && by(other)).count();
+            assert!(by(index) && others == 0 && !plan.contains("Seq Scan"), "{name}: {plan}");
+        }
+    }
+    Ok(())
+}
+
+async fn settles_use_the_primary_key_on_a_fresh_table(stage: &Stage<Postgres>) -> Verdict {
+    settles_use_the_primary_key(stage).await
+}
+
+async fn settles_use_the_primary_key_beside_100_000_leased_rows(stage: &Stage<Postgres>) -> Verdict {
+    let (outbox, inbox) = (stage.table("outbox"), stage.table("inbox"));
+    let work = "state, claim_no, owner, visible_at, locked_until, topic, payload";
+    let leased = "1, 1, gen_random_uuid(), n, n, 'a', '{}' FROM generate_series(1, 100000) AS n";
+    let mut client = stage.client().await?;
+    client.say(&format!("INSERT INTO {outbox} (id, {work}) SELECT gen_random_uuid(), {leased}")).await?;
+    client.say(&format!("INSERT INTO {inbox} (source, message_id, {work}) SELECT 'shop', n::text, {leased}")).await?;
+    client.say(&format!("ANALYZE {outbox}; ANALYZE {inbox}")).await?;
+    settles_use_the_primary_key(stage).await
+}
+
+async fn a_claim_in_doubt_is_looked_for_by_the_end_of_its_lease(stage: &Stage<MySql>) -> Verdict {
+    let tables = TableNames::infra_prefix();
+    for queue in [Queue::Outbox, Queue::Inbox] {
+        stage.side(queue).add_many("a", 200).await?;
+        let sql = text_of(&MySqlStore::statement_texts(&tables, queue), "load_claimed")?;
+        let explain = format!("EXPLAIN FORMAT=JSON {}", sql.replacen('?', "1", 1).replacen('?', "x'00'", 1));
+        let plan = stage.client().await?.ask(&explain).await?.concat().concat();
+        assert!(plan.contains(&format!("\"key\": \"infra_{queue}_work\"")), "{plan}");
+        assert!(plan.contains("\"used_key_parts\": [\"state\", \"visible_at\"]"), "{plan}");
+    }
+    Ok(())
 }
 
 /// Leaves the planner nothing but nested loops, in which a subquery is run again for each row.

@@ -4,20 +4,23 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use postroom::doctor::{Level, Report};
 use postroom::{
     Ctx, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, Postgres, PostgresOptions, Worker,
 };
+use sqlx::Connection;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};
 use crate::on_server::OnServer;
 use crate::script::Running;
-use crate::servers;
+use crate::servers::{self, Client};
 
 cases! { pooler:
     pooler many_workers_share_few_connections [];
     pooler a_store_that_was_not_told_says_what_to_do [];
+    pooler a_store_that_was_not_told_leaves_no_settings_behind [];
     pooler the_doctor_gets_through [];
 }
 
@@ -97,8 +100,36 @@ fn says_what_to_do(error: &postroom::Error) {
     assert!(error.to_string().contains("behind_pooler()"), "{error}");
 }
 
+/// Connections are shared with programs that know nothing of us.
+async fn a_store_that_was_not_told_leaves_no_settings_behind(stage: &Stage<Postgres>) -> Verdict {
+    let lenient = servers::url(servers::POOLER).parse::<PgConnectOptions>()?.extra_float_digits(None);
+    for _ in 0..8 {
+        let tables = Postgres::tables(&stage.place, "outbox", "inbox")?;
+        // Whether it gets far or not.
+        drop(PostgresOptions::with(lenient.clone()).tables(tables).open().await);
+    }
+    let shown = "BEGIN; SELECT current_setting('enable_bitmapscan') || current_setting('enable_seqscan')
+                           || current_setting('default_transaction_isolation')";
+    // All at once, so that each has another connection of the few there are.
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = sqlx::PgConnection::connect_with(&lenient).await?;
+        assert_eq!(client.ask(shown).await?, [["ononread committed"]]);
+        clients.push(client);
+    }
+    Ok(())
+}
+
 async fn the_doctor_gets_through(stage: &Stage<Postgres>) -> Verdict {
     let report = stage.place.postgres_options()?.examine().await?;
     assert!(report.findings.iter().any(|finding| finding.setting == "fsync"), "{:#?}", report.findings);
+    let of_pooler = |report: &Report| report.findings.iter().find(|finding| finding.setting == "pooler").cloned();
+    assert_eq!(of_pooler(&report).map(|finding| finding.level), Some(Level::Ok), "it is declared");
+    // Its connections to the server were opened before, for others.
+    let lenient = servers::url(servers::POOLER).parse::<PgConnectOptions>()?.extra_float_digits(None);
+    let report = PostgresOptions::with(lenient.statement_cache_capacity(0)).examine().await?;
+    let found = of_pooler(&report).ok_or_else(|| anyhow::anyhow!("nothing is said of it"))?;
+    assert_eq!(found.level, Level::Warning, "{found:?}");
+    assert!(found.advice.is_some_and(|advice| advice.contains("behind_pooler()")));
     Ok(())
 }

@@ -71,9 +71,8 @@ impl Up {
         let read = config::load(global.config())?;
         let (config, secrets) = (self.over(read.clone()), read.open()?);
         let database = global.named_database().unwrap_or_else(|| config.database())?;
-        let (deploy, dead_letters) = (config.store.deploy_schema, config.store.dead_letter_topic.as_deref());
         let plan = config.backups(&database)?;
-        let opened = open::for_node(&database, deploy, dead_letters).await?;
+        let opened = open::for_node(&database, &config.store).await?;
         let exec = self.exec.map(|text| (text.clone(), Command::new(text, self.timeout)));
         let (named, show_payload) = (global.config().map(Into::into), self.show_payload);
         let option = option(global, &config, &database);

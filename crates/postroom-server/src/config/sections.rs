@@ -137,8 +137,9 @@ fn store(mut section: Section<'_>) -> Store {
     if let Some((_, at)) = topic.as_ref().filter(|(topic, _)| topic.trim().is_empty()) {
         section.mistake(at, "`dead_letter_topic` in [store] must not be empty");
     }
+    let pooler = section.flag("pooler").unwrap_or(false);
     section.finish();
-    Store { url, deploy_schema, dead_letter_topic: topic.map(|(topic, _)| topic) }
+    Store { url, deploy_schema, dead_letter_topic: topic.map(|(topic, _)| topic), pooler }
 }
 
 fn worker(mut section: Section<'_>) -> Worker {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::carried::Doubt;
 use super::watch::Watch;
-use super::{ClockJump, Timestamp};
+use super::{ClockJump, Timestamp, monotonic};
 
 /// A database server's clock: what it last said, carried on by this machine's monotonic clock. This machine's own time
 /// of day may be wrong or jump; nothing is judged by it.
@@ -31,6 +31,8 @@ struct Heard {
     watch: Watch,
     /// The last time that was given to a transaction.
     given: Mutex<Timestamp>,
+    /// When the server last spoke.
+    heard_at: Mutex<Instant>,
 }
 
 /// A server's clock that goes back by more than this was set.
@@ -38,13 +40,21 @@ const SET_BACK: Duration = Duration::from_millis(100);
 
 impl ServerClock {
     pub(crate) fn new(said: Timestamp) -> Self {
-        Self(Arc::new(Heard { watch: Watch::new(said), given: Mutex::new(said) }))
+        let (watch, given, heard_at) = (Watch::new(said), Mutex::new(said), Mutex::new(monotonic()));
+        Self(Arc::new(Heard { watch, given, heard_at }))
     }
 
     /// Takes what the server said when it was asked at `asked`; returns a time for a transaction that no other has.
     /// When a commit had no answer, what it did is recognised by its time.
     pub(crate) fn hear(&self, said: Timestamp, asked: Instant) -> Timestamp {
+        *self.0.heard_at.lock().unwrap_or_else(PoisonError::into_inner) = monotonic();
         self.give(self.0.watch.hear(said, asked))
+    }
+
+    /// How long ago the server spoke.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) fn heard_ago(&self) -> Duration {
+        self.0.heard_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     /// A time for a transaction that no other has, without a new word from the server.

@@ -31,6 +31,8 @@ const JUDGES: &[Judge] = &[
     autovacuum,
     old_transactions,
     old_snapshots,
+    isolation,
+    pooler,
     server::connections,
     |facts| server::encryption(facts, "sslmode=verify-full in the URL"),
 ];
@@ -38,7 +40,7 @@ const JUDGES: &[Judge] = &[
 fn version(facts: &Facts) -> Option<Finding> {
     let (version, number) = (facts.text("server_version")?, facts.number("server_version_num")?);
     Some(if number < VERSION_MIN {
-        let means = "the store's statements need version 12 or newer, and opening it is refused";
+        let means = "the store's statements need version 13 or newer, and opening it is refused";
         Finding::new(Level::Danger, "server_version", version, means, "upgrade the server")
     } else {
         Finding::ok("server_version", version, "new enough")
@@ -169,6 +171,37 @@ fn old_snapshots(facts: &Facts) -> Option<Finding> {
         Finding::new(Level::Warning, name, value, means, advice)
     } else {
         Finding::ok(name, value, "nothing keeps old rows for long")
+    })
+}
+
+fn isolation(facts: &Facts) -> Option<Finding> {
+    let name = "default_transaction_isolation";
+    let value = facts.text(name)?;
+    Some(if value == "read committed" {
+        Finding::ok(name, value, "for handlers and for your own transactions; ours are READ COMMITTED whatever it is")
+    } else {
+        let means = "handlers run at this level, ours do not: two of them that touch the same rows may fail each \
+                     other, and are run again at once, a few times";
+        let advice = "read committed, unless your own code relies on it";
+        Finding::new(Level::Notice, name, value, means, advice)
+    })
+}
+
+/// A server process that is older than our connection was opened for somebody else.
+fn pooler(facts: &Facts) -> Option<Finding> {
+    let (server, ours) = (facts.number("backend_age_micros")?, facts.number("our.age_micros")?);
+    let (name, is_declared) = ("pooler", facts.is_on("our.pooler")?);
+    Some(match (server > ours, is_declared) {
+        (true, true) => Finding::ok(name, "yes", "it is declared: nothing depends on one connection for long"),
+        (true, false) => {
+            let means = "a pooler stands before the server: if it gives each transaction another connection, prepared \
+                         statements get lost there";
+            let advice = "unless it pools sessions: `pooler = true` in [store], `?pooler=true` in the URL, or \
+                          PostgresOptions::behind_pooler()";
+            Finding::new(Level::Warning, name, "yes", means, advice)
+        }
+        (false, true) => Finding::ok(name, "declared", "none was seen this time; a new connection looks the same"),
+        (false, false) => Finding::ok(name, "none seen", "this connection leads to the server itself"),
     })
 }
 

@@ -27,7 +27,7 @@ pub(super) fn connections(facts: &Facts) -> Option<Finding> {
     let kept = facts.number("superuser_reserved_connections").unwrap_or(0);
     let value = format!("{allowed}, {taken} in use");
     let free = allowed - kept - taken;
-    let means = format!("each process opens up to {ours} connections, one more to listen, and {free} are free");
+    let means = format!("each process opens up to {ours} connections, and {free} are free");
     let advice = "raise it, lower `connections` of the store, or put a pooler in between";
     Some(if free < ours {
         Finding::new(Level::Warning, "max_connections", value, means, advice)
@@ -80,12 +80,12 @@ mod tests {
 
     #[test]
     fn a_server_without_room_for_us_is_told() {
-        for (taken, expected) in [("10", Level::Ok), ("81", Level::Ok), ("82", Level::Warning)] {
+        for (taken, expected) in [("10", Level::Ok), ("74", Level::Ok), ("75", Level::Warning)] {
             let facts = Facts::from([
                 ("max_connections", "100"),
                 ("superuser_reserved_connections", "3"),
                 ("connections", taken),
-                ("our.connections", "16"),
+                ("our.connections", "23"),
             ]);
             assert_eq!(level(connections, &facts), Some(expected), "{taken}");
         }

@@ -4,7 +4,14 @@ use crate::error::ErrorKind;
 
 /// What a pooler that was not expected causes: a setting it does not know, a prepared statement that nobody made on
 /// this connection, or somebody else.
-pub(super) const POOLED: [&str; 3] = ["08P01", "26000", "42P05"];
+pub(super) const POOLED: [&str; 3] = [NO_SUCH_SETTING, "26000", "42P05"];
+/// A pooler does not know a setting that was asked for when the connection was opened.
+pub(super) const NO_SUCH_SETTING: &str = "08P01";
+
+/// The server takes no writes at the moment: it is read-only, or its disk is full.
+pub(super) fn refuses(code: &str) -> bool {
+    matches!(code, "25006" | "53100")
+}
 
 /// By the SQLSTATE's class and, where that does not say enough, by the whole of it.
 pub(super) fn kind_of(code: &str) -> ErrorKind {

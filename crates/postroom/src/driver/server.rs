@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
+use crate::server::Began;
 
 /// How long one of our connections waits for an answer. A server that died without a word, or one behind a broken
 /// network, never gives one; the connection is of no use after that.
@@ -10,19 +12,39 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct Patience {
     pub(super) limit: Duration,
     is_over: bool,
+    is_spent: bool,
 }
 
 impl Patience {
     pub(super) fn new() -> Self {
-        Self { limit: Duration::MAX, is_over: false }
+        Self { limit: Duration::MAX, is_over: false, is_spent: false }
     }
 
     pub(super) async fn wait<T>(&mut self, answer: impl Future<Output = Result<T>>) -> Result<T> {
         let answered = if self.is_over { None } else { tokio::time::timeout(self.limit, answer).await.ok() };
-        answered.unwrap_or_else(|| {
+        let answer = answered.unwrap_or_else(|| {
             self.is_over = true;
             Err(Error::new(ErrorKind::Unavailable, format!("the server did not answer for {:?}", self.limit)))
-        })
+        });
+        self.is_spent |= answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable);
+        answer
+    }
+
+    /// What a server said of its time, and whether it is read-only. Nobody uses a connection to such a server again.
+    pub(super) fn began(&mut self, said: i64, read_only: i64) -> Began {
+        let is_read_only = read_only != 0;
+        self.is_spent |= is_read_only;
+        Began { said: Timestamp::from_micros(said), is_read_only }
+    }
+
+    /// From now on the connection must not be used again.
+    pub(super) fn spend(&mut self) {
+        self.is_spent = true;
+    }
+
+    /// Whether the connection must not be used again.
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_spent
     }
 }
 

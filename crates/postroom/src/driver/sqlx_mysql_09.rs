@@ -11,14 +11,21 @@ use crate::clock::Timestamp;
 use crate::driver::server::{Patience, Unprinted, ended_inside, may_not_deploy};
 use crate::driver::sqlx_09::{begin_for_good, explained};
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::Link;
-use crate::sql::mysql::{BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, HELLO, RELEASE_HANDLER};
+use crate::server::{Began, Link, Purpose};
+use crate::sql::mysql::{
+    BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, FOR_VERBS, HELLO, RELEASE_HANDLER, ROLL_BACK,
+};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 
 /// The row was there before.
 const DUPLICATE: u16 = 1062;
 /// What was begun with this savepoint is gone.
 const NO_SUCH_SAVEPOINT: u16 = 1305;
+
+/// The server, or the transaction, takes no writes.
+const READ_ONLY: [u16; 3] = [1290, 1792, 1836];
+/// The disk or the table's space is full.
+const FULL: [u16; 2] = [1021, 1114];
 
 /// One of our connections.
 #[derive(Debug)]
@@ -30,11 +37,14 @@ pub(crate) struct MySqlLink {
 }
 
 impl MySqlLink {
-    pub(crate) async fn connect(target: &Unprinted<MySqlConnectOptions>) -> Result<Self> {
+    pub(crate) async fn connect(target: &Unprinted<MySqlConnectOptions>, purpose: Purpose) -> Result<Self> {
         let mut conn = MySqlConnection::connect_with(&target.0).await.map_err(failed)?;
         begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
         let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
         link.roll_back().await?;
+        if purpose == Purpose::Verbs {
+            link.say(FOR_VERBS).await?;
+        }
         Ok(link)
     }
 
@@ -51,6 +61,11 @@ impl MySqlLink {
     async fn ask(&mut self, text: &'static str) -> Result<MySqlRow> {
         let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
         self.patience.wait(answer).await
+    }
+
+    async fn began(&mut self, text: &'static str) -> Result<Began> {
+        let answer = self.ask(text).await?;
+        Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
     }
 }
 
@@ -84,12 +99,12 @@ impl Link for MySqlLink {
         deployed.map(|_| ()).map_err(|source| may_not_deploy(failed(source)))
     }
 
-    async fn begin(&mut self) -> Result<Timestamp> {
-        Ok(Timestamp::from_micros(number(&self.ask(BEGIN).await?, 0)?))
+    async fn begin(&mut self) -> Result<Began> {
+        self.began(BEGIN).await
     }
 
-    async fn begin_for_handler(&mut self) -> Result<()> {
-        self.say(BEGIN_HANDLER).await
+    async fn begin_for_handler(&mut self) -> Result<Began> {
+        self.began(BEGIN_HANDLER).await
     }
 
     async fn commit(&mut self) -> Result<()> {
@@ -97,8 +112,16 @@ impl Link for MySqlLink {
     }
 
     async fn roll_back(&mut self) -> Result<()> {
-        self.say("ROLLBACK").await?;
+        self.began(ROLL_BACK).await?;
         if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.patience.is_spent()
+    }
+
+    fn spend(&mut self) {
+        self.patience.spend();
     }
 
     async fn check_open(&mut self) -> Result<()> {
@@ -225,6 +248,12 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     number.is_some_and(|number| kind_of(number) == ErrorKind::NotCommitted)
 }
 
+/// The server takes no writes at the moment: it is read-only, or its disk is full.
+pub(crate) fn refuses_writes(error: &(dyn std::error::Error + 'static)) -> bool {
+    let number = error.downcast_ref::<sqlx::Error>().and_then(number_of);
+    number.is_some_and(|number| READ_ONLY.contains(&number) || FULL.contains(&number))
+}
+
 fn failed(source: sqlx::Error) -> Error {
     let kind = number_of(&source).map_or(ErrorKind::Database, kind_of);
     explained("MySQL", source, |_| kind, "")
@@ -234,8 +263,9 @@ fn kind_of(number: u16) -> ErrorKind {
     match number {
         // Deadlock, lock wait, a record that changed since it was read (MariaDB 11.6 and newer), NOWAIT.
         1213 | 1205 | 1020 | 3572 => ErrorKind::NotCommitted,
-        // Too many connections, shutting down, killed, disk full, read-only, the server is going away.
-        1040 | 1053 | 1077 | 1079 | 1317 | 1927 | 1021 | 1114 | 1290 | 1836 | 1203 | 1226 => ErrorKind::Unavailable,
+        number if READ_ONLY.contains(&number) || FULL.contains(&number) => ErrorKind::Unavailable,
+        // Too many connections, shutting down, killed, the server is going away.
+        1040 | 1053 | 1077 | 1079 | 1317 | 1927 | 1203 | 1226 => ErrorKind::Unavailable,
         // Who we are, which database, and what we may do there.
         1045 | 1044 | 1049 | 1142 | 1143 | 1227 | 1370 | 1419 => ErrorKind::Unsupported,
         1146 | 1305 => ErrorKind::Schema,

@@ -8,13 +8,14 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::driver::postgres::{POOLED, kind_of};
+use crate::driver::postgres::{NO_SUCH_SETTING, POOLED, kind_of, refuses};
 use crate::driver::server::{Patience, Unprinted, ended_inside, may_not_deploy};
 use crate::driver::sqlx_09::{begin_for_good, explained};
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::{Link, Purpose};
+use crate::server::{Began, Link, Purpose};
 use crate::sql::postgres::{
-    BEGIN, BEGIN_HANDLER, BEGIN_POOLED, DEPLOY_LOCK, FOR_VERBS, HELLO, POOLED_BEGIN_HANDLER, SEAL,
+    BEGIN, BEGIN_HANDLER, BEGIN_PLAIN, DEPLOY_LOCK, FOR_VERBS, HAS_SETTINGS, HELLO, POOLED_BEGIN_HANDLER, ROLL_BACK,
+    SEAL,
 };
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 
@@ -32,18 +33,27 @@ pub(crate) struct PgLink {
     patience: Patience,
     in_doubt: bool,
     is_pooled: bool,
+    /// Whether it has none of the settings for verbs: each transaction sets them for itself.
+    is_plain: bool,
     outage_at: Option<Timestamp>,
 }
 
 impl PgLink {
     pub(crate) async fn connect(target: &PgTarget, purpose: Purpose) -> Result<Self> {
-        let mut conn = PgConnection::connect_with(&target.options.0).await.map_err(failed)?;
+        let wants_settings = purpose == Purpose::Verbs && !target.is_pooled;
+        let mut conn = open(target, wants_settings).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link =
-            Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None, is_pooled: target.is_pooled };
+        let mut link = Self {
+            conn,
+            patience: Patience::new(),
+            in_doubt: false,
+            outage_at: None,
+            is_pooled: target.is_pooled,
+            is_plain: true,
+        };
         link.roll_back().await?;
-        if purpose == Purpose::Verbs && !target.is_pooled {
-            link.say(FOR_VERBS).await?;
+        if wants_settings {
+            link.is_plain = number(&link.ask(HAS_SETTINGS).await?, 0)? != 1;
         }
         Ok(link)
     }
@@ -63,10 +73,27 @@ impl PgLink {
         self.patience.wait(answer).await
     }
 
+    async fn began(&mut self, text: &'static str) -> Result<Began> {
+        let answer = self.ask(text).await?;
+        Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
+    }
+
     /// Behind a pooler a statement's name may be another client's, or be unknown to the next connection.
     fn bound<'s>(&self, statement: &'s Statement) -> Query<'s, Postgres, PgArguments> {
         bound(statement).persistent(!self.is_pooled)
     }
+}
+
+/// A pooler refuses settings that it does not know, even one that keeps a connection for each client. Then each
+/// transaction sets them for itself.
+async fn open(target: &PgTarget, wants_settings: bool) -> sqlx::Result<PgConnection> {
+    if wants_settings {
+        match PgConnection::connect_with(&target.options.0.clone().options(FOR_VERBS)).await {
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NO_SUCH_SETTING) => {}
+            connected => return connected,
+        }
+    }
+    PgConnection::connect_with(&target.options.0).await
 }
 
 fn number(row: &PgRow, column: usize) -> Result<i64> {
@@ -94,13 +121,12 @@ impl Link for PgLink {
         self.commit().await
     }
 
-    async fn begin(&mut self) -> Result<Timestamp> {
-        let begin = if self.is_pooled { BEGIN_POOLED } else { BEGIN };
-        Ok(Timestamp::from_micros(number(&self.ask(begin).await?, 0)?))
+    async fn begin(&mut self) -> Result<Began> {
+        self.began(if self.is_plain { BEGIN_PLAIN } else { BEGIN }).await
     }
 
-    async fn begin_for_handler(&mut self) -> Result<()> {
-        self.say(if self.is_pooled { POOLED_BEGIN_HANDLER } else { BEGIN_HANDLER }).await
+    async fn begin_for_handler(&mut self) -> Result<Began> {
+        self.began(if self.is_pooled { POOLED_BEGIN_HANDLER } else { BEGIN_HANDLER }).await
     }
 
     async fn commit(&mut self) -> Result<()> {
@@ -108,8 +134,16 @@ impl Link for PgLink {
     }
 
     async fn roll_back(&mut self) -> Result<()> {
-        self.say("ROLLBACK").await?;
+        self.began(ROLL_BACK).await?;
         self.check_open().await
+    }
+
+    fn is_spent(&self) -> bool {
+        self.patience.is_spent()
+    }
+
+    fn spend(&mut self) {
+        self.patience.spend();
     }
 
     async fn check_open(&mut self) -> Result<()> {
@@ -218,4 +252,11 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     let error = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
     let error = error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
     error.is_some_and(|error| kind_of(error.code()) == ErrorKind::NotCommitted)
+}
+
+/// The server takes no writes at the moment: it is read-only, or its disk is full.
+pub(crate) fn refuses_writes(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    let error = error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    error.is_some_and(|error| refuses(error.code()))
 }

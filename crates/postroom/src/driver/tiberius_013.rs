@@ -1,6 +1,7 @@
 //! tiberius 0.13 on SQL Server.
 
 mod error;
+mod values;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,14 +21,15 @@ use crate::clock::Timestamp;
 use crate::driver::server::{Patience, Unprinted, ended_inside, may_not_deploy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mssql::MssqlConnection;
-use crate::server::Link;
+use crate::server::{Began, Link};
 use crate::sql::mssql::{
     BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, DEPTH, FORGIVING, HELLO, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
 };
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 
 use error::failed;
-pub(crate) use error::{is_compatible, is_conflict, is_new_enough};
+pub(crate) use error::{is_compatible, is_conflict, is_new_enough, refuses_writes};
+use values::bound;
 
 /// A server may send its clients to another address, but not for ever.
 const REDIRECTIONS_MAX: usize = 3;
@@ -166,13 +168,15 @@ impl Link for MssqlLink {
         self.say(SETTINGS).await
     }
 
-    async fn begin(&mut self) -> Result<Timestamp> {
-        Ok(Timestamp::from_micros(number(&self.ask(BEGIN).await?, 0)?))
+    async fn begin(&mut self) -> Result<Began> {
+        let answer = self.ask(BEGIN).await?;
+        Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
     }
 
-    async fn begin_for_handler(&mut self) -> Result<()> {
-        if self.ask(BEGIN_HANDLER).await?.str(0)? == Some(self.database.as_str()) {
-            return Ok(());
+    async fn begin_for_handler(&mut self) -> Result<Began> {
+        let answer = self.ask(BEGIN_HANDLER).await?;
+        if answer.str(2)? == Some(self.database.as_str()) {
+            return Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?));
         }
         Err(Error::new(ErrorKind::Unavailable, "a handler left this connection in another database"))
     }
@@ -182,7 +186,17 @@ impl Link for MssqlLink {
     }
 
     async fn roll_back(&mut self) -> Result<()> {
-        self.say(ROLL_BACK).await
+        let answer = self.ask(ROLL_BACK).await?;
+        self.patience.began(number(&answer, 0)?, number(&answer, 1)?);
+        Ok(())
+    }
+
+    fn is_spent(&self) -> bool {
+        self.patience.is_spent()
+    }
+
+    fn spend(&mut self) {
+        self.patience.spend();
     }
 
     async fn check_open(&mut self) -> Result<()> {
@@ -299,69 +313,6 @@ where
     bound.into_iter().for_each(|value| query.bind(value));
     let answer = quietly(async { query.query(client).await?.into_results().await });
     Ok(answer.await?.into_iter().flatten().collect())
-}
-
-/// A value as the driver takes it: what it already is.
-struct Bound<'v>(ColumnData<'v>);
-
-impl<'v> tiberius::IntoSql<'v> for Bound<'v> {
-    fn into_sql(self) -> ColumnData<'v> {
-        self.0
-    }
-}
-
-/// The text with its values. The driver sends a null text or null bytes without a type, which not every server takes:
-/// in their place the text says what they are, and the others move up.
-fn bound<'v>(text: &str, values: &'v [Value]) -> (String, Vec<Bound<'v>>) {
-    let mut bound = Vec::with_capacity(values.len());
-    let places: Vec<String> = values
-        .iter()
-        .map(|value| {
-            if let Some(typed) = typed_null(value) {
-                return typed.to_owned();
-            }
-            bound.push(Bound(column(value)));
-            format!("@P{}", bound.len())
-        })
-        .collect();
-    if bound.len() == values.len() {
-        return (text.to_owned(), bound);
-    }
-    let mut placed = String::with_capacity(text.len());
-    let mut pieces = text.split("@P");
-    placed.push_str(pieces.next().unwrap_or_default());
-    for piece in pieces {
-        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
-        let place = piece[..digits].parse::<usize>().ok().and_then(|number| places.get(number.wrapping_sub(1)));
-        match place {
-            Some(place) => placed.push_str(place),
-            None => {
-                placed.push_str("@P");
-                placed.push_str(&piece[..digits]);
-            }
-        }
-        placed.push_str(&piece[digits..]);
-    }
-    (placed, bound)
-}
-
-fn typed_null(value: &Value) -> Option<&'static str> {
-    match value {
-        Value::Text(None) => Some("CAST(NULL AS nvarchar(max))"),
-        Value::Bytes(None) => Some("CAST(NULL AS varbinary(max))"),
-        _ => None,
-    }
-}
-
-fn column(value: &Value) -> ColumnData<'_> {
-    match value {
-        Value::Int(value) => ColumnData::I64(*value),
-        Value::Text(value) => ColumnData::String(value.as_deref().map(Into::into)),
-        Value::Bytes(value) => ColumnData::Binary(value.as_deref().map(Into::into)),
-        Value::Uuid(value) => ColumnData::Guid(*value),
-        // Batches travel as rows or as JSON here.
-        Value::Ints(_) | Value::Texts(_) | Value::Uuids(_) => ColumnData::I64(None),
-    }
 }
 
 impl Row for tiberius::Row {

@@ -57,7 +57,7 @@ fn by_database(error: &(dyn std::error::Error + 'static)) -> Option<Cause> {
     match error.downcast_ref::<Error>().map(Error::kind) {
         Some(ErrorKind::NotCommitted) => Some(Cause::DatabaseConflict),
         Some(ErrorKind::Unavailable) => Some(Cause::DatabaseUnavailable),
-        _ if driver::is_outage(error) => Some(Cause::DatabaseUnavailable),
+        _ if driver::is_outage(error) || driver::refuses_writes(error) => Some(Cause::DatabaseUnavailable),
         _ => driver::is_conflict(error).then_some(Cause::DatabaseConflict),
     }
 }

@@ -30,12 +30,15 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// A store in the database at `url`. TLS is chosen there: `sslmode=verify-full`.
+    /// A store in the database at `url`. TLS is chosen there: `sslmode=verify-full`; and `pooler=true` stands for
+    /// [`behind_pooler`](Self::behind_pooler).
     pub fn new(url: &str) -> Result<Self> {
         check_scheme(url, ["postgres", "postgresql"])?;
-        let target = PgConnectOptions::from_str(url)
+        let (url, is_pooled) = without_pooler(url);
+        let target = PgConnectOptions::from_str(&url)
             .map_err(|source| Error::invalid("the URL of the database cannot be read").caused_by(source))?;
-        Ok(Self::with(target))
+        let options = Self::with(target);
+        Ok(if is_pooled { options.behind_pooler() } else { options })
     }
 
     /// A store in the database that these options lead to.
@@ -75,16 +78,45 @@ impl PostgresOptions {
     }
 }
 
+/// The URL without what it says of a pooler: that is for us, and not for the driver.
+fn without_pooler(url: &str) -> (String, bool) {
+    let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), false) };
+    let (ours, others): (Vec<_>, Vec<_>) = query.split('&').partition(|pair| pair.starts_with("pooler="));
+    let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
+    (format!("{address}{query}"), ours.contains(&"pooler=true"))
+}
+
 impl PostgresStore {
     /// The schema as SQL text, for people with migrations of their own.
     pub fn schema(tables: &TableNames) -> String {
         Self::schema_text(tables)
+    }
+
+    /// The settings of connections for its own statements: for a test that looks at their plans.
+    #[cfg(feature = "testing")]
+    pub fn settings_for_verbs() -> &'static [(&'static str, &'static str)] {
+        &sql::postgres::FOR_VERBS
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_can_tell_of_a_pooler() {
+        for (url, is_pooled) in [
+            ("postgres://app@db.example/shop", false),
+            ("postgres://app@db.example/shop?pooler=true", true),
+            ("postgres://app@db.example/shop?sslmode=require&pooler=true&user=me", true),
+            ("postgres://app@db.example/shop?pooler=false", false),
+        ] {
+            let options = PostgresOptions::new(url).unwrap();
+            assert_eq!((options.target.is_pooled, options.settings.statements_alone), (is_pooled, !is_pooled), "{url}");
+        }
+        let (plain, _) = without_pooler("postgres://a@b/c?sslmode=require&pooler=true&user=me");
+        assert_eq!(plain, "postgres://a@b/c?sslmode=require&user=me");
+    }
 
     #[test]
     fn the_password_is_never_printed() {

@@ -218,6 +218,11 @@ impl ClaimRequest {
         self
     }
 
+    /// Whether it is for some messages alone: it leaves others in line.
+    pub(crate) fn is_special(&self) -> bool {
+        self.topics.is_some() || self.suspects
+    }
+
     /// Which messages it is for.
     pub(crate) fn places(&self) -> Topics {
         self.topics.clone().unwrap_or_else(Topics::all)

@@ -40,6 +40,13 @@ pub(crate) struct Noted {
     pub(crate) error: Option<String>,
 }
 
+// The words may quote the message.
+impl std::fmt::Debug for Noted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Noted").field(&self.cause).finish()
+    }
+}
+
 impl Noted {
     pub(crate) fn new(cause: Cause, why: &str) -> Self {
         Self { cause, error: error_text(why) }

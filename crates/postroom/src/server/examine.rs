@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::background::to_its_end;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, Timestamp, micros, monotonic};
 use crate::doctor::Facts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Queue;
@@ -18,20 +18,29 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, questions: &[&str]) -> Result<Facts> {
     let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), None, E::DIALECT.fence);
     let questions = about(questions, &settings.tables);
-    let connections = settings.connections;
+    let listeners = if settings.notify { E::LISTENERS } else { 0 };
+    let connections = settings.connections + settings.verb_connections() + listeners;
+    // Behind a pooler nothing runs outside a transaction.
+    let is_pooled = !settings.statements_alone;
     let manual = Some(settings.clock.clone()).filter(|clock| matches!(clock, Clock::Manual(_)));
     let asking = to_its_end(async move {
+        let began = monotonic();
         let mut link = E::connect(&target, Purpose::Handlers).await?;
         let mut facts = Facts::default();
         facts.add("our.connections", connections);
+        facts.add("our.pooler", is_pooled);
         for question in &questions {
             ask(&mut link, question, &mut facts).await?;
+            // The first answer tells how old the server's end of the connection is.
+            if facts.text("our.age_micros").is_none() {
+                facts.add("our.age_micros", micros(began.elapsed()));
+            }
         }
         facts.add("schema.wanted", verbs.statements.schema_version);
         let said = link.begin().await?;
         if let Some(version) = verbs.schema_version(&mut link).await? {
             facts.add("schema.found", version);
-            let now = manual.map_or(said, |clock| clock.now());
+            let now = manual.map_or(said.said, |clock| clock.now());
             // The last question: who may not read the tables has heard everything else.
             if version == verbs.statements.schema_version
                 && let Ok(ahead) = verbs.count_ahead(&mut link, now).await

@@ -7,11 +7,11 @@ use crate::background::to_its_end;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Incoming, NewMessage, WorkItemId};
-use crate::queue::{Lease, Queue, State};
-use crate::server::{Core, Engine, Link, Pooled, ServerStore};
+use crate::queue::{Lease, Queue};
+use crate::server::{Began, Core, Engine, Link, Pooled, ServerStore};
 use crate::sql::{Expects, Session, Statement};
 use crate::store::sql::Verbs;
-use crate::store::{Admission, Filter, MarkId, Stored};
+use crate::store::{Admission, MarkId, Stored};
 use crate::telemetry;
 
 /// A transaction on a connection of its own. Dropped without an end, the connection is closed.
@@ -31,10 +31,14 @@ impl<E: Engine> HandlerTx<E> {
             let mut stale = 0;
             loop {
                 let mut link = core.handler_pool.get().await?;
-                match link.begin_for_handler().await {
-                    Ok(()) => return Ok(Self { link, core, enqueued: false, marked: None }),
-                    // After a restart of the server every idle connection is stale.
-                    Err(error) if error.kind() == ErrorKind::Unavailable && stale <= core.handler_pool.size() => {
+                match link.begin_for_handler().await.and_then(Began::writable) {
+                    Ok(_) => return Ok(Self { link, core, enqueued: false, marked: None }),
+                    // After a restart of the server every idle connection is stale, after a failover read-only.
+                    Err(error)
+                        if error.kind() == ErrorKind::Unavailable
+                            && !link.is_fresh()
+                            && stale <= core.handler_pool.size() =>
+                    {
                         stale += 1;
                         core.handler_pool.close_idle();
                     }
@@ -126,12 +130,7 @@ async fn read_back<E: Engine>(core: &Arc<Core<E>>, queue: Queue, lease: Lease, u
                 if verbs.is_held(link, *queue, lease).await? {
                     return Ok(false);
                 }
-                let found = verbs.list(link, *queue, &Filter::one(lease.seq)).await?.pop();
-                Ok(found.is_some_and(|row| {
-                    row.state() == State::Done
-                        && row.claim_no() == lease.claim_no
-                        && row.processed_by() == Some(lease.owner)
-                }))
+                verbs.acked_before(link, *queue, lease).await
             })
         })
         .await;

@@ -10,6 +10,10 @@ use crate::sql::dialect::Fence;
 const CONNECTIONS: usize = 16;
 const IDLE: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(60);
+const HEAR_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
+/// renewed while something else waits for an answer.
+const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
 
 /// How a store on a server is opened, whatever the server.
 #[derive(Clone, Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct Settings {
     /// and run it on another.
     pub(crate) statements_alone: bool,
     pub(crate) patience: Duration,
+    /// How long the server's clock is carried on by ours.
+    pub(crate) hear_again_after: Duration,
     /// Whether workers in other processes are told of new rows, and listen for such news.
     pub(crate) notify: bool,
     /// The dialect's own, except in a test that shows what happens without one.
@@ -44,10 +50,16 @@ impl Settings {
             idle: IDLE,
             statements_alone: true,
             patience: PATIENCE,
+            hear_again_after: HEAR_AGAIN_AFTER,
             notify: true,
             fence: None,
             ack_outside: false,
         }
+    }
+
+    /// How many connections the store's own verbs have.
+    pub(crate) fn verb_connections(&self) -> usize {
+        self.connections.clamp(*VERB_CONNECTIONS.start(), *VERB_CONNECTIONS.end())
     }
 
     pub(crate) fn checked(self) -> Result<Self> {
@@ -141,6 +153,14 @@ macro_rules! shared_options {
         #[must_use]
         pub fn in_transactions(mut self) -> Self {
             self.settings.statements_alone = false;
+            self
+        }
+
+        /// How long the server's clock is carried on by this machine's: for a test that cannot wait for a minute.
+        #[cfg(feature = "testing")]
+        #[must_use]
+        pub fn hear_again_after(mut self, span: std::time::Duration) -> Self {
+            self.settings.hear_again_after = span;
             self
         }
 

@@ -66,11 +66,12 @@ impl<E: Engine> Pool<E> {
             })?
             .map_err(|_| Error::new(ErrorKind::Closed, "the store was closed"))?;
         let kept = self.idle().links.pop();
+        let is_fresh = kept.is_none();
         let link = match kept {
             Some((_, link)) => link,
             None => self.connect().await?,
         };
-        Ok(Pooled { link: Some(link), pool: self.clone(), _permit: permit })
+        Ok(Pooled { link: Some(link), is_fresh, pool: self.clone(), _permit: permit })
     }
 
     async fn connect(&self) -> Result<E::Link> {
@@ -127,16 +128,22 @@ async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
 #[derive(Debug)]
 pub(crate) struct Pooled<E: Engine> {
     link: Option<E::Link>,
+    is_fresh: bool,
     pool: Arc<Pool<E>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl<E: Engine> Pooled<E> {
-    /// It is in good order and in no transaction.
+    /// It is in no transaction. Where it is not in good order it is closed.
     pub(crate) fn give_back(mut self) {
-        if let Some(link) = self.link.take() {
+        if let Some(link) = self.link.take().filter(|link| !link.is_spent()) {
             self.pool.take_back(link);
         }
+    }
+
+    /// Whether it was opened just now: what fails on it would fail on another one too.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.is_fresh
     }
 }
 

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::clock::monotonic;
+use crate::clock::{Timestamp, monotonic};
 use crate::error::Result;
-use crate::server::{Core, Engine};
+use crate::server::{Core, Engine, Link};
 use crate::store::Wake;
 use crate::store::sql::Verbs;
 
@@ -32,9 +32,18 @@ async fn look<E: Engine>(core: &Arc<Core<E>>) -> Result<[bool; 2]> {
     core.transact_briefly(
         (),
         |verbs: &Verbs, link: &mut E::Link, (): &(), now| {
-            Box::pin(async move { verbs.pulse(link, now).await.map(Some) })
+            Box::pin(async move { felt(verbs, link, now).await.map(Some) })
         },
-        |verbs, link, (), now| Box::pin(verbs.pulse(link, now)),
+        |verbs, link, (), now| Box::pin(felt(verbs, link, now)),
     )
     .await
+}
+
+/// A server that is read-only answers too; but nobody uses this connection again.
+async fn felt(verbs: &Verbs, link: &mut impl Link, now: Timestamp) -> Result<[bool; 2]> {
+    let (may_have_work, is_read_only) = verbs.pulse(link, now).await?;
+    if is_read_only {
+        link.spend();
+    }
+    Ok(may_have_work)
 }

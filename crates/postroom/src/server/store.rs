@@ -14,15 +14,11 @@ use crate::server::gather::Gatherer;
 use crate::server::{Engine, Link, Pool, Purpose, Settings, Signal, pulse, transact};
 use crate::sql::Statement;
 use crate::store::outage::Outage;
-use crate::store::sql::Verbs;
+use crate::store::sql::{Asked, Verbs};
 use crate::store::{
     Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
     Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
 };
-
-/// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
-/// renewed while something else waits for an answer.
-const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
 ///
@@ -46,13 +42,14 @@ pub(crate) struct Core<E: Engine> {
     pub(crate) handler_pool: Arc<Pool<E>>,
     /// Whether a statement may run outside a transaction.
     pub(super) statements_alone: bool,
+    /// The server's clock is carried on by ours for no longer than this.
+    pub(super) hear_again_after: Duration,
     pub(crate) ack_outside: bool,
     pub(super) gatherer: Gatherer,
     pub(super) outage: Outage,
     wakes: [Wake; 2],
     signal: E::Signal,
     is_awaited: AtomicBool,
-    is_looking: [AtomicBool; 2],
 }
 
 impl<E: Engine> fmt::Debug for Core<E> {
@@ -78,8 +75,7 @@ impl<E: Engine> ServerStore<E> {
     pub(crate) async fn open(target: E::Target, settings: Settings) -> Result<Self> {
         let fence = settings.fence.unwrap_or(E::DIALECT.fence);
         let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
-        let verb_connections = settings.connections.clamp(*VERB_CONNECTIONS.start(), *VERB_CONNECTIONS.end());
-        let pool = Pool::new(target.clone(), Purpose::Verbs, verb_connections, &settings);
+        let pool = Pool::new(target.clone(), Purpose::Verbs, settings.verb_connections(), &settings);
         let handler_pool = Pool::new(target.clone(), Purpose::Handlers, settings.connections, &settings);
         let (said, verbs) = {
             let (pool, deploy): (Arc<Pool<E>>, _) = (pool.clone(), settings.deploy_schema);
@@ -112,13 +108,13 @@ impl<E: Engine> ServerStore<E> {
             pool,
             handler_pool,
             statements_alone: settings.statements_alone,
+            hear_again_after: settings.hear_again_after,
             ack_outside: settings.ack_outside,
             gatherer: Gatherer::default(),
             outage: Outage::default(),
             wakes,
             signal,
             is_awaited: AtomicBool::new(false),
-            is_looking: [AtomicBool::new(false), AtomicBool::new(false)],
         });
         for queue in [Queue::Outbox, Queue::Inbox] {
             let (waiting, telling) = (Arc::downgrade(&core), Arc::downgrade(&core));
@@ -179,21 +175,6 @@ impl<E: Engine> Core<E> {
     pub(super) fn wakes(&self) -> &[Wake; 2] {
         &self.wakes
     }
-
-    /// While claims begin where the last one found something, somebody has to look at what lies below. One look at a
-    /// time: on a server that lets it wait, the next ones would wait behind it.
-    fn look_below(self: &Arc<Self>, queue: Queue) {
-        if self.is_looking[index(queue)].swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let core = self.clone();
-        drop(in_background(async move {
-            let looked = core.transact(queue, |verbs, link, queue, _| Box::pin(verbs.look_below(link, *queue))).await;
-            core.is_looking[index(queue)].store(false, Ordering::SeqCst);
-            // It is tried again in a second.
-            drop(looked);
-        }));
-    }
 }
 
 fn index(queue: Queue) -> usize {
@@ -237,18 +218,15 @@ impl<E: Engine> Store for ServerStore<E> {
     }
 
     fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
-        let claim: transact::Verb<E, (Queue, ClaimRequest), Claims> =
-            |verbs, link, (queue, request), now| Box::pin(verbs.claim(link, *queue, request, now));
-        if !self.0.verbs.is_look_due(queue, self.0.clock.now()) {
-            return Box::pin(self.0.transact_briefly(
-                (queue, request),
-                |verbs, link, (queue, request), now| Box::pin(verbs.claim_alone(link, *queue, request, now)),
-                claim,
-            ));
-        }
+        let asked = Asked::new(queue, request, self.0.verbs.is_look_due(queue, self.0.clock.now()));
         Box::pin(async move {
-            let claims = self.0.transact((queue, request), claim).await?;
-            self.0.look_below(queue);
+            let claims = self.0.transact_briefly(
+                asked,
+                |verbs, link, asked, now| Box::pin(verbs.claim_briefly(link, asked, now)),
+                |verbs, link, asked, now| Box::pin(verbs.claim_asked(link, asked, now)),
+            );
+            let claims = claims.await?;
+            self.0.wakes[index(queue)].claimed(!claims.claimed.is_empty());
             Ok(claims)
         })
     }
@@ -375,6 +353,10 @@ impl<E: Engine> Store for ServerStore<E> {
 
     fn backlog(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
         self.verb(queue, |verbs, link, queue, _| Box::pin(verbs.backlog(link, *queue)))
+    }
+
+    fn inbox_size(&self) -> BoxFuture<'_, Result<u64>> {
+        self.verb((), |verbs, link, (), _| Box::pin(verbs.inbox_size(link)))
     }
 
     fn insert_statement(&self, message: &NewMessage) -> Result<Statement> {

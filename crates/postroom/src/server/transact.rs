@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::background::to_its_end;
 use crate::clock::{Clock, Timestamp, monotonic};
+use crate::driver::refuses_writes;
 use crate::error::{Error, ErrorKind, Result};
-use crate::server::{Core, Engine, Link, Pooled};
+use crate::server::{Began, Core, Engine, Link, Pooled};
 use crate::store::BoxFuture;
 use crate::store::sql::Verbs;
 use crate::telemetry;
@@ -25,7 +26,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How a try failed.
 enum Failed {
-    /// The connection was stale: nothing was said on it.
+    /// The connection was stale, or led to a server that is read-only: nothing was done on it.
     Stale(Error),
     /// Nothing of it is stored.
     RolledBack(Error),
@@ -64,7 +65,7 @@ impl<E: Engine> Core<E> {
         T: Send + 'static,
     {
         let core = self.clone();
-        let alone = Some(alone).filter(|_| self.statements_alone);
+        let alone = Some(alone).filter(|_| self.statements_alone && !self.is_clock_old());
         to_its_end(async move { core.until_it_is_known(&args, alone, verb).await }).await
     }
 
@@ -135,6 +136,8 @@ impl<E: Engine> Core<E> {
                 Ok(answer)
             }
             Ok(None) => self.transaction(link, args, verb, None).await,
+            // The server says that nothing is stored, and another one may have taken over.
+            Err(error) if refuses_writes(&error) => Err(Failed::Stale(error)),
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failed::InDoubt(error, now)),
             Err(error) => Err(Failed::RolledBack(error)),
         }
@@ -160,7 +163,8 @@ impl<E: Engine> Core<E> {
         link.set_in_doubt(doubt.is_some());
         link.set_outage(self.outage.at());
         let asked = monotonic();
-        let said = link.begin().await.map_err(Failed::Stale)?;
+        let began = link.begin().await.and_then(Began::writable);
+        let said = began.map_err(if link.is_fresh() { Failed::RolledBack } else { Failed::Stale })?;
         let now = doubt.unwrap_or_else(|| self.hear(said, asked));
         match verb(&self.verbs, &mut link, args, now).await {
             Ok(answer) => match link.commit().await {
@@ -178,6 +182,12 @@ impl<E: Engine> Core<E> {
                 Err(Failed::RolledBack(error))
             }
         }
+    }
+
+    /// Whether the server's time was heard too long ago. A statement that commits itself does not bring it along: a
+    /// process that only sends begins a transaction now and then to hear it again.
+    fn is_clock_old(&self) -> bool {
+        matches!(&self.clock, Clock::Server(clock) if clock.heard_ago() >= self.hear_again_after)
     }
 
     /// The time this transaction is judged by.

@@ -56,6 +56,8 @@ pub(crate) struct Dialect {
     pub(crate) inbox_content: &'static str,
     /// Rows that are neither in line nor finished; only the inbox has such.
     pub(crate) inbox_count: &'static str,
+    /// All rows of the inbox: counted up to a hundred thousand, beyond that as many as the database thinks.
+    pub(crate) inbox_size: &'static str,
     pub(crate) outbox_by_message: &'static str,
     /// Puts a handler's mark on a message; changes no row when it is there.
     pub(crate) mark_put: &'static str,
@@ -63,7 +65,7 @@ pub(crate) struct Dialect {
     /// Takes back a mark that was put at that time.
     pub(crate) mark_remove: &'static str,
     pub(crate) marks_purge: &'static str,
-    /// Whether there may be something to claim: in the outbox, in the inbox.
+    /// Whether there may be something to claim: in the outbox, in the inbox; and whether nothing can be written.
     pub(crate) pulse: &'static str,
 }
 
@@ -133,6 +135,18 @@ macro_rules! queue_texts {
             $(pub(crate) $name: Text,)*
         }
 
+        #[cfg(feature = "testing")]
+        impl QueueStatements {
+            /// Each text by its name: for tests that look at plans.
+            #[cfg_attr(
+                not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13")),
+                allow(dead_code)
+            )]
+            pub(crate) fn named(&self) -> Vec<(&'static str, String)> {
+                vec![$((stringify!($name), self.$name.sql().to_string()),)*]
+            }
+        }
+
         impl Renderer<'_> {
             fn all(&self, texts: &Texts) -> QueueStatements {
                 QueueStatements { $($name: self.one(texts.$name),)* }
@@ -142,14 +156,13 @@ macro_rules! queue_texts {
 }
 
 queue_texts! {
-    claim_look, claim_select, claim_line, claim_below, claim_one, claim_next, topics_select, topics_line, topics_next,
-    suspects_select, suspects_line, suspects_next,
-    ack, ack_batch, extend, extend_batch, held, load_lease, load_over, load_expired, load_key, find_key, list,
-    list_done, list_dead, list_expired, list_dismissed, list_rows, save, brief_done, brief_dead, brief_expired,
-    brief_dismissed, brief_rows, put_back, dismiss, expire_dead, nth_newest_dead, nth_newest_expired, groups_dead,
-    groups_expired, count_overdue, count_purgeable, failure_add, failure_trim, failure_list, hold_remove, hold_add,
-    hold_list, count_to, count_of, count, count_waiting,
-    oldest, ahead_leased, ahead_ready, ahead_set,
+    claim_look, claim_select, claim_line, claim_one, claim_next, topics_select, topics_line, topics_next,
+    suspects_select, suspects_line, suspects_next, ack, ack_batch, extend, extend_batch, held, load_lease, load_leases,
+    load_claimed, load_over, load_expired, load_key, find_key, list, list_done, list_dead, list_expired, list_dismissed,
+    list_rows, save, save_batch, brief_done, brief_dead, brief_expired, brief_dismissed, brief_rows, put_back, dismiss,
+    expire_dead, nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable,
+    failure_add, failure_add_batch, failure_trim, failure_trim_batch, failure_list, hold_remove, hold_add, hold_list,
+    count_to, count_of, count, count_waiting, oldest, ahead_leased, ahead_ready, ahead_set,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.
@@ -177,6 +190,7 @@ pub(crate) struct Statements {
     pub(crate) inbox_touch: Text,
     pub(crate) inbox_content: Text,
     pub(crate) inbox_count: Text,
+    pub(crate) inbox_size: Text,
     pub(crate) outbox_by_message: Text,
     pub(crate) mark_put: Text,
     pub(crate) mark_find: Text,
@@ -223,6 +237,7 @@ impl Statements {
             inbox_touch: inbox.one(dialect.inbox_touch),
             inbox_content: inbox.one(dialect.inbox_content),
             inbox_count: inbox.one(dialect.inbox_count),
+            inbox_size: inbox.one(dialect.inbox_size),
             outbox_by_message: outbox.one(dialect.outbox_by_message),
             mark_put: inbox.one(dialect.mark_put),
             mark_find: inbox.one(dialect.mark_find),
@@ -298,7 +313,7 @@ impl Renderer<'_> {
     }
 
     fn one(&self, text: &str) -> Text {
-        let bare = self.dialect.message.replace("topic, payload,", "topic, '',");
+        let bare = self.dialect.message.replace("topic, payload,", "topic, '' AS payload,");
         let text = text
             .replace("{bare}", &self.dialect.record.replace("{message}", &bare))
             .replace("{record}", self.dialect.record)

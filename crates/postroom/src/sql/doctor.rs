@@ -8,10 +8,14 @@ pub(crate) const POSTGRES: &[&str] = &[
      UNION ALL SELECT 'standby', pg_is_in_recovery()::text
      UNION ALL SELECT 'tls', ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()
      UNION ALL SELECT 'client', coalesce(host(inet_client_addr()), '')
+     UNION ALL SELECT 'backend_age_micros',
+                      ((extract(epoch FROM clock_timestamp() - backend_start) * 1000000)::bigint)::text
+     FROM pg_stat_activity WHERE pid = pg_backend_pid()
      -- As this user's own transactions have it: ours set it.
      UNION ALL SELECT name, reset_val FROM pg_settings
      WHERE name IN ('server_version', 'server_version_num', 'fsync', 'full_page_writes', 'synchronous_commit',
-                    'synchronous_standby_names', 'autovacuum', 'max_connections', 'superuser_reserved_connections')",
+                    'synchronous_standby_names', 'autovacuum', 'max_connections', 'superuser_reserved_connections',
+                    'default_transaction_isolation')",
     "SELECT 'override.' || coalesce(r.rolname, 'every role'), split_part(s.setting, '=', 2)
      FROM pg_db_role_setting d LEFT JOIN pg_roles r ON r.oid = d.setrole CROSS JOIN unnest(d.setconfig) AS s (setting)
      WHERE s.setting LIKE 'synchronous\\_commit=%'

@@ -128,9 +128,10 @@ pub(crate) const MSSQL: Dialect = Dialect {
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = @P3
          WHERE outbox = @P1 AND inbox = @P2 AND (maintained_at <= @P4 OR maintained_at > @P5)",
+    // `state + 0`: with `state = 1` the index of leased rows covers a settle, and all of it may be scanned and locked.
     fence: Fence {
-        one: "state = 1 AND owner = @P2 AND claim_no = @P3",
-        each: "state = 1 AND owner = a.o AND claim_no = a.c",
+        one: "state + 0 = 1 AND owner = @P2 AND claim_no = @P3",
+        each: "state + 0 = 1 AND owner = a.o AND claim_no = a.c",
     },
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
@@ -146,7 +147,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
         party: "destination",
         here: "destination IS NULL",
         destination: "destination",
-        expires: "expires_at <= @P1",
+        expires: "expires_at BETWEEN @P4 AND @P1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
@@ -212,6 +213,13 @@ pub(crate) const MSSQL: Dialect = Dialect {
              last_seen_at = @P8, max_attempts = @P9
          WHERE seq = @P1",
     inbox_count: "SELECT state, COUNT_BIG(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
+    inbox_size: concat!(
+        "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE (SELECT SUM(p.rows) FROM sys.partitions AS p
+             WHERE p.object_id = OBJECT_ID(N'{t}') AND p.index_id IN (0, 1)) END
+         FROM (SELECT COUNT_BIG(*) AS n FROM (SELECT TOP (100000) 1 AS one FROM {t}",
+        past!(),
+        ") AS seen) AS few"
+    ),
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = @P1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = @P1 AND id <> @P1 ORDER BY seq",
     mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at)
@@ -225,14 +233,15 @@ pub(crate) const MSSQL: Dialect = Dialect {
              WHERE old.handler = @P1 AND old.marked_at < @P2 ORDER BY old.marked_at)",
     pulse: concat!(
         "SELECT CASE WHEN ",
-        any!("{outbox}", "state = 0 AND visible_at BETWEEN @P2 AND @P1"),
+        any!("{outbox}", "state = 0 AND crashes = 0 AND visible_at BETWEEN @P2 AND @P1"),
         " OR ",
-        any!("{outbox}", "state = 1 AND visible_at <= @P1"),
+        any!("{outbox}", "state = 1 AND visible_at BETWEEN @P4 AND @P1"),
         " THEN 1 ELSE 0 END, CASE WHEN ",
-        any!("{inbox}", "state = 0 AND visible_at BETWEEN @P3 AND @P1"),
+        any!("{inbox}", "state = 0 AND crashes = 0 AND visible_at BETWEEN @P3 AND @P1"),
         " OR ",
-        any!("{inbox}", "state = 1 AND visible_at <= @P1"),
-        " THEN 1 ELSE 0 END"
+        any!("{inbox}", "state = 1 AND visible_at BETWEEN @P5 AND @P1"),
+        " THEN 1 ELSE 0 END, CASE WHEN CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60))
+         = N'READ_ONLY' THEN 1 ELSE 0 END"
     ),
 };
 
@@ -243,32 +252,21 @@ const INBOX_INSERT: &str = "INSERT INTO {t}
          WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key})";
 
 const QUEUE: Texts = Texts {
-    // Whether leases ran out, and whether messages did: mostly neither.
+    // The first that is ready, the first lease that ends, and the first message that is past its time.
     claim_look: concat!(
-        "SELECT CASE WHEN ",
-        any!("{t}", "state = 1 AND visible_at <= @P1"),
-        " THEN 1 ELSE 0 END, CASE WHEN ",
-        any!("{t}", "state = 0 AND {expires}"),
-        " THEN 1 ELSE 0 END"
+        "SELECT (SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 0 AND crashes = 0 AND visible_at >= @P2), (SELECT MIN(visible_at) FROM {t}",
+        past!(),
+        " WHERE state = 1 AND visible_at >= @P3), (SELECT MIN(expires_at) FROM {t}",
+        past!(),
+        " WHERE state = 0 AND {expires})"
     ),
     claim_select: UNUSED,
     claim_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,
                                @bytes = @P6, @least = @P7",
-    claim_below: concat!(
-        "SELECT TOP (1) visible_at FROM {t}",
-        past!(),
-        " WHERE state = 0 AND visible_at < @P1 ORDER BY visible_at"
-    ),
     claim_one: UNUSED,
-    claim_next: concat!(
-        "SELECT MIN(waiting.at) FROM (
-             SELECT MIN(visible_at) AS at FROM {t}",
-        past!(),
-        " WHERE state = 0 AND crashes = 0
-             UNION ALL SELECT MIN(visible_at) FROM {t}",
-        past!(),
-        " WHERE state = 1) AS waiting"
-    ),
+    claim_next: UNUSED,
     topics_select: UNUSED,
     topics_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,
                                 @bytes = @P6, @least = @P7, @topics = @P8, @only_topics = @P9, @destinations = @P10,
@@ -305,10 +303,16 @@ const QUEUE: Texts = Texts {
     extend: UNUSED,
     extend_batch: concat!(
         "UPDATE {t} SET locked_until = @P2, visible_at = @P2 OUTPUT inserted.seq, inserted.claim_no",
-        in_leases!("state = 1 AND owner = a.o AND claim_no = a.c")
+        in_leases!("state + 0 = 1 AND owner = a.o AND claim_no = a.c")
     ),
     held: "SELECT 1 FROM {t} WHERE seq = @P1 AND {fence}",
     load_lease: "SELECT {bare} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK) WHERE seq = @P1 AND {fence}",
+    load_leases: concat!(
+        "SELECT {bare} FROM {t} WITH (UPDLOCK, ROWLOCK, READCOMMITTEDLOCK)",
+        in_leases!("{fence_each}"),
+        " ORDER BY seq"
+    ),
+    load_claimed: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at = @P1 AND owner = @P2 ORDER BY seq",
     load_over: "SELECT TOP (@P2) {bare} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
          WHERE state = 1 AND visible_at <= @P1 ORDER BY visible_at, seq",
     load_expired: "SELECT TOP (@P2) {bare} FROM {t} WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
@@ -352,8 +356,21 @@ const QUEUE: Texts = Texts {
              claim_no = @P9, owner = @P10, locked_until = @P11, last_error = @P12, processed_at = @P13,
              processed_by = @P14, expires_at = @P15, response = @P16
          WHERE seq = @P1 AND claim_no = @P2 AND state = @P17",
+    save_batch: "UPDATE {t}
+         SET state = a.v3, visible_at = a.v4, due_at = a.v5, next_attempt_at = a.v6, attempts = a.v7, crashes = a.v8,
+             claim_no = a.v9, owner = a.v10, locked_until = a.v11, last_error = a.v12, processed_at = a.v13,
+             processed_by = a.v14, expires_at = a.v15, response = a.v16
+         FROM (VALUES {each|(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)|, })
+              AS a (v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15, v16, v17)
+         WHERE seq = a.v1 AND claim_no = a.v2 AND state + 0 = a.v17",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
          VALUES (@P1, @P2, @P3, @P4, @P5, @P6)",
+    failure_add_batch: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
+         SELECT a.seq, a.at, a.attempt, a.worker, a.error, a.code
+         FROM (VALUES {each|(?, ?, ?, ?, ?, ?)|, }) AS a (seq, at, attempt, worker, error, code)",
+    failure_trim_batch: "DELETE FROM {t}_failures WHERE no IN (SELECT ranked.no FROM (
+             SELECT f.no, ROW_NUMBER() OVER (PARTITION BY f.seq ORDER BY f.no DESC) AS place
+             FROM {t}_failures AS f WHERE f.seq IN ({each|?|, })) AS ranked WHERE ranked.place > @P1)",
     failure_trim: "DELETE FROM {t}_failures WHERE seq = @P1 AND no NOT IN (
              SELECT TOP (@P2) young.no FROM {t}_failures AS young WHERE young.seq = @P1 ORDER BY young.no DESC)",
     failure_list: "SELECT at, attempt, worker, error, code FROM {t}_failures WHERE seq = @P1 ORDER BY no",

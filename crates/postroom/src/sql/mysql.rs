@@ -12,17 +12,34 @@ macro_rules! clock {
     };
 }
 
-/// Begins one of our own transactions and answers with the server's time: one trip.
+/// Whether nothing can be written: on a replica, or on a primary that was demoted. Newer servers of MariaDB have more
+/// words for it than on and off.
+macro_rules! read_only {
+    () => {
+        "CAST(@@global.read_only AS CHAR) NOT IN ('OFF', '0')"
+    };
+}
+
+/// Begins one of our own transactions and answers with the server's time and whether it is read-only: one trip.
 pub(crate) const BEGIN: &str =
-    concat!("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT ", clock!());
+    concat!("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT ", clock!(), ", ", read_only!());
+/// For connections that only run our own statements: one that commits itself runs at this level too.
+pub(crate) const FOR_VERBS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 /// Begins a handler's transaction. A deadlock rolls it back as a whole: then the savepoint is gone, and what a handler
-/// that overlooked it writes next must not commit by itself.
-pub(crate) const BEGIN_HANDLER: &str = "SET autocommit = 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-     START TRANSACTION; SAVEPOINT postroom_handler";
+/// that overlooked it writes next must not commit by itself. It answers as ours do.
+pub(crate) const BEGIN_HANDLER: &str = concat!(
+    "SET autocommit = 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+     START TRANSACTION; SAVEPOINT postroom_handler; SELECT ",
+    clock!(),
+    ", ",
+    read_only!()
+);
+/// Undoes a transaction, and says whether the next one could write: one trip.
+pub(crate) const ROLL_BACK: &str = concat!("ROLLBACK; SELECT ", clock!(), ", ", read_only!());
 /// Fails when the transaction is no longer the one that was begun.
 pub(crate) const RELEASE_HANDLER: &str = "RELEASE SAVEPOINT postroom_handler";
 /// What a server must say of itself before we trust it: its time, whether it is read-only, its version.
-pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", CAST(@@global.read_only AS SIGNED), version()");
+pub(crate) const HELLO: &str = concat!("SELECT ", clock!(), ", ", read_only!(), ", version()");
 /// Keeps two programs from deploying the schema at once.
 pub(crate) const DEPLOY_LOCK: &str = "SELECT CAST(GET_LOCK('postroom_schema', 60) AS SIGNED)";
 pub(crate) const DEPLOY_UNLOCK: &str = "SELECT RELEASE_LOCK('postroom_schema')";
@@ -102,7 +119,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
         party: "destination",
         here: "destination IS NULL",
         destination: "destination",
-        expires: "expires_at <= ?1",
+        expires: "expires_at BETWEEN ?4 AND ?1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
@@ -147,16 +164,23 @@ pub(crate) const MYSQL: Dialect = Dialect {
              max_attempts = ?9
          WHERE seq = ?1",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
+    inbox_size: "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE greatest(few.n, coalesce(
+             (SELECT CAST(table_rows AS SIGNED) FROM information_schema.tables WHERE table_name = '{n}'
+              AND table_schema = coalesce(nullif(trim(TRAILING '.' FROM '{s}'), ''), database())), 0)) END
+         FROM (SELECT count(*) AS n FROM (SELECT 1 AS one FROM {t} LIMIT 100000) AS seen) AS few",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = ?1 AND id <> ?1 ORDER BY seq",
     mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES (?1, ?2, ?3, ?4)",
     mark_find: "SELECT marked_at FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3",
     mark_remove: "DELETE FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3 AND marked_at = ?4",
     marks_purge: "DELETE FROM {t}_marks WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3",
-    pulse: "SELECT EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND visible_at BETWEEN ?2 AND ?1)
-                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at <= ?1),
-                EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND visible_at BETWEEN ?3 AND ?1)
-                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at <= ?1)",
+    pulse: concat!(
+        "SELECT EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN ?2 AND ?1)
+                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at BETWEEN ?4 AND ?1),
+                EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN ?3 AND ?1)
+                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at BETWEEN ?5 AND ?1), ",
+        read_only!()
+    ),
 };
 
 /// Rows in one finished state. Without the index it would look through the whole table, in the order of the numbers.
@@ -182,23 +206,23 @@ const GROUPS_FINISHED: &str =
          FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1 AND seq >= ?2";
 
 const QUEUE: Texts = Texts {
-    // Whether leases ran out, and whether messages did: mostly neither.
-    claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= ?1),
-                EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND {expires})",
+    // The first that is ready, the first lease that ends, and the first message that is past its time.
+    claim_look: "SELECT
+         (SELECT visible_at FROM {t} FORCE INDEX ({n}_work) WHERE state = 0 AND crashes = 0 AND visible_at >= ?2
+          ORDER BY visible_at LIMIT 1),
+         (SELECT visible_at FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at >= ?3
+          ORDER BY visible_at LIMIT 1),
+         (SELECT expires_at FROM {t} WHERE state = 0 AND {expires} ORDER BY expires_at LIMIT 1)",
     claim_select: concat!(
         claimed!("work"),
-        " WHERE state = 0 AND visible_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1) AND crashes = 0
+        " WHERE state = 0 AND visible_at BETWEEN ?4 AND ?1 AND (expires_at IS NULL OR expires_at > ?1) AND crashes = 0
          ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED"
     ),
     claim_line: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq IN ({each|?|, })",
-    claim_below: UNUSED,
     claim_one: UNUSED,
-    claim_next: "SELECT min(at) FROM (
-             (SELECT visible_at AS at FROM {t} FORCE INDEX ({n}_work) WHERE state = 0 AND crashes = 0
-              ORDER BY visible_at, seq LIMIT 1)
-             UNION ALL SELECT min(visible_at) FROM {t} WHERE state = 1) AS waiting",
+    claim_next: UNUSED,
     topics_select: concat!(
         claimed!("work"),
         " WHERE state = 0 AND visible_at BETWEEN ?8 AND ?1 AND (expires_at IS NULL OR expires_at > ?1) AND crashes = 0
@@ -240,6 +264,11 @@ const QUEUE: Texts = Texts {
     extend_batch: UNUSED,
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
     load_lease: "SELECT {bare} FROM {t} WHERE seq = ?1 AND {fence} FOR UPDATE",
+    load_leases: "SELECT {bare} FROM {t} AS t
+         JOIN ({each|SELECT ? AS n, ? AS o, ? AS c| UNION ALL }) AS a ON t.seq = a.n
+         WHERE {fence_each} ORDER BY t.seq FOR UPDATE",
+    load_claimed: "SELECT {record} FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at = ?1 AND owner = ?2
+         ORDER BY seq",
     load_over: "SELECT {bare} FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at <= ?1
          ORDER BY visible_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED",
     load_expired: "SELECT {bare} FROM {t} FORCE INDEX ({n}_expiring) WHERE state = 0 AND expires_at <= ?1
@@ -282,8 +311,21 @@ const QUEUE: Texts = Texts {
              next_attempt_at = ?6, attempts = ?7, crashes = ?8, owner = ?10, locked_until = ?11, last_error = ?12,
              processed_at = ?13, processed_by = ?14, expires_at = ?15, claim_no = ?9
          WHERE seq = ?1 AND claim_no = ?2",
+    save_batch: "UPDATE {t} AS t
+         JOIN ({each|SELECT ? AS v1, ? AS v2, ? AS v3, ? AS v4, ? AS v5, ? AS v6, ? AS v7, ? AS v8, ? AS v9, ? AS v10,
+                     ? AS v11, ? AS v12, ? AS v13, ? AS v14, ? AS v15, ? AS v16| UNION ALL }) AS a
+           ON t.seq = a.v1 AND t.claim_no = a.v2
+         SET t.response = a.v16, t.state = a.v3, t.visible_at = a.v4, t.due_at = a.v5, t.next_attempt_at = a.v6,
+             t.attempts = a.v7, t.crashes = a.v8, t.owner = a.v10, t.locked_until = a.v11, t.last_error = a.v12,
+             t.processed_at = a.v13, t.processed_by = a.v14, t.expires_at = a.v15, t.claim_no = a.v9",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    failure_add_batch: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
+         VALUES {each|(?, ?, ?, ?, ?, ?)|, }",
+    failure_trim_batch: "DELETE f FROM {t}_failures AS f
+         JOIN (SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
+               FROM {t}_failures WHERE seq IN ({each|?|, })) AS ranked ON f.no = ranked.no
+         WHERE ranked.place > ?1",
     failure_trim: "DELETE f FROM {t}_failures AS f
          JOIN (SELECT no FROM {t}_failures WHERE seq = ?1 ORDER BY no DESC LIMIT 1000 OFFSET ?2) AS old
            ON f.no = old.no",

@@ -73,29 +73,19 @@ macro_rules! groups_in {
     };
 }
 
-/// Begins one of our own transactions and answers with the server's time: one trip.
-pub(crate) const BEGIN: &str = concat!("BEGIN; SELECT ", clock!(), ", ", durable!());
-/// The same behind a pooler, where the next transaction may be on another connection.
-pub(crate) const BEGIN_POOLED: &str =
-    concat!("BEGIN; SELECT ", clock!(), ", ", durable!(), ", set_config('enable_bitmapscan', 'off', true)");
-/// For connections that only run our own statements. A line that has grown since it was last analyzed is thought to be
-/// short: it would be collected as a bitmap and sorted whole, for fifty rows.
-/// And planning one of them takes longer than running it.
-pub(crate) const FOR_VERBS: &str = "SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
-/// Begins a handler's transaction.
-pub(crate) const BEGIN_HANDLER: &str = concat!("BEGIN; SELECT ", durable!());
-/// The same behind a pooler: the connection may hold statements under the names that this client's driver will give.
-pub(crate) const POOLED_BEGIN_HANDLER: &str = concat!("BEGIN; DEALLOCATE ALL; SELECT ", durable!());
-/// Comes before the commit of a handler's transaction that ends without an ack: one that was aborted refuses it, and
-/// the commit waits for the disk whatever the handler did.
-pub(crate) const SEAL: &str = concat!("SELECT ", durable!());
-/// What a server must say of itself before we trust it: its time, whether it is a standby, its version.
-pub(crate) const HELLO: &str =
-    concat!("SELECT ", clock!(), ", pg_is_in_recovery()::int::bigint, current_setting('server_version_num')::bigint");
-/// Keeps two programs from deploying the schema at once, until the transaction ends.
-pub(crate) const DEPLOY_LOCK: &str = "SELECT pg_advisory_xact_lock(7305521903)";
-/// Wakes the workers of other processes. Nothing is lost if the server forgets it.
-pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2), set_config('synchronous_commit', 'off', true)";
+/// Whether nothing can be written: on a standby, or where the default was set so.
+macro_rules! read_only {
+    () => {
+        "(current_setting('transaction_read_only') = 'on')::int"
+    };
+}
+
+mod session;
+
+pub(crate) use session::{
+    BEGIN, BEGIN_HANDLER, BEGIN_PLAIN, DEPLOY_LOCK, FOR_VERBS, HAS_SETTINGS, HELLO, NOTIFY, POOLED_BEGIN_HANDLER,
+    ROLL_BACK, SEAL,
+};
 
 /// Whether a row is among those of a claim: by its topic when it is handled here, by its destination otherwise. Each is
 /// a list of names between line breaks, and whether these alone are meant or all but these.
@@ -155,9 +145,10 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = $1 AND inbox = $2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = $3
          WHERE outbox = $1 AND inbox = $2 AND (maintained_at <= $4 OR maintained_at > $5)",
+    // `state + 0`: with `state = 1` the planner may walk the index of leased rows instead of using the primary key.
     fence: Fence {
-        one: "state = 1 AND owner = $2::uuid AND claim_no = $3::bigint",
-        each: "state = 1 AND owner = a.o AND claim_no = a.c",
+        one: "state + 0 = 1 AND owner = $2::uuid AND claim_no = $3::bigint",
+        each: "state + 0 = 1 AND owner = a.o AND claim_no = a.c",
     },
     message: "seq, claim_no, attempts, crashes, max_attempts, due_at, created_at, expires_at, last_error,
          correlation_id, headers, kind, topic, payload, {identity}",
@@ -173,7 +164,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         party: "destination",
         here: "destination IS NULL",
         destination: "destination",
-        expires: "expires_at <= $1",
+        expires: "expires_at BETWEEN $4 AND $1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
@@ -253,6 +244,9 @@ pub(crate) const POSTGRES: Dialect = Dialect {
              max_attempts = $9::bigint
          WHERE seq = $1",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
+    inbox_size: "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE greatest(few.n,
+             (SELECT reltuples::bigint FROM pg_class WHERE oid = '{t}'::regclass)) END
+         FROM (SELECT count(*) AS n FROM (SELECT 1 FROM {t} LIMIT 100000) AS seen) AS few",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = $1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = $1 AND id <> $1 ORDER BY 1",
     mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES ($1, $2, $3, $4)
@@ -262,23 +256,25 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     marks_purge: "DELETE FROM {t}_marks WHERE ctid = ANY (ARRAY(
              SELECT ctid FROM {t}_marks WHERE handler = $1 AND marked_at < $2
              ORDER BY marked_at LIMIT $3 FOR UPDATE SKIP LOCKED))",
-    pulse: "SELECT (EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND visible_at BETWEEN $2 AND $1)
-                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at <= $1))::int,
-                (EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND visible_at BETWEEN $3 AND $1)
-                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at <= $1))::int",
+    pulse: concat!(
+        "SELECT (EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN $2 AND $1)
+                OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at BETWEEN $4 AND $1))::int,
+                (EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN $3 AND $1)
+                OR EXISTS (SELECT 1 FROM {inbox} WHERE state = 1 AND visible_at BETWEEN $5 AND $1))::int, ",
+        read_only!()
+    ),
 };
 
 const QUEUE: Texts = Texts {
-    // Whether leases ran out, and whether messages did: mostly neither.
-    claim_look: "SELECT EXISTS (SELECT 1 FROM {t} WHERE state = 1 AND visible_at <= $1)::int,
-                EXISTS (SELECT 1 FROM {t} WHERE state = 0 AND {expires})::int",
+    // The first that is ready, the first lease that ends, and the first message that is past its time.
+    claim_look: "SELECT
+         (SELECT visible_at FROM {t} WHERE state = 0 AND crashes = 0 AND visible_at >= $2 ORDER BY visible_at, seq LIMIT 1),
+         (SELECT visible_at FROM {t} WHERE state = 1 AND visible_at >= $3 ORDER BY visible_at, seq LIMIT 1),
+         (SELECT expires_at FROM {t} WHERE state = 0 AND {expires} ORDER BY expires_at LIMIT 1)",
     claim_select: UNUSED,
-    claim_line: claim!(" AND crashes = 0"),
-    claim_below: "SELECT visible_at FROM {t} WHERE state = 0 AND visible_at < $1 ORDER BY visible_at LIMIT 1",
+    claim_line: claim!(""),
     claim_one: UNUSED,
-    claim_next: "SELECT min(at) FROM (
-             (SELECT visible_at AS at FROM {t} WHERE state = 0 AND crashes = 0 ORDER BY visible_at, seq LIMIT 1)
-             UNION ALL (SELECT visible_at FROM {t} WHERE state = 1 ORDER BY visible_at, seq LIMIT 1)) AS waiting",
+    claim_next: UNUSED,
     topics_select: UNUSED,
     topics_line: claim!(concat!(" AND crashes = 0", among!("$8", "$9", "$10", "$11"))),
     topics_next: concat!(
@@ -310,14 +306,18 @@ const QUEUE: Texts = Texts {
          FROM (SELECT ",
         durable!(),
         " OFFSET 0) AS once, unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[]) AS a (n, o, c, r)
-         WHERE seq = a.n AND {fence_each}"
+         WHERE seq = ANY ($1::bigint[]) AND seq = a.n AND {fence_each}"
     ),
     extend: UNUSED,
     extend_batch: "UPDATE {t} SET locked_until = $4, visible_at = $4
          FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)
-         WHERE seq = a.n AND state = 1 AND owner = a.o AND claim_no = a.c RETURNING seq, claim_no",
+         WHERE seq = ANY ($1::bigint[]) AND seq = a.n AND state + 0 = 1 AND owner = a.o AND claim_no = a.c
+         RETURNING seq, claim_no",
     held: "SELECT 1 FROM {t} WHERE seq = $1 AND {fence}",
     load_lease: "SELECT {bare} FROM {t} WHERE seq = $1 AND {fence} FOR UPDATE",
+    load_leases: "SELECT {bare} FROM {t}, unnest($1::bigint[], $2::uuid[], $3::bigint[]) AS a (n, o, c)
+         WHERE seq = ANY ($1::bigint[]) AND seq = a.n AND {fence_each} ORDER BY seq FOR UPDATE OF {n}",
+    load_claimed: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at = $1 AND owner = $2::uuid ORDER BY seq",
     load_over: "SELECT {bare} FROM {t} WHERE state = 1 AND visible_at <= $1
          ORDER BY visible_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED",
     load_expired: "SELECT {bare} FROM {t} WHERE state = 0 AND expires_at <= $1
@@ -341,9 +341,9 @@ const QUEUE: Texts = Texts {
     put_back: "UPDATE {t}
          SET state = $4, visible_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8, processed_at = $9,
              expires_at = $10, processed_by = NULL, response = NULL
-         WHERE seq = $1 AND claim_no = $2 AND state = $3",
+         WHERE seq = $1 AND claim_no = $2 AND state + 0 = $3",
     dismiss: "UPDATE {t} SET state = 7, processed_at = $4, dismissed_by = $5, dismissed_why = $6
-         WHERE seq = $1 AND claim_no = $2 AND state = $3",
+         WHERE seq = $1 AND claim_no = $2 AND state + 0 = $3",
     expire_dead: "UPDATE {t} SET state = 4, processed_at = $1 WHERE seq = ANY (ARRAY(
              SELECT seq FROM {t} WHERE state = 3 AND expires_at <= $1
              ORDER BY expires_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED))",
@@ -360,8 +360,22 @@ const QUEUE: Texts = Texts {
              claim_no = $9, owner = $10, locked_until = $11, last_error = $12, processed_at = $13,
              processed_by = $14, expires_at = $15, response = $16
          WHERE seq = $1 AND claim_no = $2",
+    save_batch: "UPDATE {t}
+         SET state = a.v3, visible_at = a.v4, due_at = a.v5, next_attempt_at = a.v6, attempts = a.v7, crashes = a.v8,
+             claim_no = a.v9, owner = a.v10, locked_until = a.v11, last_error = a.v12, processed_at = a.v13,
+             processed_by = a.v14, expires_at = a.v15, response = a.v16
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                     $8::bigint[], $9::bigint[], $10::uuid[], $11::bigint[], $12::text[], $13::bigint[], $14::uuid[],
+                     $15::bigint[], $16::text[])
+              AS a (v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15, v16)
+         WHERE seq = ANY ($1::bigint[]) AND seq = a.v1 AND claim_no = a.v2",
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
          VALUES ($1, $2, $3, $4, $5, $6)",
+    failure_add_batch: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::text[])",
+    failure_trim_batch: "DELETE FROM {t}_failures WHERE no IN (SELECT ranked.no FROM (
+             SELECT no, row_number() OVER (PARTITION BY seq ORDER BY no DESC) AS place
+             FROM {t}_failures WHERE seq = ANY ($2::bigint[])) AS ranked WHERE ranked.place > $1::bigint)",
     failure_trim: "DELETE FROM {t}_failures
          WHERE seq = $1 AND no NOT IN (SELECT no FROM {t}_failures WHERE seq = $1 ORDER BY no DESC LIMIT $2)",
     failure_list: "SELECT at, attempt, worker, error, code FROM {t}_failures WHERE seq = $1 ORDER BY no",

@@ -106,6 +106,9 @@ pub(crate) const SQLITE: Dialect = Dialect {
              max_attempts = ?9
          WHERE seq = ?1",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NULL AND processed_at IS NULL GROUP BY state",
+    inbox_size: "SELECT CASE WHEN n < 100000 THEN n
+             ELSE max(n, (SELECT max(seq) FROM {t}) - (SELECT min(seq) FROM {t}) + 1) END
+         FROM (SELECT count(*) AS n FROM (SELECT 1 FROM {t} LIMIT 100000))",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
     mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (source, message_id, handler) DO NOTHING",
@@ -153,7 +156,6 @@ const QUEUE: Texts = Texts {
          WHERE seq IN (SELECT seq FROM {t}
                        WHERE state = 0 AND visible_at <= ?3 AND (expires_at IS NULL OR expires_at > ?3) AND crashes = 0
                        ORDER BY visible_at, seq LIMIT ?4)",
-    claim_below: UNUSED,
     claim_one: "UPDATE {t}
          SET state = 1, owner = ?1, locked_until = ?2, visible_at = ?2, claim_no = claim_no + 1, last_attempt_at = ?3
          WHERE seq = ?4 AND state = 0",
@@ -198,6 +200,8 @@ const QUEUE: Texts = Texts {
     extend_batch: UNUSED,
     held: "SELECT 1 FROM {t} WHERE seq = ?1 AND {fence}",
     load_lease: "SELECT {bare} FROM {t} WHERE seq = ?1 AND {fence}",
+    load_leases: UNUSED,
+    load_claimed: "SELECT {record} FROM {t} WHERE state = 1 AND visible_at = ?1 AND owner = ?2 ORDER BY seq",
     load_over: "SELECT {bare} FROM {t} WHERE state = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2",
     load_expired: "SELECT {bare} FROM {t} WHERE +state = 0 AND visible_at IS NOT NULL AND expires_at <= ?1
          ORDER BY expires_at LIMIT ?2",
@@ -237,8 +241,11 @@ const QUEUE: Texts = Texts {
              owner = ?10, locked_until = ?11, last_error = ?12, processed_at = ?13, processed_by = ?14,
              expires_at = ?15, response = ?16
          WHERE seq = ?1 AND claim_no = ?2",
+    save_batch: UNUSED,
     failure_add: "INSERT INTO {t}_failures (seq, at, attempt, worker, error, code)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    failure_add_batch: UNUSED,
+    failure_trim_batch: UNUSED,
     failure_trim: "DELETE FROM {t}_failures
          WHERE seq = ?1 AND rowid NOT IN
                (SELECT rowid FROM {t}_failures WHERE seq = ?1 ORDER BY rowid DESC LIMIT ?2)",

@@ -381,6 +381,10 @@ impl Store for SqliteStore {
         self.ask(move |verbs, conn, _| now(verbs.backlog(conn, queue)))
     }
 
+    fn inbox_size(&self) -> BoxFuture<'_, Result<u64>> {
+        self.ask(move |verbs, conn, _| now(verbs.inbox_size(conn)))
+    }
+
     fn insert_statement(&self, message: &NewMessage) -> Result<Statement> {
         Ok(self.0.verbs.insert(message, self.0.clock.now()))
     }

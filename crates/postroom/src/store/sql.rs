@@ -8,6 +8,8 @@ mod floor;
 mod holds;
 mod inbox;
 mod letters;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+mod look;
 mod marks;
 mod numbers;
 mod passed;
@@ -16,6 +18,9 @@ mod rows;
 mod schema;
 mod times;
 mod upkeep;
+mod write_back;
+
+use std::collections::HashMap;
 
 use std::sync::atomic::AtomicU64;
 
@@ -25,10 +30,15 @@ use crate::message::NewMessage;
 use crate::queue::{Lease, Noted, Queue, Settle, Settled, State, Verb};
 use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames};
-use crate::store::{FAILURES_KEPT, Filter, Holding, Record};
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+use crate::store::Filter;
+use crate::store::{FAILURES_KEPT, Holding, Record};
 use floor::Floor;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+pub(crate) use look::Asked;
 use passed::Passed;
 use rows::{int, read_record, row_count, text, uuid};
+use write_back::Change;
 
 /// Everything the verbs need besides a connection.
 #[derive(Debug)]
@@ -91,42 +101,89 @@ impl Verbs {
         settles: &[Settle],
         now: Timestamp,
     ) -> Result<Settled> {
+        let (mut acks, mut others): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
         let mut settled = Settled::default();
-        let mut acks = Vec::new();
         for settle in settles {
             if let Verb::Ack { response } = &settle.verb {
                 acks.push((&settle.lease, response.as_deref()));
-                continue;
-            }
-            // Acks travel together, after the others; one that was said first is still the first.
-            if acks.iter().any(|(acked, _)| **acked == settle.lease) {
+            } else if acks.iter().any(|(acked, _)| **acked == settle.lease) {
+                // Acks travel together, after the others; one that was said first is still the first.
                 settled.count(None);
-                continue;
+            } else {
+                others.push(settle);
             }
-            let load = self.statements.of(queue).load_lease.with(Self::fence(&settle.lease));
-            let Some(mut record) = self.load(session, queue, &load).await?.pop() else {
-                settled.count(self.settled_before(session, queue, &settle.lease).await?);
-                continue;
-            };
-            let was = record.state();
-            if let Some(failure) = record.work.settle(&settle.verb, now, now) {
-                self.note_failure(session, queue, &record, &settle.lease, failure, now).await?;
-            }
-            self.save(session, queue, &record, was, settle.lease.claim_no, now).await?;
-            settled.count(Some(record.state()));
         }
+        self.settle_others(session, queue, &others, now, &mut settled).await?;
         // Everybody locks rows in the same order: two who settle the same rows wait for each other only one way.
         acks.sort_unstable_by_key(|(lease, _)| lease.seq);
         let mut held = self.ack_many(session, queue, &acks, now).await?;
         if session.in_doubt() {
-            held = 0;
-            for (lease, _) in &acks {
-                held += u64::from(self.settled_before(session, queue, lease).await?.is_some());
-            }
+            let seqs: Vec<i64> = acks.iter().map(|(lease, _)| lease.seq).collect();
+            let stand = self.as_they_stand(session, queue, &seqs).await?;
+            held =
+                acks.iter().filter(|(lease, _)| stand.get(&lease.seq).is_some_and(|row| is_acked(row, lease))).count()
+                    as u64;
         }
         (0..held).for_each(|_| settled.count(Some(State::Done)));
         (held..acks.len() as u64).for_each(|_| settled.count(None));
         Ok(settled)
+    }
+
+    /// What is no ack: read together, decided one by one, written together.
+    async fn settle_others(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        settles: &[&Settle],
+        now: Timestamp,
+        settled: &mut Settled,
+    ) -> Result<()> {
+        if settles.is_empty() {
+            return Ok(());
+        }
+        let leases: Vec<&Lease> = settles.iter().map(|settle| &settle.lease).collect();
+        let mut held = self.load_held(session, queue, &leases).await?;
+        let (mut changes, mut lost) = (Vec::with_capacity(held.len()), Vec::new());
+        for settle in settles {
+            // Two leases on one row: one of them is over, and the row that was found is the other's.
+            let is_other = |record: &Record| record.work.claim_no != settle.lease.claim_no;
+            let other = leases.iter().any(|lease| lease.seq == settle.lease.seq && **lease != settle.lease);
+            let of_another = other && held.get(&settle.lease.seq).is_some_and(is_other);
+            let found = if of_another { None } else { held.remove(&settle.lease.seq) };
+            let Some(mut record) = found else {
+                lost.push(&settle.lease);
+                continue;
+            };
+            let was = record.state();
+            let failure = record.work.settle(&settle.verb, now, now);
+            let failure = failure.map(|failure| (settle.lease.clone(), failure.clone()));
+            settled.count(Some(record.state()));
+            changes.push(Change { record, was, claim_no: settle.lease.claim_no, failure });
+        }
+        self.write_back(session, queue, &changes, now).await?;
+        self.count_lost(session, queue, &lost, settled).await
+    }
+
+    /// A lease that is not held is lost, unless a try whose commit was not answered settled it and nobody claimed the
+    /// row since.
+    async fn count_lost(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        lost: &[&Lease],
+        settled: &mut Settled,
+    ) -> Result<()> {
+        let seqs: Vec<i64> = lost.iter().map(|lease| lease.seq).collect();
+        let stand = match session.in_doubt() {
+            true => self.as_they_stand(session, queue, &seqs).await?,
+            false => HashMap::new(),
+        };
+        for lease in lost {
+            let found = stand.get(&lease.seq);
+            let ours = found.filter(|row| row.claim_no() == lease.claim_no && row.state() != State::Leased);
+            settled.count(ours.map(Record::state));
+        }
+        Ok(())
     }
 
     /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
@@ -147,14 +204,11 @@ impl Verbs {
         self.settle(session, queue, settles, now).await.map(Some)
     }
 
-    /// Where a lease's row stands, if a try whose commit was not answered settled it: nobody claimed it since.
-    async fn settled_before(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<Option<State>> {
-        if !session.in_doubt() {
-            return Ok(None);
-        }
+    /// Whether a lease's row is done, by the one who held the lease.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) async fn acked_before(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
         let found = self.list(session, queue, &Filter::one(lease.seq)).await?.pop();
-        let ours = found.filter(|row| row.claim_no() == lease.claim_no && row.state() != State::Leased);
-        Ok(ours.map(|row| row.state()))
+        Ok(found.is_some_and(|row| is_acked(&row, lease)))
     }
 
     /// Whether the lease still holds; while another transaction changes the row, the question waits for it.
@@ -225,4 +279,9 @@ impl Verbs {
         }
         Ok(())
     }
+}
+
+/// Whether a row was acknowledged under this lease: what was given up or taken back since is not.
+fn is_acked(row: &Record, lease: &Lease) -> bool {
+    row.state() == State::Done && row.claim_no() == lease.claim_no && row.processed_by() == Some(lease.owner)
 }

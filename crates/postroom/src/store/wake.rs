@@ -1,8 +1,10 @@
 //! How a worker hears that there may be work, without asking.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+#[cfg(feature = "sqlx-0_9-postgres")]
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -27,7 +29,18 @@ struct Inner {
     listening: AtomicUsize,
     when_armed: OnceLock<Box<dyn Fn() + Send + Sync>>,
     tell_others: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Whether another process rang, and nobody has claimed since.
+    from_afar: AtomicBool,
+    /// How often in a row that was in vain.
+    in_vain: AtomicU32,
 }
+
+/// So long at most a ring of another process waits where such rings are always in vain.
+#[cfg(feature = "sqlx-0_9-postgres")]
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// After so many in vain it waits so long; after fewer, less.
+#[cfg(feature = "sqlx-0_9-postgres")]
+const IN_VAIN_MAX: u32 = 8;
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,6 +55,8 @@ impl Wake {
             listening: AtomicUsize::new(0),
             when_armed: OnceLock::new(),
             tell_others: OnceLock::new(),
+            from_afar: AtomicBool::new(false),
+            in_vain: AtomicU32::new(0),
         }))
     }
 
@@ -62,6 +77,30 @@ impl Wake {
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn tell_others_by(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.tell_others.set(Box::new(tell));
+    }
+
+    /// Wakes every listener, because another process rang.
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    pub(crate) fn ring_from_afar(&self) {
+        self.0.from_afar.store(true, Ordering::SeqCst);
+        self.ring();
+    }
+
+    /// How long to wait before that. Every idle process hears each ring, and one of them gets the message: those that
+    /// come too late again and again spread out, so that a thousand of them do not ask in the same moment.
+    #[cfg(feature = "sqlx-0_9-postgres")]
+    pub(crate) fn pause_from_afar(&self) -> Duration {
+        let in_vain = self.0.in_vain.load(Ordering::SeqCst).min(IN_VAIN_MAX);
+        PAUSE_MAX.mul_f64(fastrand::f64()) * in_vain / IN_VAIN_MAX
+    }
+
+    /// Somebody claimed, and found something or nothing.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) fn claimed(&self, found: bool) {
+        if self.0.from_afar.swap(false, Ordering::SeqCst) {
+            let in_vain = self.0.in_vain.load(Ordering::SeqCst).saturating_add(1);
+            self.0.in_vain.store(if found { 0 } else { in_vain }, Ordering::SeqCst);
+        }
     }
 
     /// Listens from now on: a ring after this call is heard, even when it comes before the wait.
@@ -132,5 +171,30 @@ impl WakeListener {
 impl Drop for WakeListener {
     fn drop(&mut self) {
         self.disarm();
+    }
+}
+
+#[cfg(all(test, feature = "sqlx-0_9-postgres"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rings_that_are_always_in_vain_wait_for_a_moment() {
+        let wake = Wake::new();
+        let ring = |found| {
+            wake.ring_from_afar();
+            wake.claimed(found);
+        };
+        let longest = || (0..200).map(|_| wake.pause_from_afar()).max().unwrap();
+        assert_eq!(longest(), Duration::ZERO, "the first one does not wait");
+        ring(false);
+        let after_one = longest();
+        assert!(after_one > Duration::ZERO && after_one <= PAUSE_MAX / IN_VAIN_MAX, "{after_one:?}");
+        (0..IN_VAIN_MAX).for_each(|_| ring(false));
+        assert!(longest() > PAUSE_MAX / 2 && longest() <= PAUSE_MAX);
+        wake.claimed(false);
+        ring(true);
+        wake.claimed(false);
+        assert_eq!(longest(), Duration::ZERO, "its own claims say nothing of rings");
     }
 }

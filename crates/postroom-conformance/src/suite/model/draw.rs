@@ -110,7 +110,6 @@ impl Op {
             32 => Self::Find { message: rng.u128(1..12), key: rng.u8(0..8) },
             33 => Self::Stats { queue: queue(rng) },
             34 => Self::ExpireDead { limit: rng.usize(1..4) },
-            35 => Self::Maintain { interval: seconds(rng) },
             36 => Self::Dismiss { queue: queue(rng), which: Which::draw(rng) },
             37 => Self::Jump { by: seconds(rng) * pick(rng, &[1, 10, 10_000]), ahead: rng.bool() },
             38 => Self::Correct { queue: queue(rng) },

@@ -37,6 +37,12 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<TdsError>().is_some_and(|error| kind_of(error) == ErrorKind::NotCommitted)
 }
 
+/// The server takes no writes at the moment: it is read-only, or its disk or log is full.
+pub(crate) fn refuses_writes(error: &(dyn std::error::Error + 'static)) -> bool {
+    let code = error.downcast_ref::<TdsError>().and_then(TdsError::code);
+    matches!(code, Some(3906 | 3908 | 1101 | 1105 | 9002))
+}
+
 /// The server has no such database, or does not open it.
 pub(super) fn is_database_missing(error: &TdsError) -> bool {
     matches!(error.code(), Some(4060 | 4064))

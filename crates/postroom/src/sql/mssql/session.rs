@@ -28,11 +28,19 @@ macro_rules! handlers_lock {
 
 /// What a connection is told when it is new. It answers with the database it is in.
 pub(crate) const SETTINGS: &str = concat!(settings!(), "SELECT DB_NAME()");
-/// Begins one of our own transactions and answers with the server's time: one trip.
-pub(crate) const BEGIN: &str = concat!(settings!(), "BEGIN TRANSACTION; SELECT ", clock!());
+/// Whether nothing can be written: on a secondary replica, or in a database that was set so.
+macro_rules! read_only {
+    () => {
+        "CASE WHEN CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60)) = N'READ_ONLY'
+              THEN 1 ELSE 0 END"
+    };
+}
+
+/// Begins one of our own transactions and answers with the server's time and whether it is read-only: one trip.
+pub(crate) const BEGIN: &str = concat!(settings!(), "BEGIN TRANSACTION; SELECT ", clock!(), ", ", read_only!());
 /// Begins a handler's transaction. A deadlock rolls it back as a whole: then the lock is gone, and what a handler that
-/// overlooked it writes next is in a transaction that was begun for it, and must not be committed. It answers with the
-/// database: a handler before may have left for another.
+/// overlooked it writes next is in a transaction that was begun for it, and must not be committed. It answers as ours
+/// do, and with the database: a handler before may have left for another.
 pub(crate) const BEGIN_HANDLER: &str = concat!(
     settings!(),
     "BEGIN TRANSACTION;
@@ -40,7 +48,11 @@ pub(crate) const BEGIN_HANDLER: &str = concat!(
     handlers_lock!(),
     ";
      EXEC sp_getapplock @Resource = @mark, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 0;
-     SET IMPLICIT_TRANSACTIONS ON; SELECT DB_NAME()"
+     SET IMPLICIT_TRANSACTIONS ON; SELECT ",
+    clock!(),
+    ", ",
+    read_only!(),
+    ", DB_NAME()"
 );
 /// How deep we are in the transaction that was begun: 1, or more when a handler began others in it and did not end
 /// them. 0 when it is no longer that one.
@@ -55,7 +67,9 @@ pub(crate) const COMMIT: &str = "COMMIT TRANSACTION; IF @@TRANCOUNT > 0
          ROLLBACK TRANSACTION;
          THROW 51005, N'a transaction was begun inside the transaction and not ended: nothing is committed', 1;
      END";
-pub(crate) const ROLL_BACK: &str = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION";
+/// Undoes a transaction, and says whether the next one could write: one trip.
+pub(crate) const ROLL_BACK: &str =
+    concat!("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION; SELECT ", clock!(), ", ", read_only!());
 /// Follows a statement whose rows are counted: a client may have told the server not to.
 pub(crate) const ROW_COUNT: &str = "; SELECT CAST(@@ROWCOUNT AS bigint)";
 /// Before a statement that may find its row there already: then only the statement fails, and the transaction goes on.

@@ -198,12 +198,15 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<bool>> {
         let (statements, until) = (self.statements.of(queue), int(self.late(now).plus(lease).as_micros()));
+        // In the order in which acks lock them.
+        let mut sorted: Vec<&Lease> = leases.iter().collect();
+        sorted.sort_unstable_by_key(|lease| lease.seq);
         if self.batch.claims_at_once() {
             let mut held = HashSet::new();
-            for chunk in leases.chunks(LEASES_MAX) {
+            for chunk in sorted.chunks(LEASES_MAX) {
                 let mut values = match self.batch {
-                    Batch::Lists => vec![lease_list(chunk.iter())],
-                    _ => lease_columns(chunk.iter()),
+                    Batch::Lists => vec![lease_list(chunk.iter().copied())],
+                    _ => lease_columns(chunk.iter().copied()),
                 };
                 values.push(until.clone());
                 // By both: of two leases on one row, one is over.
@@ -213,13 +216,15 @@ impl Verbs {
             let is_held = |lease: &Lease| held.contains(&(Some(lease.seq), Some(lease.claim_no)));
             return Ok(leases.iter().map(is_held).collect());
         }
-        let mut held = Vec::with_capacity(leases.len());
-        for lease in leases {
+        let mut held = HashSet::new();
+        for lease in sorted {
             let mut values = Self::fence(lease);
             values.push(until.clone());
-            held.push(session.execute(&statements.extend.with(values)).await?.rows > 0);
+            if session.execute(&statements.extend.with(values)).await?.rows > 0 {
+                held.insert((lease.seq, lease.claim_no));
+            }
         }
-        Ok(held)
+        Ok(leases.iter().map(|lease| held.contains(&(lease.seq, lease.claim_no))).collect())
     }
 
     /// Runs a text that takes a list, in as few steps as it can; says how many rows changed.
@@ -309,6 +314,20 @@ fn rows_that_fit(messages: &[NewMessage], sizes: &[usize]) -> usize {
     size_below(fit.count(), sizes)
 }
 
+/// Rows in pieces that a server takes at once.
+pub(super) fn chunks_of(mut rest: &[Vec<Value>], rows_max: usize) -> impl Iterator<Item = &[Vec<Value>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fit = rest.iter().take(rows_max).take_while(|row| {
+            bytes += row.iter().map(Value::text_bytes).sum::<usize>();
+            bytes <= TEXT_BYTES_MAX
+        });
+        let (chunk, after) = rest.split_at(fit.count().max(1).min(rest.len()));
+        rest = after;
+        Some(chunk).filter(|chunk| !chunk.is_empty())
+    })
+}
+
 /// A message as the values of its row. What it lives for begins at `late`.
 pub(super) fn row(message: &NewMessage, now: Timestamp, late: Timestamp) -> Vec<Value> {
     let id = message.work_item_id().as_uuid();
@@ -346,23 +365,15 @@ fn listed(message: &NewMessage, now: Timestamp, late: Timestamp) -> Vec<Value> {
 
 /// Messages as the columns of their rows. The last one, when they were made, is the same for all.
 fn columns(messages: &[NewMessage], now: Timestamp, late: Timestamp) -> Vec<Value> {
-    let mut columns: Vec<Value> = Vec::new();
-    for message in messages {
-        let row = row(message, now, late);
-        if columns.is_empty() {
-            columns = row.iter().map(|value| rows::column_like(value, messages.len())).collect();
-        }
-        for (column, value) in columns.iter_mut().zip(row) {
-            rows::push(column, value);
-        }
-    }
+    let rows: Vec<_> = messages.iter().map(|message| row(message, now, late)).collect();
+    let mut columns = rows::columns_of(&rows);
     if let Some(last) = columns.last_mut() {
         *last = int(now.as_micros());
     }
     columns
 }
 
-fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Value> {
+pub(super) fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Value> {
     vec![
         Value::Ints(leases.clone().map(|lease| Some(lease.seq)).collect()),
         Value::Uuids(leases.clone().map(|lease| Some(lease.owner.as_uuid())).collect()),
@@ -370,7 +381,7 @@ fn lease_columns<'l>(leases: impl Iterator<Item = &'l Lease> + Clone) -> Vec<Val
     ]
 }
 
-fn lease_list<'l>(leases: impl Iterator<Item = &'l Lease>) -> Value {
+pub(super) fn lease_list<'l>(leases: impl Iterator<Item = &'l Lease>) -> Value {
     let listed = leases.map(|lease| {
         let (seq, claim_no, owner) = (lease.seq, lease.claim_no, lease.owner.as_uuid());
         serde_json::json!({ "n": seq, "o": owner.to_string(), "c": claim_no })

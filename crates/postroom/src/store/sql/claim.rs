@@ -1,17 +1,21 @@
 //! Claiming: what ran out on the way is put right first, then rows are taken.
 
 use super::floor::BEGINNING;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+use super::look::Looked;
 use super::passed::Look;
-use super::rows::{self, int, read_claimed, row_count, uuid};
+use super::rows::{self, int, read_claimed, row_count, time, uuid};
 use super::{Session, Verbs};
 use crate::clock::{Timestamp, monotonic};
 use crate::error::Result;
-use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, State, Topics};
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, Topics};
 use crate::sql::dialect::Batch;
 use crate::sql::{Row, Value};
 use crate::store::Filter;
 
 impl Verbs {
+    /// A claim in a database that is asked without a trip.
+    #[cfg_attr(not(feature = "rusqlite-0_39"), allow(dead_code))]
     pub(crate) async fn claim(
         &self,
         session: &mut impl Session,
@@ -19,21 +23,79 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Claims> {
+        let reaped = self.put_right(session, queue, request.batch, now, (true, true)).await?;
+        let from = self.beginning(queue, request, now);
+        let claimed = self.claim_in_line(session, queue, request, now, from).await?;
+        if !claimed.is_empty() {
+            return Ok(Claims { claimed, next_at: None, reaped });
+        }
+        self.nothing_until(session, queue, request, reaped).await
+    }
+
+    /// A claim where asking costs a trip: what was looked for just now is not asked again.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(super) async fn claim_looked(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+        looked: Option<Looked>,
+    ) -> Result<Claims> {
         if session.in_doubt() {
             let claimed = self.claimed_before(session, queue, request, now).await?;
             if !claimed.is_empty() {
                 return Ok(Claims { claimed, next_at: None, reaped: Reaped::default() });
             }
         }
-        let reaped = self.put_right(session, queue, request.batch, now).await?;
-        let from = self.beginning(queue, request, now);
-        let claimed = match self.batch {
-            Batch::Arrays | Batch::Lists => self.claim_at_once(session, queue, request, now, from).await?,
-            Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now, from).await?,
+        let mut looked = match looked.filter(|_| !session.in_doubt()) {
+            Some(looked) => looked,
+            None => self.look(session, queue, now).await?,
         };
-        if !claimed.is_empty() {
-            return Ok(Claims { claimed, next_at: None, reaped });
+        let early = self.early(now);
+        let is_wrong = (looked.is_over(early), looked.is_expired(early));
+        let reaped = self.put_right(session, queue, request.batch, now, is_wrong).await?;
+        if reaped.total() > 0 {
+            looked = self.look(session, queue, now).await?;
         }
+        if request.is_special() {
+            let from = self.beginning(queue, request, now);
+            let claimed = self.claim_in_line(session, queue, request, now, from).await?;
+            if !claimed.is_empty() {
+                return Ok(Claims { claimed, next_at: None, reaped });
+            }
+            return self.nothing_until(session, queue, request, reaped).await;
+        }
+        let Some(first) = looked.ready.filter(|_| looked.is_ready(now)) else { return Ok(looked.nothing(reaped)) };
+        let claimed = self.claim_in_line(session, queue, request, now, first).await?;
+        if claimed.is_empty() {
+            return Ok(looked.nothing(reaped));
+        }
+        Ok(Claims { claimed, next_at: None, reaped })
+    }
+
+    async fn claim_in_line(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<Vec<Claimed>> {
+        match self.batch {
+            Batch::Arrays | Batch::Lists => self.claim_from(session, queue, request, now, from).await,
+            Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now, from).await,
+        }
+    }
+
+    /// Nothing was claimed: asks when to look again.
+    async fn nothing_until(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        reaped: Reaped,
+    ) -> Result<Claims> {
         let statements = self.statements.of(queue);
         let next = match &request.topics {
             _ if request.suspects => statements.suspects_next.with(among(&request.places()).into()),
@@ -44,28 +106,20 @@ impl Verbs {
             None => statements.claim_next.with(Vec::new()),
         };
         let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
-        Ok(Claims { claimed, next_at: next.map(Timestamp::from_micros), reaped })
+        Ok(Claims { claimed: Vec::new(), next_at: next.map(Timestamp::from_micros), reaped })
     }
 
-    /// Frees rows whose lease ran out and expires what is past its time. Where asking costs a trip, both are asked for
-    /// in one.
+    /// Frees rows whose lease ran out and expires what is past its time, if there may be such.
     async fn put_right(
         &self,
         session: &mut impl Session,
         queue: Queue,
         limit: usize,
         now: Timestamp,
+        (is_over, is_expired): (bool, bool),
     ) -> Result<Reaped> {
-        let (over, expired) = match self.batch {
-            Batch::EachRow => (true, true),
-            Batch::Arrays | Batch::Rows | Batch::Lists => {
-                let look = self.statements.of(queue).claim_look.with(vec![int(self.early(now).as_micros())]);
-                let found = session.query(&look, |row| Ok((row.int(0)? == Some(1), row.int(1)? == Some(1)))).await?;
-                found.into_iter().next().unwrap_or((true, true))
-            }
-        };
-        let mut reaped = if over { self.reap(session, queue, limit, now).await? } else { Reaped::default() };
-        if expired && queue == Queue::Outbox {
+        let mut reaped = if is_over { self.reap(session, queue, limit, now).await? } else { Reaped::default() };
+        if is_expired && queue == Queue::Outbox {
             reaped.expired += self.expire(session, limit, now).await?;
         }
         Ok(reaped)
@@ -93,21 +147,6 @@ impl Verbs {
         !self.batch.claims_at_once() || self.floor(queue).is_look_due(now)
     }
 
-    async fn claim_at_once(
-        &self,
-        session: &mut impl Session,
-        queue: Queue,
-        request: &ClaimRequest,
-        now: Timestamp,
-        from: Timestamp,
-    ) -> Result<Vec<Claimed>> {
-        let mut claimed = self.claim_from(session, queue, request, now, from).await?;
-        if claimed.is_empty() && from != BEGINNING && request.topics.is_none() && !request.suspects {
-            claimed = self.claim_from(session, queue, request, now, BEGINNING).await?;
-        }
-        Ok(claimed)
-    }
-
     /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where one of all begins.
     fn beginning(&self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Timestamp {
         match &request.topics {
@@ -118,26 +157,7 @@ impl Verbs {
         }
     }
 
-    /// Whether there may be something to claim, in the outbox and in the inbox. It looks only where claims begin.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-    pub(crate) async fn pulse(&self, session: &mut impl Session, now: Timestamp) -> Result<[bool; 2]> {
-        let from = |queue| int(self.floor(queue).from().as_micros());
-        let values = vec![int(now.as_micros()), from(Queue::Outbox), from(Queue::Inbox)];
-        let read = |row: &dyn Row| Ok([row.int(0)? == Some(1), row.int(1)? == Some(1)]);
-        Ok(session.query(&self.statements.pulse.with(values), read).await?.pop().unwrap_or_default())
-    }
-
-    /// Looks whether a row became visible below where claims begin.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-    pub(crate) async fn look_below(&self, session: &mut impl Session, queue: Queue) -> Result<()> {
-        let floor = self.floor(queue);
-        let look = self.statements.of(queue).claim_below.with(vec![int(floor.from().as_micros())]);
-        let found = session.query(&look, |row| row.int(0)).await?.into_iter().flatten().next();
-        floor.lower(found.map(Timestamp::from_micros));
-        Ok(())
-    }
-
-    async fn claim_from(
+    pub(super) async fn claim_from(
         &self,
         session: &mut impl Session,
         queue: Queue,
@@ -208,7 +228,12 @@ impl Verbs {
                 values.extend(among(topics).into_iter().chain([int(from.as_micros())]));
                 statements.topics_select.with(values)
             }
-            None => statements.claim_select.with(values),
+            None => {
+                if self.batch == Batch::Rows {
+                    values.push(int(from.as_micros()));
+                }
+                statements.claim_select.with(values)
+            }
         };
         let (budget, mut room) = (request.budget, Some((0, 0)));
         // Rows are read one by one: what does not fit is never read.
@@ -257,6 +282,7 @@ impl Verbs {
     }
 
     /// What a claim took whose commit was not answered.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     async fn claimed_before(
         &self,
         session: &mut impl Session,
@@ -265,10 +291,9 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Vec<Claimed>> {
         let until = Some(self.late(now).plus(request.lease));
-        let leased = self.list(session, queue, &Filter::all().state(State::Leased).limit(usize::MAX)).await?;
-        let ours = leased.into_iter().filter(|row| {
-            row.owner() == Some(request.owner) && row.locked_until() == until && row.work.last_attempt_at == Some(now)
-        });
+        let values = vec![time(until), uuid(Some(request.owner.as_uuid()))];
+        let leased = self.load(session, queue, &self.statements.of(queue).load_claimed.with(values)).await?;
+        let ours = leased.into_iter().filter(|row| row.work.last_attempt_at == Some(now));
         Ok(ours.filter_map(|row| Some(Claimed { lease: row.lease()?, message: row.message })).collect())
     }
 

@@ -35,8 +35,20 @@ pub(super) fn row_count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
+/// Rows as columns: an array of each.
+pub(super) fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
+    let mut columns: Vec<Value> =
+        rows.first().into_iter().flatten().map(|value| column_like(value, rows.len())).collect();
+    for row in rows {
+        for (column, value) in columns.iter_mut().zip(row) {
+            push(column, value.clone());
+        }
+    }
+    columns
+}
+
 /// An empty column for values of this kind.
-pub(super) fn column_like(value: &Value, rows: usize) -> Value {
+fn column_like(value: &Value, rows: usize) -> Value {
     match value {
         Value::Text(_) => Value::Texts(Vec::with_capacity(rows)),
         Value::Uuid(_) => Value::Uuids(Vec::with_capacity(rows)),
@@ -44,7 +56,7 @@ pub(super) fn column_like(value: &Value, rows: usize) -> Value {
     }
 }
 
-pub(super) fn push(column: &mut Value, value: Value) {
+fn push(column: &mut Value, value: Value) {
     match (column, value) {
         (Value::Texts(column), Value::Text(value)) => column.push(value),
         (Value::Uuids(column), Value::Uuid(value)) => column.push(value),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::failed::Ended;
 use super::inbox::key_values;
 use super::rows::{self, filter_values, int, read_failure, read_record, row_count, text, time};
-use super::{Record, Session, Verbs, uuid};
+use super::{Change, Record, Session, Verbs, uuid};
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::queue::{AHEAD, Queue, Reaped, State};
@@ -23,7 +23,7 @@ impl Verbs {
         let now = self.early(now);
         let values = vec![int(now.as_micros()), int(row_count(limit))];
         let over = self.statements.of(queue).load_over.with(values);
-        let mut reaped = Reaped::default();
+        let (mut reaped, mut changes) = (Reaped::default(), Vec::new());
         let mut over = self.load(session, queue, &over).await?;
         over.retain(|record| !self.holding(queue).has(record.seq));
         for mut record in over {
@@ -32,12 +32,11 @@ impl Verbs {
                 Some(outage) if record.work.last_attempt_at <= Some(outage) => record.work.lease_over_in_outage(now),
                 _ => record.work.lease_over(now),
             };
-            if let Some(lease) = lease {
-                self.note_failure(session, queue, &record, &lease, &failure, now).await?;
-            }
-            self.save(session, queue, &record, was, record.work.claim_no, now).await?;
             reaped.count(record.state());
+            let failure = lease.map(|lease| (lease, failure));
+            changes.push(Change { was, claim_no: record.work.claim_no, failure, record });
         }
+        self.write_back(session, queue, &changes, now).await?;
         Ok(reaped)
     }
 
@@ -45,13 +44,14 @@ impl Verbs {
         let now = self.early(now);
         let values = vec![int(now.as_micros()), int(row_count(limit))];
         let select = self.statements.outbox.load_expired.with(values);
-        let expired = self.load(session, Queue::Outbox, &select).await?;
-        for mut record in expired.iter().cloned() {
+        let mut changes = Vec::new();
+        for mut record in self.load(session, Queue::Outbox, &select).await? {
             let was = record.state();
             record.work.expire(now);
-            self.save(session, Queue::Outbox, &record, was, record.work.claim_no, now).await?;
+            changes.push(Change { was, claim_no: record.work.claim_no, failure: None, record });
         }
-        Ok(expired.len() as u64)
+        self.write_back(session, Queue::Outbox, &changes, now).await?;
+        Ok(changes.len() as u64)
     }
 
     /// Puts rows that ended in one of `states` back in line.
@@ -154,6 +154,12 @@ impl Verbs {
     pub(crate) async fn backlog(&self, session: &mut impl Session, queue: Queue) -> Result<u64> {
         let count = self.statements.of(queue).count_waiting.with(Vec::new());
         let rows = session.query(&count, |row| row.int(0)).await?.into_iter().flatten().next();
+        Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
+    }
+
+    pub(crate) async fn inbox_size(&self, session: &mut impl Session) -> Result<u64> {
+        let size = self.statements.inbox_size.with(Vec::new());
+        let rows = session.query(&size, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
 
