@@ -6,7 +6,7 @@ mod trouble;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::{Clock, Queue, Record, Timestamp};
+use postroom::{Clock, Place, Queue, Record, Timestamp};
 use serde_json::{Value, json};
 
 use self::answer::Answer;
@@ -43,7 +43,11 @@ impl Explain {
         for (index, Found { queue, record }) in found.iter().enumerate() {
             let around = around(&mut asker, &opened, *queue, record).await?;
             let id = record.message().map_or_else(|_| self.id.clone(), lookup::id_of);
-            let answer = judge::judge(&Seen::of(*queue, id, record), &around);
+            let verbs = opened.queue(*queue);
+            let last = verbs.failures(record.seq()).await?.pop().and_then(|failure| failure.cause);
+            let place = record.message().ok().map(Place::of);
+            let hold = verbs.holds().await?.into_iter().find(|hold| Some(&hold.place) == place.as_ref());
+            let answer = judge::judge(&Seen::of(*queue, id, record).with(last, hold), &around);
             if global.json {
                 output::json(&told(*queue, record, &answer, &around))?;
                 continue;

@@ -61,7 +61,8 @@ impl Story {
         let worker = |worker: Option<OwnerToken>| worker.map(|worker| worker.to_string());
         let failures = self.failures.iter().map(|failure| {
             json!({ "at": failure.at.to_string(), "attempt": failure.attempt, "worker": worker(failure.worker),
-                    "error": failure.error })
+                    "error": failure.error, "code": failure.cause.map(postroom::Cause::code),
+                    "whose": failure.cause.map(|cause| cause.whose().as_str()) })
         });
         let mut story = json!({
             "queue": self.queue.as_str(),
@@ -109,7 +110,8 @@ impl Story {
         }
         for failure in &self.failures {
             let error = failure.error.as_deref().unwrap_or("no reason given").trim().replace('\n', " ⏎ ");
-            output::line(format!("    {}  attempt {}  {error}", failure.at, failure.attempt))?;
+            let code = failure.cause.map_or("", postroom::Cause::code);
+            output::line(format!("    {}  attempt {}  {code}  {error}", failure.at, failure.attempt))?;
         }
         Ok(())
     }

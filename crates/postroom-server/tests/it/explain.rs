@@ -29,17 +29,21 @@ fn work(desk: &Desk, exec: &str, is_so: impl Fn() -> bool) {
     up.end();
 }
 
-fn attempts(desk: &Desk, id: &str) -> Value {
-    desk.json(&["show", id])[0]["attempts"].clone()
+fn tried(desk: &Desk, id: &str) -> Value {
+    desk.json(&["show", id])[0]["last_error"].clone()
 }
 
 /// A message that waits for its next attempt, an hour from now, after this error.
-fn after(desk: &Desk, error: &str, more: &[&str]) -> String {
+fn after(desk: &Desk, code: &str, error: &str, more: &[&str]) -> String {
     let id = desk.ok(&[&["send", "order.placed", "secret"], more].concat());
     desk.sql(&format!(
         "UPDATE outbox_messages SET attempts = 2, claim_no = 2, last_attempt_at = NOW, last_error = '{error}',
          next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}
          WHERE seq = (SELECT max(seq) FROM outbox_messages)"
+    ));
+    desk.sql(&format!(
+        "INSERT INTO outbox_messages_failures (seq, at, attempt, error, code)
+         SELECT max(seq), NOW, 2, '{error}', '{code}' FROM outbox_messages"
     ));
     id
 }
@@ -61,7 +65,7 @@ fn a_due_time_in_the_future() {
 fn a_failed_attempt_with_its_error_and_the_next_one() {
     let desk = Desk::new();
     let id = desk.ok(&["send", "order.placed", "secret"]);
-    work(&desk, "echo broken >&2; exit 1", || attempts(&desk, &id) != 0);
+    work(&desk, "echo broken >&2; exit 1", || !tried(&desk, &id).is_null());
     desk.sql(&format!("UPDATE outbox_messages SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "backoff");
@@ -134,7 +138,7 @@ async fn no_handler_for_its_topic() {
     let worker = Worker::<Sqlite>::outbox(store(&desk).await, Handlers::new()).run(async { drop(stopped.await) });
     let mut working = tokio::task::JoinSet::new();
     working.spawn(worker);
-    tokio::task::block_in_place(|| until("it was tried", || attempts(&desk, &id) != 0));
+    tokio::task::block_in_place(|| until("it was tried", || !tried(&desk, &id).is_null()));
     stop.send(()).unwrap();
     working.join_next().await.unwrap().unwrap().unwrap();
     desk.sql(&format!("UPDATE outbox_messages SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
@@ -148,7 +152,7 @@ fn no_way_to_its_destination() {
     let desk = Desk::new();
     let id = desk.ok(&["send", "order.placed", "secret", "--to", "billing"]);
     let mut up = desk.start(&["up"]);
-    until("it was tried", || attempts(&desk, &id) != 0);
+    until("it was tried", || !tried(&desk, &id).is_null());
     up.terminate();
     up.end();
     desk.sql(&format!("UPDATE outbox_messages SET next_attempt_at = NOW + {HOUR}, visible_at = NOW + {HOUR}"));
@@ -161,19 +165,36 @@ fn no_way_to_its_destination() {
 fn a_destination_that_fails() {
     let desk = Desk::new();
     let to = ["--to", "billing"];
-    for (error, expected) in [
-        ("the destination failed several times in a row and is left alone", "destination-left-alone"),
-        ("tcp connect error: Connection refused", "destination-unreachable"),
-        ("the destination answered 500: broken", "destination-refuses"),
-        ("the destination answered 429", "destination-busy"),
-        ("the database was away: the lease ran out", "database-outage"),
+    for (code, error, expected) in [
+        ("unreachable", "tcp connect error: Connection refused", "destination-unreachable"),
+        ("not_allowed", "the destination answered 401", "destination-refuses"),
+        ("handler_failed", "the destination answered 500: broken", "backoff"),
+        ("busy", "the destination answered 429", "destination-busy"),
+        ("database_unavailable", "the database was away: the lease ran out", "database-outage"),
+        ("newer_version", "it has version 4; this program knows version 3", "newer-version"),
     ] {
-        let answer = cause(&desk, &after(&desk, error, &to));
+        let answer = cause(&desk, &after(&desk, code, error, &to));
         assert_eq!(answer["cause"], expected, "{answer}");
         assert_eq!((&answer["error"], &answer["destination"]), (&error.into(), &"billing".into()));
     }
-    let local = after(&desk, "tcp connect error: Connection refused", &[]);
+    let local = after(&desk, "handler_failed", "tcp connect error: Connection refused", &[]);
     assert_eq!(cause(&desk, &local)["cause"], "backoff", "a handler's own error");
+}
+
+#[test]
+fn a_destination_that_is_left_alone() {
+    let desk = Desk::new();
+    let id = desk.ok(&["send", "order.placed", "secret", "--to", "billing"]);
+    desk.sql(
+        "INSERT INTO outbox_messages_holds (kind, name, owner, since, tried_at, code, why)
+         VALUES ('service', 'billing', x'00', NOW - 60000000, NOW + 30000000, 'unreachable', 'Connection refused')",
+    );
+    let answer = cause(&desk, &id);
+    assert_eq!(answer["cause"], "destination-left-alone", "{answer}");
+    let is = answer["is"].as_str().unwrap();
+    assert!(is.contains("1 message waits for billing since ") && is.contains("Connection refused"), "{is}");
+    let stats = desk.ok(&["stats"]);
+    assert!(stats.contains("1 message waits for billing since "), "{stats}");
 }
 
 #[test]
@@ -203,11 +224,11 @@ fn a_message_that_may_kill_its_worker() {
     let desk = Desk::new();
     desk.ok(&["send", "other"]);
     desk.sql("UPDATE outbox_messages SET state = 2, visible_at = NULL, processed_at = NOW");
-    let id = after(&desk, "the worker vanished: its lease ran out", &[]);
+    let id = after(&desk, "crashed", "the worker vanished: its lease ran out", &[]);
     desk.sql("UPDATE outbox_messages SET crashes = 2 WHERE state = 0");
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "crashed-worker");
-    assert!(answer["next"].as_str().unwrap().contains("holds nothing else"), "{answer}");
+    assert!(answer["next"].as_str().unwrap().contains("beside its other work"), "{answer}");
     desk.sql("UPDATE outbox_messages SET next_attempt_at = NOW - 1, visible_at = NOW - 1 WHERE state = 0");
     assert_eq!(cause(&desk, &id)["cause"], "claimed-alone");
 }

@@ -183,6 +183,10 @@ fn attempts(record: &Record, failures: &[Failure], sight: Sight) -> Html {
     for failure in failures {
         let error = failure.error.as_deref().map_or("no reason given", |error| sight.of_error(error));
         html.add("<li><p><b>Attempt {}</b> · ", &[&failure.attempt]).append(&when(Some(failure.at)));
+        if let Some(cause) = failure.cause {
+            let spent = if cause.whose() == postroom::Whose::Message { "" } else { ", no attempt spent" };
+            html.add(" · <span class=\"badge plain\">{}{}</span>", &[&cause.code(), &spent]);
+        }
         if let Some(worker) = failure.worker {
             html.add(" · <span class=\"quiet\">worker {}</span>", &[&worker]);
         }

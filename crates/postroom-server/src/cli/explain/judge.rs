@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{CRASHES_MAX, OwnerToken, Queue, Record, State, Timestamp};
+use postroom::{CRASHES_MAX, Cause, Hold, OwnerToken, Queue, Record, State, Timestamp};
 
 use super::answer::Answer;
 use super::trouble::Trouble;
@@ -42,6 +42,10 @@ pub(super) struct Seen {
     pub(super) last_error: Option<String>,
     pub(super) has_response: bool,
     /// By whom, and why.
+    /// What went wrong last.
+    pub(super) cause: Option<Cause>,
+    /// Its place is left alone.
+    pub(super) hold: Option<Hold>,
     pub(super) dismissal: Option<(String, String)>,
 }
 
@@ -109,8 +113,16 @@ impl Seen {
             max_attempts: message.and_then(|message| message.max_attempts),
             last_error: record.last_error().map(output::one_line),
             has_response: record.response().is_some(),
+            cause: None,
+            hold: None,
             dismissal: record.dismissal().map(|told| (told.by().to_owned(), output::one_line(told.why()))),
         }
+    }
+
+    /// What went wrong last, and whether its place is held.
+    pub(super) fn with(mut self, cause: Option<Cause>, hold: Option<Hold>) -> Self {
+        (self.cause, self.hold) = (cause, hold);
+        self
     }
 
     fn error(&self) -> &str {
@@ -118,8 +130,7 @@ impl Seen {
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        let is_sent = self.queue == Queue::Outbox && self.party.is_some();
-        self.last_error.as_deref().map(|error| Trouble::of(error, is_sent))
+        self.last_error.as_ref().map(|_| Trouble::of(self.cause))
     }
 
     /// What to do about its last error.
@@ -146,6 +157,9 @@ pub(super) fn judge(seen: &Seen, around: &Around) -> Answer {
         State::Dismissed => dismissed(seen, around),
         State::Leased => leased(seen, around),
         State::Ready if seen.expires_at.is_some_and(|at| at <= around.now) => past_its_time(seen, around),
+        State::Ready if seen.hold.is_some() => {
+            seen.hold.as_ref().map_or_else(|| in_line(seen, around), |hold| held(hold, seen, around))
+        }
         State::Ready if seen.visible_at > Some(around.now) => not_yet(seen, around),
         State::Ready => in_line(seen, around),
         State::Seen => Answer::new("only-seen", "It is known by its id, but nobody put it in line to be handled.")
@@ -254,6 +268,17 @@ fn leased(seen: &Seen, around: &Around) -> Answer {
     Answer::new("lease-over", is).since(Some(until)).next(next).advice(advice)
 }
 
+/// Its place is left alone.
+fn held(hold: &Hold, seen: &Seen, around: &Around) -> Answer {
+    let cause = if hold.place.kind() == "service" { "destination-left-alone" } else { "handler-left-alone" };
+    let next = format!("One message tries at {}; when it gets through, all others follow.", around.told(hold.tried_at));
+    let party = hold.place.to_string();
+    Answer::new(cause, format!("It waits with others: {}.", output::waiting(hold)))
+        .since(Some(hold.since))
+        .next_at(Some(hold.tried_at), next)
+        .advice(Trouble::of(hold.cause).advice(&seen.topic, &party))
+}
+
 /// Ready, and its time has not come.
 fn not_yet(seen: &Seen, around: &Around) -> Answer {
     let at = seen.visible_at.unwrap_or(around.now);
@@ -292,16 +317,16 @@ fn after_failure(seen: &Seen, at: Timestamp, around: &Around) -> Answer {
     let error = seen.error();
     let is = match trouble {
         Trouble::Crash => format!(
-            "{} in a row vanished with it in hand; it pauses now, and is then claimed alone.",
+            "{} in a row vanished with it in hand; it pauses now, and is then tried apart from the others.",
             output::count(u64::from(seen.crashes), "worker")
         ),
         Trouble::Outage => "Its lease ran out while the database was away.".to_owned(),
-        Trouble::LeftAlone | Trouble::Busy => format!("It waits for its destination: {error}."),
-        _ => format!("Its last attempt failed: {error}. {} so far.", seen.attempts()),
+        Trouble::Handler => format!("Its last attempt failed: {error}. {} so far.", seen.attempts()),
+        _ => format!("It waits: {error}. No attempt was spent."),
     };
     let next = match trouble {
         Trouble::Crash => format!(
-            "A worker that holds nothing else takes it at {}. At {CRASHES_MAX} crashes in a row it is given up.",
+            "A worker takes it at {}, beside its other work. At {CRASHES_MAX} crashes in a row it is dead.",
             around.told(at)
         ),
         _ => format!("It is tried again at {}.", around.told(at)),
@@ -334,8 +359,9 @@ fn in_line(seen: &Seen, around: &Around) -> Answer {
     }
     if seen.crashes > 0 {
         let crashes = output::count(u64::from(seen.crashes), "worker");
-        let is =
-            format!("{crashes} vanished with it in hand, so it is claimed alone, by a worker that holds nothing else.");
+        let is = format!(
+            "{crashes} vanished with it in hand, so it is tried apart from the others, one such message at a time."
+        );
         return Answer::new("claimed-alone", is)
             .since(Some(since))
             .next(format!(

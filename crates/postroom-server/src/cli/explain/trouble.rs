@@ -1,4 +1,6 @@
-//! What the last error says about whose trouble it is. The library writes these texts; anything else is a handler's.
+//! Whose trouble it is, by the code that is stored with a failure.
+
+use postroom::Cause;
 
 /// Whose trouble it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -7,15 +9,15 @@ pub(super) enum Trouble {
     NoHandler,
     /// Nobody knows the way to its destination.
     NoRoute,
-    /// The destination failed again and again; its breaker is open.
-    LeftAlone,
-    /// The destination has enough to do.
+    /// The other side asks for time.
     Busy,
-    /// The destination answered, and not as it should.
+    /// The other side answered, and not as it should.
     Refuses,
-    /// The destination does not answer.
+    /// The other side does not answer.
     Unreachable,
-    /// The worker vanished.
+    /// It was written by a newer program.
+    Newer,
+    /// The worker crashed.
     Crash,
     /// The database was away.
     Outage,
@@ -24,27 +26,17 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// `is_sent` tells whether the message goes to another service.
-    pub(super) fn of(error: &str, is_sent: bool) -> Self {
-        let error = error.trim_start();
-        if error.starts_with("no handler for the topic") {
-            Self::NoHandler
-        } else if error.starts_with("no way to the destination") {
-            Self::NoRoute
-        } else if error.starts_with("the worker vanished") {
-            Self::Crash
-        } else if error.starts_with("the database was away") {
-            Self::Outage
-        } else if !is_sent {
-            Self::Handler
-        } else if error.contains("is left alone") {
-            Self::LeftAlone
-        } else if error.contains("are on their way there already") || answered(error, &["409", "429"]) {
-            Self::Busy
-        } else if error.starts_with("the destination answered") || error.starts_with("exit status") {
-            Self::Refuses
-        } else {
-            Self::Unreachable
+    pub(super) fn of(cause: Option<Cause>) -> Self {
+        match cause {
+            Some(Cause::NoHandler) => Self::NoHandler,
+            Some(Cause::NoRoute | Cause::NoKey) => Self::NoRoute,
+            Some(Cause::Busy | Cause::Postponed) => Self::Busy,
+            Some(Cause::NotAllowed | Cause::NotFound | Cause::Unproven) => Self::Refuses,
+            Some(Cause::Unreachable | Cause::TimedOut | Cause::Unavailable) => Self::Unreachable,
+            Some(Cause::NewerVersion) => Self::Newer,
+            Some(Cause::Crashed) => Self::Crash,
+            Some(Cause::DatabaseUnavailable | Cause::DatabaseConflict) => Self::Outage,
+            _ => Self::Handler,
         }
     }
 
@@ -53,10 +45,10 @@ impl Trouble {
         match self {
             Self::NoHandler => "no-handler",
             Self::NoRoute => "unknown-destination",
-            Self::LeftAlone => "destination-left-alone",
             Self::Busy => "destination-busy",
             Self::Refuses => "destination-refuses",
             Self::Unreachable => "destination-unreachable",
+            Self::Newer => "newer-version",
             Self::Crash => "crashed-worker",
             Self::Outage => "database-outage",
             Self::Handler => "backoff",
@@ -67,22 +59,23 @@ impl Trouble {
     pub(super) fn advice(self, topic: &str, party: &str) -> String {
         match self {
             Self::NoHandler => format!(
-                "Start a program that handles {topic}: the one that runs has no handler of that name. For a day \
-                 nothing is given up for this."
+                "Start a program that handles {topic}: the one that runs has no handler of that name. Waiting spends \
+                 no attempt."
             ),
             Self::NoRoute => format!(
-                "Add {party} to the services of the program that sends, or correct the name. For a day nothing is \
-                 given up for this."
-            ),
-            Self::LeftAlone => format!(
-                "Look whether {party} runs and can be reached. One message tries again after each pause; waiting \
+                "Add {party} to the services of the program that sends, or correct its name or its key. Waiting \
                  spends no attempt."
             ),
             Self::Busy => {
                 format!("Nothing, unless it goes on for long: {party} asks for time. Waiting spends no attempt.")
             }
-            Self::Refuses => format!("Look into the log of {party}: it says no. `postroom show` lists every failure."),
-            Self::Unreachable => format!("Look whether {party} runs, and whether its address is right."),
+            Self::Refuses => format!(
+                "Check the address and the key of {party}, and what stands in front of it. Waiting spends no attempt."
+            ),
+            Self::Unreachable => {
+                format!("Look whether {party} runs, and whether its address is right. Waiting spends no attempt.")
+            }
+            Self::Newer => format!("Start a newer version of the program that handles {topic}."),
             Self::Crash => {
                 "Look into the log and the memory of the worker that had it: it ended in the middle of it.".to_owned()
             }
@@ -92,49 +85,16 @@ impl Trouble {
     }
 }
 
-fn answered(error: &str, statuses: &[&str]) -> bool {
-    let status = error.strip_prefix("the destination answered ");
-    status.is_some_and(|status| statuses.iter().any(|wanted| status.starts_with(wanted)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_error_tells_whose_trouble_it_is() {
-        for (error, is_sent, trouble) in [
-            ("no handler for the topic a", false, Trouble::NoHandler),
-            ("no way to the destination b", true, Trouble::NoRoute),
-            ("the destination failed several times in a row and is left alone", true, Trouble::LeftAlone),
-            ("32 messages are on their way there already", true, Trouble::Busy),
-            ("the destination answered 429", true, Trouble::Busy),
-            ("the destination answered 500: broken", true, Trouble::Refuses),
-            ("tcp connect error: Connection refused", true, Trouble::Unreachable),
-            ("no answer within 10s", true, Trouble::Unreachable),
-            ("the worker vanished: its lease ran out", true, Trouble::Crash),
-            ("the database was away: the lease ran out", false, Trouble::Outage),
-            ("tcp connect error: Connection refused", false, Trouble::Handler),
-        ] {
-            assert_eq!(Trouble::of(error, is_sent), trouble, "{error}");
+    fn only_the_messages_own_failures_are_its_handlers() {
+        for cause in Cause::ALL {
+            let is_own = cause.whose() == postroom::Whose::Message;
+            assert_eq!(Trouble::of(Some(*cause)) == Trouble::Handler, is_own, "{cause}");
         }
-    }
-
-    #[test]
-    fn the_library_still_says_it_so() {
-        for (source, text) in [
-            (include_str!("../../../../postroom/src/handler/runner.rs"), "\"no handler for the topic {topic}\""),
-            (include_str!("../../../../postroom/src/dispatcher.rs"), "\"no way to the destination {}\""),
-            (include_str!("../../../../postroom/src/transport/courier.rs"), "in a row and is left alone\""),
-            (
-                include_str!("../../../../postroom/src/transport/courier.rs"),
-                "messages are on their way there already\"",
-            ),
-            (include_str!("../../../../postroom/src/transport/judge.rs"), "\"the destination answered {status}"),
-            (include_str!("../../../../postroom/src/queue/work.rs"), "\"the worker vanished"),
-            (include_str!("../../../../postroom/src/queue/work.rs"), "\"the database was away"),
-        ] {
-            assert!(source.contains(text), "{text}: nobody says this any more, and `explain` waits for it");
-        }
+        assert_eq!(Trouble::of(None), Trouble::Handler);
     }
 }

@@ -27,6 +27,8 @@ fn ready() -> Seen {
         crashes: 0,
         max_attempts: None,
         last_error: None,
+        cause: None,
+        hold: None,
         has_response: false,
         dismissal: None,
     }
