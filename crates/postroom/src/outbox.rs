@@ -87,7 +87,8 @@ impl Outbox {
         Self { store, queue, policies: None }
     }
 
-    /// With these policies: a message that does not say how long it lives goes by the policy of its destination or topic.
+    /// With these policies: a message that does not say how long it lives goes by the policy of its destination or
+    /// topic.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,6 +1,7 @@
 //! SQLite, embedded: one writer thread for each file, many jobs for each fsync.
 
 mod backup;
+mod blocking;
 mod chunk;
 mod connect;
 mod examine;
@@ -17,6 +18,7 @@ mod patience;
 mod place;
 mod readers;
 mod receive;
+mod schema;
 mod session;
 mod store;
 mod thread;

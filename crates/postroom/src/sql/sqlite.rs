@@ -256,7 +256,8 @@ const QUEUE: Texts = Texts {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     hold_list: "SELECT kind, name, since, tried_at, code, why FROM {t}_holds ORDER BY kind, name",
     count_to: "SELECT count(*) FROM (
-             SELECT 1 FROM {t} WHERE state = 0 AND visible_at IS NOT NULL AND {destination} = ?1 AND NOT ({here}) LIMIT ?2)",
+             SELECT 1 FROM {t}
+             WHERE state = 0 AND visible_at IS NOT NULL AND {destination} = ?1 AND NOT ({here}) LIMIT ?2)",
     count_of: "SELECT count(*) FROM (
              SELECT 1 FROM {t} WHERE state = 0 AND visible_at IS NOT NULL AND {here} AND topic = ?1 LIMIT ?2)",
     count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NOT NULL GROUP BY state

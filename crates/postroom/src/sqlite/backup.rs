@@ -7,7 +7,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sqlite::store::blocking;
+use crate::sqlite::blocking::blocking;
 use crate::sqlite::{SqliteStore, connect};
 
 const PAGES_PER_STEP: i32 = 2000;

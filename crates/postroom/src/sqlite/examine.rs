@@ -9,7 +9,8 @@ use crate::driver::rusqlite_039::SqliteConn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sql::doctor::SQLITE as QUESTIONS;
 use crate::sql::sqlite::SQLITE;
-use crate::sqlite::store::{blocking, now, schema_version};
+use crate::sqlite::blocking::{blocking, now};
+use crate::sqlite::schema::schema_version;
 use crate::sqlite::{Durability, SqliteOptions, connect};
 use crate::store::sql::Verbs;
 

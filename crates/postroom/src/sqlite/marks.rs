@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::sqlite::SqliteStore;
-use crate::sqlite::store::now;
+use crate::sqlite::blocking::now;
 use crate::store::{BoxFuture, MarkId, Marks};
 
 impl Marks for SqliteStore {

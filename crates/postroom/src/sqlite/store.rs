@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use rusqlite::Connection;
 
 use crate::clock::{Clock, Timestamp};
 use crate::driver::rusqlite_039::SqliteConn;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::sql::Statement;
 use crate::sql::sqlite::SQLITE;
+use crate::sqlite::blocking::{blocking, now};
 use crate::sqlite::job::{UserJob, VerbJob};
 use crate::sqlite::readers::Readers;
+use crate::sqlite::schema::{deploy_schema, schema_version};
 use crate::sqlite::thread::OnFile;
 use crate::sqlite::writer::{Writer, broken_down};
 use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
@@ -216,32 +217,6 @@ impl SqliteStore {
         let core = self.0.clone();
         Box::pin(self.read(move |conn| verb(&core.verbs, &mut SqliteConn::new(conn), core.clock.now())))
     }
-}
-
-/// SQLite answers at once: the verbs' futures never wait.
-pub(super) fn now<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
-    future.now_or_never().unwrap_or_else(|| Err(Error::new(ErrorKind::Database, "SQLite was asked to wait")))
-}
-
-#[allow(clippy::redundant_pub_crate)]
-pub(crate) async fn blocking<T: Send + 'static>(code: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let joined = tokio::task::spawn_blocking(code).await;
-    joined.map_err(|source| match source.is_panic() {
-        true => Error::new(ErrorKind::Callback, "the code panicked").caused_by(source),
-        false => Error::new(ErrorKind::Closed, "the runtime is shutting down").caused_by(source),
-    })?
-}
-
-fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
-    conn.execute_batch("BEGIN IMMEDIATE")?;
-    conn.execute_batch(&verbs.statements.schema)?;
-    conn.execute_batch("COMMIT")?;
-    Ok(())
-}
-
-/// The version of the schema; none when the tables are not there.
-pub(crate) fn schema_version(conn: &Connection, verbs: &Verbs) -> Result<Option<i64>> {
-    now(verbs.schema_version(&mut SqliteConn::new(conn)))
 }
 
 impl Store for SqliteStore {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::queue::Queue;
 use crate::sqlite::SqliteStore;
-use crate::sqlite::store::now;
+use crate::sqlite::blocking::now;
 use crate::store::{BoxFuture, Times};
 
 impl Times for SqliteStore {

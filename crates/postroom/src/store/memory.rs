@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage, Origin, WorkItemId};
+use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
@@ -391,16 +391,4 @@ impl Store for MemoryStore {
 
 fn no_sql() -> Error {
     Error::new(ErrorKind::Unsupported, "the in-memory store has no SQL transactions to take part in")
-}
-
-impl Record {
-    /// Notes that it arrived again; the first hash stays. Returns the hash it had before.
-    fn touch(&mut self, now: Timestamp, arrived: Option<Vec<u8>>) -> Option<Vec<u8>> {
-        let Ok(message) = &mut self.message else { return None };
-        let Origin::Inbox { hash, last_seen_at, .. } = &mut message.origin else { return None };
-        *last_seen_at = now;
-        let stored = hash.clone();
-        *hash = stored.clone().or(arrived);
-        stored
-    }
 }

@@ -45,11 +45,11 @@ impl Transport for Roads {
             }
             match self.other {
                 Other::Hangs => {
-                    tokio::time::sleep(GIVEN_UP).await;
+                    tokio::time::sleep(GIVEN_UP).await; // tidy: time itself: a slow place, a lease
                     Delivery::unreachable("no answer")
                 }
                 _ => {
-                    tokio::time::sleep(SLOW).await;
+                    tokio::time::sleep(SLOW).await; // tidy: time itself: a slow place, a lease
                     Delivery::Accepted { response: None }
                 }
             }
@@ -63,7 +63,7 @@ async fn healthy<B: Backend>(ctx: &mut Ctx<B>, _: std::sync::Arc<Message>) -> Ha
 }
 
 async fn slow<B: Backend>(_: &mut Ctx<B>, _: std::sync::Arc<Message>) -> HandlerResult<Option<String>> {
-    tokio::time::sleep(SLOW).await;
+    tokio::time::sleep(SLOW).await; // tidy: time itself: a slow place, a lease
     Ok(None)
 }
 

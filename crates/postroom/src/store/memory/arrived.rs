@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::MemoryStore;
-use crate::message::{Incoming, OwnerToken};
+use crate::clock::Timestamp;
+use crate::message::{Incoming, Origin, OwnerToken};
 use crate::queue::State;
 use crate::store::{Admission, Record};
 
@@ -50,5 +51,17 @@ impl Drop for Arrived {
                 None => rows.remove(&self.seq),
             };
         }
+    }
+}
+
+impl Record {
+    /// Notes that it arrived again; the first hash stays. Returns the hash it had before.
+    pub(super) fn touch(&mut self, now: Timestamp, arrived: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let Ok(message) = &mut self.message else { return None };
+        let Origin::Inbox { hash, last_seen_at, .. } = &mut message.origin else { return None };
+        *last_seen_at = now;
+        let stored = hash.clone();
+        *hash = stored.clone().or(arrived);
+        stored
     }
 }

@@ -260,7 +260,22 @@ impl Verbs {
             }
             line.push(claimed);
         }
-        let lease = vec![uuid(Some(owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
+        self.take_line(session, queue, request, (now, until), &line, is_whole).await?;
+        Ok(line)
+    }
+
+    /// Puts a lease on rows that were chosen.
+    async fn take_line(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        (now, until): (Timestamp, Timestamp),
+        line: &[Claimed],
+        is_whole: bool,
+    ) -> Result<()> {
+        let statements = self.statements.of(queue);
+        let lease = vec![uuid(Some(request.owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
         match self.batch {
             _ if line.is_empty() => {}
             Batch::EachRow if is_whole => {
@@ -268,7 +283,7 @@ impl Verbs {
                 session.execute(&statements.claim_line.with(values)).await?;
             }
             Batch::EachRow => {
-                for claimed in &line {
+                for claimed in line {
                     let values = lease.iter().cloned().chain([int(claimed.lease.seq)]).collect();
                     session.execute(&statements.claim_one.with(values)).await?;
                 }
@@ -278,7 +293,7 @@ impl Verbs {
                 self.execute_list(session, &statements.claim_line, &lease, rows).await?;
             }
         }
-        Ok(line)
+        Ok(())
     }
 
     /// What a claim took whose commit was not answered.

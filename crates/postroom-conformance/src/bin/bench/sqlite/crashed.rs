@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(1);
 const FILE: &str = "q.db";
 
 async fn work(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    tokio::time::sleep(TAKES).await;
+    tokio::time::sleep(TAKES).await; // tidy: time itself: a slow place, a lease
     if message.topic == "new" {
         let _ = ctx.state::<UnboundedSender<()>>()?.send(());
     }
@@ -58,7 +58,7 @@ pub(crate) async fn run(dir: &Path, _: Sizes, report: &mut Report) -> anyhow::Re
     // Killed, not asked to end.
     drop(other);
     // Leases run out, and what they were on may be tried again two seconds later.
-    tokio::time::sleep(LEASE + Duration::from_secs(3)).await;
+    tokio::time::sleep(LEASE + Duration::from_secs(3)).await; // tidy: time itself: a slow place, a lease
     let with = drained(crashed).await?;
     let without = drained(open(dir, "q_alone.db").await?).await?;
     let stats = outbox.queue().stats().await?;
