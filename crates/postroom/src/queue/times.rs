@@ -15,6 +15,7 @@ impl Work {
     /// anything. A due time that was asked for stays, and so does the end of its life: nothing expires by it.
     pub(crate) fn correct_times(&mut self, now: Timestamp) -> bool {
         match self.state {
+            _ if self.visible_at() <= Some(now.plus(AHEAD)) => false,
             State::Ready => self.correct_ready(now),
             State::Leased => self.correct_lease(now),
             _ => false,
@@ -103,6 +104,14 @@ mod tests {
             assert!(work.correct_times(NOW));
             assert_eq!(work.visible_at(), Some(NOW));
         }
+    }
+
+    /// Its worker renewed it since: it waits for nothing.
+    #[test]
+    fn a_lease_that_was_renewed_by_the_right_clock_stays() {
+        let mut work = leased(NOW.plus(YEARS), NOW.plus(AHEAD / 2));
+        assert!(!work.correct_times(NOW));
+        assert_eq!(work.last_attempt_at, Some(NOW.plus(YEARS)));
     }
 
     #[test]
