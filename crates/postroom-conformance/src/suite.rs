@@ -30,6 +30,7 @@ mod fail;
 mod failed;
 mod failover;
 mod failures;
+mod fair;
 mod files;
 mod fleet;
 mod grants;
@@ -165,7 +166,7 @@ pub fn cases() -> Vec<Case> {
 
 /// What a server does to its stores.
 fn under_trouble() -> Vec<Case> {
-    [in_doubt::CASES, failover::CASES, isolation::CASES, trips::CASES, upkeep::CASES].concat()
+    [fair::CASES, in_doubt::CASES, failover::CASES, isolation::CASES, trips::CASES, upkeep::CASES].concat()
 }
 
 /// What an operator asks.

@@ -29,7 +29,7 @@ pub use admission::Admission;
 pub use dismissal::Dismissal;
 pub use failed::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
 pub use filter::Filter;
-pub(crate) use holding::Holding;
+pub(crate) use holding::{Held, Holding};
 pub use holds::Hold;
 pub(crate) use holds::HoldChange;
 pub use marks::{MarkId, Marks};

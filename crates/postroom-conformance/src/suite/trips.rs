@@ -11,7 +11,7 @@ use crate::harness::{LEASE, Stage};
 use crate::servers;
 
 cases! { trips:
-    server an_empty_claim_takes_two_trips_at_most [];
+    server an_empty_claim_takes_three_trips_at_most [];
     server failures_settle_together [];
     server leases_that_ran_out_are_freed_together [];
     mariadb a_store_that_only_sends_hears_the_servers_clock_again [];
@@ -28,7 +28,7 @@ async fn counted<B: ByWire>(stage: &Stage<B>) -> anyhow::Result<(Proxy, B::Store
     Ok((proxy, store))
 }
 
-async fn an_empty_claim_takes_two_trips_at_most<B: ByWire>(stage: &Stage<B>) -> Verdict {
+async fn an_empty_claim_takes_three_trips_at_most<B: ByWire>(stage: &Stage<B>) -> Verdict {
     const CLAIMS: u64 = 10;
     let (proxy, store) = counted(stage).await?;
     let outbox = Outbox::new(store);
@@ -44,7 +44,8 @@ async fn an_empty_claim_takes_two_trips_at_most<B: ByWire>(stage: &Stage<B>) -> 
             assert!(outbox.queue().claim(OwnerToken::new(), LEASE, 10).await?.claimed.is_empty());
         }
         let said = proxy.said() - before;
-        assert!(said <= 2 * CLAIMS, "{said} trips for {CLAIMS} empty claims");
+        // Two, and one for what a worker crashed with.
+        assert!(said <= 3 * CLAIMS, "{said} trips for {CLAIMS} empty claims");
     }
     Ok(())
 }

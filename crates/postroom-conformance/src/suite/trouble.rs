@@ -41,11 +41,12 @@ cases! { trouble:
 const MESSAGES: u64 = 200;
 /// Places are tried again soon: what is told here is not how long that takes.
 const SOON: Duration = Duration::from_millis(10);
-/// Six attempts last a little more than a minute, and ten of a handler not six.
-const ROUNDS: u32 = 10;
-const ROUND: Duration = Duration::from_secs(60);
+/// Six attempts last a little more than a minute, and ten of a handler five. Shorter than a lease: who holds a message
+/// keeps it.
+const ROUNDS: u32 = 20;
+const ROUND: Duration = Duration::from_secs(20);
 
-/// Messages meet trouble: each round one of them is tried at least, a minute later than the round before.
+/// Messages meet trouble: each round one of them is tried at least, some time after the round before.
 async fn suffer<B: Testable>(stage: &Stage<B>, queue: Queue, cause: Cause) -> anyhow::Result<()> {
     let side = stage.side(queue);
     let claims = || async move {

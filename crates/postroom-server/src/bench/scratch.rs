@@ -146,8 +146,10 @@ mod tests {
         let expected = [
             "DROP TABLE x_outbox",
             "DROP TABLE x_outbox_failures",
+            "DROP TABLE x_outbox_holds",
             "DROP TABLE x_inbox",
             "DROP TABLE x_inbox_failures",
+            "DROP TABLE x_inbox_holds",
             "DROP TABLE x_inbox_marks",
             "DROP PROCEDURE x_outbox_enqueue_with",
             "DROP PROCEDURE x_outbox_enqueue",

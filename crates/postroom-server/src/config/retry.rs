@@ -80,11 +80,12 @@ impl Config {
         for (topic, retry) in &self.topics {
             policies = policies.topic(topic, retry.over(&sent)).handler(topic, retry.over(&here));
         }
-        for (topic, retry) in self.handled() {
+        // What has no keys of its own has no policy of its own either: it is then known to be the same.
+        for (topic, retry) in self.handled().filter(|(_, retry)| *retry != Retry::default()) {
             let of_topic = self.topics.iter().find(|(name, _)| name == topic).map(|(_, retry)| *retry);
             policies = policies.handler(topic, retry.over(&of_topic.unwrap_or_default().over(&here)));
         }
-        for service in &self.services {
+        for service in self.services.iter().filter(|service| service.retry != Retry::default()) {
             policies = policies.service(&service.name, service.retry.over(&sent));
         }
         policies

@@ -66,7 +66,7 @@ fn a_refusal_ends_it_with_a_reason_that_is_not_logged() {
 }
 
 #[test]
-fn a_failure_is_tried_again_and_spends_an_attempt() {
+fn only_a_failure_with_the_message_spends_an_attempt() {
     let hook = Hook::new(|nth, _| match nth {
         0 => said("500 Internal Server Error", "", "oops"),
         1 => said("302 Found", "location: /elsewhere\r\n", ""),
@@ -78,9 +78,12 @@ fn a_failure_is_tried_again_and_spends_an_attempt() {
     let lines = [hook.next(), hook.next(), hook.next()];
     assert!(lines.iter().all(|asked| asked.line.starts_with("POST /messages ")), "no redirect is followed: {lines:?}");
     let story = &desk.json(&["show", &id])[0];
-    assert_eq!((&story["attempts"], &story["has_response"]), (&2.into(), &false.into()));
-    assert_eq!(story["failures"][0]["error"], "it answered 500 Internal Server Error");
-    assert_eq!(story["failures"][1]["error"], "it answered 302 Found");
+    assert_eq!((&story["attempts"], &story["has_response"]), (&1.into(), &false.into()));
+    let [failed, elsewhere] = [&story["failures"][0], &story["failures"][1]];
+    assert_eq!(failed["error"], "it answered 500 Internal Server Error\noops", "what the handler said is kept");
+    assert_eq!((&failed["code"], &failed["whose"]), (&"handler_failed".into(), &"message".into()));
+    assert_eq!(elsewhere["error"], "it answered 302 Found");
+    assert_eq!((&elsewhere["code"], &elsewhere["whose"]), (&"unproven".into(), &"place".into()));
 }
 
 #[test]

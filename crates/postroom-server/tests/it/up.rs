@@ -76,7 +76,7 @@ fn a_destination_without_a_way_there_waits() {
     let desk = Desk::new();
     let id = desk.ok(&["send", "a", "--to", "billing"]);
     let up = desk.start(&["up"]);
-    up.wait_for("no way to the destination billing");
+    up.wait_for("no route to the destination billing");
     until("it is back in line", || desk.outbox("ready") == 1);
-    assert_eq!(desk.json(&["show", &id])[0]["last_error"], "no way to the destination billing");
+    assert_eq!(desk.json(&["show", &id])[0]["last_error"], "no route to the destination billing");
 }

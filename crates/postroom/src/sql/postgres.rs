@@ -153,7 +153,7 @@ const QUEUE: Texts = Texts {
          (SELECT visible_at FROM {t} WHERE state = 1 AND visible_at >= $3 ORDER BY visible_at, seq LIMIT 1),
          (SELECT expires_at FROM {t} WHERE state = 0 AND {expires} ORDER BY expires_at LIMIT 1)",
     claim_select: UNUSED,
-    claim_line: claim!(""),
+    claim_line: claim!(" AND crashes = 0"),
     claim_one: UNUSED,
     claim_next: UNUSED,
     topics_select: UNUSED,

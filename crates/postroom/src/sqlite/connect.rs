@@ -138,6 +138,7 @@ fn check_folder(path: &Path) -> Result<()> {
 
 /// SQLite would create the file with the process's mask. Its log and its index take the file's mode.
 pub(crate) fn create_private(path: &Path) -> Result<()> {
+    check_folder(path)?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

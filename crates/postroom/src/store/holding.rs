@@ -1,23 +1,47 @@
 //! What workers of this process hold at the moment.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The rows of one queue that workers of this process work on. Their leases may look as if they had run out, after the
-/// machine slept or a clock jumped; whoever still works on a row renews its lease, and nobody here takes it away.
+/// The rows of one queue that workers of this process work on, until what became of them is stored. Their leases may look
+/// as if they had run out, after the machine slept or a clock jumped; whoever still works on a row renews its lease, and
+/// nobody here takes it away.
 #[derive(Clone, Debug, Default)]
-pub struct Holding(Arc<Mutex<HashSet<i64>>>);
+pub struct Holding(Arc<Mutex<HashMap<i64, usize>>>);
 
 impl Holding {
+    /// One more holds it: it may be claimed again before everybody knows that it was given back.
     pub(crate) fn add(&self, seq: i64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(seq);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(seq).or_default() += 1;
     }
 
     pub(crate) fn remove(&self, seq: i64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&seq);
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(holders) = held.get_mut(&seq) {
+            *holders -= 1;
+            if *holders == 0 {
+                held.remove(&seq);
+            }
+        }
     }
 
     pub(crate) fn has(&self, seq: i64) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&seq)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&seq)
+    }
+}
+
+/// Rows that are held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held(Holding, Vec<i64>);
+
+impl Held {
+    pub(crate) fn new(holding: Holding, rows: Vec<i64>) -> Self {
+        Self(holding, rows)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.1.iter().for_each(|seq| self.0.remove(*seq));
     }
 }

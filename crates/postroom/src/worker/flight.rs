@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::message::Message;
 use crate::queue::{Claimed, Lease, Place};
 use crate::retry::RetryPolicies;
-use crate::store::Holding;
+use crate::store::{Held, Holding};
 use crate::worker::outcome::Terms;
 
 /// What a message is settled by.
@@ -80,14 +80,18 @@ impl Flights {
         self.flights.insert(lease.seq(), flight);
     }
 
-    /// Forgets a message that has an outcome.
+    /// Forgets a message that has an outcome. It is held until that is stored: see [`released`](Self::released).
     pub(super) fn remove(&mut self, lease: &Lease) -> Option<Facts> {
         // A late report of an earlier claim is not about the one in hand.
         self.flights.get(&lease.seq()).filter(|flight| flight.lease == *lease)?;
         let flight = self.flights.remove(&lease.seq())?;
-        self.holding.remove(lease.seq());
         self.bytes = self.bytes.saturating_sub(flight.facts.bytes);
         Some(flight.facts)
+    }
+
+    /// What is held until the outcome of these messages is stored.
+    pub(super) fn released(&self, rows: Vec<i64>) -> Held {
+        Held::new(self.holding.clone(), rows)
     }
 
     /// How many bytes of payload are in hand.

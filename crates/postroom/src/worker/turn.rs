@@ -235,9 +235,10 @@ impl Loop {
 
     fn settle(&mut self, reports: impl Iterator<Item = (Lease, Outcome)>) {
         let (now, at) = (self.queue.time_hint(), monotonic());
-        let mut settles = Vec::new();
+        let (mut settles, mut ended) = (Vec::new(), Vec::new());
         for (lease, outcome) in reports {
             let facts = self.flights.remove(&lease);
+            ended.extend(facts.as_ref().map(|_| lease.seq()));
             self.probe(&outcome);
             if let Some(facts) = &facts {
                 self.shares.give(&facts.place, outcome.is_answered(), at);
@@ -257,8 +258,13 @@ impl Loop {
         self.is_short_of_memory = false;
         self.tell_gate();
         self.settling.extend(self.holds.write(&self.queue, &self.places, self.owner));
+        let held = self.flights.released(ended);
         if !settles.is_empty() {
-            self.settling.push(Box::pin(settle(self.queue.clone(), settles, self.options.clone())));
+            let settling = settle(self.queue.clone(), settles, self.options.clone());
+            self.settling.push(Box::pin(async move {
+                let _held = held;
+                settling.await;
+            }));
         }
     }
 

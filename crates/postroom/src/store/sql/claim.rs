@@ -319,7 +319,7 @@ impl Verbs {
 }
 
 /// The values that say which topics and destinations are meant.
-fn among(topics: &Topics) -> [Value; 4] {
+pub(super) fn among(topics: &Topics) -> [Value; 4] {
     let [(topics, only_topics), (destinations, only_destinations)] = topics.values();
     [Value::Text(Some(topics)), int(only_topics), Value::Text(Some(destinations)), int(only_destinations)]
 }

@@ -85,6 +85,13 @@ impl Verbs {
     ) -> Result<Option<Claims>> {
         let (queue, request) = (asked.queue, &asked.request);
         let claims_first = self.batch.claims_at_once() && !asked.looks_first;
+        if request.suspects {
+            let next = self.statements.of(queue).suspects_next.with(super::claim::among(&request.places()).into());
+            let next_at = session.query(&next, |row| moment(row, 0)).await?.into_iter().flatten().next();
+            if next_at.is_none_or(|next_at| next_at > now) {
+                return Ok(Some(Claims { claimed: Vec::new(), next_at, reaped: Reaped::default() }));
+            }
+        }
         if request.is_special() {
             return if claims_first { self.claim_alone(session, queue, request, now).await } else { Ok(None) };
         }
