@@ -146,7 +146,7 @@ impl Loop {
     /// Whether there is room for more payloads.
     fn has_memory(&self) -> bool {
         let (taken, memory) = (self.flights.bytes() + self.bytes_asked, self.options.memory);
-        taken == 0 || (taken < memory && !self.is_short_of_memory)
+        taken < memory
     }
 
     /// A part of what is left, so that several claims fit; one message when nothing is in hand, however large.
@@ -215,7 +215,7 @@ impl Loop {
         if claims.as_ref().is_ok_and(|claims| claims.reaped.freed > 0) {
             self.suspect_at = asked;
         }
-        // It did not fit beside what is in hand: nothing more is asked for until some of that is done.
+        // Perhaps it did not fit beside what is in hand: then it may when some of that is done.
         let now = self.queue.time_hint();
         let is_more = |claims: &Claims| claims.next_at.is_some_and(|next_at| next_at <= now);
         self.is_short_of_memory |= found == Some(0) && budget.least == 0 && claims.as_ref().is_ok_and(is_more);

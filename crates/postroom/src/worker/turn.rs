@@ -36,6 +36,8 @@ use crate::workqueue::WorkQueue;
 const REPORTS_MAX: usize = 1024;
 /// So many settles are under way before reports wait for each other.
 const SETTLES_AT_ONCE: usize = 2;
+/// What became due while it was asked for is asked for again.
+const JUST_DUE: Duration = Duration::from_millis(50);
 /// How long work that was broken off has to give its messages back.
 const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
 
@@ -197,7 +199,12 @@ impl Loop {
 
     /// Nothing to do: look again after a growing pause, or when the next message is due.
     pub(super) fn wait(&mut self, next_at: Option<Timestamp>) {
-        let until_due = next_at.map(|at| at.since(self.queue.time_hint()) + Duration::from_micros(200));
+        let now = self.queue.time_hint();
+        let until_due = next_at.and_then(|at| match at.since(now) {
+            // What has been due for a while and cannot be had, because others hold it, is not asked for in circles.
+            Duration::ZERO => (now.since(at) < JUST_DUE).then_some(Duration::from_millis(1)),
+            due => Some(due + Duration::from_micros(200)),
+        });
         let look_at = monotonic() + until_due.unwrap_or(self.idle_wait).min(self.idle_wait);
         self.look_at = look_at.max(self.line_after);
         self.idle_wait = (self.idle_wait * 2).min(self.options.poll_max);
@@ -255,7 +262,9 @@ impl Loop {
             }
             settles.extend(settle);
         }
-        self.is_short_of_memory = false;
+        if std::mem::take(&mut self.is_short_of_memory) {
+            self.look_now();
+        }
         self.tell_gate();
         self.settling.extend(self.holds.write(&self.queue, &self.places, self.owner));
         let held = self.flights.released(ended);
