@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The rows of one queue that workers of this process work on, until what became of them is stored. Their leases may look
-/// as if they had run out, after the machine slept or a clock jumped; whoever still works on a row renews its lease, and
-/// nobody here takes it away.
+/// The rows of one queue that workers of this process work on, until what became of them is stored. Their leases may
+/// look as if they had run out, after the machine slept or a clock jumped. Whoever still works on a row renews its
+/// lease, and nobody here takes it away.
 #[derive(Clone, Debug, Default)]
 pub struct Holding(Arc<Mutex<HashMap<i64, usize>>>);
 
