@@ -9,6 +9,7 @@ pub mod capture;
 pub mod case;
 #[cfg(feature = "suite")]
 pub mod front;
+#[cfg(feature = "suite")]
 pub mod harness;
 #[cfg(feature = "suite")]
 pub mod lines;

@@ -19,9 +19,9 @@ const CLAIMS_MAX: usize = 8;
 /// So many messages are held at most, however many places there are.
 const IN_HAND_MAX: usize = 1000;
 /// How often to look for what another process's worker crashed with.
-const SUSPECTS_EVERY: Duration = Duration::from_secs(30);
+pub(super) const SUSPECTS_EVERY: Duration = Duration::from_secs(30);
 /// A look along a line that passes over much and finds nothing comes again after so many times as long as it took.
-const TIMES: u32 = 10;
+const TIMES: u32 = 1;
 const PASSING_MAX: Duration = Duration::from_secs(1);
 
 /// What a claim is for.
@@ -265,6 +265,9 @@ impl Loop {
         fingerprint: Option<Fingerprint>,
         passing: bool,
     ) {
+        if !std::mem::replace(&mut self.has_looked, true) {
+            self.suspect_at = asked;
+        }
         self.quiet = None;
         self.full = turn.found >= Some(self.options.batch);
         self.line_after = match passing && claims.claimed.is_empty() {

@@ -54,8 +54,10 @@ impl Share {
     /// As much as is done within about a second.
     fn allowance(&self, (batch, most, unknown): (usize, usize, usize), now: Instant) -> usize {
         let elapsed = now.saturating_duration_since(self.since);
-        let is_known = elapsed >= STALLED || (elapsed >= WINDOW && self.done > 0);
-        let rate = if is_known { Some(self.rate(now)) } else { self.per_second };
+        // Who takes turns with others is told from how it goes on only when it stalls.
+        let takes_turns = unknown == usize::MAX;
+        let is_known = elapsed >= STALLED || (elapsed >= WINDOW && self.done > 0 && !takes_turns);
+        let rate = if is_known { Some(self.rate(now)) } else { self.per_second.filter(|_| !takes_turns) };
         let least = (2 * self.slots).min(batch).max(1);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped, and not below zero")]
         rate.map_or(unknown, |rate| rate.ceil() as usize).clamp(least, most.max(least))

@@ -20,7 +20,7 @@ use crate::places::Places;
 use crate::queue::{Claimed, Lease, Settle, Verb};
 use crate::store::{BoxFuture, WakeListener};
 use crate::telemetry;
-use crate::worker::claims::{Answer, Target};
+use crate::worker::claims::{Answer, SUSPECTS_EVERY, Target};
 use crate::worker::flight::{Facts, Flights};
 use crate::worker::gate::{Gate, Turn, few_at_once};
 use crate::worker::holds::Holds;
@@ -71,6 +71,7 @@ pub(crate) struct Loop {
     pub(super) suspects: usize,
     /// When to look for more of them.
     pub(super) suspect_at: Instant,
+    pub(super) has_looked: bool,
     meters: Arc<telemetry::Meters>,
     /// The last claim from the line came back full: there is more.
     pub(super) full: bool,
@@ -118,7 +119,9 @@ impl Loop {
             maintaining: None,
             listener: queue.wake().listen(),
             suspects: 0,
-            suspect_at: now,
+            // The line goes first.
+            suspect_at: now + SUSPECTS_EVERY,
+            has_looked: false,
             meters: Arc::new(telemetry::Meters::new(&queue)),
             stop: CancellationToken::new(),
             look_at: now,

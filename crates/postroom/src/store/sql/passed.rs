@@ -14,7 +14,7 @@ use crate::clock::Timestamp;
 use crate::queue::{Queue, Topics};
 
 /// The whole line is looked along again after so many times as long as it took.
-const TIMES: u32 = 50;
+const TIMES: u32 = 300;
 /// At once when it took no longer than this.
 const CHEAP: Duration = Duration::from_millis(10);
 /// And no later than this.
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), first);
         assert_eq!(passed.beginning(Queue::Inbox, &topics, soon), BEGINNING, "each queue has a line of its own");
         assert_eq!(passed.beginning(Queue::Outbox, &topics.rest(), soon), BEGINNING);
-        assert_eq!(passed.beginning(Queue::Outbox, &topics, NOW.plus(SECOND * 5)), BEGINNING);
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, NOW.plus(SECOND * 30)), BEGINNING);
         passed.looked(Queue::Outbox, &topics, look(first, SECOND / 100, None));
         assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), NOW.minus(SLACK), "the last moments are no past");
         passed.lower(Queue::Outbox, Some(first));
