@@ -70,13 +70,17 @@ impl Loop {
         if self.under_way.len() >= limit || !self.has_memory() {
             return None;
         }
-        let suspect = (self.suspect_due(now)).then_some(Target::Suspect);
+        let suspect = || self.suspect_due(now).then_some(Target::Suspect);
         let probe = || self.probe_due(now).map(Target::Probe);
         let more = || self.more(now).map(|(place, wanted)| Target::More(place, wanted));
         let line = || self.line_due(now).then_some(Target::Line);
-        let next = suspect.or_else(probe);
+        let special = || suspect().or_else(probe);
         // Neither the line nor its busiest places wait for each other.
-        if self.line_was_last { next.or_else(more).or_else(line) } else { next.or_else(line).or_else(more) }
+        let usual = || if self.line_was_last { more().or_else(line) } else { line().or_else(more) };
+        // A turn that finds nothing special would be taken for an empty line: with others, it comes last, or when it
+        // has waited for long.
+        let comes_last = self.gate.is_some() && self.suspect_at + SUSPECTS_EVERY > now;
+        if comes_last { usual().or_else(special) } else { special().or_else(usual) }
     }
 
     fn suspect_due(&self, now: Instant) -> bool {
