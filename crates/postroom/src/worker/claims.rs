@@ -22,6 +22,8 @@ const IN_HAND_MAX: usize = 1000;
 pub(super) const SUSPECTS_EVERY: Duration = Duration::from_secs(30);
 /// A look along a line that passes over much and finds nothing comes again after so many times as long as it took.
 const TIMES: u32 = 1;
+/// At once when it took no longer than this.
+const CHEAP: Duration = Duration::from_millis(2);
 const PASSING_MAX: Duration = Duration::from_secs(1);
 
 /// What a claim is for.
@@ -274,8 +276,9 @@ impl Loop {
         }
         self.quiet = None;
         self.full = turn.found >= Some(self.options.batch);
-        self.line_after = match passing && claims.claimed.is_empty() {
-            true => asked + asked.elapsed().saturating_mul(TIMES + 1).min(PASSING_MAX),
+        let took = asked.elapsed();
+        self.line_after = match passing && claims.claimed.is_empty() && took > CHEAP {
+            true => asked + took.saturating_mul(TIMES + 1).min(PASSING_MAX),
             false => asked,
         };
         if !claims.claimed.is_empty() {

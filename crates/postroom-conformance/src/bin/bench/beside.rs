@@ -18,6 +18,8 @@ const WAITING: usize = 30_000;
 const SLOW: Duration = Duration::from_secs(5);
 /// A destination that hangs is given up after this long.
 const GIVEN_UP: Duration = Duration::from_secs(30);
+/// So many are not counted.
+const WARM_UP: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What is wrong with the other place.
@@ -139,6 +141,11 @@ pub(crate) async fn run<B: Backend>(
         let mut beside = Bed::start::<B>(open(&format!("n_beside_{number}")).await?, way, other).await?;
         let mut alone = Bed::start::<B>(open(&format!("n_alone_{number}")).await?, way, Other::Nothing).await?;
         let (mut with, mut without) = (Vec::new(), Vec::new());
+        // The thirty thousand have only just been written: what the database still does about that is not counted.
+        for _ in 0..WARM_UP {
+            beside.once().await?;
+            alone.once().await?;
+        }
         // In turns, so that whatever else the machine does disturbs both alike.
         for _ in 0..sizes.rounds {
             with.push(beside.once().await?);

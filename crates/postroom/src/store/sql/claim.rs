@@ -1,5 +1,7 @@
 //! Claiming: what ran out on the way is put right first, then rows are taken.
 
+use std::time::Duration;
+
 use super::floor::BEGINNING;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 use super::look::Looked;
@@ -13,6 +15,16 @@ use crate::sql::dialect::Batch;
 use crate::sql::{Row, Value};
 use crate::store::Filter;
 
+/// The smallest step of time.
+const TICK: Duration = Duration::from_micros(1);
+
+/// What a claim took from the line.
+pub(super) struct Taken {
+    pub(super) claimed: Vec<Claimed>,
+    /// Where the rest of the line begins: nothing for this claim stands before it.
+    rest: Timestamp,
+}
+
 impl Verbs {
     /// A claim in a database that is asked without a trip.
     #[cfg_attr(not(feature = "rusqlite-0_39"), allow(dead_code))]
@@ -25,11 +37,8 @@ impl Verbs {
     ) -> Result<Claims> {
         let reaped = self.put_right(session, queue, request.batch, now, (true, true)).await?;
         let from = self.beginning(queue, request, now);
-        let claimed = self.claim_in_line(session, queue, request, now, from).await?;
-        if !claimed.is_empty() {
-            return Ok(Claims { claimed, next_at: None, reaped });
-        }
-        self.nothing_until(session, queue, request, reaped).await
+        let taken = self.claim_in_line(session, queue, request, now, from).await?;
+        self.or_when(session, queue, request, taken, reaped).await
     }
 
     /// A claim where asking costs a trip: what was looked for just now is not asked again.
@@ -60,14 +69,11 @@ impl Verbs {
         }
         if request.is_special() {
             let from = self.beginning(queue, request, now);
-            let claimed = self.claim_in_line(session, queue, request, now, from).await?;
-            if !claimed.is_empty() {
-                return Ok(Claims { claimed, next_at: None, reaped });
-            }
-            return self.nothing_until(session, queue, request, reaped).await;
+            let taken = self.claim_in_line(session, queue, request, now, from).await?;
+            return self.or_when(session, queue, request, taken, reaped).await;
         }
         let Some(first) = looked.ready.filter(|_| looked.is_ready(now)) else { return Ok(looked.nothing(reaped)) };
-        let claimed = self.claim_in_line(session, queue, request, now, first).await?;
+        let Taken { claimed, .. } = self.claim_in_line(session, queue, request, now, first).await?;
         if claimed.is_empty() {
             return Ok(looked.nothing(reaped));
         }
@@ -81,27 +87,30 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
         from: Timestamp,
-    ) -> Result<Vec<Claimed>> {
+    ) -> Result<Taken> {
         match self.batch {
             Batch::Arrays | Batch::Lists => self.claim_from(session, queue, request, now, from).await,
             Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now, from).await,
         }
     }
 
-    /// Nothing was claimed: asks when to look again.
-    async fn nothing_until(
+    /// What was claimed; if that is nothing, asks when to look again.
+    async fn or_when(
         &self,
         session: &mut impl Session,
         queue: Queue,
         request: &ClaimRequest,
+        taken: Taken,
         reaped: Reaped,
     ) -> Result<Claims> {
+        if !taken.claimed.is_empty() {
+            return Ok(Claims { claimed: taken.claimed, next_at: None, reaped });
+        }
         let statements = self.statements.of(queue);
         let next = match &request.topics {
             _ if request.suspects => statements.suspects_next.with(among(&request.places()).into()),
             Some(topics) => {
-                let from = self.passed.from(queue, topics);
-                statements.topics_next.with(among(topics).into_iter().chain([int(from.as_micros())]).collect())
+                statements.topics_next.with(among(topics).into_iter().chain([int(taken.rest.as_micros())]).collect())
             }
             None => statements.claim_next.with(Vec::new()),
         };
@@ -137,7 +146,8 @@ impl Verbs {
         if !self.batch.claims_at_once() {
             return Ok(None);
         }
-        let claimed = self.claim_from(session, queue, request, now, self.beginning(queue, request, now)).await?;
+        let from = self.beginning(queue, request, now);
+        let Taken { claimed, .. } = self.claim_from(session, queue, request, now, from).await?;
         Ok((!claimed.is_empty()).then_some(Claims { claimed, next_at: None, reaped: Reaped::default() }))
     }
 
@@ -164,7 +174,7 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
         from: Timestamp,
-    ) -> Result<Vec<Claimed>> {
+    ) -> Result<Taken> {
         let until = self.late(now).plus(request.lease);
         let mut values = vec![
             int(now.as_micros()),
@@ -203,7 +213,9 @@ impl Verbs {
             (None, Some(first)) => self.floor(queue).raise(first),
             (None, None) => {}
         }
-        Ok(claimed.into_iter().map(|(_, claimed)| claimed).collect())
+        // What does not fit in the budget is not seen here.
+        let rest = if request.budget.least == 0 { from } else { now.plus(TICK) };
+        Ok(Taken { claimed: claimed.into_iter().map(|(_, claimed)| claimed).collect(), rest })
     }
 
     async fn select_and_claim(
@@ -213,7 +225,7 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
         from: Timestamp,
-    ) -> Result<Vec<Claimed>> {
+    ) -> Result<Taken> {
         let statements = self.statements.of(queue);
         let (until, owner) = (self.late(now).plus(request.lease), request.owner);
         // What is larger than that comes without its payload at first, where all rows come at once.
@@ -246,8 +258,8 @@ impl Verbs {
         };
         let asked = monotonic();
         let found = session.query(&select, read).await?;
+        let first = found.first().map(|(at, ..)| *at);
         if let Some(topics) = request.topics.as_ref().filter(|_| !request.suspects) {
-            let first = found.first().map(|(at, ..)| *at);
             self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
         }
         let is_whole = request.topics.is_none() && !request.suspects && found.iter().all(|(_, _, row)| row.is_some());
@@ -261,7 +273,7 @@ impl Verbs {
             line.push(claimed);
         }
         self.take_line(session, queue, request, (now, until), &line, is_whole).await?;
-        Ok(line)
+        Ok(Taken { claimed: line, rest: first.unwrap_or(now.plus(TICK)) })
     }
 
     /// Puts a lease on rows that were chosen.

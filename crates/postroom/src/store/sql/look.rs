@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::claim::Taken;
 use super::floor::{Lines, Look};
 use super::rows::{int, moment};
 use super::{Session, Verbs};
@@ -107,7 +108,7 @@ impl Verbs {
         match looked.ready.filter(|_| looked.is_ready(now)) {
             None if !is_more => Ok(Some(looked.nothing(Reaped::default()))),
             Some(first) if !is_more && self.batch.claims_at_once() => {
-                let claimed = self.claim_from(session, queue, request, now, first).await?;
+                let Taken { claimed, .. } = self.claim_from(session, queue, request, now, first).await?;
                 if claimed.is_empty() {
                     return Ok(Some(looked.nothing(Reaped::default())));
                 }

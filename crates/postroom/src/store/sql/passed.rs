@@ -2,8 +2,9 @@
 //!
 //! Messages that nobody fetches stay in line, before all that others wait for, and each claim of those would step over
 //! all of them. So the place of the first row that was found is kept, and the next claim begins there. What becomes
-//! visible below it, a commit that took long or a message that was due before it came, is found when the whole line is
-//! looked along: as often as that is cheap. Where it takes no time that is always.
+//! visible below it, a commit that took long or a message that was due before it came, is found when more of the line
+//! is looked along: the last moments and the whole line, each as often as that is cheap. Where it takes no time that is
+//! always.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,14 +14,16 @@ use super::floor::BEGINNING;
 use crate::clock::Timestamp;
 use crate::queue::{Queue, Topics};
 
-/// The whole line is looked along again after so many times as long as it took.
+/// The whole line, or the last moments, are looked along again after so many times as long as it took.
 const TIMES: u32 = 300;
 /// At once when it took no longer than this.
-const CHEAP: Duration = Duration::from_millis(10);
+const CHEAP: Duration = Duration::from_millis(1);
 /// And no later than this.
 const LATEST: Duration = Duration::from_secs(30);
-/// Commits become visible out of order: nobody relies on the last moments.
-const SLACK: Duration = Duration::from_secs(2);
+/// Commits become visible out of order: nobody relies on the last moments for long.
+const RECENT: Duration = Duration::from_secs(2);
+/// Nor on these at all: most transactions are over by then.
+const NOW: Duration = Duration::from_millis(50);
 /// Sets of topics that are remembered: whoever fetches may name others each time.
 const SETS_MAX: usize = 256;
 
@@ -30,9 +33,25 @@ pub(crate) struct Passed(Mutex<HashMap<(Queue, Topics), Seen>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    from: Timestamp,
-    whole_at: Timestamp,
-    whole_took: Duration,
+    /// Where a look along the last moments begins, and one that is content with what is new.
+    recent: Timestamp,
+    new: Timestamp,
+    whole_look: Last,
+    recent_look: Last,
+}
+
+/// When a look was taken the last time, and how long it took.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    at: Timestamp,
+    took: Duration,
+}
+
+impl Last {
+    fn is_due(self, now: Timestamp) -> bool {
+        let pause = if self.took <= CHEAP { Duration::ZERO } else { (self.took * TIMES).min(LATEST) };
+        now < self.at || self.at.plus(pause) <= now
+    }
 }
 
 /// A look along the line.
@@ -56,39 +75,37 @@ impl Passed {
 
     /// Where a claim of these topics begins.
     pub(super) fn beginning(&self, queue: Queue, topics: &Topics, now: Timestamp) -> Timestamp {
-        let pause = |seen: Seen| match seen.whole_took {
-            took if took <= CHEAP => Duration::ZERO,
-            took => (took * TIMES).min(LATEST),
-        };
-        let recent =
-            self.seen(queue, topics).filter(|seen| seen.whole_at <= now && now < seen.whole_at.plus(pause(*seen)));
-        recent.map_or(BEGINNING, |seen| seen.from)
-    }
-
-    /// Before this there is nothing, as far as was seen.
-    pub(super) fn from(&self, queue: Queue, topics: &Topics) -> Timestamp {
-        self.seen(queue, topics).map_or(BEGINNING, |seen| seen.from)
+        match self.seen(queue, topics) {
+            Some(seen) if seen.whole_look.is_due(now) => BEGINNING,
+            Some(seen) if seen.recent_look.is_due(now) => seen.recent,
+            Some(seen) => seen.new,
+            None => BEGINNING,
+        }
     }
 
     pub(super) fn looked(&self, queue: Queue, topics: &Topics, look: Look) {
-        let from = look.first.unwrap_or(look.now).min(look.now.minus(SLACK)).max(look.from);
+        let passed = |slack| look.first.unwrap_or(look.now).min(look.now.minus(slack)).max(look.from);
+        let (last, is_whole) = (Last { at: look.now, took: look.took }, look.from == BEGINNING);
         let mut sets = self.sets();
         if sets.len() >= SETS_MAX && !sets.contains_key(&(queue, topics.clone())) {
             sets.clear();
         }
-        let seen =
-            sets.entry((queue, topics.clone())).or_insert(Seen { from, whole_at: look.now, whole_took: look.took });
-        seen.from = from;
-        if look.from == BEGINNING {
-            (seen.whole_at, seen.whole_took) = (look.now, look.took);
+        let unseen = Seen { recent: BEGINNING, new: BEGINNING, whole_look: last, recent_look: last };
+        let seen = sets.entry((queue, topics.clone())).or_insert(unseen);
+        if is_whole {
+            seen.whole_look = last;
         }
+        if is_whole || look.from <= seen.recent {
+            (seen.recent, seen.recent_look) = (passed(RECENT), last);
+        }
+        seen.new = passed(NOW);
     }
 
     /// There is a row in line there, or about to be.
     pub(super) fn lower(&self, queue: Queue, row: Option<Timestamp>) {
         let Some(row) = row else { return };
         for (_, seen) in self.sets().iter_mut().filter(|((of, _), _)| *of == queue) {
-            seen.from = seen.from.min(row);
+            (seen.recent, seen.new) = (seen.recent.min(row), seen.new.min(row));
         }
     }
 }
@@ -97,32 +114,55 @@ impl Passed {
 mod tests {
     use super::*;
 
-    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+    const AT: Timestamp = Timestamp::from_micros(1_000_000_000_000);
     const SECOND: Duration = Duration::from_secs(1);
 
     fn look(from: Timestamp, took: Duration, first: Option<Timestamp>) -> Look {
-        Look { from, now: NOW, took, first }
+        Look { from, now: AT, took, first }
     }
 
     #[test]
     fn a_line_that_is_short_is_always_looked_along_from_its_beginning() {
         let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
         passed.looked(Queue::Outbox, &topics, look(BEGINNING, Duration::from_micros(20), None));
-        assert_eq!(passed.beginning(Queue::Outbox, &topics, NOW.plus(SECOND)), BEGINNING);
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, AT.plus(SECOND)), BEGINNING);
     }
 
     #[test]
     fn what_took_long_to_pass_is_not_passed_again_soon() {
         let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
-        let (first, soon) = (NOW.minus(SECOND * 60), NOW.plus(SECOND * 4));
+        let (first, soon) = (AT.minus(SECOND * 60), AT.plus(SECOND * 4));
         passed.looked(Queue::Outbox, &topics, look(BEGINNING, SECOND / 10, Some(first)));
         assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), first);
         assert_eq!(passed.beginning(Queue::Inbox, &topics, soon), BEGINNING, "each queue has a line of its own");
         assert_eq!(passed.beginning(Queue::Outbox, &topics.rest(), soon), BEGINNING);
-        assert_eq!(passed.beginning(Queue::Outbox, &topics, NOW.plus(SECOND * 30)), BEGINNING);
-        passed.looked(Queue::Outbox, &topics, look(first, SECOND / 100, None));
-        assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), NOW.minus(SLACK), "the last moments are no past");
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, AT.plus(SECOND * 30)), BEGINNING);
+        passed.looked(Queue::Outbox, &topics, look(first, Duration::ZERO, None));
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), AT.minus(RECENT), "the last moments are no past");
         passed.lower(Queue::Outbox, Some(first));
         assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), first);
+    }
+
+    #[test]
+    fn last_moments_that_take_long_to_pass_are_not_passed_each_time() {
+        let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
+        let next = |after| passed.beginning(Queue::Outbox, &topics, AT.plus(after));
+        let look = |after, took| {
+            let look = Look { from: next(after), now: AT.plus(after), took, first: None };
+            passed.looked(Queue::Outbox, &topics, look);
+        };
+        look(Duration::ZERO, SECOND / 50);
+        assert_eq!(next(SECOND), AT.minus(NOW));
+        look(SECOND, Duration::ZERO);
+        assert_eq!(next(SECOND), AT.plus(SECOND).minus(NOW));
+        assert_eq!(next(SECOND * 6), BEGINNING);
+        look(SECOND * 6, SECOND / 5);
+        look(SECOND * 7, Duration::ZERO);
+        assert_eq!(next(SECOND * 7), AT.plus(SECOND * 7).minus(NOW));
+        passed.lower(Queue::Outbox, Some(AT));
+        assert_eq!(next(SECOND * 8), AT);
+        look(SECOND * 8, SECOND / 100);
+        assert_eq!(next(SECOND * 8), AT.plus(SECOND * 8).minus(NOW));
+        assert_eq!(next(SECOND * 11), AT.plus(SECOND * 8).minus(RECENT), "a commit that took longer is found then");
     }
 }
