@@ -40,6 +40,7 @@ mod idempotent;
 mod in_doubt;
 mod inspect;
 mod isolation;
+mod large;
 mod layers;
 mod limits;
 mod locked;
@@ -176,7 +177,7 @@ fn asked() -> Vec<Case> {
 
 /// What happens to a SQLite file, and what becomes of the messages in it.
 fn files_in_trouble() -> Vec<Case> {
-    [disk::CASES, locked::CASES, replaced::CASES, wal::CASES].concat()
+    [disk::CASES, large::CASES, locked::CASES, replaced::CASES, wal::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

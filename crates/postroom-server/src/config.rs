@@ -20,7 +20,7 @@ pub(crate) use handlers::EVERY;
 pub(crate) use reader::Mistakes;
 use reader::{PREFIX, Reader};
 pub(crate) use retry::Retry;
-pub(crate) use secrets::Opened;
+pub(crate) use secrets::{Opened, Route};
 use secrets::{Place, SecretRef};
 use tree::{At, Table};
 

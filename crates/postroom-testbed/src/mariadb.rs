@@ -40,7 +40,7 @@ pub(crate) fn command(folder: &Folder, program: &Path, mode: Mode, tcp: Option<u
     }
     let settings: &[&str] = match mode {
         Mode::Fast => {
-            &["--max-connections=400", "--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--skip-log-bin"]
+            &["--max-connections=400", "--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0", "--skip-log-bin"]
         }
         Mode::Durable => &["--max-connections=200", "--innodb-flush-log-at-trx-commit=1"],
     };

@@ -144,7 +144,7 @@ pub use mysql::{MySql, MySqlOptions, MySqlStore};
 pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 pub use outbox::{Enqueued, Outbox};
 pub use outgoing::Outgoing;
-pub use places::{HeldPlace, Limits, PlaceState, Places};
+pub use places::{Endpoint, HeldPlace, Limits, PlaceState, Places};
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use postgres::{Postgres, PostgresOptions, PostgresStore};
 pub use pull::{LeaseToken, Pull, PullRequest, Pulled};

@@ -2,8 +2,11 @@
 //! alone because it failed. Shared by all workers that send to the same places.
 
 pub(crate) mod breaker;
+mod endpoint;
 mod limits;
 
+pub use endpoint::Endpoint;
+pub(crate) use endpoint::Endpoints;
 pub use limits::Limits;
 
 use std::collections::HashMap;

@@ -275,6 +275,16 @@ pub(crate) trait Session {
         read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> impl Future<Output = Result<Vec<T>>> + Send;
 
+    /// The same, up to the row for which `read` says that it has seen enough.
+    fn query_while<T: Send>(
+        &mut self,
+        statement: &Statement,
+        read: impl FnMut(&dyn Row) -> Result<Option<T>> + Send,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send {
+        let rows = self.query(statement, read);
+        async move { Ok(rows.await?.into_iter().map_while(|row| row).collect()) }
+    }
+
     /// Whether the same work was tried before, and nobody knows if it was committed: what is found done may be ours.
     fn in_doubt(&self) -> bool {
         false

@@ -33,7 +33,7 @@ use tokio::sync::Semaphore;
 use crate::dispatcher::Dispatcher;
 use crate::error::Result;
 use crate::handler::{Backend, Handlers, Runner};
-use crate::places::{Limits, Places};
+use crate::places::{Endpoints, Limits, Places};
 use crate::queue::Queue;
 use crate::transport::Transport;
 use crate::workqueue::WorkQueue;
@@ -118,6 +118,7 @@ pub(crate) struct Slots {
     pub(crate) all: Arc<Semaphore>,
     pub(crate) share: usize,
     pub(crate) limits: Limits,
+    pub(crate) endpoints: Endpoints,
 }
 
 /// So many messages may be on their way to other services for each handler that may run: they only wait.
@@ -134,6 +135,7 @@ impl<B: Backend> Filling<B> {
             all: Arc::new(Semaphore::new(slots.min(Semaphore::MAX_PERMITS))),
             share: options.share(slots, places),
             limits: options.handler_limits,
+            endpoints: options.endpoints.clone(),
         };
         let sends = options.concurrency.saturating_mul(SENDS_PER_HANDLER);
         let (handling, sending) = (slots(options.concurrency, handlers.topics()), slots(sends, None));

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use postroom::{
-    BlockingCtx, Ctx, ErrorKind, Filter, HandlerResult, Handlers, Message, NewMessage, Outbox, OwnerToken, Settle,
-    Sqlite, SqliteOptions, SqliteStore, State, Worker, WorkerOptions,
+    BlockingCtx, Clock, Ctx, ErrorKind, Filter, HandlerResult, Handlers, ManualClock, Message, NewMessage, Outbox,
+    OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, State, Timestamp, Worker, WorkerOptions,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually, refused};
-use crate::script::Running;
+use crate::script::{Running, Script};
 use crate::suite::processes;
 
 cases! { disk:
@@ -38,7 +38,7 @@ pub(super) async fn play_part(role: &str, path: &Path) -> Verdict {
     }
 }
 
-async fn child(mut command: Command, role: &str, path: &Path) -> Verdict {
+pub(super) async fn child(mut command: Command, role: &str, path: &Path) -> Verdict {
     processes::as_child(&mut command, role, path);
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
     let told = [output.stdout, output.stderr].map(|told| String::from_utf8_lossy(&told).into_owned()).concat();
@@ -58,7 +58,9 @@ async fn a_full_disk_spends_no_attempt(stage: &Stage<Sqlite>) -> Verdict {
     child(command, "full-disk", &stage.place.path("small.db")).await
 }
 
-const EACH: u32 = 20;
+const EACH: u32 = 100;
+/// Six attempts last a little more than a minute.
+const ROUND: Duration = Duration::from_secs(20);
 
 #[derive(Default)]
 struct Calls {
@@ -90,7 +92,8 @@ async fn waiting(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<
 }
 
 async fn full_disk(path: &Path) -> Verdict {
-    let store = SqliteOptions::new(path).deploy_schema(true).open().await?;
+    let clock = ManualClock::new(Timestamp::from_micros(1_800_000_000_000_000));
+    let store = SqliteOptions::new(path).clock(Clock::Manual(clock.clone())).deploy_schema(true).open().await?;
     let outbox = Outbox::new(store.clone());
     store.write(|tx| Ok(tx.execute_batch("CREATE TABLE effects (id TEXT, filler BLOB)")?)).await?;
     for n in 0..EACH {
@@ -105,19 +108,27 @@ async fn full_disk(path: &Path) -> Verdict {
     let worker = Running::start(Worker::<Sqlite>::outbox(store.clone(), handlers).options(options));
     eventually("the disk is full", || async { Ok(calls.blocking.load(Ordering::SeqCst) > 0) }).await?;
     for _ in 0..20 {
+        clock.advance(ROUND);
         refused(outbox.enqueue(NewMessage::new("no room", "")).await, ErrorKind::Unavailable, "a full disk")?;
     }
     limit(Resource::Fsize, None)?;
-    let done = || async { Ok(outbox.queue().stats().await?.done == u64::from(2 * EACH)) };
-    let ended = eventually("all are done", done).await;
+    all_are_done(&outbox, worker, &clock, 2 * EACH).await?;
+    ensure!(effects(&store).await? == i64::from(2 * EACH), "each has one effect");
+    Ok(())
+}
+
+async fn all_are_done(outbox: &Outbox, worker: Running, clock: &ManualClock, messages: u32) -> Verdict {
+    let ended = eventually("all are done", || async {
+        clock.advance(Duration::from_secs(1));
+        Ok(outbox.queue().stats().await?.done == u64::from(messages))
+    })
+    .await;
     worker.stop().await?;
     for record in outbox.queue().list(Filter::all()).await? {
         let found = (record.state(), record.attempts(), record.crashes());
         ensure!(found == (State::Done, 0, 0), "{found:?}: {:?}", record.last_error());
     }
-    ended?;
-    ensure!(effects(&store).await? == i64::from(2 * EACH), "each has one effect");
-    Ok(())
+    ended
 }
 
 async fn effects(store: &SqliteStore) -> anyhow::Result<i64> {
@@ -177,7 +188,8 @@ async fn a_file_that_became_read_only_is_an_outage(stage: &Stage<Sqlite>) -> Ver
 }
 
 async fn read_only(path: &Path) -> Verdict {
-    let store = SqliteOptions::new(path).deploy_schema(true).open().await?;
+    let clock = ManualClock::new(Timestamp::from_micros(1_800_000_000_000_000));
+    let store = SqliteOptions::new(path).clock(Clock::Manual(clock.clone())).deploy_schema(true).open().await?;
     let outbox = Outbox::new(store.clone());
     outbox.enqueue(NewMessage::new("before", "")).await?;
     let claimed = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 1).await?.claimed;
@@ -194,6 +206,18 @@ async fn read_only(path: &Path) -> Verdict {
     refused(outbox.enqueue(NewMessage::new("a", "")).await, ErrorKind::Unavailable, "a write")?;
     modes(0o600, 0o755)?;
     ensure!(outbox.queue().settle(ack()).await?.applied == 1, "the ack is not lost");
-    outbox.enqueue(NewMessage::new("after", "")).await?;
-    Ok(())
+    outbox.enqueue_many((0..2 * EACH).map(|_| NewMessage::new("a", "").max_attempts(1)).collect()).await?;
+    store.clone().close().await;
+    modes(0o444, 0o555)?;
+    let script = Script::succeed();
+    let options = WorkerOptions::default().poll(Duration::from_millis(20)).poll_max(Duration::from_millis(20));
+    let worker = Worker::<Sqlite>::outbox(store.clone(), script.handlers()).options(options);
+    let worker = Running::start(worker);
+    for _ in 0..20 {
+        clock.advance(ROUND);
+        refused(outbox.enqueue(NewMessage::new("a", "")).await, ErrorKind::Unavailable, "a write")?;
+    }
+    ensure!(script.count() == 0, "nothing is handled that cannot be acknowledged");
+    modes(0o600, 0o755)?;
+    all_are_done(&outbox, worker, &clock, 2 * EACH + 1).await
 }

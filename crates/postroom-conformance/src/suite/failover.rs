@@ -24,6 +24,7 @@ use crate::servers::{self, Client};
 cases! { failover:
     started a_server_that_is_read_only_for_a_while_spends_no_attempt [];
     started connections_to_a_server_that_was_replaced_are_not_kept [];
+    started a_server_that_is_restarted_spends_no_attempt [];
     postgres a_standby_that_is_reached_for_a_while_spends_no_attempt [];
 }
 
@@ -161,7 +162,7 @@ fn worker<B: Demotable>(store: B::Store, shared: &Arc<Shared>) -> Running {
     Running::start(Worker::<B>::inbox(store, handlers).options(options))
 }
 
-const MESSAGES: usize = 40;
+const MESSAGES: usize = 200;
 
 async fn all_arrive(inbox: &Inbox) -> anyhow::Result<()> {
     for _ in 0..MESSAGES {
@@ -177,8 +178,11 @@ async fn all_are_done<B: Demotable>(server: &str, inbox: &Inbox, shared: &Shared
         Ok(stats.ready + stats.leased == 0)
     })
     .await?;
-    for record in inbox.queue().list(Filter::all()).await? {
-        assert_eq!((record.state(), record.attempts()), (State::Done, 0), "{:?}", record.last_error());
+    let records = inbox.queue().list(Filter::all()).await?;
+    assert_eq!(records.len(), MESSAGES);
+    for record in records {
+        let found = (record.state(), record.attempts(), record.crashes());
+        assert_eq!(found, (State::Done, 0, 0), "{:?}", record.last_error());
     }
     let count = format!("SELECT concat(count(*), '') FROM {}", shared.effects);
     let effects = B::Client::reach(server).await?.ask(&count).await?.concat().concat();
@@ -221,6 +225,30 @@ async fn a_server_that_is_read_only_for_a_while_spends_no_attempt<B: Demotable>(
     all_are_done::<B>(&server.url(), &inbox, &shared).await?;
     worker.stop().await?;
     Ok(())
+}
+
+async fn a_server_that_is_restarted_spends_no_attempt<B: Demotable>(stage: &Stage<B>) -> Verdict {
+    let mut server = Server::start(B::ENGINE, Mode::Fast)?;
+    B::prepare(&server.url(), &stage.place).await?;
+    let address = Address::of::<B>(&server)?;
+    let store = B::open_at(&stage.place, &B::url_in(address.folder.path(), &stage.place)).await?;
+    let shared = Shared::on::<B>(&server.url(), &stage.place).await?;
+    let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store.clone()));
+    all_arrive(&inbox).await?;
+    let worker = worker::<B>(store, &shared);
+    shared.met.wait().await;
+    server.kill()?;
+    is_refused(&outbox).await?;
+    shared.met.wait().await;
+    eventually("a handler was refused", || async { Ok(shared.refused.load(Ordering::SeqCst) > 0) }).await?;
+    for _ in 0..20 {
+        is_refused(&outbox).await?;
+    }
+    server.restart()?;
+    eventually("an enqueue is stored", || async { Ok(outbox.enqueue(NewMessage::new("late", "")).await.is_ok()) })
+        .await?;
+    all_are_done::<B>(&server.url(), &inbox, &shared).await?;
+    worker.stop().await
 }
 
 async fn connections_to_a_server_that_was_replaced_are_not_kept<B: Demotable>(stage: &Stage<B>) -> Verdict {

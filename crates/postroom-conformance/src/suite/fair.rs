@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postroom::{BoxFuture, Delivery, Handlers, Message, NewMessage, Queue, State, Transport, Worker, WorkerOptions};
+use postroom::{
+    BoxFuture, Delivery, Endpoint, Handlers, Message, NewMessage, Queue, State, Transport, Worker, WorkerOptions,
+};
 use tokio::sync::Semaphore;
 
 use crate::case::{Verdict, cases};
@@ -16,6 +18,7 @@ cases! { fair:
     worker a_topic_that_hangs_holds_up_no_other [];
     worker a_destination_that_hangs_holds_up_no_other [];
     worker a_topic_never_takes_more_than_its_share [];
+    worker an_endpoint_that_hangs_with_many_topics_holds_up_no_other [];
     worker a_flood_of_one_topic_is_worked_off [];
     worker payloads_in_hand_stay_within_the_memory [];
     worker a_message_larger_than_the_memory_comes_alone [];
@@ -106,6 +109,38 @@ async fn a_topic_never_takes_more_than_its_share<B: Testable>(stage: &Stage<B>) 
         eventually("all are done", || async move { Ok(side.verbs().stats().await?.done == 60) }).await?;
         worker.stop().await?;
         assert!((1..=2).contains(&seen.load(Ordering::SeqCst)), "a quarter of eight");
+    }
+    Ok(())
+}
+
+/// Each of its topics alone stays within its share; together they would take everything.
+async fn an_endpoint_that_hangs_with_many_topics_holds_up_no_other<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for side in stage.sides() {
+        let (open, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (gate, calls) = (open.clone(), begun.clone());
+        let script = Script::new(move |call| {
+            let (gate, calls) = (gate.clone(), calls.clone());
+            async move {
+                if call.message.topic.starts_with("slow") {
+                    calls.fetch_add(1, Ordering::SeqCst);
+                    gate.acquire().await?.forget();
+                }
+                Ok(None)
+            }
+        });
+        for topic in 0..8 {
+            side.add_many(&format!("slow.{topic}"), 10).await?;
+        }
+        let options = WorkerOptions::default().concurrency(8);
+        let options = options.endpoints(|topic| topic.starts_with("slow").then(|| Endpoint::new("slow", 2)));
+        let worker = stage.work(side.queue, &script, options);
+        eventually("slow ones are in hand", || async move { Ok(side.verbs().stats().await?.leased >= 50) }).await?;
+        side.add_many("fast", 30).await?;
+        eventually("the fast ones are done", || async move { Ok(side.verbs().stats().await?.done == 30) }).await?;
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
+        open.add_permits(80);
+        eventually("the slow ones follow", || async move { Ok(side.verbs().stats().await?.done == 110) }).await?;
+        worker.stop().await?;
     }
     Ok(())
 }

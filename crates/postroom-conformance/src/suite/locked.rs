@@ -17,6 +17,7 @@ use crate::script::Running;
 
 cases! { locked:
     sqlite a_foreign_lock_spends_no_attempt [];
+    sqlite a_foreign_lock_for_minutes_kills_nothing [];
     sqlite a_lease_that_ran_out_under_a_foreign_lock_is_no_crash [];
     sqlite all_that_wait_for_a_foreign_lock_are_told_together [];
     sqlite a_claim_that_was_given_up_is_not_run [];
@@ -70,6 +71,45 @@ async fn a_foreign_lock_spends_no_attempt(stage: &Stage<Sqlite>) -> Verdict {
     worker.stop().await?;
     let record = side.record(row).await?;
     assert_eq!((record.state(), record.attempts()), (State::Done, 0), "{:?}", record.last_error());
+    Ok(())
+}
+
+const MESSAGES: u64 = 200;
+
+/// Some are in hand when it begins, the others in line; by the clock it lasts longer than all their attempts would.
+async fn a_foreign_lock_for_minutes_kills_nothing(stage: &Stage<Sqlite>) -> Verdict {
+    stage.store.write(|tx| Ok(tx.execute_batch("CREATE TABLE effects (id INTEGER)")?)).await?;
+    let (begun, mut told) = mpsc::unbounded_channel();
+    let met = Arc::new(Met { begun, go: Semaphore::new(0) });
+    let side = stage.side(Queue::Inbox);
+    for _ in 0..MESSAGES {
+        side.put(&Draft::new("a").max_attempts(1)).await?;
+    }
+    let handlers = Handlers::new().state(met.clone()).on_topic("a", write);
+    let worker = Running::start(stage.worker(side.queue, handlers));
+    soon("the handler begins", told.recv()).await?;
+    let locked = lock(stage)?;
+    met.go.add_permits(100_000);
+    let mut refusals = 0;
+    while refusals < 4 {
+        let kind = soon("a handler is told", told.recv()).await?.flatten();
+        refusals += u32::from(kind == Some(ErrorKind::Unavailable));
+        stage.clock.advance(Duration::from_secs(20));
+    }
+    refused(side.verbs().reap(10).await, ErrorKind::Unavailable, "a locked file")?;
+    drop(locked);
+    eventually("all are done", || async move {
+        stage.skip_pause(side.queue).await?;
+        Ok(side.verbs().stats().await?.done == MESSAGES)
+    })
+    .await?;
+    worker.stop().await?;
+    for record in side.verbs().list(postroom::Filter::all()).await? {
+        assert_eq!((record.attempts(), record.crashes()), (0, 0), "{:?}", record.last_error());
+    }
+    let count = "SELECT count(*) FROM effects";
+    let effects: i64 = stage.store.read(move |conn| Ok(conn.query_row(count, [], |row| row.get(0))?)).await?;
+    assert_eq!(effects, i64::try_from(MESSAGES)?);
     Ok(())
 }
 

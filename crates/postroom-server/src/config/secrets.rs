@@ -32,13 +32,28 @@ pub(crate) struct Opened {
     /// The keys of each source.
     pub(crate) sources: Vec<(String, Vec<Key>)>,
     pub(crate) services: Vec<Service>,
-    /// The handlers, with how many messages are posted to each at once.
-    pub(crate) handlers: Vec<(String, PushUrl, usize)>,
+    /// The handlers, by topic.
+    pub(crate) handlers: Vec<(String, Route)>,
     pub(crate) hooks: Vec<postroom::Hook>,
     /// Who the receiver says it is.
     pub(crate) tls: Option<TlsIdentity>,
     /// Who the admin listener says it is.
     pub(crate) admin_tls: Option<TlsIdentity>,
+}
+
+/// Where a handler is reached.
+pub(crate) struct Route {
+    pub(crate) url: PushUrl,
+    /// As it was written.
+    pub(crate) address: String,
+    /// At most so many messages at once.
+    pub(crate) limit: usize,
+}
+
+impl Handler {
+    fn route(&self, url: PushUrl) -> Route {
+        Route { url, address: self.url.clone(), limit: self.concurrency }
+    }
 }
 
 impl Config {
@@ -68,7 +83,7 @@ impl Config {
         }
         for handler in &self.handlers {
             match self.push_url(handler) {
-                Ok(url) => opened.handlers.push((handler.topic.clone(), url, handler.concurrency)),
+                Ok(url) => opened.handlers.push((handler.topic.clone(), handler.route(url))),
                 Err(mistake) => told.push(mistake),
             }
         }

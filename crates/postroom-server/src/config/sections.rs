@@ -151,7 +151,7 @@ fn worker(mut section: Section<'_>) -> Worker {
         poll_max: section.span("poll_max", MILLISECOND..=YEAR).unwrap_or(5 * SECOND),
         concurrency: places(section.number("concurrency", rows.clone()), 16),
         per_place: section.number("per_place", rows).map(|number| places(Some(number), 1)),
-        memory_mib: section.number("memory_mib", 1..=1 << 20).unwrap_or(64),
+        memory_mib: section.number("memory_mib", 1..=1 << 20).unwrap_or(32),
         grace: section.span("grace", Duration::ZERO..=YEAR).unwrap_or(30 * SECOND),
     };
     if let Some(at) = section.place_of("poll_max").filter(|_| worker.poll_max < worker.poll) {

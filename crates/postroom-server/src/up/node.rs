@@ -18,7 +18,7 @@ use super::signals::{HangUps, Signals, Stop, Stopped, stop};
 use super::ways::Ways;
 use super::work::{Work, handlers};
 use crate::admin::{Counters, Parts, Watched, count_metrics};
-use crate::config::{Config, EVERY, Opened};
+use crate::config::{self, Config, EVERY, Opened};
 use crate::database::Database;
 use crate::duration;
 use crate::problem::Problem;
@@ -56,6 +56,10 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     node.greet(receives, administered);
     let fetched = if node.exec.is_some() { None } else { node.config.fetched()? };
     let options = fetched.iter().fold(node.options(), WorkerOptions::leave);
+    let options = match &command {
+        Some(_) => options,
+        None => posting(options, &routes, &node.config.worker),
+    };
     let counters = fetched.map(|topics| counters::<B>(topics, &store, &options)).transpose()?;
     routes.replace(node.secrets.handlers, !node.config.pulled.is_empty());
     let ways = Ways::new(courier.clone(), command, !node.config.services.is_empty());
@@ -144,6 +148,12 @@ async fn until_told(
         eprintln!("{name}: finishing what is in hand, at most {grace}; again to end at once");
         stop.ask();
     }
+}
+
+/// Each handler's URL takes no more than its share, however many topics it has.
+fn posting(options: WorkerOptions, routes: &Routes, worker: &config::Worker) -> WorkerOptions {
+    let (routes, worker) = (routes.clone(), worker.clone());
+    options.endpoints(move |topic| routes.endpoint(topic, &worker))
 }
 
 impl Node {

@@ -60,9 +60,17 @@ impl Session for SqliteConn<'_> {
     fn query<T: Send>(
         &mut self,
         statement: &Statement,
-        read: impl FnMut(&dyn Row) -> Result<T> + Send,
+        mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> impl Future<Output = Result<Vec<T>>> + Send {
-        std::future::ready(query(self.conn, statement, read))
+        std::future::ready(query_while(self.conn, statement, |row| read(row).map(Some)))
+    }
+
+    fn query_while<T: Send>(
+        &mut self,
+        statement: &Statement,
+        read: impl FnMut(&dyn Row) -> Result<Option<T>> + Send,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send {
+        std::future::ready(query_while(self.conn, statement, read))
     }
 
     fn outage_at(&self) -> Option<Timestamp> {
@@ -70,12 +78,19 @@ impl Session for SqliteConn<'_> {
     }
 }
 
-fn query<T>(conn: &Connection, statement: &Statement, mut read: impl FnMut(&dyn Row) -> Result<T>) -> Result<Vec<T>> {
+fn query_while<T>(
+    conn: &Connection,
+    statement: &Statement,
+    mut read: impl FnMut(&dyn Row) -> Result<Option<T>>,
+) -> Result<Vec<T>> {
     let mut prepared = conn.prepare_cached(&statement.sql)?;
     let mut rows = prepared.query(rusqlite::params_from_iter(&statement.values))?;
     let mut read_rows = Vec::new();
     while let Some(row) = rows.next()? {
-        read_rows.push(read(row)?);
+        match read(row)? {
+            Some(row) => read_rows.push(row),
+            None => break,
+        }
     }
     Ok(read_rows)
 }

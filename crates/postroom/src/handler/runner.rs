@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tracing::Instrument;
 
@@ -49,8 +50,13 @@ impl<B: Backend> Runner<B> {
 
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
         let (lost, place) = (run.lost(&lease), self.place(&Place::Topic(message.topic.clone())));
-        // First its topic's, then ours: slow handlers take no place from the others.
-        let waiting = async { (place.slots().acquire().await, self.slots.all.acquire().await) };
+        let endpoint = self.slots.endpoints.slots(&message.topic);
+        // First its topic's and its endpoint's, then ours: slow handlers take no place from the others.
+        let waiting = async {
+            let topic = place.slots().acquire().await;
+            let endpoint = OptionFuture::from(endpoint.as_ref().map(|endpoint| endpoint.acquire())).await;
+            (topic, endpoint, self.slots.all.acquire().await)
+        };
         let permits = tokio::select! {
             biased;
             () = run.over(&lost) => return run.report(lease, Outcome::Release),

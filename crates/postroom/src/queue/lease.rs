@@ -175,6 +175,11 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) const UNLIMITED: Self = Self { bytes: u64::MAX, least: 1 };
 
+    /// Whether something may fit that does not fit in the other.
+    pub(crate) fn exceeds(self, other: Self) -> bool {
+        self.bytes > other.bytes || self.least > other.least
+    }
+
     /// How many of these messages fit, from the first on.
     pub(crate) fn fitting(self, sizes: impl IntoIterator<Item = u64>) -> usize {
         let mut total = 0_u64;

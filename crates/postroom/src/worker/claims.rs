@@ -221,10 +221,6 @@ impl Loop {
         if claims.as_ref().is_ok_and(|claims| claims.reaped.freed > 0) {
             self.suspect_at = asked;
         }
-        // Perhaps it did not fit beside what is in hand: then it may when some of that is done.
-        let now = self.queue.time_hint();
-        let is_more = |claims: &Claims| claims.next_at.is_some_and(|next_at| next_at <= now);
-        self.is_short_of_memory |= found == Some(0) && budget.least == 0 && claims.as_ref().is_ok_and(is_more);
         let claims = match claims {
             Ok(claims) => claims,
             Err(error) => {
@@ -232,14 +228,34 @@ impl Loop {
                 return self.failed_to_claim(&target);
             }
         };
+        let did_not_fit = self.did_not_fit(&claims, budget);
         match &target {
-            Target::Line => return self.line_claimed(claims, asked, turn, fingerprint, passing),
+            Target::Line => self.line_claimed(claims, asked, turn, fingerprint, passing),
+            _ => self.other_claimed(&target, claims, asked, turn),
+        }
+        match did_not_fit {
+            // Some of what was in hand is done since: now it may fit.
+            true if self.budget().exceeds(budget) => self.look_now(),
+            true => self.is_short_of_memory = true,
+            false => {}
+        }
+    }
+
+    /// There is a message in line that is too large beside what was in hand.
+    fn did_not_fit(&self, claims: &Claims, budget: Budget) -> bool {
+        let now = self.queue.time_hint();
+        budget.least == 0 && claims.claimed.is_empty() && claims.next_at.is_some_and(|next_at| next_at <= now)
+    }
+
+    fn other_claimed(&mut self, target: &Target, claims: Claims, asked: Instant, turn: Turn) {
+        let found = turn.found;
+        match target {
             Target::More(place, wanted) => {
                 self.shares.answered(place, *wanted, found);
                 self.look_now();
             }
             Target::Probe(place) if found == Some(0) => self.places.rest(place),
-            Target::Probe(_) => {}
+            Target::Line | Target::Probe(_) => {}
             Target::Suspect => {
                 let due = claims.next_at.map(|at| at.since(self.queue.time_hint()) + Duration::from_micros(200));
                 self.suspect_at = monotonic() + due.unwrap_or(SUSPECTS_EVERY).min(SUSPECTS_EVERY);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::message::OwnerToken;
-use crate::places::Limits;
+use crate::places::{Endpoint, Endpoints, Limits};
 use crate::queue::{ClaimRequest, Topics};
 use crate::retry::{RetryPolicies, RetryPolicy};
 #[cfg(feature = "testing")]
@@ -35,6 +35,7 @@ pub struct WorkerOptions {
     /// Bytes of payload.
     pub(crate) memory: u64,
     pub(crate) handler_limits: Limits,
+    pub(crate) endpoints: Endpoints,
     pub(crate) policies: Arc<RetryPolicies>,
     pub(crate) grace: Duration,
     pub(crate) maintenance: Duration,
@@ -62,8 +63,9 @@ impl Default for WorkerOptions {
             concurrency: 16,
             per_place: None,
             suspects_at_once: 1,
-            memory: 64 << 20,
+            memory: 32 << 20,
             handler_limits: Limits::default(),
+            endpoints: Endpoints::default(),
             policies: Arc::default(),
             grace: Duration::from_secs(30),
             maintenance: Duration::from_secs(300),
@@ -128,7 +130,8 @@ impl WorkerOptions {
         self
     }
 
-    /// How many bytes of payload it holds at once: 64 MiB. A message that is larger than that comes alone.
+    /// How many bytes of payload it holds at once: 32 MiB. With what the database needs to read them, the process grows
+    /// by up to twice as much. A message that is larger than that comes alone.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
@@ -140,6 +143,14 @@ impl WorkerOptions {
     #[must_use]
     pub fn handler_limits(mut self, limits: Limits) -> Self {
         self.handler_limits = limits;
+        self
+    }
+
+    /// Where the handlers of a topic are reached, if that is one place for several topics: an [`Endpoint`] that is slow
+    /// holds up no others, however many topics are handled there. It is asked for each message.
+    #[must_use]
+    pub fn endpoints(mut self, find: impl Fn(&str) -> Option<Endpoint> + Send + Sync + 'static) -> Self {
+        self.endpoints = Endpoints::new(find);
         self
     }
 

@@ -248,16 +248,19 @@ impl Verbs {
             }
         };
         let (budget, mut room) = (request.budget, Some((0, 0)));
-        // Rows are read one by one: what does not fit is never read.
+        // Rows are read one by one, up to the first that does not fit.
         let read = move |row: &dyn Row| {
+            if room.is_none() {
+                return Ok(None);
+            }
             let (at, bytes) = (rows::claimed_at(row)?, rows::payload_bytes(row)?);
             room = room.map(|(taken, total): (usize, u64)| (taken + 1, total.saturating_add(bytes)));
             room = room.filter(|(taken, total)| *taken <= budget.least || *total <= budget.bytes);
             let claimed = room.map(|_| read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)).transpose()?;
-            Ok((at, bytes, claimed))
+            Ok(Some((at, bytes, claimed)))
         };
         let asked = monotonic();
-        let found = session.query(&select, read).await?;
+        let found = session.query_while(&select, read).await?;
         let first = found.first().map(|(at, ..)| *at);
         if let Some(topics) = request.topics.as_ref().filter(|_| !request.suspects) {
             self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
