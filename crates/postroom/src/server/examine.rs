@@ -48,6 +48,8 @@ pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, q
                 facts.add("times.ahead", ahead);
             }
         }
+        // A pooler closes the server's connection if it is left in the middle of a transaction.
+        let _ = link.roll_back().await;
         Ok(facts)
     });
     let late = |_| Error::new(ErrorKind::Unavailable, format!("the server did not answer for {PATIENCE:?}"));
