@@ -1,0 +1,132 @@
+"""An independent reading of guides/wire.md: judges what it is given on standard input, one JSON object a line.
+
+    python3 verdicts.py < verdicts.jsonl
+
+prints each case on which it disagrees, and then fails. Standard library only.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import struct
+import sys
+
+SERVICE = r"[a-z0-9][a-z0-9._-]{0,63}"
+UUID = r"(?!0{8}-0{4}-0{4}-0{4}-0{12})[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+NUMBER = r"0|[1-9][0-9]*"
+TIME = r"0|-?[1-9][0-9]*"
+GRAMMAR = {
+    "rf-version": "2", "rf-source": SERVICE, "rf-destination": SERVICE, "rf-message-id": UUID, "rf-enqueued-at": TIME,
+    "rf-attempt": NUMBER, "rf-timestamp": TIME, "rf-content-sha256": "[0-9a-f]{64}", "content-type": r"[\t -~]*",
+    "rf-signature": r"[\t -~]*",
+}
+FIELDS = {"messageId", "correlationId", "sourceServiceId", "messageType", "endpoint", "payload", "headers"}
+TOLERANCE, WINDOW = 300 * 10**6, 29 * 24 * 3600 * 10**6
+ATTEMPTS, TIMES = range(2**32), range(-2**63, 2**63)
+
+
+def mac(key, data):
+    return hmac.new(key, data, hashlib.sha256).digest()
+
+
+def pieces(parts):
+    encoded = struct.pack("<Q", len(parts))
+    for part in parts:
+        part = part if isinstance(part, bytes) else part.encode()
+        encoded += struct.pack("<Q", len(part)) + part
+    return encoded
+
+
+def has_signature(header, vector, purpose, parts):
+    """Whether one of the first eight signatures is by the key; the id of the key is the third piece."""
+    key = mac(vector["secret"].encode(), purpose)
+    made = base64.urlsafe_b64encode(mac(key, pieces(parts[:2] + [vector["kid"]] + parts[2:]))).rstrip(b"=").decode()
+    expected = "v2;kid=%s;%s" % (vector["kid"], made)
+    # To compare the text is as strict as to decode it: every MAC has one text only.
+    return any(hmac.compare_digest(each.strip(), expected) for each in header.split(",")[:8])
+
+
+def is_envelope(body):
+    try:
+        sent = json.loads(body)
+        assert isinstance(sent, dict) and set(sent) <= FIELDS and "payload" in sent
+        assert re.fullmatch(UUID, sent["messageId"]) and re.fullmatch(SERVICE, sent["sourceServiceId"])
+        assert sent["messageType"] in ("Signal", "Command", "PushCall", "Response")
+        assert re.fullmatch(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}", sent["endpoint"])
+        assert all(isinstance(value, str) for value in sent.get("headers", {}).values())
+        return True
+    except (ValueError, AssertionError, AttributeError, KeyError, TypeError):
+        return False
+
+
+def is_message(sent):
+    headers = {name: value for name, value in sent.get("headers", {}).items() if not name.startswith("rf-")}
+    kind = headers.get("content-type", "application/json").split(";")[0].strip().lower()
+    is_json = kind == "application/json" or kind.endswith("+json")
+    return len(headers) <= 64 and (is_json or isinstance(sent["payload"], str))
+
+
+def answer(vector):
+    """What a receiver answers, and whether with a receipt."""
+    if vector["method"] != "POST":
+        return "405", False
+    given = {}
+    for name, value in vector["headers"]:
+        given.setdefault(name, []).append(value)
+    if "rf-signature" not in given:
+        return "401", False
+    grammar = dict(GRAMMAR, **({"rf-due-at": TIME} if "rf-due-at" in given else {}))
+    for name, form in grammar.items():
+        if len(given.get(name, [])) != 1 or not re.fullmatch(form, given[name][0]):
+            return "400", False
+    head = {name: values[0] for name, values in given.items()}
+    enqueued, timestamp, now = int(head["rf-enqueued-at"]), int(head["rf-timestamp"]), int(vector["now"])
+    due = int(head.get("rf-due-at", enqueued))
+    if int(head["rf-attempt"]) not in ATTEMPTS or not all(time in TIMES for time in [enqueued, timestamp, due]):
+        return "400", False
+    parts = ["rf-sig-v2", "req", head["rf-source"], head["rf-destination"], vector["method"], vector["path"],
+             head["rf-message-id"], head["rf-enqueued-at"], head.get("rf-due-at", ""), head["rf-attempt"],
+             head["rf-timestamp"], head["content-type"], bytes.fromhex(head["rf-content-sha256"])]
+    is_known = head["rf-source"] == vector["knows"]
+    is_signed = has_signature(head["rf-signature"], vector, b"postroom v2 request", parts)
+    is_ours = head["rf-destination"] == vector["receiver"]
+    is_timely = abs(timestamp - now) <= TOLERANCE and enqueued <= timestamp + TOLERANCE
+    is_whole = hashlib.sha256(vector["body"].encode()).hexdigest() == head["rf-content-sha256"]
+    if not (is_known and is_signed and is_ours and is_timely and is_whole):
+        return "401", False
+    if not is_envelope(vector["body"]):
+        return "400", True
+    sent = json.loads(vector["body"])
+    if (sent["messageId"], sent["sourceServiceId"]) != (head["rf-message-id"], head["rf-source"]):
+        return "401", False
+    if not is_message(sent):
+        return "400", True
+    return ("410" if max(enqueued, due) < now - WINDOW else "200"), True
+
+
+def is_receipt(vector):
+    parts = ["rf-ack-v2", "ack"] + [vector[name] for name in ["destination", "messageId", "timestamp", "status"]]
+    parts.append(hashlib.sha256(vector["body"].encode()).digest())
+    return has_signature(vector["signature"], vector, b"postroom v2 receipt", parts)
+
+
+def is_v1(vector):
+    signed = "".join(vector[name] for name in ["messageId", "sourceServiceId", "endpoint"])
+    signed += hashlib.sha256(vector["payload"].encode()).hexdigest()
+    expected = base64.b64encode(mac(vector["secret"].encode(), signed.encode())).decode()
+    return hmac.compare_digest(vector["signature"], expected)
+
+
+disagreed = 0
+for line in sys.stdin:
+    vector = json.loads(line)
+    if vector["what"] == "request":
+        verdict, expected = answer(vector), (vector["answer"], vector["receipt"])
+    else:
+        verdict, expected = {"receipt": is_receipt, "v1": is_v1}[vector["what"]](vector), vector["genuine"]
+    if verdict != expected:
+        disagreed += 1
+        print("%s: %s, and not %s" % (vector["case"], verdict, expected))
+sys.exit(1 if disagreed else 0)
