@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use postroom::{
-    BoxFuture, Delivery, Endpoint, Handlers, Message, NewMessage, Queue, State, Transport, Worker, WorkerOptions,
+    BoxFuture, Delivery, Endpoint, Handlers, Limits, Message, NewMessage, Queue, State, Transport, Worker,
+    WorkerOptions,
 };
 use tokio::sync::Semaphore;
 
@@ -22,6 +23,7 @@ cases! { fair:
     worker a_flood_of_one_topic_is_worked_off [];
     worker payloads_in_hand_stay_within_the_memory [];
     worker a_message_larger_than_the_memory_comes_alone [];
+    worker what_waits_for_a_place_is_tried_when_it_is_due_though_nothing_else_happens [];
     worker a_worker_never_reaps_what_it_still_holds [];
 }
 
@@ -86,6 +88,47 @@ async fn a_destination_that_hangs_holds_up_no_other<B: Testable>(stage: &Stage<B
     eventually("the fast ones are sent", || async move { Ok(side.verbs().stats().await?.done == 30) }).await?;
     open.add_permits(300);
     eventually("the slow ones follow", || async move { Ok(side.verbs().stats().await?.done == 330) }).await?;
+    worker.stop().await
+}
+
+/// Long enough for the worker to look for other things in vain.
+const LEFT_ALONE: Duration = Duration::from_millis(1500);
+
+/// Out of reach at first.
+struct Late(AtomicUsize);
+
+impl Transport for Late {
+    fn send<'a>(&'a self, _: &'a Message) -> BoxFuture<'a, Delivery> {
+        Box::pin(async move {
+            match self.0.fetch_add(1, Ordering::SeqCst) {
+                0 => Delivery::unreachable("connection refused"),
+                _ => Delivery::Accepted { response: None },
+            }
+        })
+    }
+
+    fn limits(&self, _: &str) -> Limits {
+        Limits::default().breaker(1, LEFT_ALONE, LEFT_ALONE)
+    }
+}
+
+/// It becomes due after the place was to be tried, when nothing waited for it.
+async fn what_waits_for_a_place_is_tried_when_it_is_due_though_nothing_else_happens<B: Testable>(
+    stage: &Stage<B>,
+) -> Verdict {
+    let side = stage.side(Queue::Outbox);
+    stage.outbox.enqueue(NewMessage::new("a", "{}").to("late")).await?;
+    let worker = Worker::<B>::outbox(stage.store.clone(), Handlers::new()).transport(Late(AtomicUsize::new(0)));
+    let soon = Duration::from_millis(10);
+    let worker = Running::start(worker.options(WorkerOptions::default().poll(soon).poll_max(soon)));
+    eventually("it was out of reach", || async move {
+        let rows = side.verbs().list(postroom::Filter::all()).await?;
+        Ok(rows.iter().all(|row| row.state() == State::Ready && row.last_error().is_some()))
+    })
+    .await?;
+    tokio::time::sleep(LEFT_ALONE + LEFT_ALONE / 4).await; // tidy: time itself: the place is tried in vain meanwhile
+    stage.clock.advance(Duration::from_secs(60));
+    eventually("it is sent", || async move { Ok(side.verbs().stats().await?.done == 1) }).await?;
     worker.stop().await
 }
 

@@ -45,8 +45,8 @@ pub(super) struct Answer {
     pub(super) target: Target,
     pub(super) budget: Budget,
     pub(super) turn: Turn,
-    /// Places were left out.
-    passing: bool,
+    /// What it was asked for; none: whatever is in line.
+    topics: Option<Topics>,
     /// As the store was before.
     fingerprint: Option<Fingerprint>,
     pub(super) claims: Result<Claims>,
@@ -170,10 +170,9 @@ impl Loop {
             self.listener.arm();
         }
         let (topics, wanted) = self.wanted(&target);
-        let passing = is_line && topics != self.options.topics;
         let request = ClaimRequest::new(self.owner, self.options.lease, wanted).map(|request| {
             let request = request.budget(budget);
-            let request = topics.into_iter().fold(request, ClaimRequest::topics);
+            let request = topics.clone().into_iter().fold(request, ClaimRequest::topics);
             if target == Target::Suspect { request.suspects() } else { request }
         });
         if let Target::More(place, wanted) = &target {
@@ -188,12 +187,12 @@ impl Loop {
                 Ok(request) => turn.claim(&queue, lease, request).await,
                 Err(error) => Err(error),
             };
-            Answer { asked, target, budget, turn, passing, fingerprint, claims }
+            Answer { asked, target, budget, turn, topics, fingerprint, claims }
         }));
     }
 
     /// Which messages a claim takes, and how many.
-    fn wanted(&self, target: &Target) -> (Option<Topics>, usize) {
+    pub(super) fn wanted(&self, target: &Target) -> (Option<Topics>, usize) {
         let without = |places: Vec<Place>| match (&self.options.topics, places) {
             (topics, places) if places.is_empty() => topics.clone(),
             (topics, places) => Some(topics.clone().unwrap_or_else(Topics::all).without(&places)),
@@ -211,7 +210,7 @@ impl Loop {
     }
 
     pub(super) fn claimed(&mut self, answer: Answer) {
-        let Answer { asked, target, budget, mut turn, passing, fingerprint, claims } = answer;
+        let Answer { asked, target, budget, mut turn, topics, fingerprint, claims } = answer;
         if let Some(at) = self.under_way.iter().position(|one| *one == target) {
             self.under_way.swap_remove(at);
         }
@@ -230,7 +229,7 @@ impl Loop {
         };
         let did_not_fit = self.did_not_fit(&claims, budget);
         match &target {
-            Target::Line => self.line_claimed(claims, asked, turn, fingerprint, passing),
+            Target::Line => self.line_claimed(claims, asked, turn, fingerprint, topics),
             _ => self.other_claimed(&target, claims, asked, turn),
         }
         match did_not_fit {
@@ -254,7 +253,12 @@ impl Loop {
                 self.shares.answered(place, *wanted, found);
                 self.look_now();
             }
-            Target::Probe(place) if found == Some(0) => self.places.rest(place),
+            Target::Probe(place) if found == Some(0) => {
+                self.places.rest(place);
+                // From now on the line as a whole has what comes for it: when is that?
+                self.quiet = None;
+                self.look_now();
+            }
             Target::Line | Target::Probe(_) => {}
             Target::Suspect => {
                 let due = claims.next_at.map(|at| at.since(self.queue.time_hint()) + Duration::from_micros(200));
@@ -285,7 +289,7 @@ impl Loop {
         asked: Instant,
         turn: Turn,
         fingerprint: Option<Fingerprint>,
-        passing: bool,
+        topics: Option<Topics>,
     ) {
         if !std::mem::replace(&mut self.has_looked, true) {
             self.suspect_at = asked;
@@ -293,7 +297,9 @@ impl Loop {
         self.quiet = None;
         self.full = turn.found >= Some(self.options.batch);
         let took = asked.elapsed();
-        self.line_after = match passing && claims.claimed.is_empty() && took > CHEAP {
+        // Places may have been left out.
+        let is_passing = topics != self.options.topics;
+        self.line_after = match is_passing && claims.claimed.is_empty() && took > CHEAP {
             true => asked + took.saturating_mul(TIMES + 1).min(PASSING_MAX),
             false => asked,
         };
@@ -309,7 +315,7 @@ impl Loop {
         if !self.listener.is_armed() {
             return self.listener.arm();
         }
-        self.quiet = fingerprint.map(|fingerprint| Quiet { fingerprint, next_at: claims.next_at });
+        self.quiet = fingerprint.map(|fingerprint| Quiet { fingerprint, next_at: claims.next_at, topics });
         self.wait(claims.next_at);
     }
 }

@@ -1,6 +1,7 @@
 //! A store in which nothing was found, and which has not changed since.
 
 use crate::clock::Timestamp;
+use crate::queue::Topics;
 use crate::store::Fingerprint;
 use crate::workqueue::WorkQueue;
 
@@ -8,11 +9,14 @@ use crate::workqueue::WorkQueue;
 pub(super) struct Quiet {
     pub(super) fingerprint: Fingerprint,
     pub(super) next_at: Option<Timestamp>,
+    /// What was looked for.
+    pub(super) topics: Option<Topics>,
 }
 
 impl Quiet {
-    pub(super) fn lasts(&self, queue: &WorkQueue) -> bool {
+    /// Whether that is still so for who looks for these.
+    pub(super) fn lasts(&self, queue: &WorkQueue, topics: Option<&Topics>) -> bool {
         let is_due = self.next_at.is_some_and(|next_at| next_at <= queue.time_hint());
-        !is_due && queue.fingerprint() == Some(self.fingerprint)
+        !is_due && self.topics.as_ref() == topics && queue.fingerprint() == Some(self.fingerprint)
     }
 }

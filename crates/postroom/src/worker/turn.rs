@@ -191,7 +191,8 @@ impl Loop {
 
     /// A store that has not changed since nothing was found in it is left in peace.
     fn look_if_changed(&mut self) {
-        match self.quiet.as_ref().filter(|quiet| quiet.lasts(&self.queue)) {
+        let (topics, _) = self.wanted(&Target::Line);
+        match self.quiet.as_ref().filter(|quiet| quiet.lasts(&self.queue, topics.as_ref())) {
             Some(quiet) => {
                 telemetry::unchanged(&self.queue);
                 self.wait(quiet.next_at);
