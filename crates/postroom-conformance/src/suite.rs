@@ -33,6 +33,7 @@ mod failures;
 mod fair;
 mod files;
 mod fleet;
+mod flood;
 mod grants;
 mod group;
 mod idempotency_key;
@@ -177,7 +178,7 @@ fn asked() -> Vec<Case> {
 
 /// What happens to a SQLite file, and what becomes of the messages in it.
 fn files_in_trouble() -> Vec<Case> {
-    [disk::CASES, large::CASES, locked::CASES, replaced::CASES, wal::CASES].concat()
+    [disk::CASES, flood::CASES, large::CASES, locked::CASES, replaced::CASES, wal::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

@@ -1,8 +1,10 @@
 //! The receiving end: verifies what comes in, knows what came before, runs the handler, answers. It never listens
 //! itself; transports bring requests and take replies away.
 
+mod allowed;
 mod apply;
 mod authenticate;
+mod bodies;
 mod hooks;
 mod options;
 mod reply;
@@ -10,6 +12,8 @@ mod source;
 mod twins;
 
 pub(crate) use authenticate::Authenticated;
+use bodies::Bodies;
+pub(crate) use bodies::{Room, Whose};
 pub(crate) use hooks::HOOKS_PATH;
 pub use hooks::Hook;
 pub use options::ReceiverOptions;
@@ -62,6 +66,7 @@ struct Inner<B: Backend> {
     options: ReceiverOptions,
     twins: Twins,
     in_flight: Arc<Semaphore>,
+    bodies: Bodies,
     /// Keeps a request of an unknown source as busy as one of a known source.
     decoy: Key,
 }
@@ -95,6 +100,7 @@ impl<B: Backend> Receiver<B> {
             }
             known.insert(name, source);
         }
+        source::check_v1(&known)?;
         let hooks = hooks_by_name(std::mem::take(&mut options.hooks))?;
         // What either of them brings is known by that name.
         if let Some(name) = hooks.keys().find(|name| known.contains_key(*name)) {
@@ -108,6 +114,7 @@ impl<B: Backend> Receiver<B> {
             hooks: RwLock::new(hooks),
             twins: Twins::default(),
             in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
+            bodies: Bodies::new(options.unverified_max.max(options.body_max)),
             options: options.checked()?,
             decoy: Key::new("decoy", Secret::parse(&Secret::generate())?)?,
         })))
@@ -115,6 +122,12 @@ impl<B: Backend> Receiver<B> {
 
     pub(crate) fn service_name(&self) -> &str {
         &self.0.service
+    }
+
+    /// Room for a body that is about to be read.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only requests have bodies"))]
+    pub(crate) fn room(&self, whose: Whose) -> Room {
+        self.0.bodies.begin(whose)
     }
 
     pub(crate) fn has_v1_sources(&self) -> bool {
@@ -147,6 +160,11 @@ impl<B: Backend> Receiver<B> {
     pub(crate) async fn receive(&self, from: &Authenticated, incoming: Incoming) -> Reply {
         if from.is_too_old(self.window(&from.source), self.now()) {
             return Reply::too_old();
+        }
+        let known = self.0.sources.get(&from.source).filter(|_| !from.is_webhook);
+        if known.is_some_and(|known| !known.may_send(&incoming.topic)) {
+            crate::telemetry::topic_refused(self.0.store.name(), &from.source, &incoming.topic);
+            return Reply::not_allowed(&incoming.topic);
         }
         let Ok(permit) = self.0.in_flight.clone().try_acquire_owned() else { return Reply::overloaded() };
         let (inner, key) = (self.0.clone(), incoming.key().clone());

@@ -126,7 +126,8 @@ async fn what_waits_for_a_place_is_tried_when_it_is_due_though_nothing_else_happ
         Ok(rows.iter().all(|row| row.state() == State::Ready && row.last_error().is_some()))
     })
     .await?;
-    tokio::time::sleep(LEFT_ALONE + LEFT_ALONE / 4).await; // tidy: time itself: the place is tried in vain meanwhile
+    // The place is tried in vain meanwhile.
+    tokio::time::sleep_until(tokio::time::Instant::now() + LEFT_ALONE + LEFT_ALONE / 4).await; // tidy: time itself
     stage.clock.advance(Duration::from_secs(60));
     eventually("it is sent", || async move { Ok(side.verbs().stats().await?.done == 1) }).await?;
     worker.stop().await

@@ -37,9 +37,13 @@ async fn two_hundred_payloads_of_four_mebibytes_take_64_mebibytes(stage: &Stage<
     child(Command::new(std::env::current_exe()?), ROLE, &stage.place.path("store.db")).await
 }
 
-/// The memory of this process, in bytes, without its program.
 fn memory() -> anyhow::Result<usize> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+    memory_of(std::process::id())
+}
+
+/// The memory of a process, in bytes, without its program.
+pub(super) fn memory_of(process: u32) -> anyhow::Result<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no memory is told")?;
     let kib: usize = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024)

@@ -27,6 +27,8 @@ cases! { neighbours:
     sqlite webhooks_come_in_as_standard_webhooks_says [];
     sqlite webhooks_come_in_as_stripe_signs_them [];
     sqlite webhooks_come_in_as_github_signs_them [];
+    sqlite headers_that_nobody_signed_make_no_other_message_of_a_webhook [];
+    sqlite a_hook_sends_only_topics_that_it_may [];
     sqlite any_web_servers_word_is_taken [];
 }
 
@@ -71,10 +73,15 @@ async fn send(stage: &Stage<Sqlite>, service: Service, message: NewMessage) -> a
 
 async fn events_go_round(stage: &Stage<Sqlite>, mode: CloudEventsMode) -> Verdict {
     let script = Script::succeed();
-    let hooks =
-        vec![Hook::unsigned_cloud_events("open"), Hook::new("signed", WebhookScheme::standard_webhooks([secret()?])?)];
-    let mut office = hooked(stage, &script, hooks).await?;
-    for (name, signer) in [("open", None), ("signed", Some(WebhookSigner::new([secret()?])?))] {
+    let signed = Hook::new("signed", WebhookScheme::standard_webhooks([secret()?])?).cloud_events();
+    let mut office = hooked(stage, &script, vec![Hook::unsigned_cloud_events("open"), signed]).await?;
+    let mut ways = vec![("open", None)];
+    // In binary mode nobody signs what an event is known by.
+    if mode == CloudEventsMode::Structured {
+        ways.push(("signed", Some(WebhookSigner::new([secret()?])?)));
+    }
+    let messages = 4 * ways.len();
+    for (name, signer) in ways {
         let service = Service::new("inventory", at_hook(&office, name)).peer(Peer::CloudEvents(mode));
         let service = signer.into_iter().fold(service, Service::signer);
         for payload in [r#"{"order":7,"note":"ü☃"}"#, "plain text", "\"text\"", ""] {
@@ -89,7 +96,7 @@ async fn events_go_round(stage: &Stage<Sqlite>, mode: CloudEventsMode) -> Verdic
             assert_eq!((header("ce-subject"), header("private")), (Some("order 7"), None));
         }
     }
-    assert_eq!(script.count(), 8);
+    assert_eq!(script.count(), messages);
     office.close().await
 }
 
@@ -103,7 +110,7 @@ async fn cloud_events_go_out_and_come_in_by_structured_mode(stage: &Stage<Sqlite
 
 async fn cloud_events_that_are_signed_with_another_secret_are_refused(stage: &Stage<Sqlite>) -> Verdict {
     let script = Script::succeed();
-    let hook = Hook::new("signed", WebhookScheme::standard_webhooks([secret()?])?);
+    let hook = Hook::new("signed", WebhookScheme::standard_webhooks([secret()?])?).cloud_events();
     let mut office = hooked(stage, &script, vec![hook]).await?;
     let other = WebhookSigner::new([WebhookSecret::parse(&WebhookSecret::generate())?])?;
     for signer in [None, Some(other)] {
@@ -164,15 +171,11 @@ const BODY: &str = r#"{"id":"evt_7", "type":"stock.reserve","order" : 7}"#;
 
 /// What a provider puts into its headers.
 type Headers = Vec<(&'static str, String)>;
+/// And how it makes them, at a time.
+type Signed = fn(u64) -> anyhow::Result<Headers>;
 
 /// Sends a webhook twice, once more with another body, and once more too late.
-async fn webhook(
-    stage: &Stage<Sqlite>,
-    hook: Hook,
-    id: &str,
-    headers: fn(u64) -> anyhow::Result<Headers>,
-    is_dated: bool,
-) -> Verdict {
+async fn webhook(stage: &Stage<Sqlite>, hook: Hook, id: &str, headers: Signed, is_dated: bool) -> Verdict {
     let script = Script::new(|_| async { Ok(Some("7".into())) });
     let mut office = hooked(stage, &script, vec![hook]).await?;
     let url = at_hook(&office, "theirs");
@@ -205,34 +208,84 @@ fn hex_hmac(text: &str) -> anyhow::Result<String> {
     Ok(hmac(TOKEN.as_bytes(), text.as_bytes())?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// What Standard Webhooks puts into its headers.
+fn standard(time: u64) -> anyhow::Result<Headers> {
+    let key = STANDARD.decode(TOKEN.trim_start_matches("whsec_"))?;
+    let signature = STANDARD.encode(hmac(&key, format!("msg_7.{time}.{BODY}").as_bytes())?);
+    let headers = [("webhook-id", "msg_7".into()), ("webhook-timestamp", time.to_string())];
+    Ok([&headers[..], &[("webhook-signature", format!("v1,{signature}"))]].concat())
+}
+
 async fn webhooks_come_in_as_standard_webhooks_says(stage: &Stage<Sqlite>) -> Verdict {
     let hook = Hook::new("theirs", WebhookScheme::standard_webhooks([secret()?])?);
-    let headers = |time: u64| {
-        let key = STANDARD.decode(TOKEN.trim_start_matches("whsec_"))?;
-        let signature = STANDARD.encode(hmac(&key, format!("msg_7.{time}.{BODY}").as_bytes())?);
-        let headers = [("webhook-id", "msg_7".into()), ("webhook-timestamp", time.to_string())];
-        Ok([&headers[..], &[("webhook-signature", format!("v1,{signature}"))]].concat())
-    };
-    webhook(stage, hook, "msg_7", headers, true).await
+    webhook(stage, hook, "msg_7", standard, true).await
+}
+
+fn stripe(time: u64) -> anyhow::Result<Headers> {
+    let signature = hex_hmac(&format!("{time}.{BODY}"))?;
+    Ok(vec![("stripe-signature", format!("t={time},v1={signature}"))])
 }
 
 async fn webhooks_come_in_as_stripe_signs_them(stage: &Stage<Sqlite>) -> Verdict {
     let hook = Hook::new("theirs", WebhookScheme::stripe([secret()?])?);
-    let headers = |time: u64| {
-        let signature = hex_hmac(&format!("{time}.{BODY}"))?;
-        Ok(vec![("stripe-signature", format!("t={time},v1={signature}"))])
-    };
-    webhook(stage, hook, "evt_7", headers, true).await
+    webhook(stage, hook, "evt_7", stripe, true).await
+}
+
+fn github(_: u64) -> anyhow::Result<Headers> {
+    let signature = format!("sha256={}", hex_hmac(BODY)?);
+    let named = [("x-github-delivery", "72d3162e".to_owned()), ("x-github-event", TOPIC.to_owned())];
+    Ok([&named[..], &[("x-hub-signature-256", signature)]].concat())
 }
 
 async fn webhooks_come_in_as_github_signs_them(stage: &Stage<Sqlite>) -> Verdict {
     let hook = Hook::new("theirs", WebhookScheme::github([secret()?])?);
-    let headers = |_| {
-        let signature = format!("sha256={}", hex_hmac(BODY)?);
-        let named = [("x-github-delivery", "72d3162e".to_owned()), ("x-github-event", TOPIC.to_owned())];
-        Ok([&named[..], &[("x-hub-signature-256", signature)]].concat())
-    };
-    webhook(stage, hook, "72d3162e", headers, false).await
+    webhook(stage, hook, "72d3162e", github, false).await
+}
+
+/// One delivery that somebody captured, sent again as other events.
+async fn headers_that_nobody_signed_make_no_other_message_of_a_webhook(stage: &Stage<Sqlite>) -> Verdict {
+    let script = Script::succeed();
+    let hooks = vec![
+        Hook::new("standard", WebhookScheme::standard_webhooks([secret()?])?),
+        Hook::new("events", WebhookScheme::standard_webhooks([secret()?])?).cloud_events(),
+        Hook::new("stripe", WebhookScheme::stripe([secret()?])?),
+        Hook::new("github", WebhookScheme::github([secret()?])?),
+    ];
+    let mut office = hooked(stage, &script, hooks).await?;
+    let now = u64::try_from(stage.now().as_micros() / 1_000_000)?;
+    let ways: [(&str, Signed); 4] =
+        [("standard", standard), ("events", standard), ("stripe", stripe), ("github", github)];
+    for (name, headers) in ways {
+        for id in ["1", "2", "3"] {
+            let mut headers = headers(now)?;
+            let event = [("ce-specversion", "1.0"), ("ce-id", id), ("ce-source", "/partner"), ("ce-type", "refund")];
+            headers.extend(event.map(|(name, value)| (name, value.to_owned())));
+            let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            assert_eq!(post(&at_hook(&office, name), &headers, BODY).await?.status, 200, "{name}");
+        }
+        let got = script.calls().pop().expect("it is handled");
+        assert_eq!((got.source(), got.topic.as_str()), (Some(name), TOPIC));
+    }
+    assert_eq!((script.count(), stage.side(Queue::Inbox).rows().await?), (4, 4));
+    for scheme in [WebhookScheme::stripe([secret()?])?, WebhookScheme::github([secret()?])?] {
+        let refused = hooked(stage, &script, vec![Hook::new("theirs", scheme).cloud_events()]).await;
+        assert!(refused.is_err_and(|error| error.to_string().contains("takes no CloudEvents")));
+    }
+    office.close().await
+}
+
+async fn a_hook_sends_only_topics_that_it_may(stage: &Stage<Sqlite>) -> Verdict {
+    let script = Script::succeed();
+    for (topics, status) in [(["order.*", "push"], 403), (["push", "stock.*"], 200)] {
+        let hook = Hook::new("theirs", WebhookScheme::github([secret()?])?).topics(topics);
+        let mut office = hooked(stage, &script, vec![hook]).await?;
+        let headers = github(0)?;
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let said = post(&at_hook(&office, "theirs"), &headers, BODY).await?;
+        assert_eq!((said.status, script.count()), (status, usize::from(status == 200)));
+        office.close().await?;
+    }
+    Ok(())
 }
 
 async fn any_web_servers_word_is_taken(stage: &Stage<Sqlite>) -> Verdict {

@@ -20,6 +20,8 @@ use crate::services::{Desk, Receives, TOPIC, asynchronous};
 cases! { trust:
     sqlite v1_is_taken_only_where_it_is_allowed [];
     sqlite v1_is_refused_once_v2_was_used [];
+    sqlite sources_that_share_a_secret_cannot_use_v1 [];
+    sqlite a_source_sends_only_topics_that_it_may [];
     sqlite a_request_without_its_signature_is_no_v1_request [];
     sqlite a_request_is_taken_for_five_minutes_either_way [];
     sqlite a_request_for_another_service_is_refused [];
@@ -42,6 +44,42 @@ fn lenient(stage: &Stage<Sqlite>, script: &Script) -> anyhow::Result<Desk<Sqlite
 
 async fn v1(desk: &Desk<Sqlite>, letter: &Letter) -> anyhow::Result<Said> {
     desk.ask(desk.peer.request_v1(letter)?).await
+}
+
+/// One signature would pass for both: `a` with the topic `b.pay` and `ab` with the topic `.pay`.
+async fn sources_that_share_a_secret_cannot_use_v1(stage: &Stage<Sqlite>) -> Verdict {
+    let receiver = |a: Source, b: Source| {
+        let handlers = asynchronous::<Sqlite>(&Script::succeed());
+        Receiver::<Sqlite>::new("inventory", stage.store.clone(), handlers, [a, b])
+    };
+    let other = || Key::new("other", Secret::parse(&Secret::generate())?);
+    let shared = || Ok::<_, postroom::Error>(Source::new("a", peer::key()?));
+    let refused = receiver(shared()?.allow_v1(), Source::new("ab", peer::key()?)).err();
+    assert!(refused.is_some_and(|error| error.to_string().contains("share a secret")));
+    receiver(shared()?, Source::new("ab", peer::key()?))?;
+    let keys = Keys::from(other()?);
+    let receiver = receiver(shared()?.allow_v1(), Source::new("ab", keys.clone()))?;
+    let desk = Desk { peer: Peer { source: "a".into(), ..Peer::new(stage.clock.clone()) }, receiver };
+    assert_eq!(v1(&desk, &Letter::new(TOPIC)).await?.status, 200);
+    keys.replace([peer::key()?])?;
+    assert_eq!(v1(&desk, &Letter::new(TOPIC)).await?.status, 401, "it is shared since");
+    Ok(())
+}
+
+async fn a_source_sends_only_topics_that_it_may(stage: &Stage<Sqlite>) -> Verdict {
+    let script = Script::succeed();
+    let source = Source::new("orders", peer::key()?).topics(["order.placed", "payment.*"]);
+    let receiver = Receiver::new("inventory", stage.store.clone(), script.handlers::<Sqlite>(), [source])?;
+    let desk = Desk { peer: Peer::new(stage.clock.clone()), receiver };
+    for (topic, status) in [("order.placed", 200), ("payment.done", 200), ("order.deleted", 403), ("payment", 403)] {
+        let request = desk.peer.request(&Letter::new(topic))?;
+        let headers = request.headers().clone();
+        let said = desk.ask(request).await?;
+        assert_eq!(said.status, status, "{topic}");
+        assert!(desk.peer.is_receipt(&headers, &said)?, "the source hears for sure that it may not");
+    }
+    assert_eq!((script.count(), stage.side(postroom::Queue::Inbox).rows().await?), (2, 2));
+    Ok(())
 }
 
 async fn v1_is_taken_only_where_it_is_allowed(stage: &Stage<Sqlite>) -> Verdict {

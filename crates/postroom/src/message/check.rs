@@ -20,13 +20,22 @@ pub(crate) fn name(what: &str, text: &str) -> Result<()> {
     if chars > NAME_CHARS_MAX {
         return Err(Error::invalid(format!("{what} has {chars} characters; at most {NAME_CHARS_MAX} are allowed")));
     }
-    if text.contains('\0') {
-        return Err(Error::invalid(format!("{what} must not contain U+0000")));
+    if let Some(control) = text.chars().find(|sign| sign.is_control()) {
+        return Err(Error::invalid(format!("{what} must not contain {}", described(control))));
     }
     if text.ends_with(' ') {
         return Err(Error::invalid(format!("{what} must not end with a blank: some databases ignore it")));
     }
     Ok(())
+}
+
+/// A character that nobody can see, and that a terminal may obey.
+fn described(control: char) -> String {
+    match control {
+        '\n' | '\r' => "a line break".into(),
+        '\t' => "a tab".into(),
+        other => format!("the control character U+{:04X}", u32::from(other)),
+    }
 }
 
 pub(crate) fn payload(text: &str) -> Result<()> {
@@ -67,7 +76,7 @@ mod tests {
     fn names_have_a_length_and_a_grammar() {
         assert!(name("topic", "order.approved").is_ok());
         assert!(name("topic", &"ä".repeat(255)).is_ok());
-        for bad in ["", &"x".repeat(256), "a\0b", "trailing "] {
+        for bad in ["", &"x".repeat(256), "a\0b", "trailing ", "a\nb", "\u{1b}[31mred", "a\u{9b}b"] {
             assert!(name("topic", bad).is_err(), "{bad:?}");
         }
     }

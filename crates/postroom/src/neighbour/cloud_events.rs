@@ -86,10 +86,9 @@ impl CloudEvent {
         event
     }
 
-    /// Whether a request says that it is an event, be it a good one or not.
-    pub(crate) fn is_one(headers: &HeaderMap) -> bool {
-        headers.contains_key("ce-specversion")
-            || content_type(headers).is_ok_and(|given| media_type(given).starts_with(MEDIA_TYPE))
+    /// Whether a request says that its body is an event, be it a good one or not.
+    pub(crate) fn is_structured(headers: &HeaderMap) -> bool {
+        content_type(headers).is_ok_and(|given| media_type(given).starts_with(MEDIA_TYPE))
     }
 
     /// The event that a request is.

@@ -61,6 +61,11 @@ impl WebhookScheme {
         Ok(Self { provider: Provider::GitHub, keys: Keys::literal(secrets)? })
     }
 
+    /// Whether an event in the body is signed with its id and time.
+    pub(crate) fn signs_events(&self) -> bool {
+        matches!(self.provider, Provider::StandardWebhooks)
+    }
+
     /// Its name in log lines and metrics.
     pub fn name(&self) -> &'static str {
         match self.provider {

@@ -98,6 +98,10 @@ impl<B: Backend> Receiver<B> {
             None => Some(Distrust::UnknownSource),
             Some(known) if !known.may_use_v1() => Some(Distrust::Version),
             Some(_) if !is_signed => Some(Distrust::Signature),
+            // Keys may have been replaced since they were compared.
+            Some(known) if known.shares_a_key(&envelope.source_service_id, &self.0.sources).is_some() => {
+                Some(Distrust::Signature)
+            }
             Some(_) => None,
         };
         if distrust.is_some() {

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use bytes::Bytes;
 use http::HeaderMap;
 
+use super::allowed::Allowed;
 use super::{Authenticated, Receiver, Reply, content_hash};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
@@ -22,8 +23,7 @@ pub(crate) const HOOKS_PATH: &str = "/_rf/hooks/";
 
 /// A place where webhooks of one service come in: `/_rf/hooks/NAME`.
 ///
-/// What arrives there is known by the name and the provider's own id. CloudEvents are recognised and known by their own
-/// source, which must not be the name of a [`Source`](crate::Source) or of another hook.
+/// What arrives there is known by the name and the provider's own id.
 ///
 /// ```
 /// use postroom::{Hook, ReceiverOptions, WebhookScheme, WebhookSecret};
@@ -37,21 +37,45 @@ pub(crate) const HOOKS_PATH: &str = "/_rf/hooks/";
 pub struct Hook {
     name: String,
     scheme: Option<WebhookScheme>,
+    cloud_events: bool,
+    topics: Allowed,
 }
 
 impl Hook {
     /// Webhooks that are signed.
     pub fn new(name: impl Into<String>, scheme: WebhookScheme) -> Self {
-        Self { name: name.into(), scheme: Some(scheme) }
+        Self { name: name.into(), scheme: Some(scheme), cloud_events: false, topics: Allowed::default() }
     }
 
     /// CloudEvents that nobody signs: only where nobody else can get to the listener.
     pub fn unsigned_cloud_events(name: impl Into<String>) -> Self {
-        Self { name: name.into(), scheme: None }
+        Self { name: name.into(), scheme: None, cloud_events: true, topics: Allowed::default() }
+    }
+
+    /// Takes CloudEvents as well. They are known by their own id and source, which must not be the name of a
+    /// [`Source`](crate::Source) or of another hook. Only for [`standard_webhooks`](WebhookScheme::standard_webhooks),
+    /// and only in structured mode: in binary mode the id and the source are headers, which nobody signs.
+    #[must_use]
+    pub fn cloud_events(mut self) -> Self {
+        self.cloud_events = true;
+        self
+    }
+
+    /// It may send these topics and no others; one that ends with `*` stands for all that begin like it. Any topic,
+    /// unless told otherwise.
+    #[must_use]
+    pub fn topics<N: Into<String>>(mut self, topics: impl IntoIterator<Item = N>) -> Self {
+        self.topics = Allowed::only(topics);
+        self
     }
 
     pub(super) fn checked(self) -> Result<(String, Self)> {
         grammar::service("a hook's name", &self.name)?;
+        self.topics.check(&self.name)?;
+        if let Some(scheme) = self.scheme.as_ref().filter(|scheme| self.cloud_events && !scheme.signs_events()) {
+            let why = "takes no CloudEvents: what they are known by is not signed";
+            return Err(Error::invalid(format!("the hook {}: {} {why}", self.name, scheme.name())));
+        }
         Ok((self.name.clone(), self))
     }
 }
@@ -117,6 +141,10 @@ impl<B: Backend> Receiver<B> {
         if told.since.is_some_and(|since| since < self.now().minus(self.0.options.window)) {
             return Reply::too_old();
         }
+        if !hook.topics.admits(&told.incoming.topic) {
+            telemetry::topic_refused(self.0.store.name(), &hook.name, &told.incoming.topic);
+            return Reply::not_allowed(&told.incoming.topic);
+        }
         self.receive(&Authenticated::by_webhook(&told.source), told.incoming).await
     }
 
@@ -128,7 +156,8 @@ impl<B: Backend> Receiver<B> {
                 telemetry::hook_distrusted(self.0.store.name(), &hook.name, reason);
                 Reply::unauthorized()
             })?;
-            if !CloudEvent::is_one(headers) {
+            // Headers are not signed: what is in them cannot make it another message.
+            if !hook.cloud_events || !CloudEvent::is_structured(headers) {
                 let message = verified.message().map_err(malformed)?;
                 let incoming = incoming(&hook.name, message.id, message.topic, message.payload).map_err(malformed)?;
                 return Ok(Told { source: hook.name.clone(), incoming, since: message.enqueued_at });

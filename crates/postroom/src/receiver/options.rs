@@ -26,6 +26,7 @@ pub struct ReceiverOptions {
     pub(crate) answers_back: bool,
     pub(crate) window: Duration,
     pub(crate) body_max: usize,
+    pub(crate) unverified_max: usize,
     pub(crate) in_flight: usize,
     pub(crate) handler_timeout: Duration,
     pub(crate) body_timeout: Duration,
@@ -39,6 +40,7 @@ impl Default for ReceiverOptions {
             answers_back: true,
             window: Duration::from_secs(29 * 24 * 3600),
             body_max: 4 * 1024 * 1024,
+            unverified_max: 16 * 1024 * 1024,
             in_flight: 512,
             handler_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
@@ -75,6 +77,15 @@ impl ReceiverOptions {
     #[must_use]
     pub fn body_max(mut self, bytes: usize) -> Self {
         self.body_max = bytes;
+        self
+    }
+
+    /// Requests that are verified only when they are whole, webhooks for instance, take no more than this in all while
+    /// they come in; 16 MiB unless told otherwise, and never less than one of the largest. Those whose head is signed
+    /// have four times as much room of their own. Who finds no room is told to come back.
+    #[must_use]
+    pub fn unverified_max(mut self, bytes: usize) -> Self {
+        self.unverified_max = bytes;
         self
     }
 

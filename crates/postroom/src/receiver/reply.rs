@@ -55,6 +55,10 @@ impl Reply {
         Self::error(404, &format!("no handler for {topic} here"))
     }
 
+    pub(crate) fn not_allowed(topic: &str) -> Self {
+        Self::error(403, &format!("this source may not send {topic}"))
+    }
+
     pub(crate) fn busy() -> Self {
         Self { retry_after: Some(SOON), ..Self::error(409, "this message is being handled at the moment") }
     }

@@ -1,9 +1,11 @@
 //! The services a receiver listens to.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::allowed::Allowed;
 use crate::error::{Error, Result};
 use crate::wire::Keys;
 use crate::wire::grammar;
@@ -29,12 +31,20 @@ pub struct Source {
     v1: bool,
     window: Option<Duration>,
     answers: bool,
+    topics: Allowed,
 }
 
 impl Source {
     /// A service with the keys it shares with us. Keep a clone of the keys to change them later.
     pub fn new(name: impl Into<String>, keys: impl Into<Keys>) -> Self {
-        Self { name: name.into(), keys: keys.into(), v1: false, window: None, answers: true }
+        Self {
+            name: name.into(),
+            keys: keys.into(),
+            v1: false,
+            window: None,
+            answers: true,
+            topics: Allowed::default(),
+        }
     }
 
     /// Takes v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver: who
@@ -59,14 +69,23 @@ impl Source {
         self
     }
 
+    /// It may send these topics and no others; one that ends with `*` stands for all that begin like it. Any topic,
+    /// unless told otherwise.
+    #[must_use]
+    pub fn topics<N: Into<String>>(mut self, topics: impl IntoIterator<Item = N>) -> Self {
+        self.topics = Allowed::only(topics);
+        self
+    }
+
     pub(super) fn checked(self) -> Result<(String, Known)> {
         grammar::service("a source's name", &self.name)?;
         if self.keys.is_empty() {
             return Err(Error::invalid(format!("the source {} has no key", self.name)));
         }
-        let (v1, window, answers) = (self.v1, self.window, self.answers);
-        let known = Known { keys: self.keys, v1, uses_v2: Arc::default(), window, answers };
-        Ok((self.name, known))
+        self.topics.check(&self.name)?;
+        let Self { name, keys, v1, window, answers, topics } = self;
+        let known = Known { keys, v1, uses_v2: Arc::default(), window, answers, topics };
+        Ok((name, known))
     }
 }
 
@@ -78,9 +97,20 @@ pub(super) struct Known {
     uses_v2: Arc<AtomicBool>,
     pub(super) window: Option<Duration>,
     answers: bool,
+    topics: Allowed,
 }
 
 impl Known {
+    pub(super) fn may_send(&self, topic: &str) -> bool {
+        self.topics.admits(topic)
+    }
+
+    /// Another source with one of its secrets.
+    pub(super) fn shares_a_key<'a>(&self, name: &str, sources: &'a HashMap<String, Self>) -> Option<&'a str> {
+        let mut others = sources.iter().filter(|(other, _)| *other != name);
+        others.find(|(_, other)| self.keys.shares_a_secret(&other.keys)).map(|(other, _)| other.as_str())
+    }
+
     /// Whether answers go back to it.
     pub(super) fn is_answered(&self) -> bool {
         self.answers
@@ -94,4 +124,15 @@ impl Known {
     pub(super) fn may_use_v1(&self) -> bool {
         self.v1 && !self.uses_v2.load(Ordering::Relaxed)
     }
+}
+
+/// What v1 signs is told apart only where every source has a key of its own.
+pub(super) fn check_v1(sources: &HashMap<String, Known>) -> Result<()> {
+    for (name, source) in sources.iter().filter(|(_, source)| source.v1) {
+        if let Some(other) = source.shares_a_key(name, sources) {
+            let why = "share a secret; with v1 each source needs one of its own";
+            return Err(Error::invalid(format!("the sources {name} and {other} {why}")));
+        }
+    }
+    Ok(())
 }

@@ -101,6 +101,12 @@ pub(crate) fn hook_distrusted(store: &str, hook: &str, reason: &'static str) {
     counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
 }
 
+/// Somebody who is known sent what he may not.
+pub(crate) fn topic_refused(store: &str, source: &str, topic: &str) {
+    warn!(store, source, topic, "inbox: this source may not send this topic");
+    counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => "topic").increment(1);
+}
+
 pub(crate) fn received(store: &str, key: &InboxKey, reply: &Reply) {
     let (source, message_id, status) = (key.source(), key.message_id(), reply.status);
     if reply.body.duplicate || reply.is_success() {

@@ -5,6 +5,7 @@ pub(super) mod client;
 mod connect;
 mod egress;
 mod foreign;
+mod guests;
 mod listen;
 #[cfg(feature = "pipe")]
 mod pipe;

@@ -77,6 +77,7 @@ fn proven(answered: &Answered) -> Delivery {
     let why = said(answered);
     let fault = match answered.status {
         400 | 410 | 413 | 422 => return Delivery::refused(why),
+        403 => Fault::new(Cause::NotAllowed, why),
         404 => Fault::new(Cause::NoHandler, why),
         409 | 429 | 503 => Fault::new(Cause::Busy, why),
         500 => Fault::new(Cause::HandlerFailed, why),
@@ -163,7 +164,7 @@ mod tests {
             (301, Some(Unavailable), Unproven),
             (400, Some(Refused), Unproven),
             (401, Some(Unavailable), NotAllowed),
-            (403, Some(Unavailable), NotAllowed),
+            (403, Some(NotAllowed), NotAllowed),
             (404, Some(NoHandler), NotFound),
             (408, Some(Unavailable), Unavailable),
             (409, Some(Busy), Unproven),

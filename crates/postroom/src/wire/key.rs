@@ -135,6 +135,12 @@ impl Keys {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether one of their secrets is the same.
+    pub(crate) fn shares_a_secret(&self, other: &Self) -> bool {
+        let other = other.current();
+        self.current().iter().any(|key| other.iter().any(|other| key.secret() == other.secret()))
+    }
+
     /// Those that may be used now.
     pub(crate) fn active(&self, now: Timestamp) -> Vec<Key> {
         self.current().iter().filter(|key| key.is_active(now)).cloned().collect()

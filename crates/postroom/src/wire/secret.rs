@@ -59,7 +59,7 @@ impl Secret {
         read_env(variable, Self::parse)
     }
 
-    /// A secret from this file, which nobody but its owner may be able to read.
+    /// A secret from this file, which nobody but its owner and its group may be able to read.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         read_file(path.as_ref(), Self::parse)
     }
@@ -113,7 +113,7 @@ pub(crate) fn read_env<T>(variable: &str, parse: impl FnOnce(&str) -> Result<T>)
     parse(text.trim()).map_err(|error| Error::invalid(format!("the variable {variable}: {error}")))
 }
 
-/// A secret of any kind from this file, which nobody but its owner may be able to read.
+/// A secret of any kind from this file, which nobody but its owner and its group may be able to read.
 pub(crate) fn read_file<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
     let trouble = |error: &dyn fmt::Display| Error::invalid(format!("the secret in {}: {error}", path.display()));
     check_private(path).map_err(|error| trouble(&error))?;
@@ -125,9 +125,10 @@ pub(crate) fn read_file<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T>) -
 fn check_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path)?.permissions().mode();
-    if mode & 0o077 != 0 {
+    // Its group may read it: so do systemd's credentials and a cluster's secrets look.
+    if mode & 0o037 != 0 {
         let mode = mode & 0o777;
-        return Err(std::io::Error::other(format!("others may read it (mode {mode:o}); make it 600")));
+        return Err(std::io::Error::other(format!("others may read or change it (mode {mode:o}); make it 600 or 640")));
     }
     Ok(())
 }
@@ -188,7 +189,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secret");
         std::fs::write(&path, format!("{}\n", Secret::generate())).unwrap();
-        for (mode, fine) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+        for (mode, fine) in
+            [(0o600, true), (0o440, true), (0o640, true), (0o660, false), (0o604, false), (0o610, false)]
+        {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(Secret::from_file(&path).is_ok(), fine, "{mode:o}");
         }

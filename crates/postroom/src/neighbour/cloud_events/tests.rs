@@ -38,7 +38,6 @@ fn event(content_type: Option<&str>, payload: &str) -> CloudEvent {
 
 fn there_and_back(event: &CloudEvent, mode: CloudEventsMode) -> CloudEvent {
     let (headers, body) = event.write(mode).unwrap();
-    assert!(CloudEvent::is_one(&headers));
     CloudEvent::read(&headers, &body).unwrap()
 }
 

@@ -17,7 +17,7 @@ use super::generated::receiver_server::{self, ReceiverServer};
 use super::generated::{Answer, Envelope};
 use super::{PATH, status};
 use crate::handler::Backend;
-use crate::receiver::{Authenticated, Receiver, Reply};
+use crate::receiver::{Authenticated, Receiver, Reply, Whose};
 use crate::transport::http::receive::{annotate, declared_length, read};
 use crate::wire::{envelope, headers};
 
@@ -68,10 +68,11 @@ impl<B: Backend> GrpcService<B> {
             return Err(Reply::too_large(options.body_max));
         }
         let from = self.authenticate(&head)?;
-        let body = read(body, limit, options).await?;
+        let whose = if from.is_some() { Whose::Signed } else { Whose::Anybody };
+        let held = read(body, limit, options, self.0.room(whose)).await?;
         let call = Call { receiver: self.0.clone(), from };
         let mut server = ReceiverServer::new(call).max_decoding_message_size(options.body_max);
-        let Ok(response) = server.call(http::Request::from_parts(head, Full::<Bytes>::from(body))).await;
+        let Ok(response) = server.call(http::Request::from_parts(head, Full::<Bytes>::from(held.body.clone()))).await;
         Ok(response)
     }
 

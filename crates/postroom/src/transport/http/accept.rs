@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 use super::Stream;
+use super::guests::Guests;
 use super::listen::{self, ListenOptions, Listener};
 use super::quiet::{Answer, Impatient, Talk};
 use crate::clock::monotonic;
@@ -25,7 +26,10 @@ use crate::telemetry;
 
 const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 32 * 1024;
-const STREAMS_MAX: u32 = 256;
+const STREAMS_MAX: u32 = 32;
+/// What a client may send before anybody reads it, on one stream and on all of a connection.
+const STREAM_WINDOW: u32 = 128 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
 /// After a failed accept: out of files, most of the time.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -80,6 +84,7 @@ pub(super) async fn serve<A, F, B>(
 {
     let grace = listener.options.grace;
     let connections = Arc::new(Semaphore::new(listener.options.connections.min(Semaphore::MAX_PERMITS)));
+    let guests = Guests::new(listener.options.per_address());
     let (ending, mut conversations) = (GracefulShutdown::new(), JoinSet::new());
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -91,8 +96,12 @@ pub(super) async fn serve<A, F, B>(
             () = &mut shutdown => break,
             next = next => next,
         };
-        let stream = match accepted {
-            Ok(stream) => stream,
+        let (stream, guest) = match accepted {
+            Ok((stream, from)) => match guests.enter(from) {
+                Some(guest) => (stream, guest),
+                // Whoever has so many connections does not get the places of others.
+                None => continue,
+            },
             Err(error) => {
                 telemetry::accept_failed(name, &error);
                 tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
@@ -102,7 +111,7 @@ pub(super) async fn serve<A, F, B>(
         let (watcher, tls, options) = (ending.watcher(), listener.tls(), listener.options.clone());
         let answer = answer.clone();
         conversations.spawn(async move {
-            let _permit = permit;
+            let _held = (permit, guest);
             converse(stream, tls, &options, answer, watcher).await;
         });
         while conversations.try_join_next().is_some() {}
@@ -148,6 +157,8 @@ async fn converse<A, F, B>(
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(options.patience.saturating_mul(3))
         .keep_alive_timeout(options.patience);

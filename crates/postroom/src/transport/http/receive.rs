@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes};
 use http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::error::Error;
 use crate::handler::Backend;
-use crate::receiver::{Authenticated, Receiver, ReceiverOptions, Reply};
+use crate::receiver::{Authenticated, Receiver, ReceiverOptions, Reply, Room};
 use crate::wire::headers::{RECEIPT, RETENTION};
 
 /// How long a request says it is.
@@ -18,20 +18,46 @@ pub(crate) fn declared_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Reads a request to its end, but no more than `limit` bytes of it and not forever.
-pub(crate) async fn read<T>(body: T, limit: usize, options: &ReceiverOptions) -> Result<Bytes, Reply>
+/// A request that was read, and the room it takes until it is dropped.
+pub(crate) struct Held {
+    pub(crate) body: Bytes,
+    _room: Room,
+}
+
+/// Reads a request to its end, but no more than `limit` bytes of it, not forever, and only while there is room.
+pub(crate) async fn read<T>(body: T, limit: usize, options: &ReceiverOptions, room: Room) -> Result<Held, Reply>
 where
     T: Body + Send,
     T::Data: Send,
     T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let reading = Limited::new(Box::pin(body), limit).collect();
-    match tokio::time::timeout(options.body_timeout, reading).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Reply::too_large(options.body_max)),
-        Ok(Err(_)) => Err(Reply::malformed(&Error::invalid("the request broke off"))),
-        Err(_) => Err(Reply::error(408, "the request did not come in time")),
+    let reading = read_frames(Limited::new(Box::pin(body), limit), options, room);
+    tokio::time::timeout(options.body_timeout, reading)
+        .await
+        .unwrap_or_else(|_| Err(Reply::error(408, "the request did not come in time")))
+}
+
+async fn read_frames<T>(mut body: Limited<T>, options: &ReceiverOptions, mut room: Room) -> Result<Held, Reply>
+where
+    Limited<T>: Body<Error = Box<dyn std::error::Error + Send + Sync>> + Unpin,
+{
+    // As it comes: one buffer that grows would take up to three times as much.
+    let mut read = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let data = match frame {
+            Ok(frame) => frame.into_data(),
+            Err(error) if error.is::<LengthLimitError>() => return Err(Reply::too_large(options.body_max)),
+            Err(_) => return Err(Reply::malformed(&Error::invalid("the request broke off"))),
+        };
+        let Ok(mut data) = data else { continue };
+        if !room.take(data.remaining()) {
+            return Err(Reply::overloaded());
+        }
+        let mut part = Vec::with_capacity(data.remaining());
+        part.put(&mut data);
+        read.push(part);
     }
+    Ok(Held { body: read.concat().into(), _room: room })
 }
 
 /// Says beside an answer when to come again; and to a source that is known, for how long its messages are known again,

@@ -13,10 +13,10 @@ use http_body::Body;
 use http_body_util::Full;
 
 use super::JSON;
-use super::receive::{annotate, declared_length, read};
+use super::receive::{Held, annotate, declared_length, read};
 use crate::handler::Backend;
 use crate::message::hash_bytes;
-use crate::receiver::{Authenticated, Receiver, Reply};
+use crate::receiver::{Authenticated, Receiver, Reply, Whose};
 use crate::wire::envelope::Envelope;
 use crate::wire::headers;
 
@@ -70,19 +70,21 @@ impl<B: Backend> HttpService<B> {
             return Err(Reply::too_large(limit));
         }
         if let Some(hook) = self.0.hook(head.uri.path()) {
-            let body = self.read(body).await?;
-            return Err(self.0.take_hook(&hook, &head.headers, &body).await);
+            let held = self.read(body, Whose::Anybody).await?;
+            return Err(self.0.take_hook(&hook, &head.headers, &held.body).await);
         }
         if !headers::is_v2(&head.headers) {
             return self.receive_v1(body).await;
         }
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let from = self.0.authenticate(&head.headers, head.method.as_str(), path)?;
-        let body = self.read(body).await?;
-        let digest = hash_bytes(&body);
+        let held = self.read(body, Whose::Signed).await?;
+        let digest = hash_bytes(&held.body);
         self.0.matches_digest(&from, digest)?;
         // From here on it is the source's own word, and so is the answer to it ours.
-        let reply = match Envelope::parse(&body) {
+        let parsed = Envelope::parse(&held.body);
+        drop(held);
+        let reply = match parsed {
             Ok(envelope) => {
                 self.0.matches(&from, &envelope.message_id, &envelope.source_service_id, digest)?;
                 self.0.take(&from, envelope).await
@@ -102,21 +104,22 @@ impl<B: Backend> HttpService<B> {
         if !self.0.has_v1_sources() {
             return Err(Reply::unauthorized());
         }
-        let body = self.read(body).await?;
-        let envelope = Envelope::parse(&body).map_err(|error| Reply::malformed(&error))?;
+        let held = self.read(body, Whose::Anybody).await?;
+        let envelope = Envelope::parse(&held.body).map_err(|error| Reply::malformed(&error))?;
         let from = self.0.authenticate_v1(&envelope)?;
+        drop(held);
         let reply = self.0.take(&from, envelope).await;
         Ok((from, reply))
     }
 
-    async fn read<T>(&self, body: T) -> Result<Bytes, Reply>
+    async fn read<T>(&self, body: T, whose: Whose) -> Result<Held, Reply>
     where
         T: Body + Send,
         T::Data: Send,
         T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let options = self.0.options();
-        read(body, options.body_max, options).await
+        read(body, options.body_max, options, self.0.room(whose)).await
     }
 
     fn write(&self, from: Option<&Authenticated>, reply: &Reply) -> Response<Full<Bytes>> {

@@ -66,3 +66,22 @@ async fn a_connection_that_is_quiet_after_an_answer_is_closed() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn who_does_not_take_the_answer_makes_room_for_others() {
+    with_room_for_one(|address| async move {
+        let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+        let mut client = http2::Builder::new(TokioExecutor::new());
+        let (mut sender, mut connection) = client.initial_stream_window_size(0).handshake(stream).await.unwrap();
+        let request = Request::get(format!("http://{address}/")).body(Empty::<Bytes>::new()).unwrap();
+        let answer = tokio::select! {
+            answer = sender.send_request(request) => answer.unwrap(),
+            _ = &mut connection => panic!("it is answered first"),
+        };
+        assert_eq!(answer.status(), 200);
+        let _ = tokio::time::timeout(LONG, connection).await.expect("it is closed");
+        assert!(hello(address).await.starts_with("HTTP/1.1 200 OK"));
+        drop((sender, answer));
+    })
+    .await;
+}

@@ -1,0 +1,83 @@
+//! How many connections each address has.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The connections by the address they come from. Clones share it.
+#[derive(Clone)]
+pub(super) struct Guests {
+    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    most: usize,
+}
+
+/// A connection, until it is dropped.
+pub(super) struct Guest {
+    of: Guests,
+    from: Option<IpAddr>,
+}
+
+impl Guests {
+    pub(super) fn new(most: usize) -> Self {
+        Self { by_address: Arc::default(), most }
+    }
+
+    fn by_address(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more; none when there are too many from there. Who comes by a file has no address, and is not counted.
+    pub(super) fn enter(&self, from: Option<IpAddr>) -> Option<Guest> {
+        let from = from.map(network);
+        if let Some(from) = from {
+            let mut by_address = self.by_address();
+            let count = by_address.entry(from).or_default();
+            if *count >= self.most {
+                return None;
+            }
+            *count += 1;
+        }
+        Some(Guest { of: self.clone(), from })
+    }
+}
+
+/// Whoever has an address of version 6 has a whole network of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
+        address => address,
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let Some(from) = self.from else { return };
+        let mut by_address = self.of.by_address();
+        if let Some(count) = by_address.get_mut(&from) {
+            *count -= 1;
+            if *count == 0 {
+                by_address.remove(&from);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_so_many_connections_and_no_more() {
+        let (guests, here) = (Guests::new(2), "127.0.0.1".parse().unwrap());
+        let held = [guests.enter(Some(here)), guests.enter(Some(here))];
+        assert!(held.iter().all(Option::is_some) && guests.enter(Some(here)).is_none());
+        assert!(guests.enter(Some("127.0.0.2".parse().unwrap())).is_some());
+        assert!((0..5).all(|_| guests.enter(None).is_some()));
+        drop(held);
+        assert!(guests.enter(Some("::ffff:127.0.0.1".parse().unwrap())).is_some());
+        assert!(guests.by_address().is_empty());
+        let _one =
+            [guests.enter(Some("2001:db8::1".parse().unwrap())), guests.enter(Some("2001:db8::2".parse().unwrap()))];
+        assert!(guests.enter(Some("2001:db8::3".parse().unwrap())).is_none(), "one network");
+    }
+}
