@@ -6,6 +6,7 @@ mod reader;
 mod retry;
 mod secrets;
 mod sections;
+mod senders;
 mod summary;
 mod tree;
 
@@ -156,6 +157,8 @@ pub(crate) struct Source {
     keys: Vec<(String, SecretRef)>,
     pub(crate) window: Option<Duration>,
     pub(crate) allow_v1: bool,
+    /// None: any.
+    pub(crate) topics: Option<Vec<String>>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -187,6 +190,9 @@ pub(crate) struct Hook {
     at: At,
     scheme: Scheme,
     secrets: Vec<SecretRef>,
+    /// None: any.
+    topics: Option<Vec<String>>,
+    cloud_events: bool,
 }
 
 /// How a provider of webhooks signs.

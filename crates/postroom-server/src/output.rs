@@ -49,7 +49,9 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
 /// A text of somebody else in one line, without what would move a terminal's cursor.
 pub(crate) fn one_line(text: &str) -> String {
     let text = text.trim().replace('\n', " ⏎ ");
-    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+    // Nor does anything in it change how the rest of the line is read.
+    let is_hidden = |sign: char| sign.is_control() || matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|sign| if is_hidden(sign) { ' ' } else { sign }).collect()
 }
 
 /// The beginning of a text that is too long for its place.

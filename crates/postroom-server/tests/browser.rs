@@ -78,7 +78,10 @@ impl Stage {
         let desk = Desk::new();
         desk.write("postroom.toml", "[admin]\nlisten = \"127.0.0.1:0\"\n[receiver]\nlisten = []\n");
         let node = desk.start(&["up"]);
-        let link = node.wait_for("Its page for operators: ");
+        let told = node.wait_for("Its page for operators: ");
+        let file = told.split_once(", with the token in ").unwrap().1;
+        let written = std::fs::read_to_string(file).unwrap();
+        let link = written.lines().next().unwrap();
         let (address, token) = link.rsplit_once(' ').unwrap().1.split_once("/admin#token=").unwrap();
         let (address, token) = (address.to_owned(), token.to_owned());
         node.wait_for("Ctrl-C ends it.");

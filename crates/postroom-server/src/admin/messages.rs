@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderMap, StatusCode};
-use postroom::{Kind, MessageId, NewMessage, Timestamp};
+use postroom::{Kind, Message, MessageId, NewMessage, Stored, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ const KEY_BYTES_MAX: usize = 255;
 const SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
 /// A message as it is asked for.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Asked {
     topic: String,
@@ -62,9 +62,13 @@ pub(super) async fn enqueue(
             return Err(Refusal::new(StatusCode::CONFLICT, error, "one of them is enough"));
         }
     };
-    let message = asked.message(id)?;
+    let message = asked.clone().message(id)?;
     let id = message.message_id();
     let stored = desk.0.outbox.enqueue(message).await?;
+    if stored.duplicate && asked.message_id.is_none() && !asked.is_stored(&desk, &stored).await? {
+        let (error, advice) = ("this Idempotency-Key came with other content", "use another key for another message");
+        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error, advice));
+    }
     let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(json!({ "messageId": id.to_string(), "duplicate": stored.duplicate }))))
 }
@@ -87,6 +91,19 @@ fn id_of(key: &str) -> Uuid {
 }
 
 impl Asked {
+    /// Whether what is stored under its id is what is asked for now.
+    async fn is_stored(&self, desk: &Desk, stored: &Stored) -> Result<bool, Refusal> {
+        let found = desk.0.outbox.find(stored.id.as_uuid()).await?;
+        Ok(found.iter().all(|record| record.message().is_ok_and(|known| self.is_like(known))))
+    }
+
+    fn is_like(&self, known: &Message) -> bool {
+        (self.topic.as_str(), self.payload.get()) == (known.topic.as_str(), known.payload.as_str())
+            && self.kind.as_deref().is_none_or(|kind| kind == known.kind.as_str())
+            && (self.destination.as_deref(), &self.correlation_id) == (known.destination(), &known.correlation_id)
+            && self.headers == known.headers
+    }
+
     fn message(self, id: Option<MessageId>) -> Result<NewMessage, Refusal> {
         let mut message = NewMessage::new(self.topic, self.payload.get());
         if let Some(id) = id {

@@ -196,12 +196,15 @@ async fn a_message_is_stored_once_by_its_id_or_its_key() {
         let said = node.post("/v1/messages", &message).await;
         assert_eq!((said.status, &said.json()["duplicate"]), (status, &json!(duplicate)), "{}", said.text);
     }
-    let keyed = || async {
+    let keyed = async |payload: &str| {
         let request = request(Method::POST, "/v1/messages").header("authorization", format!("Bearer {}", node.write));
         let request = request.header("content-type", "application/json").header("idempotency-key", "\"order 8\"");
-        node.send(request, &json!({ "topic": "order.placed", "payload": "8" })).await
+        node.send(request, &json!({ "topic": "order.placed", "payload": payload })).await
     };
-    let (first, second) = (keyed().await, keyed().await);
+    let (first, second) = (keyed("8").await, keyed("8").await);
+    let other = keyed("9").await;
+    assert_eq!(other.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", other.text);
+    assert!(other.text.contains("came with other content"), "{}", other.text);
     assert_eq!((first.status, second.status), (StatusCode::CREATED, StatusCode::OK));
     assert_eq!(first.json()["messageId"], second.json()["messageId"]);
     assert_eq!(node.outbox.queue().stats().await.unwrap().ready, 2);

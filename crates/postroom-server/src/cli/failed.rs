@@ -134,7 +134,7 @@ fn print_groups(rows: &[Row]) -> Result<()> {
         groups.entry((row.queue, &row.topic, error)).or_default().push(row);
     }
     for ((queue, topic, error), rows) in groups {
-        output::line(format!("{queue} {topic}, {}: {}", rows.len(), error.trim().replace('\n', " ⏎ ")))?;
+        output::line(format!("{queue} {topic}, {}: {}", rows.len(), output::one_line(error)))?;
         rows.iter().try_for_each(|row| output::line(&row.told))?;
     }
     Ok(())

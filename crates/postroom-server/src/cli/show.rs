@@ -101,15 +101,15 @@ impl Story {
             Ok(message) => (lookup::id_of(message), message.topic.as_str()),
             Err(why) => (format!("row {}", record.seq()), why),
         };
-        output::line(format!("{} {id}  {topic}", self.queue))?;
+        output::line(format!("{} {}  {}", self.queue, output::one_line(&id), output::one_line(topic)))?;
         for (name, value) in self.facts() {
-            output::line(format!("  {name:<15}{value}"))?;
+            output::line(format!("  {name:<15}{}", output::one_line(&value)))?;
         }
         if !self.failures.is_empty() {
             output::line("  failures")?;
         }
         for failure in &self.failures {
-            let error = failure.error.as_deref().unwrap_or("no reason given").trim().replace('\n', " ⏎ ");
+            let error = output::one_line(failure.error.as_deref().unwrap_or("no reason given"));
             let code = failure.cause.map_or("", postroom::Cause::code);
             output::line(format!("    {}  attempt {}  {code}  {error}", failure.at, failure.attempt))?;
         }
@@ -132,9 +132,9 @@ impl Story {
             ("last claimed", time(record.last_attempt_at())),
             ("finished", time(record.processed_at())),
             ("dismissed by", owned(record.dismissal().map(Dismissal::by))),
-            ("why", record.dismissal().map(|dismissal| output::one_line(dismissal.why()))),
+            ("why", owned(record.dismissal().map(Dismissal::why))),
             ("attempts", Some(self.attempts())),
-            ("last error", owned(record.last_error()).map(|error| error.trim().replace('\n', " ⏎ "))),
+            ("last error", owned(record.last_error())),
             ("headers", message.filter(|message| !message.headers.is_empty()).map(|message| self.headers(message))),
             ("payload", message.map(|message| self.text(&message.payload))),
             ("response", record.response().map(|response| self.text(response))),

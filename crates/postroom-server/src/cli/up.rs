@@ -73,7 +73,7 @@ impl Up {
         let database = global.named_database().unwrap_or_else(|| config.database())?;
         let plan = config.backups(&database)?;
         let opened = open::for_node(&database, &config.store).await?;
-        let exec = self.exec.map(|text| (text.clone(), Command::new(text, self.timeout)));
+        let exec = self.exec.map(|text| (text.clone(), Command::new(text, self.timeout, read.secret_variables())));
         let (named, show_payload) = (global.config().map(Into::into), self.show_payload);
         let option = option(global, &config, &database);
         let backups = match (&opened, plan) {

@@ -4,7 +4,7 @@ use postroom::{Address, Result, Topics};
 
 use super::reader::Section;
 use super::retry::Retry;
-use super::sections::{DAY, MILLISECOND, PLACES_MAX, SECOND, places, required};
+use super::sections::{DAY, MILLISECOND, PLACES_MAX, SECOND, is_exposed, places, required};
 use super::{Config, Handler};
 
 /// Stands for every topic that has no section of its own.
@@ -44,9 +44,10 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
     let secrets = section.secrets("secret");
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 16);
+    let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
     let retry = Retry::take(&mut section);
     if is_fetched {
-        for key in ["url", "secret", "timeout", "concurrency"] {
+        for key in ["url", "secret", "timeout", "concurrency", "allow_unencrypted"] {
             if let Some(at) = section.place_of(key) {
                 let title = &section.title;
                 section
@@ -61,6 +62,9 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
         if !is_http || url.parse::<Address>().is_err() {
             let forms = "http://host:port/path or https://host:port/path, without a user or password";
             section.mistake(at, format!("`url` in {} must be {forms}", section.title));
+        } else if !allow_unencrypted && is_exposed(url) {
+            let why = "messages would travel unencrypted; use https://, or set `allow_unencrypted` to true";
+            section.mistake(at, format!("`url` in {}: {why}", section.title));
         }
     }
     section.finish();

@@ -41,6 +41,37 @@ pub(crate) struct Opened {
     pub(crate) admin_tls: Option<TlsIdentity>,
 }
 
+impl Hook {
+    fn described(&self, scheme: WebhookScheme) -> postroom::Hook {
+        let described = postroom::Hook::new(&self.name, scheme);
+        let described = if self.cloud_events { described.cloud_events() } else { described };
+        self.topics.iter().fold(described, |hook, topics| hook.topics(topics.clone()))
+    }
+}
+
+/// These hold a database's password, as often as not.
+const DATABASE_VARIABLES: [&str; 2] = ["POSTROOM_DB", "POSTROOM_STORE_URL"];
+
+impl Config {
+    /// The variables that hold secrets of this node.
+    pub(crate) fn secret_variables(&self) -> Vec<String> {
+        let keys =
+            self.sources.iter().map(|source| &source.keys).chain(self.services.iter().map(|service| &service.keys));
+        let keys = keys.flatten().map(|(_, secret)| secret);
+        let others =
+            self.handlers.iter().map(|handler| &handler.secrets).chain(self.hooks.iter().map(|hook| &hook.secrets));
+        let places = keys
+            .chain(others.flatten())
+            .map(|secret| &secret.place)
+            .chain(self.store.url.iter().map(|(place, _)| place));
+        let named = places.filter_map(|place| match place {
+            Place::Variable(variable) => Some(variable.clone()),
+            _ => None,
+        });
+        named.chain(DATABASE_VARIABLES.map(String::from)).collect()
+    }
+}
+
 /// Where a handler is reached.
 pub(crate) struct Route {
     pub(crate) url: PushUrl,
@@ -89,7 +120,7 @@ impl Config {
         }
         for hook in &self.hooks {
             match self.webhooks(hook) {
-                Ok(scheme) => opened.hooks.push(postroom::Hook::new(&hook.name, scheme)),
+                Ok(scheme) => opened.hooks.push(hook.described(scheme)),
                 Err(mistake) => told.push(mistake),
             }
         }

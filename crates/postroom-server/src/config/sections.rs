@@ -11,8 +11,9 @@ use super::handlers::{Way, handler};
 use super::reader::{Reader, Section};
 use super::retry::Retry;
 use super::secrets::Place;
+use super::senders::{hook, source};
 use super::tree::{At, Table};
-use super::{Admin, Backup, Config, Hook, Receiver, Retention, Scheme, Service, Source, Store, Tls, Worker};
+use super::{Admin, Backup, Config, Receiver, Retention, Service, Store, Tls, Worker};
 use crate::admin::{Scope, Tokens};
 use crate::database::Database;
 use crate::duration;
@@ -40,7 +41,7 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// So much longer the inbox knows a message than the receiver takes it.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// A window must be longer than signatures may be old.
-const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
+pub(super) const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
 /// A semaphore has so many places.
 pub(super) const PLACES_MAX: u64 = 1_000_000;
 const NAME_CHARS_MAX: usize = 64;
@@ -108,7 +109,7 @@ fn node(mut section: Section<'_>) -> String {
 }
 
 /// What stands in an envelope; the library would say the same, without the line.
-fn check_name(section: &Section<'_>, name: &str, at: &At, what: &str) {
+pub(super) fn check_name(section: &Section<'_>, name: &str, at: &At, what: &str) {
     let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_name = name.bytes().next().is_some_and(is_fine)
         && name.bytes().all(|byte| is_fine(byte) || b"._-".contains(&byte))
@@ -305,16 +306,6 @@ fn tokens(section: &mut Section<'_>) -> Tokens {
     tokens
 }
 
-fn source((name, mut section): (String, Section<'_>)) -> Source {
-    check_name(&section, &name, &section.at, "the name of a source");
-    let keys = section.keys("keys");
-    let window = section.span("window", WINDOW);
-    let allow_v1 = section.flag("allow_v1").unwrap_or(false);
-    needs_key(&section, keys.is_empty());
-    section.finish();
-    Source { name, keys, window, allow_v1 }
-}
-
 fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
     check_name(&section, &name, &section.at, "the name of a service");
     let url = required(&mut section, "https://billing.example.com:7410");
@@ -335,7 +326,7 @@ fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
 }
 
 /// Whether others can hear what is said there.
-fn is_exposed(address: &str) -> bool {
+pub(super) fn is_exposed(address: &str) -> bool {
     let Some(rest) = address.strip_prefix("http://") else { return false };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let host = match authority.rsplit_once(':') {
@@ -346,30 +337,6 @@ fn is_exposed(address: &str) -> bool {
     host != "localhost" && !address.is_ok_and(|address| address.is_loopback())
 }
 
-fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
-    check_name(&section, &name, &section.at, "the name of a hook");
-    let scheme = section.text("scheme");
-    let known = match scheme.as_ref().map(|(scheme, _)| scheme.as_str()) {
-        Some("standard-webhooks") => Some(Scheme::StandardWebhooks),
-        Some("stripe") => Some(Scheme::Stripe),
-        Some("github") => Some(Scheme::GitHub),
-        _ => None,
-    };
-    if known.is_none() {
-        let at = section.place_of("scheme").unwrap_or_else(|| section.at.clone());
-        let forms = "\"standard-webhooks\", \"stripe\" or \"github\"";
-        section.mistake(&at, format!("`scheme` in {} must be {forms}", section.title));
-    }
-    let secrets = section.secrets("secret");
-    if section.place_of("secret").is_none() {
-        let example = "secret = { env = \"VARIABLE\" }";
-        section.mistake(&section.at, format!("{} needs a secret, like {example}", section.title));
-    }
-    let at = section.at.clone();
-    section.finish();
-    known.map(|scheme| Hook { name, at, scheme, secrets })
-}
-
 pub(super) fn required(section: &mut Section<'_>, example: &str) -> Option<(String, At)> {
     let url = section.text("url");
     if section.place_of("url").is_none() {
@@ -378,7 +345,7 @@ pub(super) fn required(section: &mut Section<'_>, example: &str) -> Option<(Stri
     url
 }
 
-fn needs_key(section: &Section<'_>, is_missing: bool) {
+pub(super) fn needs_key(section: &Section<'_>, is_missing: bool) {
     if is_missing && section.place_of("keys").is_none() {
         let example = "keys = { \"2026-11\" = { env = \"VARIABLE\" } }";
         section.mistake(&section.at, format!("{} needs a key, like {example}", section.title));

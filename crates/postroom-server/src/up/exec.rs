@@ -20,6 +20,8 @@ const PIPES_TIME: Duration = Duration::from_millis(500);
 pub(crate) struct Command {
     text: String,
     timeout: Option<Duration>,
+    /// Variables that hold secrets of the node: the command does not get them.
+    hidden: Vec<String>,
 }
 
 /// What became of one run.
@@ -41,8 +43,8 @@ impl Transport for Command {
 }
 
 impl Command {
-    pub(crate) fn new(text: String, timeout: Option<Duration>) -> Self {
-        Self { text, timeout }
+    pub(crate) fn new(text: String, timeout: Option<Duration>, hidden: Vec<String>) -> Self {
+        Self { text, timeout, hidden }
     }
 
     /// Handles a message that is for this service.
@@ -86,6 +88,9 @@ impl Command {
         // Ctrl-C in the terminal must end this program, and let the commands in hand finish.
         #[cfg(unix)]
         command.process_group(0);
+        for variable in &self.hidden {
+            command.env_remove(variable);
+        }
         for (name, value) in environment(message) {
             match value {
                 Some(value) => command.env(name, value),

@@ -1,7 +1,10 @@
 //! Where a node listens.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use postroom::{Backend, Keys, ListenOptions, Listener, Receiver, ReceiverOptions, Source, TlsIdentity};
@@ -32,6 +35,7 @@ pub(super) fn receiver<B: Backend>(
         let described = Source::new(&source.name, keys.get(&source.name).cloned().unwrap_or_default());
         let described = if source.allow_v1 { described.allow_v1() } else { described };
         let described = source.window.into_iter().fold(described, Source::window);
+        let described = source.topics.iter().fold(described, |source, topics| source.topics(topics.clone()));
         let is_reached = config.services.iter().any(|service| service.name == source.name);
         if is_reached { described } else { described.without_answers() }
     });
@@ -97,13 +101,43 @@ pub(super) async fn admin(config: &config::Admin, tls: Option<&TlsIdentity>) -> 
         told.push(format!("Its page for operators: {url}/admin"));
     }
     if let Some(token) = made {
-        let curl = format!("  curl -s -H 'authorization: Bearer {token}' {url}");
-        told.push(format!("Its page for operators: {url}/admin#token={token}"));
-        told.push("By HTTP, with a token that is good until it ends:".into());
-        let message = r#"{"topic": "order.placed", "payload": {"order": 7}}"#;
-        told.push(format!("{curl}/v1/messages -H 'content-type: application/json' -d '{message}'"));
-        told.push(format!("{curl}/_rf/outbox/stats"));
-        told.push(format!("{curl}/_rf/outbox/failed"));
+        let lines = with_token(url, &token);
+        // A log is read by more people than a terminal.
+        match std::io::stderr().is_terminal() {
+            true => told.extend(lines),
+            false => told.push(match privately(&lines) {
+                Ok(file) => format!("Its page for operators: {url}/admin, with the token in {}", file.display()),
+                Err(error) => format!("Its page for operators: {url}/admin, but no token could be written: {error}"),
+            }),
+        }
     }
     Ok((admin, told))
+}
+
+/// How to ask with a token.
+fn with_token(url: &str, token: &str) -> Vec<String> {
+    let curl = format!("  curl -s -H 'authorization: Bearer {token}' {url}");
+    let message = r#"{"topic": "order.placed", "payload": {"order": 7}}"#;
+    vec![
+        format!("Its page for operators: {url}/admin#token={token}"),
+        "By HTTP, with a token that is good until it ends:".into(),
+        format!("{curl}/v1/messages -H 'content-type: application/json' -d '{message}'"),
+        format!("{curl}/_rf/outbox/stats"),
+        format!("{curl}/_rf/outbox/failed"),
+    ]
+}
+
+/// Writes this to a file that nobody else can read.
+fn privately(lines: &[String]) -> io::Result<PathBuf> {
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let path = folder.join(format!("postroom-{}.token", std::process::id()));
+    // One that is there was left behind by another process of that number.
+    let _ = std::fs::remove_file(&path);
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&path)?;
+    lines.iter().try_for_each(|line| writeln!(file, "{line}"))?;
+    Ok(path)
 }

@@ -47,10 +47,29 @@ impl Printed {
 
 fn start(desk: &Desk) -> (Running, Vec<Printed>) {
     let up = desk.start(&["up"]);
-    up.wait_for("By HTTP");
-    let lines = (0..3).map(|_| Printed::read(&up.wait_for("curl"))).collect();
+    let told = up.wait_for("Its page for operators: ");
+    let file = told.split_once(", with the token in ").unwrap().1;
+    let lines = std::fs::read_to_string(file).unwrap();
+    let lines = lines.lines().filter(|line| line.contains("curl")).map(Printed::read).collect();
     up.wait_for("Try it in another terminal");
     (up, lines)
+}
+
+/// A token that may do everything does not go where logs go.
+#[test]
+fn the_token_is_in_a_file_that_only_its_owner_can_read_and_not_in_the_log() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::new();
+    let mut up = desk.start(&["up"]);
+    let told = up.wait_for("Its page for operators: ");
+    let file = told.split_once(", with the token in ").unwrap().1;
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    let token =
+        std::fs::read_to_string(file).unwrap().split_once("#token=").unwrap().1.lines().next().unwrap().to_owned();
+    up.wait_for("Ctrl-C ends it.");
+    up.terminate();
+    up.end();
+    assert!(token.len() > 30 && !up.rest_of_stderr().contains(&token));
 }
 
 #[test]

@@ -28,6 +28,21 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
             "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, `hosts`, \
              `read_tokens`, `write_tokens`, `payload_tokens`",
         ),
+        (
+            "[handlers.a]\nurl = \"http://10.0.0.7:8080/\"",
+            "postroom.toml:2: `url` in [handlers.a]: messages would travel unencrypted; use https://, or set \
+             `allow_unencrypted` to true",
+        ),
+        (
+            "[hooks.a]\nscheme = \"stripe\"\nsecret = { env = \"PATH\" }\ncloud_events = true",
+            "postroom.toml:4: `cloud_events` in [hooks.a] goes with the scheme \"standard-webhooks\" only: others sign \
+             nothing that an event is known by",
+        ),
+        (
+            "[hooks.a]\nscheme = \"stripe\"\nsecret = { env = \"PATH\" }\ntopics = [\"a*b\"]",
+            "postroom.toml:4: `topics` in [hooks.a] must be names of topics: \"order.placed\", or \"order.*\" for all \
+             that begin like it",
+        ),
         ("[wroker]\nbatch = 1", "postroom.toml:1: unknown section [wroker]; did you mean [worker]?"),
         ("[worker]\nbatch = 0", "postroom.toml:2: `batch` in [worker] must be from 1 to 10000, not 0"),
         ("[worker]\nbatch = -5", "postroom.toml:2: `batch` in [worker] must be from 1 to 10000, not -5"),

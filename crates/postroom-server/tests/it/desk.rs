@@ -101,7 +101,12 @@ impl Desk {
 
     /// Starts a command that goes on by itself.
     pub(crate) fn start(&self, args: &[&str]) -> Running {
-        let mut child = self.command(args).spawn().unwrap();
+        self.start_with(args, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub(crate) fn start_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Running {
+        let mut child = self.command(args).envs(variables.iter().copied()).spawn().unwrap();
         let stdout = lines(child.stdout.take().unwrap());
         let stderr = lines(child.stderr.take().unwrap());
         Running { child, stdout, stderr }

@@ -144,3 +144,19 @@ fn what_a_command_says_of_a_failure_is_kept_and_not_logged() {
     assert!(logged.contains("exit status 65") && !logged.contains("4111"), "{logged}");
     assert_eq!(desk.json(&["show", &id])[0]["last_error"], "exit status 65\ncard 4111");
 }
+
+#[test]
+fn a_command_does_not_get_the_secrets_of_the_node() {
+    let desk = Desk::new();
+    let source = "[sources.orders]\nkeys = { a = { env = \"PATH_OF_KEY\" } }\n[receiver]\nlisten = []\n";
+    desk.write("postroom.toml", source);
+    let id = desk.ok(&["send", "any"]);
+    let secret = "an example secret, long enough to be one";
+    let variables = [("PATH_OF_KEY", secret), ("OTHER", "is kept")];
+    let mut up = desk.start_with(&["up", "--exec", "env"], &variables);
+    until("nothing waits", || desk.unsettled() == 0);
+    up.terminate();
+    up.end();
+    let told = desk.json(&["show", &id, "--show-payload"])[0]["response"].to_string();
+    assert!(!told.contains(secret) && told.contains("is kept"), "{told}");
+}

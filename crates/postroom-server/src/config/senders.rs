@@ -1,0 +1,65 @@
+//! `[sources.NAME]` and `[hooks.NAME]`: who may send here, and what.
+
+use super::reader::Section;
+use super::sections::{WINDOW, check_name, needs_key};
+use super::{Hook, Scheme, Source};
+
+pub(super) fn source((name, mut section): (String, Section<'_>)) -> Source {
+    check_name(&section, &name, &section.at, "the name of a source");
+    let keys = section.keys("keys");
+    let window = section.span("window", WINDOW);
+    let allow_v1 = section.flag("allow_v1").unwrap_or(false);
+    let topics = topics(&mut section);
+    needs_key(&section, keys.is_empty());
+    section.finish();
+    Source { name, keys, window, allow_v1, topics }
+}
+
+/// What somebody may send; none: anything.
+fn topics(section: &mut Section<'_>) -> Option<Vec<String>> {
+    let named = section.list("topics")?;
+    if named.is_empty()
+        && let Some(at) = section.place_of("topics")
+    {
+        section.mistake(&at, format!("`topics` in {} is empty: name some, or leave it out", section.title));
+    }
+    for (topic, at) in &named {
+        let is_whole = !topic.trim().is_empty() && !topic.strip_suffix('*').unwrap_or(topic).contains('*');
+        if !is_whole {
+            let forms = "\"order.placed\", or \"order.*\" for all that begin like it";
+            section.mistake(at, format!("`topics` in {} must be names of topics: {forms}", section.title));
+        }
+    }
+    Some(named.into_iter().map(|(topic, _)| topic).collect())
+}
+
+pub(super) fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
+    check_name(&section, &name, &section.at, "the name of a hook");
+    let scheme = section.text("scheme");
+    let known = match scheme.as_ref().map(|(scheme, _)| scheme.as_str()) {
+        Some("standard-webhooks") => Some(Scheme::StandardWebhooks),
+        Some("stripe") => Some(Scheme::Stripe),
+        Some("github") => Some(Scheme::GitHub),
+        _ => None,
+    };
+    if known.is_none() {
+        let at = section.place_of("scheme").unwrap_or_else(|| section.at.clone());
+        let forms = "\"standard-webhooks\", \"stripe\" or \"github\"";
+        section.mistake(&at, format!("`scheme` in {} must be {forms}", section.title));
+    }
+    let secrets = section.secrets("secret");
+    if section.place_of("secret").is_none() {
+        let example = "secret = { env = \"VARIABLE\" }";
+        section.mistake(&section.at, format!("{} needs a secret, like {example}", section.title));
+    }
+    let (at, topics) = (section.at.clone(), topics(&mut section));
+    let cloud_events = section.flag("cloud_events").unwrap_or(false);
+    if let Some(at) =
+        section.place_of("cloud_events").filter(|_| cloud_events && known != Some(Scheme::StandardWebhooks))
+    {
+        let why = "goes with the scheme \"standard-webhooks\" only: others sign nothing that an event is known by";
+        section.mistake(&at, format!("`cloud_events` in {} {why}", section.title));
+    }
+    section.finish();
+    known.map(|scheme| Hook { name, at, scheme, secrets, topics, cloud_events })
+}
