@@ -70,12 +70,12 @@ async fn what_goes_to_another_service_is_of_no_topic(h: &Harness) -> Verdict {
 
 async fn a_topic_is_told_from_one_that_looks_like_it(h: &Harness) -> Verdict {
     for side in h.sides() {
-        for topic in ["order", "Order", "örder", "a\nb", "%", "orde"] {
+        for topic in ["order", "Order", "örder", "a b", "%", "orde"] {
             side.add(topic).await?;
         }
         assert_eq!(taken(h, side.queue, &topics(&["a", "b", "order", "%"])?).await?, ["order", "%"]);
         assert_eq!(taken(h, side.queue, &topics(&["örder"])?).await?, ["örder"]);
-        assert_eq!(taken(h, side.queue, &Topics::except(["a", "b"])?).await?, ["Order", "a\nb", "orde"]);
+        assert_eq!(taken(h, side.queue, &Topics::except(["a", "b"])?).await?, ["Order", "a b", "orde"]);
     }
     Ok(())
 }
