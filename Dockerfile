@@ -1,6 +1,6 @@
 # A node in a container:
 #   docker build -t postroom .
-#   docker run --rm -p 127.0.0.1:7410:7410 -v postroom:/var/lib/postroom postroom
+#   docker run --rm -v postroom:/var/lib/postroom postroom
 # The admin listener stays inside the container; `docker exec NAME postroom stats` asks without it.
 FROM rust:1.95-bookworm AS build
 RUN apt-get update \
@@ -21,8 +21,8 @@ USER postroom
 WORKDIR /var/lib/postroom
 VOLUME /var/lib/postroom
 EXPOSE 7410
-# Inside a container every interface is behind it: who reaches the port is decided by `-p`.
-ENV POSTROOM_RECEIVER_LISTEN=http://0.0.0.0:7410 POSTROOM_RECEIVER_ALLOW_UNENCRYPTED=true
+# It receives at http://127.0.0.1:7410 until it is told otherwise: https://0.0.0.0:7410 with a certificate (`tls_cert`,
+# `tls_key`), or http:// in a network of its own, with `allow_unencrypted`.
 # The first SIGTERM lets what is in hand be finished, at most `grace` in [worker].
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["postroom"]

@@ -12,6 +12,7 @@ mod page;
 mod problem;
 mod pull;
 mod sight;
+mod status;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -188,6 +189,7 @@ fn router(desk: Desk) -> Router {
         .route("/metrics", get(metrics::render))
         .route("/openapi.json", get(openapi))
         .route("/v1/messages", post(messages::enqueue))
+        .route("/v1/messages/{message_id}", get(status::status))
         .route("/v1/{queue}/claim", post(pull::claim))
         .route("/v1/{queue}/ack", post(pull::ack))
         .route("/v1/{queue}/abandon", post(pull::abandon))

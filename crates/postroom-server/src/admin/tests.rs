@@ -100,7 +100,8 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
 }
 
 /// Everything but health and readiness.
-const GUARDED: [(Method, &str); 19] = [
+const GUARDED: [(Method, &str); 20] = [
+    (Method::GET, "/v1/messages/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01"),
     (Method::POST, "/admin/act/revive"),
     (Method::POST, "/admin/act/expire"),
     (Method::POST, "/admin/act/purge"),
@@ -209,6 +210,27 @@ async fn a_message_is_stored_once_by_its_id_or_its_key() {
     assert_eq!(first.json()["messageId"], second.json()["messageId"]);
     assert_eq!(node.outbox.queue().stats().await.unwrap().ready, 2);
     assert_eq!(node.get("/_rf/outbox/stats").await.json()["pending"], 2);
+}
+
+#[tokio::test]
+async fn who_enqueued_a_message_hears_what_became_of_it() {
+    let node = Node::new();
+    let message = json!({ "topic": "order.placed", "payload": { "order": 7 }, "destination": "billing" });
+    let id = node.post("/v1/messages", &message).await.json()["messageId"].as_str().unwrap().to_owned();
+    let status = async || node.get(&format!("/v1/messages/{id}")).await.json()["messages"][0].clone();
+    let waiting = status().await;
+    let told = |name: &str| waiting[name].clone();
+    assert_eq!((told("state"), told("destination"), told("attempts")), (json!("ready"), json!("billing"), json!(0)));
+    assert!(waiting["finishedAt"].is_null() && waiting["createdAt"].is_string(), "{waiting}");
+    let owner = postroom::OwnerToken::new();
+    let claim = node.outbox.queue().claim(owner, Duration::from_secs(30), 1).await.unwrap().claimed.remove(0);
+    let answered = postroom::Settle::ack_with(claim.lease, Some(r#"{"reserved":true}"#.into()));
+    node.outbox.queue().settle(vec![answered]).await.unwrap();
+    let done = status().await;
+    assert_eq!((&done["state"], &done["hasAnswer"]), (&json!("done"), &json!(true)), "{done}");
+    for (path, wanted) in [("/v1/messages/7", 400), ("/v1/messages/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01", 404)] {
+        assert_eq!(node.get(path).await.status, wanted, "{path}");
+    }
 }
 
 #[tokio::test]

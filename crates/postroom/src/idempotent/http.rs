@@ -210,7 +210,9 @@ impl<B: Backend> Core<B> {
     {
         let room = self.room.clone().try_acquire_owned().map_err(|_| IdempotencyProblem::overloaded())?;
         let (head, body) = request.into_parts();
-        let body = read(body, self.options.request_max).await?;
+        // Whoever sends it holds a place.
+        let reading = tokio::time::timeout(self.options.timeout, read(body, self.options.request_max));
+        let body = reading.await.map_err(|_| IdempotencyProblem::too_slow())??;
         let scoped = key::scoped(&self.name, self.options.scope.as_deref(), &head, key);
         let key = scoped.map_err(|_| IdempotencyProblem::malformed_key())?;
         let incoming = Incoming::new(key, "http.request", "").hash(key::fingerprint(&head, &body));

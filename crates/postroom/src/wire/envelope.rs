@@ -60,6 +60,10 @@ impl Envelope {
     }
 
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
+        // An array of the same values would be taken for one, without the names.
+        if !json.trim_ascii_start().starts_with(b"{") {
+            return Err(Error::invalid("this is no envelope: it must be a JSON object"));
+        }
         let envelope: Self = serde_json::from_slice(json).map_err(|error| {
             // Not serde's own words: they quote what was sent.
             let (line, column) = (error.line(), error.column());
@@ -195,3 +199,18 @@ impl PartialEq for Reply {
 }
 
 impl Eq for Reply {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_is_an_object() {
+        let object = r#" {"messageId":"0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01","sourceServiceId":"orders",
+            "messageType":"Event","endpoint":"a","payload":{}}"#;
+        Envelope::parse(object.as_bytes()).unwrap();
+        let array = r#"["0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01",null,"orders","Event","a",{},{}]"#;
+        let refused = Envelope::parse(array.as_bytes()).unwrap_err();
+        assert!(refused.to_string().contains("must be a JSON object"), "{refused}");
+    }
+}

@@ -1,7 +1,9 @@
 //! A service behind the layer, and requests to it.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
@@ -156,7 +158,8 @@ impl<B: Testable> Api<B> {
         for (name, value) in &call.headers {
             request = request.header(*name, value);
         }
-        let response = self.router.clone().oneshot(request.body(Body::from(call.body))?).await?;
+        let body = if call.stalls { Body::new(Stalled) } else { Body::from(call.body) };
+        let response = self.router.clone().oneshot(request.body(body)?).await?;
         let (head, body) = response.into_parts();
         let body = body.collect().await?.to_bytes().to_vec();
         Ok(Said { status: head.status, headers: head.headers, body })
@@ -170,11 +173,27 @@ pub(super) struct Call {
     pub(super) path: &'static str,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: &'static str,
+    /// The body never comes.
+    pub(super) stalls: bool,
+}
+
+struct Stalled;
+
+impl hyper::body::Body for Stalled {
+    type Data = bytes::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Self::Data>, Self::Error>>> {
+        Poll::Pending
+    }
 }
 
 impl Call {
     pub(super) fn unkeyed() -> Self {
-        Self { method: Method::POST, path: "/orders", headers: Vec::new(), body: "{}" }
+        Self { method: Method::POST, path: "/orders", headers: Vec::new(), body: "{}", stalls: false }
     }
 
     pub(super) fn keyed(key: &str) -> Self {

@@ -13,6 +13,7 @@ cases! { idempotency_key:
     worker a_key_for_another_request_is_refused [];
     worker a_malformed_key_is_refused [];
     worker a_body_that_is_too_large_is_refused [];
+    worker a_body_that_does_not_come_is_given_up [];
     worker a_response_that_cannot_be_kept_is_an_error_and_leaves_nothing [];
     worker what_takes_too_long_is_rolled_back [];
     worker a_route_without_the_layer_says_so [];
@@ -33,6 +34,15 @@ async fn a_key_for_another_request_is_refused<B: Testable>(stage: &Stage<B>) -> 
         assert_eq!((refused.status, refused.title()?), (StatusCode::UNPROCESSABLE_ENTITY, title.into()));
     }
     assert_eq!((api.calls(), api.effects().await?), (1, 1));
+    Ok(())
+}
+
+/// It would hold its place for ever.
+async fn a_body_that_does_not_come_is_given_up<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let options = IdempotencyKeyOptions::default().timeout(Duration::from_millis(50)).in_flight(1);
+    let api = Api::<B>::open(stage, options)?;
+    let given_up = soon("it is given up", api.send(Call { stalls: true, ..Call::keyed("1") })).await??;
+    assert_eq!((given_up.status, api.calls()), (StatusCode::REQUEST_TIMEOUT, 0));
     Ok(())
 }
 

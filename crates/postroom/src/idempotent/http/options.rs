@@ -93,7 +93,7 @@ impl IdempotencyKeyOptions {
     }
 
     /// What takes longer, with the whole response body, is rolled back and answered with 503; 30 seconds unless told
-    /// otherwise. On SQLite five seconds are the limit.
+    /// otherwise. A request whose body takes longer to come is answered with 408. On SQLite five seconds are the limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

@@ -62,6 +62,10 @@ impl IdempotencyProblem {
         Self::new(StatusCode::BAD_REQUEST, "The body cannot be read", "Send the request again, as a whole.")
     }
 
+    pub(super) fn too_slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time", "Send the request again, and faster.")
+    }
+
     pub(super) fn too_large() -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
