@@ -95,7 +95,7 @@ impl Stage {
         self.desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\n{admin}\n"));
         self.node = self.desk.start(&["up"]);
         let told = self.node.wait_for("Its page for operators: ");
-        self.address = told.rsplit_once(' ').unwrap().1.split_once("/admin").unwrap().0.to_owned();
+        self.address = told.split_once("operators: ").unwrap().1.split_once("/admin").unwrap().0.to_owned();
         self.token = "secret".into();
     }
 
