@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn an_envelope_is_an_object() {
         let object = r#" {"messageId":"0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01","sourceServiceId":"orders",
-            "messageType":"Event","endpoint":"a","payload":{}}"#;
+            "messageType":"Signal","endpoint":"a","payload":{}}"#;
         Envelope::parse(object.as_bytes()).unwrap();
-        let array = r#"["0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01",null,"orders","Event","a",{},{}]"#;
+        let array = r#"["0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01",null,"orders","Signal","a",{},{}]"#;
         let refused = Envelope::parse(array.as_bytes()).unwrap_err();
         assert!(refused.to_string().contains("must be a JSON object"), "{refused}");
     }
