@@ -127,7 +127,6 @@ async fn the_doctor_gets_through(stage: &Stage<Postgres>) -> Verdict {
     assert_eq!(of_pooler(&report).map(|finding| finding.level), Some(Level::Ok), "it is declared");
     // Its connections to the server were opened before, for others.
     let lenient = servers::url(servers::POOLER).parse::<PgConnectOptions>()?.extra_float_digits(None);
-    let lenient = lenient.statement_cache_capacity(0);
     // The pooler may just have opened another connection: the next question is asked on an older one.
     eventually("the pooler is seen", || async {
         let report = PostgresOptions::with(lenient.clone()).examine().await?;

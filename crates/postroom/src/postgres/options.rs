@@ -68,7 +68,9 @@ impl PostgresOptions {
 
     /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
-        let facts = examine::<Postgres>(self.target.clone(), &self.settings, sql::doctor::POSTGRES).await?;
+        // Whatever was declared: a pooler that nobody knows of must not get in the way of the questions.
+        let target = PgTarget { is_pooled: true, ..self.target.clone() };
+        let facts = examine::<Postgres>(target, &self.settings, sql::doctor::POSTGRES).await?;
         Ok(doctor::postgres::report(self.target.options.0.get_database().unwrap_or("postgres"), &facts))
     }
 
