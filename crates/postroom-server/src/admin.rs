@@ -22,8 +22,7 @@ mod whole;
 pub(crate) use look::Watched;
 pub(crate) use metrics::install as count_metrics;
 pub(crate) use pull::Counters;
-use tokens::Rights;
-pub(crate) use tokens::{Scope, Tokens};
+pub(crate) use tokens::{Rights, Scope, Token, Tokens, digest, generate};
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -76,6 +75,7 @@ struct Inner {
     waiting: Semaphore,
     stopped: Stopped,
     watched: Watched,
+    taken_for: Duration,
     health: Cached<Health>,
     reached: Cached<bool>,
     counted: Cached<()>,
@@ -88,6 +88,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: PrometheusHandle,
     pub(crate) counters: Option<Counters>,
     pub(crate) watched: Watched,
+    /// So long the inbox must know what arrived.
+    pub(crate) taken_for: Duration,
     /// How long what is enqueued here lives.
     pub(crate) policies: RetryPolicies,
     pub(crate) stopped: Stopped,
@@ -128,6 +130,11 @@ impl Admin {
         Ok(Self { listener, url: format!("{scheme}://{shown}"), hosts, tokens })
     }
 
+    /// They can be replaced while it answers.
+    pub(crate) fn tokens(&self) -> Tokens {
+        self.tokens.clone()
+    }
+
     /// Where it is reached.
     pub(crate) fn url(&self) -> &str {
         &self.url
@@ -149,7 +156,7 @@ impl Admin {
 
 impl Desk {
     fn new(parts: Parts, tokens: Tokens, hosts: Vec<String>) -> Self {
-        let Parts { store, metrics, counters, watched, policies, stopped } = parts;
+        let Parts { store, metrics, counters, watched, taken_for, policies, stopped } = parts;
         let page = Arc::new(page::Room::new(&*store, watched.courier.clone(), watched.places.clone()));
         let (outbox, inbox) = (Outbox::of(store.clone()).policies(policies), Inbox::of(store.clone()));
         let (health, reached, counted) = Default::default();
@@ -164,6 +171,7 @@ impl Desk {
             waiting: Semaphore::new(WAITING),
             stopped,
             watched,
+            taken_for,
             health,
             reached,
             counted,
@@ -178,31 +186,42 @@ async fn openapi() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], OPENAPI)
 }
 
-/// Every address, in one list. Whoever asks with GET must be allowed to read, with POST to write.
+/// These addresses, for tokens with one of the scopes.
+fn needing(desk: &Desk, any_of: &'static [Scope], routes: Router<Desk>) -> Router<Desk> {
+    let gate = guard::Gate { desk: desk.clone(), any_of };
+    let routes = routes.method_not_allowed_fallback(problem::wrong_method);
+    routes.layer(middleware::from_fn_with_state(gate, guard::with_token))
+}
+
+/// Every address, by what a token needs for it.
 fn router(desk: Desk) -> Router {
-    let guarded = Router::new()
+    let reading = Router::new()
         .route("/_rf/outbox/stats", get(diagnostics::outbox_stats))
         .route("/_rf/outbox/failed", get(diagnostics::failed))
-        .route("/_rf/outbox/{message_id}/retry", post(diagnostics::retry))
-        .route("/_rf/outbox/{message_id}/dismiss", post(diagnostics::dismiss))
         .route("/_rf/inbox/stats", get(diagnostics::inbox_stats))
-        .route("/metrics", get(metrics::render))
-        .route("/openapi.json", get(openapi))
-        .route("/v1/messages", post(messages::enqueue))
-        .route("/v1/messages/{message_id}", get(status::status))
+        .route("/metrics", get(metrics::render));
+    let operating = Router::new()
+        .route("/_rf/outbox/{message_id}/retry", post(diagnostics::retry))
+        .route("/_rf/outbox/{message_id}/dismiss", post(diagnostics::dismiss));
+    let enqueueing = Router::new().route("/v1/messages", post(messages::enqueue));
+    let following = Router::new().route("/v1/messages/{message_id}", get(status::status));
+    let pulling = Router::new()
         .route("/v1/{queue}/claim", post(pull::claim))
         .route("/v1/{queue}/ack", post(pull::ack))
         .route("/v1/{queue}/abandon", post(pull::abandon))
         .route("/v1/{queue}/fail", post(pull::fail))
-        .route("/v1/{queue}/extend", post(pull::extend))
-        .fallback(problem::nowhere)
-        .method_not_allowed_fallback(problem::wrong_method)
-        .layer(middleware::from_fn_with_state(desk.clone(), guard::with_token));
+        .route("/v1/{queue}/extend", post(pull::extend));
+    let guarded = Router::new().route("/openapi.json", get(openapi)).fallback(problem::nowhere);
     Router::new()
         .route("/_rf/health", get(diagnostics::health))
         .route("/_rf/ready", get(diagnostics::ready))
         .merge(page::routes(&desk))
-        .merge(guarded)
+        .merge(needing(&desk, &[Scope::Read], reading))
+        .merge(needing(&desk, &[Scope::Operate], operating))
+        .merge(needing(&desk, &[Scope::Enqueue], enqueueing))
+        .merge(needing(&desk, &[Scope::Enqueue, Scope::Read], following))
+        .merge(needing(&desk, &[Scope::Pull], pulling))
+        .merge(needing(&desk, &[], guarded))
         .layer(middleware::from_fn_with_state(desk.clone(), guard::from_here))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn(guard::in_time))

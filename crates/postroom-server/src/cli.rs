@@ -20,6 +20,7 @@ mod send;
 mod show;
 mod stats;
 mod tail;
+mod token;
 mod top;
 mod up;
 
@@ -117,6 +118,7 @@ enum Command {
     Backup(backup::Backup),
     Restore(restore::Restore),
     Config(config::Config),
+    Token(token::Token),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -149,6 +151,7 @@ impl Cli {
             Command::Backup(backup) => backup.run(global).await,
             Command::Restore(restore) => restore.run(global).await,
             Command::Config(config) => config.run(global),
+            Command::Token(token) => token.run(global),
             Command::Demo(demo) => demo.run(global).await,
             Command::Completions(completions) => completions.run(global),
             Command::Man(man) => man.run(global),

@@ -8,6 +8,7 @@ mod secrets;
 mod sections;
 mod senders;
 mod summary;
+mod tokens;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -23,9 +24,10 @@ use reader::{PREFIX, Reader};
 pub(crate) use retry::Retry;
 pub(crate) use secrets::{Opened, Route};
 use secrets::{Place, SecretRef};
+pub(crate) use sections::{NAME_RULE, is_name};
 use tree::{At, Table};
 
-use crate::admin::Tokens;
+use crate::admin::Token;
 use crate::database::Database;
 use crate::problem::Problem;
 use crate::up::backups::{Plan, folder_beside};
@@ -52,6 +54,7 @@ pub(crate) struct Config {
     pub(crate) backup: Backup,
     pub(crate) receiver: Receiver,
     pub(crate) admin: Admin,
+    pub(crate) tokens: Vec<Token>,
     pub(crate) sources: Vec<Source>,
     pub(crate) services: Vec<Service>,
     pub(crate) handlers: Vec<Handler>,
@@ -74,7 +77,6 @@ pub(crate) struct Store {
 #[derive(Clone, PartialEq)]
 pub(crate) struct Admin {
     pub(crate) listen: Option<SocketAddr>,
-    pub(crate) tokens: Tokens,
     /// What it is called by, besides the names of this machine.
     pub(crate) hosts: Vec<String>,
     tls: Option<Tls>,

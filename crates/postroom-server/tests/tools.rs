@@ -51,7 +51,9 @@ fn main() {
 }
 
 fn node(desk: &Desk, more: &str) -> (Running, Asked) {
-    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\nwrite_tokens = [\"{DIGEST}\"]\n");
+    let admin = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"enqueue\", \"pull\", \"operate\"]\n"
+    );
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}{more}"));
     let up = desk.start(&["up"]);
     let asked = Asked::read(&up.wait_for("answers services and operators at"));

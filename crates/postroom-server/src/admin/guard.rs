@@ -9,7 +9,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::problem::Refusal;
-use super::{Desk, Rights, Scope};
+use super::tokens::Known;
+use super::{Desk, Scope};
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -49,30 +50,51 @@ pub(super) async fn in_time(request: Request, next: Next) -> Result<Response, Re
 }
 
 impl Desk {
-    /// What the one who asks may do; none without a token that is known.
-    pub(super) fn rights_of(&self, headers: &HeaderMap) -> Option<Rights> {
-        let (kind, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-        kind.eq_ignore_ascii_case("bearer").then(|| self.0.tokens.rights_of(token.trim())).flatten()
+    /// What is known of the one who asks.
+    fn known(&self, headers: &HeaderMap) -> Known {
+        let bearer = || {
+            let (kind, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+            kind.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        };
+        bearer().map_or(Known::Nobody, |token| self.0.tokens.look_up(token, self.0.store.clock().now()))
     }
+
+    /// Whether the one who asks may read.
+    pub(super) fn may_read(&self, headers: &HeaderMap) -> bool {
+        matches!(self.known(headers), Known::May(rights) if rights.may(Scope::Read))
+    }
+}
+
+/// What a route needs: one of these, or any token at all.
+#[derive(Clone)]
+pub(super) struct Gate {
+    pub(super) desk: Desk,
+    pub(super) any_of: &'static [Scope],
 }
 
 /// Lets those pass whose token may do it.
 pub(super) async fn with_token(
-    State(desk): State<Desk>,
+    State(Gate { desk, any_of }): State<Gate>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let needed = if matches!(*request.method(), Method::GET | Method::HEAD) { Scope::Read } else { Scope::Write };
-    match desk.rights_of(request.headers()) {
-        Some(rights) if rights.scope >= needed => {
+    let needed = "send `authorization: Bearer TOKEN`; the node says at its start how to get one";
+    match desk.known(request.headers()) {
+        Known::May(rights) if any_of.is_empty() || any_of.iter().any(|scope| rights.may(*scope)) => {
             request.extensions_mut().insert(rights);
             Ok(next.run(request).await)
         }
-        Some(_) => Err(Refusal::new(StatusCode::FORBIDDEN, "this token may only read", "use one that may write")),
-        None => Err(Refusal::new(
-            StatusCode::UNAUTHORIZED,
-            "a token is needed",
-            "send `authorization: Bearer TOKEN`; the node says at its start how to get one",
-        )),
+        Known::May(rights) => {
+            let words: Vec<_> = any_of.iter().map(|scope| format!("`{}`", scope.as_str())).collect();
+            let error = format!("the token {} may not do this", rights.name());
+            let advice =
+                format!("add {} to `may` in [tokens.{}], or use another token", words.join(" or "), rights.name());
+            Err(Refusal::new(StatusCode::FORBIDDEN, error, advice))
+        }
+        Known::Expired(end) => {
+            let error = format!("this token ran out at {end}");
+            Err(Refusal::new(StatusCode::UNAUTHORIZED, error, "ask for a new one: `postroom token NAME` makes one"))
+        }
+        Known::Nobody => Err(Refusal::new(StatusCode::UNAUTHORIZED, "a token is needed", needed)),
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
 use postroom::{Kind, Message, MessageId, NewMessage, Stored, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ use uuid::{Builder, Uuid};
 
 use super::object::Object;
 use super::problem::Refusal;
-use super::{Desk, whole};
+use super::{Desk, Rights, whole};
 
 const KEY_BYTES_MAX: usize = 255;
 /// A hundred years.
@@ -49,13 +49,14 @@ pub(super) struct Asked {
 /// message.
 pub(super) async fn enqueue(
     State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
     headers: HeaderMap,
     asked: Result<Json<Object<Asked>>, JsonRejection>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let Json(Object(asked)) = asked?;
     let id = match (&asked.message_id, key(&headers)?) {
         (Some(id), None) => Some(id.parse()?),
-        (None, Some(key)) => Some(MessageId::from_uuid(id_of(key))?),
+        (None, Some(key)) => Some(MessageId::from_uuid(id_of(rights.name(), key))?),
         (None, None) => None,
         (Some(_), Some(_)) => {
             let error = "both messageId and Idempotency-Key are given";
@@ -80,14 +81,12 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     text.map(Some).ok_or_else(|| Refusal::bad("the Idempotency-Key is malformed", "send 1 to 255 ASCII characters"))
 }
 
-/// The same key gives the same id; a key that is a UUID is one.
-fn id_of(key: &str) -> Uuid {
-    key.parse().unwrap_or_else(|_| {
-        let digest = Sha256::digest(format!("postroom idempotency-key\0{key}"));
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&digest[..16]);
-        Builder::from_custom_bytes(bytes).into_uuid()
-    })
+/// The same key of the same token gives the same id: others that happen to choose it do not meet.
+fn id_of(token: &str, key: &str) -> Uuid {
+    let digest = Sha256::digest(format!("postroom idempotency-key\0{token}\0{key}"));
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 impl Asked {

@@ -31,8 +31,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use self::jobs::Jobs;
 use self::samples::Samples;
-use super::problem::{self, Refusal};
-use super::{Desk, guard};
+use super::problem::Refusal;
+use super::{Desk, Scope, needing};
 
 /// So many may watch at once; each holds a connection open.
 const WATCHERS_MAX: usize = 32;
@@ -111,21 +111,20 @@ impl Room {
     }
 }
 
-/// Every address of the page. Whoever asks with GET must be allowed to read, with POST to write.
+/// Every address of the page.
 pub(super) fn routes(desk: &Desk) -> Router<Desk> {
-    let guarded = Router::new()
+    let reading = Router::new()
         .route("/admin/view/overview", get(overview::overview))
         .route("/admin/view/failed", get(failed::failed))
         .route("/admin/view/dismissed", get(dismiss::dismissed))
         .route("/admin/view/message", get(story::story))
         .route("/admin/view/find", get(story::find))
-        .route("/admin/live", get(live::live))
+        .route("/admin/live", get(live::live));
+    let operating = Router::new()
         .route("/admin/act/revive", post(act::revive))
         .route("/admin/act/dismiss", post(dismiss::dismiss))
         .route("/admin/act/expire", post(act::expire))
-        .route("/admin/act/purge", post(act::purge))
-        .method_not_allowed_fallback(problem::wrong_method)
-        .layer(middleware::from_fn_with_state(desk.clone(), guard::with_token));
+        .route("/admin/act/purge", post(act::purge));
     Router::new()
         .route("/", get(async || Redirect::to("/admin")))
         .route("/admin", file("text/html; charset=utf-8", include_str!("page/assets/shell.html")))
@@ -134,7 +133,8 @@ pub(super) fn routes(desk: &Desk) -> Router<Desk> {
         .route("/admin/session.js", script(include_str!("page/assets/session.js")))
         .route("/admin/charts.js", script(include_str!("page/assets/charts.js")))
         .route("/admin/actions.js", script(include_str!("page/assets/actions.js")))
-        .merge(guarded)
+        .merge(needing(desk, &[Scope::Read], reading))
+        .merge(needing(desk, &[Scope::Operate], operating))
         .layer(middleware::from_fn(with_headers))
 }
 

@@ -6,19 +6,19 @@ pub(super) use items::{abandon, ack, extend, fail};
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use postroom::{Backend, BoxFuture, Headers, LeaseToken, Pull, PullRequest, Pulled, Queue, State as Stands, Topics};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::object::Object;
 use super::problem::Refusal;
-use super::{Desk, whole};
+use super::{Desk, Rights, whole};
 
 const LIMIT: usize = 10;
 const LIMIT_MAX: usize = 100;
@@ -111,7 +111,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    fn request(self, fetched: &Topics) -> Result<PullRequest, Refusal> {
+    fn request(self, fetched: &Topics, rights: &Rights) -> Result<PullRequest, Refusal> {
         let (limit, wait) = (self.limit.unwrap_or(LIMIT), self.wait_seconds.unwrap_or(0));
         if !(1..=LIMIT_MAX).contains(&limit) {
             return Err(Refusal::bad(format!("a limit of {limit}"), format!("allowed are 1 to {LIMIT_MAX}")));
@@ -120,11 +120,14 @@ impl Asked {
             return Err(Refusal::bad(format!("a wait of {wait} s"), format!("allowed are 0 to {WAIT_MAX} s")));
         }
         let topics = match self.topics {
-            None => fetched.clone(),
+            None => allowed(fetched, rights)?,
             Some(topics) => {
                 if let Some(other) = topics.iter().find(|topic| !fetched.contains(topic, None)) {
                     let advice = "set `pull` to true in its [handlers.\"TOPIC\"], and start the node again";
                     return Err(Refusal::bad(format!("messages of the topic {other:?} are not fetched"), advice));
+                }
+                if let Some(other) = topics.iter().find(|topic| !rights.may_fetch(topic)) {
+                    return Err(not_allowed(rights, &format!("the topic {other:?}")));
                 }
                 Topics::only(topics)?
             }
@@ -135,15 +138,32 @@ impl Asked {
     }
 }
 
+/// Of what is fetched here, what this token may fetch.
+fn allowed(fetched: &Topics, rights: &Rights) -> Result<Topics, Refusal> {
+    let Some(topics) = rights.fetches_only() else { return Ok(fetched.clone()) };
+    let topics: Vec<_> = topics.iter().filter(|topic| fetched.contains(topic, None)).cloned().collect();
+    if topics.is_empty() {
+        return Err(not_allowed(rights, "any topic that is fetched here"));
+    }
+    Ok(Topics::only(topics)?)
+}
+
+fn not_allowed(rights: &Rights, what: &str) -> Refusal {
+    let error = format!("the token {} may not fetch {what}", rights.name());
+    let advice = format!("add \"pull:TOPIC\" to `may` in [tokens.{}]", rights.name());
+    Refusal::new(StatusCode::FORBIDDEN, error, advice)
+}
+
 /// Hands messages out, each under a lease. It waits for the first one if it is asked to and there is a place to wait,
 /// and until the node stops.
 pub(super) async fn claim(
     State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
     queue: Result<Path<String>, PathRejection>,
     asked: Result<Json<Object<Asked>>, JsonRejection>,
 ) -> Result<Response, Refusal> {
     let (counters, counter) = desk.counter(queue)?;
-    let request = asked?.0.0.request(&counters.topics)?;
+    let request = asked?.0.0.request(&counters.topics, &rights)?;
     let place = desk.0.waiting.try_acquire();
     let request = if place.is_ok() { request } else { request.wait(Duration::ZERO) };
     let pulled = tokio::select! {

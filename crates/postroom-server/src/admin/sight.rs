@@ -2,7 +2,7 @@
 
 use postroom::State;
 
-use super::Rights;
+use super::{Rights, Scope};
 
 /// How much of an error is seen. What other services answered and what commands printed stands on its later lines: it
 /// may be as secret as a payload.
@@ -13,8 +13,8 @@ pub(super) enum Sight {
 }
 
 impl Sight {
-    pub(super) fn of(rights: Rights) -> Self {
-        if rights.payloads { Self::Whole } else { Self::FirstLine }
+    pub(super) fn of(rights: &Rights) -> Self {
+        if rights.may(Scope::Payload) { Self::Whole } else { Self::FirstLine }
     }
 
     pub(super) fn of_error(self, error: &str) -> &str {

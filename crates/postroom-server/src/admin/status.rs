@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::problem::Refusal;
 use super::sight::Sight;
-use super::{Desk, Rights};
+use super::{Desk, Rights, Scope};
 use crate::output;
 
 /// So many are told at most, of a message that went to many services.
@@ -29,11 +29,11 @@ pub(super) async fn status(
         let advice = "messages that are done are deleted after a while";
         return Err(Refusal::new(StatusCode::NOT_FOUND, "no message has this id", advice));
     }
-    let told: Vec<_> = found.iter().take(TOLD_MAX).map(|record| told(record, rights)).collect();
+    let told: Vec<_> = found.iter().take(TOLD_MAX).map(|record| told(record, &rights)).collect();
     Ok(Json(json!({ "messages": told })))
 }
 
-fn told(record: &Record, rights: Rights) -> Value {
+fn told(record: &Record, rights: &Rights) -> Value {
     let message = record.message().ok();
     let sight = Sight::of(rights);
     json!({
@@ -49,7 +49,7 @@ fn told(record: &Record, rights: Rights) -> Value {
         "finishedAt": record.processed_at().map(|at| at.to_string()),
         "lastError": record.last_error().map(|error| sight.of_error(error)),
         "hasAnswer": record.response().is_some(),
-        "answer": record.response().filter(|_| rights.payloads).map(answer),
+        "answer": record.response().filter(|_| rights.may(Scope::Payload)).map(answer),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The listener's answers, without a listener.
 
 mod pull;
+mod scopes;
 mod strangers;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use postroom::{
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::{Counters, Desk, Parts, Scope, Tokens, Watched, router, watch};
+use super::{Counters, Desk, Parts, Tokens, Watched, router, watch};
 use crate::up::signals::{self, Stop};
 
 const HOST: &str = "127.0.0.1:7411";
@@ -50,8 +51,9 @@ impl Node {
 
     /// One from which services fetch these.
     fn fetching(topics: Option<Topics>) -> Self {
-        let (store, mut tokens) = (MemoryStore::new(), Tokens::default());
-        let (read, write) = (tokens.generate(Scope::Read, false), tokens.generate(Scope::Write, false));
+        let store = MemoryStore::new();
+        let (tokens, [read, write]) =
+            Tokens::with([("reader", &["read"]), ("writer", &["enqueue", "pull", "operate"])]);
         let outbox = Outbox::new(store.clone());
         let counter = |queue| Pull::<Memory>::new(store.clone(), queue, WorkerOptions::default()).map(Box::new);
         let counters = topics.map(|topics| Counters {
@@ -69,6 +71,7 @@ impl Node {
             metrics,
             counters,
             watched,
+            taken_for: Duration::from_secs(3600),
             policies: postroom::RetryPolicies::default(),
             stopped,
         };

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use postroom::Queue;
 
 use super::{Global, QueueArg};
 use crate::operator::Ending;
-use crate::{duration, open, output};
+use crate::problem::Problem;
+use crate::{config, duration, open, output};
 
 /// Delete messages that were done long ago; messages in other states stay
 ///
@@ -24,10 +25,22 @@ pub(crate) struct Purge {
     /// sender retries
     #[arg(long, default_value = "outbox")]
     queue: QueueArg,
+
+    /// Also what the receiver of the configuration would still take: sent again, it is handled again
+    #[arg(long)]
+    force: bool,
 }
 
 impl Purge {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        if matches!(self.queue, QueueArg::Inbox) && !self.force {
+            let taken_for = config::load(global.config())?.taken_for();
+            if self.older_than < taken_for {
+                let (given, least) = (duration::short(self.older_than), duration::short(taken_for));
+                let what = format!("after {given} a message may still be sent again, and it would be handled again");
+                bail!(Problem::new(what, format!("`--older-than {least}`, or `--force` if nobody sends any more")));
+            }
+        }
         let opened = open::existing(&global.database()?).await?;
         let kind = match self.queue {
             QueueArg::Outbox => Queue::Outbox,

@@ -12,13 +12,13 @@ use super::reader::{Reader, Section};
 use super::retry::Retry;
 use super::secrets::Place;
 use super::senders::{hook, source};
+use super::tokens::token;
 use super::tree::{At, Table};
 use super::{Admin, Backup, Config, Receiver, Retention, Service, Store, Tls, Worker};
-use crate::admin::{Scope, Tokens};
 use crate::database::Database;
 use crate::duration;
 
-const SECTIONS: [&str; 13] = [
+const SECTIONS: [&str; 14] = [
     "node",
     "store",
     "worker",
@@ -28,6 +28,7 @@ const SECTIONS: [&str; 13] = [
     "backup",
     "receiver",
     "admin",
+    "tokens",
     "sources",
     "services",
     "handlers",
@@ -62,6 +63,7 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
             None => {}
         }
     }
+    let tokens: Vec<_> = reader.sections(&mut root, "tokens").into_iter().filter_map(token).collect();
     let config = Config {
         file,
         name: node(reader.section(&mut root, "node")),
@@ -72,7 +74,8 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         retention,
         backup: backup(reader.section(&mut root, "backup")),
         receiver: receiver(reader.section(&mut root, "receiver")),
-        admin: admin(reader.section(&mut root, "admin")),
+        admin: admin(reader.section(&mut root, "admin"), !tokens.is_empty()),
+        tokens,
         sources: reader.sections(&mut root, "sources").into_iter().map(source).collect(),
         services: reader.sections(&mut root, "services").into_iter().filter_map(service).collect(),
         handlers,
@@ -88,15 +91,21 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         reader.mistake(&at, format!("`pull` is set: {why}"));
     }
     reader.unknown_sections(&root, &SECTIONS);
-    let windows = config.sources.iter().filter_map(|source| source.window);
-    let window = windows.fold(config.receiver.window, Duration::max);
     let known_for = config.retention.kept().known_for();
-    if known_for < window + FORGOTTEN {
-        let (kept, window) = (duration::short(known_for), duration::short(window));
+    if known_for < config.taken_for() {
+        let (kept, window) = (duration::short(known_for), duration::short(config.taken_for() - FORGOTTEN));
         let why = "a message could be handled twice; keep them for ten minutes longer than they are taken";
         reader.mistake(&kept_at, format!("the inbox keeps messages for {kept} and takes them for {window}: {why}"));
     }
     config
+}
+
+impl Config {
+    /// So long the inbox must know a message: as long as one is taken after it was sent, and a little longer.
+    pub(crate) fn taken_for(&self) -> Duration {
+        let windows = self.sources.iter().filter_map(|source| source.window);
+        windows.fold(self.receiver.window, Duration::max) + FORGOTTEN
+    }
 }
 
 fn node(mut section: Section<'_>) -> String {
@@ -109,14 +118,19 @@ fn node(mut section: Section<'_>) -> String {
 }
 
 /// What stands in an envelope; the library would say the same, without the line.
-pub(super) fn check_name(section: &Section<'_>, name: &str, at: &At, what: &str) {
+/// What a name is made of.
+pub(crate) const NAME_RULE: &str = "1 to 64 of a-z, 0-9, `.`, `_` and `-`, and begin with a letter or digit";
+
+pub(crate) fn is_name(name: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_name = name.bytes().next().is_some_and(is_fine)
+    name.bytes().next().is_some_and(is_fine)
         && name.bytes().all(|byte| is_fine(byte) || b"._-".contains(&byte))
-        && name.len() <= NAME_CHARS_MAX;
-    if !is_name {
-        let rule = "1 to 64 of a-z, 0-9, `.`, `_` and `-`, and begin with a letter or digit";
-        section.mistake(at, format!("{what} must be {rule}"));
+        && name.len() <= NAME_CHARS_MAX
+}
+
+pub(super) fn check_name(section: &Section<'_>, name: &str, at: &At, what: &str) {
+    if !is_name(name) {
+        section.mistake(at, format!("{what} must be {NAME_RULE}"));
     }
 }
 
@@ -265,7 +279,7 @@ fn tls(section: &mut Section<'_>) -> Option<Tls> {
     }
 }
 
-fn admin(mut section: Section<'_>) -> Admin {
+fn admin(mut section: Section<'_>, has_tokens: bool) -> Admin {
     let listen = section.text("listen").and_then(|(text, at)| match text.parse::<SocketAddr>() {
         Ok(address) => Some((address, at)),
         Err(_) => {
@@ -281,29 +295,15 @@ fn admin(mut section: Section<'_>) -> Admin {
             section.mistake(at, "`hosts` in [admin] are names without a port, like node.example.com");
         }
     }
-    let tokens = tokens(&mut section);
     let exposed = listen.as_ref().filter(|(address, _)| !address.ip().is_loopback());
-    if let Some((_, at)) = exposed.filter(|_| tls.is_none() || tokens.is_empty() || hosts.is_empty()) {
-        let needed = "`tls_cert` and `tls_key`, a token in `read_tokens` or `write_tokens`, and `hosts`";
+    if let Some((_, at)) = exposed.filter(|_| tls.is_none() || !has_tokens || hosts.is_empty()) {
+        let needed = "`tls_cert` and `tls_key`, `hosts`, and a section [tokens.NAME]";
         let what = format!("beyond this machine it needs {needed}; without them listen at 127.0.0.1:7411");
         section.mistake(at, format!("`listen` in [admin]: {what}"));
     }
     section.finish();
     let (listen, hosts) = (listen.map(|(address, _)| address), hosts.into_iter().map(|(host, _)| host).collect());
-    Admin { listen, tokens, hosts, tls }
-}
-
-fn tokens(section: &mut Section<'_>) -> Tokens {
-    let mut tokens = Tokens::default();
-    let lists = [("read_tokens", Scope::Read, false), ("write_tokens", Scope::Write, false)];
-    for (key, scope, payloads) in lists.into_iter().chain([("payload_tokens", Scope::Read, true)]) {
-        for (digest, at) in section.list(key).into_iter().flatten() {
-            if let Err(what) = tokens.add(&digest, scope, payloads) {
-                section.mistake(&at, format!("`{key}` in [admin]: {what}"));
-            }
-        }
-    }
-    tokens
+    Admin { listen, hosts, tls }
 }
 
 fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {

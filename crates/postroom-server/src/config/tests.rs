@@ -45,7 +45,7 @@ fn the_default_file_has_every_key_and_no_other() {
     for (section, (_, node)) in &root {
         let tree::Value::Table(entries) = &node.value else { panic!("{section}") };
         for (key, (_, node)) in entries {
-            let is_named = ["sources", "services", "handlers", "hooks", "topics"].contains(&section.as_str());
+            let is_named = ["sources", "services", "handlers", "hooks", "topics", "tokens"].contains(&section.as_str());
             match &node.value {
                 tree::Value::Table(keys) if is_named => {
                     listed.extend(keys.keys().map(|inner| format!("{section}.{key}.{inner}")));

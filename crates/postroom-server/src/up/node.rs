@@ -50,7 +50,8 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let Receiving { receiver, keys } = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
     let (hooks, tls) = (Box::new(receiver.clone()), node.secrets.tls.clone());
     let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
-    let (admin, administered) = admin(&node.config.admin, node.secrets.admin_tls.as_ref()).await?;
+    let admin_tls = node.secrets.admin_tls.as_ref();
+    let (admin, administered) = admin(&node.config.admin, &node.config.tokens, admin_tls).await?;
     let metrics = count_metrics()?;
     postroom::telemetry::begin_at_zero(store.name());
     node.greet(receives, administered);
@@ -82,8 +83,9 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     };
     let working = async { tokio::try_join!(outbox, inbox, receiving).map(|_| ()) };
     let watched = Watched { courier: courier.clone(), places: places.clone(), file: node.database.file() };
-    let parts =
-        Parts { store: Arc::new(store.clone()), metrics, counters, watched, policies: node.config.policies(), stopped };
+    let (policies, taken_for) = (node.config.policies(), node.config.taken_for());
+    let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, taken_for, policies, stopped };
+    let tokens = admin.tokens();
     // It answers while the work is being ended, and ends with it.
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
     let administering = admin.run(parts, async { drop(is_over.await) });
@@ -96,8 +98,20 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let grace = duration::short(node.config.worker.grace);
     let clock = store.clock().clone();
     let (named, started, has_command) = (node.named, node.read, node.exec.is_some());
-    let replaceable =
-        Replaceable { named, started, has_command, courier, places, is_sending, keys, routes, hooks, tls, clock };
+    let replaceable = Replaceable {
+        named,
+        started,
+        has_command,
+        courier,
+        places,
+        is_sending,
+        keys,
+        routes,
+        hooks,
+        tls,
+        tokens,
+        clock,
+    };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
         bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));

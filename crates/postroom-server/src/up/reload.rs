@@ -1,4 +1,4 @@
-//! Reads the configuration again while the node runs: secrets, the certificate, services and handlers. With a mistake
+//! Reads the configuration again while the node runs: secrets, tokens, the certificate, services and handlers. With a mistake
 //! in it, everything stays as it was.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use postroom::{Backend, Clock, Courier, Hook, Keys, Places, Receiver, Services, 
 
 use super::greeting::listed;
 use super::push::Routes;
+use crate::admin::Tokens;
 use crate::config::{self, Config, EVERY, Opened};
 use crate::problem::Problem;
 
@@ -45,6 +46,7 @@ pub(super) struct Replaceable {
     pub(super) routes: Routes,
     pub(super) hooks: Box<dyn Hooks>,
     pub(super) tls: Option<TlsIdentity>,
+    pub(super) tokens: Tokens,
     pub(super) clock: Clock,
 }
 
@@ -78,6 +80,7 @@ impl Replaceable {
         if let (Some(shown), Some(tls)) = (&self.tls, &opened.tls) {
             shown.replace(tls);
         }
+        self.tokens.replace(config.tokens.clone());
         // Whoever has the secret of a hook that is gone must not get in any more.
         for hook in self.started.hooks.iter().filter(|hook| config.hooks.iter().all(|kept| kept.name != hook.name)) {
             self.hooks.remove_hook(&hook.name);
@@ -85,7 +88,7 @@ impl Replaceable {
         let unknown =
             opened.hooks.into_iter().zip(&config.hooks).filter(|(hook, _)| !self.hooks.replace_hook(hook.clone()));
         let unknown: Vec<_> = unknown.map(|(_, hook)| format!("[hooks.{}]", hook.name)).collect();
-        let mut told = vec!["secrets, services and handlers are those of the configuration now".to_owned()];
+        let mut told = vec!["secrets, tokens, services and handlers are those of the configuration now".to_owned()];
         if self.tls.is_some() && opened.tls.is_some() {
             told.push("whoever connects from now on sees the certificate of the file".to_owned());
         }

@@ -11,7 +11,7 @@ use postroom::{Backend, Keys, ListenOptions, Listener, Receiver, ReceiverOptions
 
 use super::work::{self, Work};
 use super::{RECEIVER, greeting};
-use crate::admin::{Admin, Scope};
+use crate::admin::{Admin, Token, Tokens};
 use crate::config::{self, Config, Opened};
 
 /// The receiver, with the keys of its sources: they may change.
@@ -91,9 +91,18 @@ fn place(address: &str, bound: Option<SocketAddr>) -> String {
 }
 
 /// The admin listener, and what is to be said about it.
-pub(super) async fn admin(config: &config::Admin, tls: Option<&TlsIdentity>) -> Result<(Admin, Vec<String>)> {
-    let mut tokens = config.tokens.clone();
-    let made = tokens.is_empty().then(|| tokens.generate(Scope::Write, true));
+pub(super) async fn admin(
+    config: &config::Admin,
+    tokens: &[Token],
+    tls: Option<&TlsIdentity>,
+) -> Result<(Admin, Vec<String>)> {
+    let (tokens, made) = match tokens {
+        [] => {
+            let (tokens, text) = Tokens::generate("node");
+            (tokens, Some(text))
+        }
+        some => (Tokens::new(some.to_vec()), None),
+    };
     let admin = Admin::bind(config.listen, tls, tokens, &config.hosts).await.context("`listen` in [admin]")?;
     let url = admin.url();
     let mut told = vec![format!("answers services and operators at {url}")];

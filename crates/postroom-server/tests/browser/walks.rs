@@ -206,13 +206,13 @@ pub(crate) fn a_dialog_at_work_begins_nothing_else(stage: &mut Stage) {
 }
 
 pub(crate) fn a_page_finds_back_to_a_node_that_starts_again(stage: &mut Stage) {
-    stage.restart(&format!("listen = \"127.0.0.1:0\"\nread_tokens = [\"{DIGEST}\"]"));
+    stage.restart(&format!("listen = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]"));
     stage.enter("overview");
     stage.browser.until("live.innerText === 'live'");
     let listen = stage.address.trim_start_matches("http://").to_owned();
     stage.browser.js("window.wasAway = false; new MutationObserver(() => wasAway ||= live.innerText !== 'live')
         .observe(live, { childList: true })");
-    stage.restart(&format!("listen = \"{listen}\"\nread_tokens = [\"{DIGEST}\"]"));
+    stage.restart(&format!("listen = \"{listen}\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]"));
     stage.browser.until("wasAway && live.innerText === 'live'");
 }
 
@@ -249,7 +249,7 @@ pub(crate) fn what_was_done_is_deleted_after_a_yes(stage: &mut Stage) {
 
 pub(crate) fn a_token_that_may_only_read(stage: &mut Stage) {
     stage.give_up(1, "order.placed", "no stock");
-    stage.restart(&format!("listen = \"127.0.0.1:0\"\nread_tokens = [\"{DIGEST}\"]"));
+    stage.restart(&format!("listen = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]"));
     stage.enter("failed");
     let browser = &mut stage.browser;
     assert_eq!(browser.count("[data-act]"), 0, "a button that would be refused");
@@ -263,7 +263,7 @@ pub(crate) fn a_token_that_may_only_read(stage: &mut Stage) {
 pub(crate) fn beyond_this_machine_it_is_reached_by_tls(stage: &mut Stage) {
     Certificate::issue(&stage.desk.path("")).unwrap();
     let files = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\nhosts = [\"localhost\"]";
-    stage.restart(&format!("listen = \"0.0.0.0:0\"\n{files}\nwrite_tokens = [\"{DIGEST}\"]"));
+    stage.restart(&format!("listen = \"0.0.0.0:0\"\n{files}\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"enqueue\", \"pull\", \"operate\"]"));
     assert!(stage.address.starts_with("https://localhost:"), "{}", stage.address);
     stage.give_up(1, "order.placed", "no stock");
     stage.enter("failed");

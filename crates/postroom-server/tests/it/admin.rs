@@ -105,7 +105,10 @@ fn a_configured_token_is_known_by_its_digest_and_none_is_printed() {
     let desk = Desk::new();
     // `printf %s secret | sha256sum`
     let digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
-    desk.write("postroom.toml", &format!("[admin]\nlisten = \"127.0.0.1:0\"\nread_tokens = [\"{digest}\"]\n"));
+    desk.write(
+        "postroom.toml",
+        &format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{digest}\"]\nmay = [\"read\"]\n"),
+    );
     let mut up = desk.start(&["up"]);
     let told = up.wait_for("answers services and operators at");
     let address = told.rsplit_once("http://").unwrap().1.trim().to_owned();
@@ -113,8 +116,50 @@ fn a_configured_token_is_known_by_its_digest_and_none_is_printed() {
     let mut asked = Printed { address, path, token: "secret".into(), message: None };
     assert_eq!(asked.ask()["size"], 0);
     (asked.path, asked.message) = ("/v1/messages".into(), Some("{}".into()));
-    assert_eq!(asked.ask()["error"], "this token may only read");
+    assert_eq!(asked.ask()["error"], "the token test may not do this");
     up.terminate();
     up.end();
     assert!(!up.rest_of_stderr().contains("Bearer"), "a token was printed");
+}
+
+#[test]
+fn a_token_is_made_used_and_revoked_without_a_restart() {
+    let desk = Desk::new();
+    let made = desk.json(&["token", "orders", "--may", "enqueue,read", "--expires", "30d"]);
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let section = |digest: &str| {
+        let listen = "[admin]\nlisten = \"127.0.0.1:0\"\n";
+        format!("{listen}[tokens.orders]\ndigests = [\"{digest}\"]\nmay = [\"enqueue\", \"read\"]\n")
+    };
+    let expires = format!("expires = \"{}\"\n", text("expires"));
+    desk.write("postroom.toml", &(section(&text("digest")) + &expires));
+    let up = desk.start(&["up"]);
+    let told = up.wait_for("answers services and operators at");
+    let address = told.rsplit_once("http://").unwrap().1.trim().to_owned();
+    let asked = Printed { address, path: "/_rf/inbox/stats".into(), token: text("token"), message: None };
+    assert_eq!(asked.ask()["size"], 0);
+    desk.write("postroom.toml", &section(&"ab".repeat(32)));
+    up.hang_up();
+    up.wait_for("SIGHUP: secrets, tokens, services and handlers are those of the configuration now");
+    assert_eq!(asked.ask()["error"], "a token is needed");
+}
+
+#[test]
+fn a_token_is_shown_once_and_its_section_with_it() {
+    let desk = Desk::new();
+    let ran = desk.run(&["token", "orders", "--may", "pull:order.placed"]);
+    let digest = ran.stderr.lines().find(|line| line.starts_with("digests")).unwrap_or_default();
+    assert!(ran.stderr.contains("[tokens.orders]") && ran.stderr.contains("may = [\"pull:order.placed\"]"), "{ran:?}");
+    assert!(!ran.stderr.contains(ran.stdout.trim()) && digest.len() > 64, "{ran:?}");
+    for (args, wanted) in [
+        (
+            &["token", "orders", "--may", "write"][..],
+            "allowed are enqueue, pull, pull:TOPIC, read, payload and operate",
+        ),
+        (&["token", "My Orders", "--may", "read"], "\"My Orders\" is no name of a token"),
+        (&["token", "orders"], "--may"),
+    ] {
+        let ran = desk.run(args);
+        assert!(ran.code != Some(0) && ran.stderr.contains(wanted), "{ran:?}");
+    }
 }

@@ -14,6 +14,8 @@ fn said(text: &str) -> Vec<String> {
     lines.filter(|line| line.starts_with("postroom.toml")).collect()
 }
 
+const TOKEN: &str =
+    "[tokens.orders]\ndigests = [\"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"]\n";
 const KEY: &str = r#"keys = { a = { env = "PATH" } }"#;
 
 #[test]
@@ -25,8 +27,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[admin]\ncolour = \"red\"",
-            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, `hosts`, \
-             `read_tokens`, `write_tokens`, `payload_tokens`",
+            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, `hosts`",
         ),
         (
             "[handlers.a]\nurl = \"http://10.0.0.7:8080/\"",
@@ -92,8 +93,8 @@ fn names_addresses_and_secrets_are_checked_too() {
         ),
         (
             "[admin]\nlisten = \"0.0.0.0:7411\"",
-            "postroom.toml:2: `listen` in [admin]: beyond this machine it needs `tls_cert` and `tls_key`, a token in \
-             `read_tokens` or `write_tokens`, and `hosts`; without them listen at 127.0.0.1:7411",
+            "postroom.toml:2: `listen` in [admin]: beyond this machine it needs `tls_cert` and `tls_key`, \
+             `hosts`, and a section [tokens.NAME]; without them listen at 127.0.0.1:7411",
         ),
         (
             "[handlers.a]\ntimeout = \"1s\"",
@@ -119,6 +120,35 @@ fn names_addresses_and_secrets_are_checked_too() {
         ),
     ] {
         assert_eq!(said(text), [wanted], "{text}");
+    }
+}
+
+#[test]
+fn tokens_are_checked() {
+    let with = |keys: &str| format!("{TOKEN}{keys}");
+    for (text, wanted) in [
+        (
+            "[tokens.orders]\nmay = [\"read\"]".to_owned(),
+            "postroom.toml:1: [tokens.orders] needs `digests`, the SHA-256 digests of its token; `postroom token NAME` \
+             makes a token and says what to write here",
+        ),
+        (
+            "[tokens.orders]\ndigests = [\"secret\"]\nmay = [\"read\"]".to_owned(),
+            "postroom.toml:2: `digests` in [tokens.orders]: a token's digest is 64 hexadecimal digits: `printf %s \
+             \"$TOKEN\" | sha256sum`",
+        ),
+        (
+            with("may = [\"write\"]"),
+            "postroom.toml:3: `may` in [tokens.orders]: nothing is called \"write\": allowed are enqueue, pull, \
+             pull:TOPIC, read, payload and operate",
+        ),
+        (
+            with("may = [\"read\"]\nexpires = \"soon\""),
+            "postroom.toml:4: `expires` in [tokens.orders] must be a day like \"2027-06-30\", or a time like \
+             \"2027-06-30T18:00:00Z\"",
+        ),
+    ] {
+        assert_eq!(said(&text), [wanted], "{text}");
     }
 }
 

@@ -33,7 +33,8 @@ fn drawn() -> BTreeSet<String> {
 #[test]
 fn every_metric_of_the_dashboard_is_there_and_every_name_is_drawn() {
     let desk = Desk::new();
-    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\nread_tokens = [\"{DIGEST}\"]\n");
+    let admin =
+        format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}"));
     let up = desk.start(&["up"]);
     let node = Asked::read(&up.wait_for("answers services and operators at"));
@@ -63,7 +64,8 @@ fn every_metric_of_the_dashboard_is_there_and_every_name_is_drawn() {
 #[test]
 fn what_waits_is_counted_when_somebody_asks() {
     let desk = Desk::new();
-    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\nread_tokens = [\"{DIGEST}\"]\n");
+    let admin =
+        format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}[handlers.\"*\"]\npull = true\n"));
     let up = desk.start(&["up"]);
     let node = Asked::read(&up.wait_for("answers services and operators at"));

@@ -48,7 +48,7 @@ impl End {
     fn reload(&self, up: &Running, keys: &[&str]) {
         self.configure(keys);
         up.hang_up();
-        up.wait_for("SIGHUP: secrets, services and handlers are those of the configuration now");
+        up.wait_for("SIGHUP: secrets, tokens, services and handlers are those of the configuration now");
     }
 
     fn count(&self, what: &str) -> i64 {

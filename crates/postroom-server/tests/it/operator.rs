@@ -92,6 +92,15 @@ fn purge_deletes_what_is_done_and_nothing_else() {
 }
 
 #[test]
+fn what_the_inbox_must_know_again_is_deleted_only_on_purpose() {
+    let (desk, _) = desk_with_failures();
+    let ran = desk.run(&["purge", "--queue", "inbox", "--older-than", "0s"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("it would be handled again"), "{ran:?}");
+    assert_eq!(desk.json(&["purge", "--queue", "inbox", "--older-than", "0s", "--force"])["purged"], 0);
+    assert_eq!(desk.json(&["purge", "--queue", "inbox", "--older-than", "30d"])["purged"], 0);
+}
+
+#[test]
 fn a_backup_is_a_whole_database() {
     let (desk, _) = desk_with_failures();
     let copied = desk.json(&["backup", "copy.db"]);

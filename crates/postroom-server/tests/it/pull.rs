@@ -7,7 +7,9 @@ use crate::hook::{Hook, said};
 use crate::web::{Asked, DIGEST};
 
 fn configure(desk: &Desk, handlers: &str) {
-    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\nwrite_tokens = [\"{DIGEST}\"]\n");
+    let admin = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"enqueue\", \"pull\", \"operate\"]\n"
+    );
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}{handlers}"));
 }
 

@@ -46,13 +46,13 @@ fn a_new_secret_of_a_hook_is_good_from_the_signal_on_and_the_old_one_is_not() {
     assert_eq!(deliver(port, "2", new), 401);
     desk.write("hook.key", new);
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: secrets, tokens, services and handlers are those of the configuration now");
     assert!((200..300).contains(&deliver(port, "2", new)));
     assert_eq!(deliver(port, "3", old), 401);
     until("both are handled", || desk.json(&["stats"])["inbox"]["done"] == 2);
     desk.write("postroom.toml", "[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n");
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: secrets, tokens, services and handlers are those of the configuration now");
     assert_eq!(deliver(port, "4", new), 401, "a hook that is gone is closed");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n{hook}"));
     up.hang_up();

@@ -103,7 +103,7 @@ pub(super) async fn revive(
                 let one = if asked.dismissed { one.state(Stands::Dismissed) } else { one };
                 return Ok(Done::revived(reviving.those(&one, |_| true).await?, &reviving, false));
             }
-            let sight = Sight::of(rights);
+            let sight = Sight::of(&rights);
             let looked = Looked::at(&queue, sight).await?;
             let meant = Meant::new(&looked, asked.group.as_deref(), asked.q.as_deref(), sight)?;
             let count = reviving.those(&meant.filter(), |failed| meant.is(failed)).await?;
@@ -216,6 +216,11 @@ pub(super) async fn purge(
     let Json(Purge { queue, older_than, dry_run }) = asked?;
     let queue = queue_of(&desk, queue.as_deref())?;
     let older_than = span("olderThan", Some(&older_than))?.unwrap_or(DELAY_MAX);
+    let taken_for = desk.0.taken_for;
+    if queue.kind() == Queue::Inbox && older_than < taken_for {
+        let advice = format!("write {} or more", duration::short(taken_for));
+        return Err(Refusal::bad("the inbox would handle messages again that are sent again", advice));
+    }
     ended(&desk, Ending::Purge(older_than), queue, dry_run).await
 }
 

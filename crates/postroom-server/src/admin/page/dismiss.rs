@@ -75,7 +75,7 @@ pub(super) async fn dismiss(
             if let Some(row) = asked.row {
                 return Ok(Done::dismissed(dismissing.those(&Filter::one(row), |_| true).await?, dry_run, false));
             }
-            let sight = Sight::of(rights);
+            let sight = Sight::of(&rights);
             let looked = Looked::at(&queue, sight).await?;
             let meant = Meant::new(&looked, asked.group.as_deref(), asked.q.as_deref(), sight)?;
             let count = dismissing.those(&meant.filter(), |failed| meant.is(failed)).await?;

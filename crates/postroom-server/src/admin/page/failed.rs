@@ -10,7 +10,7 @@ use super::html::{Html, Part};
 use super::{party_name, queue_of};
 use crate::admin::problem::Refusal;
 use crate::admin::sight::Sight;
-use crate::admin::{Desk, Rights};
+use crate::admin::{Desk, Rights, Scope};
 use crate::output;
 
 const PAGE: usize = 50;
@@ -101,7 +101,7 @@ pub(super) async fn failed(
     asked.group = asked.group.filter(|group| !group.is_empty());
     let queue = queue_of(&desk, asked.queue.as_deref())?;
     let _place = desk.0.page.place()?;
-    let sight = Sight::of(rights);
+    let sight = Sight::of(&rights);
     let looked = Looked::at(queue, sight).await?;
     let is_gone = asked.group.as_ref().is_some_and(|group| !looked.groups.iter().any(|found| found.digest == *group));
     let mut html = Html::default();
@@ -129,8 +129,8 @@ pub(super) async fn failed(
     }
     let (rows, is_more) = page_of(queue, &meant, asked.after).await?;
     match &meant.group {
-        Some(group) => html.append(&chosen(queue.kind(), group, &meant, rights.may_write())),
-        None => html.append(&table_of_groups(queue.kind(), &looked, &meant, rights.may_write())),
+        Some(group) => html.append(&chosen(queue.kind(), group, &meant, rights.may(Scope::Operate))),
+        None => html.append(&table_of_groups(queue.kind(), &looked, &meant, rights.may(Scope::Operate))),
     };
     html.append(&messages(queue.kind(), &rows, &asked, sight, is_more));
     Ok(html)

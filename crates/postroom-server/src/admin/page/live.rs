@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
@@ -16,23 +16,26 @@ use crate::admin::problem::Refusal;
 /// Somebody who watches.
 struct Watcher {
     desk: Desk,
+    headers: HeaderMap,
     next_at: Option<Instant>,
     _place: OwnedSemaphorePermit,
 }
 
 pub(in crate::admin) async fn live(
     State(desk): State<Desk>,
+    headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
     let place = desk.0.page.watchers.clone().try_acquire_owned().map_err(|_| {
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages watch this node", "close another one")
     })?;
-    let watcher = Watcher { desk, next_at: None, _place: place };
+    let watcher = Watcher { desk, headers, next_at: None, _place: place };
     let events = unfold(watcher, |mut watcher| async move {
         let stopped = watcher.desk.0.stopped.clone();
         tokio::select! {
             biased;
             () = stopped.wait() => None,
-            event = watcher.next() => Some((Ok(event), watcher)),
+            // Whoever lost the right meanwhile sees no more.
+            event = watcher.next() => watcher.desk.may_read(&watcher.headers).then_some((Ok(event), watcher)),
         }
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))

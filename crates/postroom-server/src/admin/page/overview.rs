@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::html::Html;
 use crate::admin::problem::Refusal;
-use crate::admin::{Desk, Rights};
+use crate::admin::{Desk, Rights, Scope};
 use crate::{duration, output};
 
 pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>) -> Result<Html, Refusal> {
@@ -20,12 +20,12 @@ pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>
     html.add("<h1>Overview</h1><p class=\"quiet\">Store <b>{}</b>", &[&desk.0.page.store]);
     html.add(", which answered in {} ms", &[&took]);
     html.add(" · <span id=\"live\" class=\"live\">connecting…</span></p>", &[]);
-    if !rights.may_write() {
-        html.add("<p class=\"note\">This token may only read: nothing can be changed with it.</p>", &[]);
+    if !rights.may(Scope::Operate) {
+        html.add("<p class=\"note\">This token may not operate: nothing can be changed with it.</p>", &[]);
     }
     html.append(&holds(&[held_out, held_in].concat()));
     for (queue, stats) in [(Queue::Outbox, &outbox), (Queue::Inbox, &inbox)] {
-        html.append(&section(queue, stats, rights.may_write()));
+        html.append(&section(queue, stats, rights.may(Scope::Operate)));
     }
     html.append(&destinations(&desk));
     Ok(html)

@@ -11,7 +11,7 @@ use super::html::Html;
 use super::{party_name, queue_of};
 use crate::admin::problem::Refusal;
 use crate::admin::sight::Sight;
-use crate::admin::{Desk, Rights};
+use crate::admin::{Desk, Rights, Scope};
 use crate::output;
 
 /// So many stories of one id are told, and so much of what each holds.
@@ -50,7 +50,7 @@ pub(super) async fn story(
         let advice = "done messages are deleted after a while";
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the {} has no row {row}", queue.kind()), advice));
     };
-    told(queue, &record, rights).await
+    told(queue, &record, &rights).await
 }
 
 /// The stories of all rows known by an id: one for each destination.
@@ -75,7 +75,7 @@ pub(super) async fn find(
         html.add("<p class=\"note\">The first {} of {} rows with this id.</p>", &[&shown, &all]);
     }
     for (queue, record) in found.iter().take(FOUND_MAX) {
-        html.append(&told(queue, record, rights).await?);
+        html.append(&told(queue, record, &rights).await?);
     }
     if found.is_empty() {
         let advice = "the outbox knows messages by a UUID, the inbox by SOURCE/ID";
@@ -84,7 +84,7 @@ pub(super) async fn find(
     Ok(html)
 }
 
-async fn told(queue: &WorkQueue, record: &Record, rights: Rights) -> Result<Html, Refusal> {
+async fn told(queue: &WorkQueue, record: &Record, rights: &Rights) -> Result<Html, Refusal> {
     let failures = queue.failures(record.seq()).await?;
     let (kind, message) = (queue.kind(), record.message());
     let id = match message {
@@ -97,20 +97,20 @@ async fn told(queue: &WorkQueue, record: &Record, rights: Rights) -> Result<Html
     let mut html = Html::default();
     html.add("<article><p class=\"quiet\">{}, row {}</p><h1 class=\"id\">{}</h1>", &[&kind, &record.seq(), &id]);
     let is_over = matches!(record.state(), Stands::Dead | Stands::Expired);
-    if is_over && rights.may_write() {
+    if is_over && rights.may(Scope::Operate) {
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&kind]);
         html.add(" data-row=\"{}\">Retry…</button>", &[&record.seq()]);
         html.add("<button type=\"button\" data-act=\"dismiss\" data-queue=\"{}\"", &[&kind]);
         html.add(" data-row=\"{}\">Dismiss…</button></div>", &[&record.seq()]);
     }
-    if record.state() == Stands::Dismissed && rights.may_write() {
+    if record.state() == Stands::Dismissed && rights.may(Scope::Operate) {
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&kind]);
         html.add(" data-row=\"{}\" data-dismissed>Put back in line…</button></div>", &[&record.seq()]);
     }
     html.append(&facts(kind, record));
     html.append(&attempts(record, &failures, Sight::of(rights)));
     match message {
-        Ok(message) => html.append(&content(message, record.response(), rights.payloads)),
+        Ok(message) => html.append(&content(message, record.response(), rights.may(Scope::Payload))),
         Err(why) => html.add("<p class=\"note\">It cannot be read as a message: {}</p>", &[&why]),
     };
     html.add("</article>", &[]);

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 
 use super::groups::LOOKED_AT_MAX;
 use super::{VIEWS_MAX, WATCHERS_MAX};
-use crate::admin::{Desk, Parts, Scope, Tokens, Watched, router};
+use crate::admin::{Desk, Parts, Tokens, Watched, router};
 use crate::up::signals;
 
 const HOST: &str = "127.0.0.1:7411";
@@ -60,9 +60,9 @@ impl Node {
 
     fn with(courier: Courier) -> Self {
         let clock = ManualClock::new(Timestamp::from_micros(1_771_070_400_000_000));
-        let (store, mut tokens) = (MemoryStore::with_clock(Clock::Manual(clock.clone())), Tokens::default());
-        let (read, write) = (tokens.generate(Scope::Read, false), tokens.generate(Scope::Write, false));
-        let payload = tokens.generate(Scope::Read, true);
+        let store = MemoryStore::with_clock(Clock::Manual(clock.clone()));
+        let (tokens, [read, write, payload]) =
+            Tokens::with([("reader", &["read"]), ("writer", &["operate"]), ("seer", &["payload"])]);
         let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store.clone()));
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let (hosts, (stop, stopped)) = (vec![HOST.to_owned()], signals::stop());
@@ -73,6 +73,7 @@ impl Node {
             metrics,
             counters: None,
             watched,
+            taken_for: Duration::from_secs(3600),
             policies: postroom::RetryPolicies::default(),
             stopped,
         };
@@ -227,7 +228,7 @@ async fn the_overview_counts_and_offers_only_what_the_token_may() {
     assert!(html.contains("data-live=\"outbox.dead\">1<") && html.contains("data-act=\"purge\""), "{html}");
     assert!(html.contains("No services are configured"));
     let said = node.ask(Method::GET, VIEWS[0], Some(&node.read), &Value::Null).await.text;
-    assert!(!said.contains("data-act") && said.contains("This token may only read"), "{said}");
+    assert!(!said.contains("data-act") && said.contains("This token may not operate"), "{said}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What strangers cost: next to nothing, however often they ask.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
@@ -34,6 +35,7 @@ async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
         metrics,
         counters: None,
         watched,
+        taken_for: Duration::from_secs(3600),
         policies: postroom::RetryPolicies::default(),
         stopped,
     };
@@ -62,7 +64,7 @@ fn a_hundred_thousand_strangers_cause_no_statement() {
 
 async fn strangers() {
     let (_folder, store, parts, _stop) = parts().await;
-    let router = router(Desk::new(parts, Tokens::default(), vec![HOST.to_owned()]));
+    let router = router(Desk::new(parts, Tokens::new(Vec::new()), vec![HOST.to_owned()]));
     let open = [(Method::GET, "/_rf/health"), (Method::GET, "/_rf/ready")];
     // What a node has seen before anybody can ask.
     for (method, path) in open.clone() {
@@ -85,7 +87,7 @@ async fn strangers() {
 
 async fn over_sockets() {
     let (_folder, store, parts, _stop) = parts().await;
-    let admin = Admin::bind(Some("127.0.0.1:0".parse().unwrap()), None, Tokens::default(), &[]).await.unwrap();
+    let admin = Admin::bind(Some("127.0.0.1:0".parse().unwrap()), None, Tokens::new(Vec::new()), &[]).await.unwrap();
     let (address, (over, is_over)) =
         (admin.url().trim_start_matches("http://").to_owned(), tokio::sync::oneshot::channel::<()>());
     let (began, before) = (Instant::now(), testing::statements());

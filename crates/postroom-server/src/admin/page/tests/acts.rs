@@ -95,6 +95,8 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("expire", json!({ "queue": "inbox" })),
         ("purge", json!({ "queue": "outbox" })),
         ("purge", json!({ "olderThan": "long" })),
+        // What the receiver takes must be known again.
+        ("purge", json!({ "queue": "inbox", "olderThan": "59m" })),
     ] {
         let said = node.act(what, body.clone()).await;
         assert!(said.status.is_client_error(), "{what} {body}: {}", said.status);
