@@ -5,6 +5,7 @@ mod ack;
 mod admission;
 mod any_language;
 mod arrive;
+mod audit;
 mod backup;
 mod cancel;
 mod claim;
@@ -173,7 +174,7 @@ fn under_trouble() -> Vec<Case> {
 
 /// What an operator asks.
 fn asked() -> Vec<Case> {
-    [inspect::CASES, failed::CASES, dismiss::CASES, retention::CASES].concat()
+    [inspect::CASES, failed::CASES, audit::CASES, dismiss::CASES, retention::CASES].concat()
 }
 
 /// What happens to a SQLite file, and what becomes of the messages in it.

@@ -1,5 +1,6 @@
 //! The command line: what all commands share, and the list of them.
 
+mod audit;
 mod backup;
 mod bench;
 mod completions;
@@ -18,6 +19,7 @@ mod retry;
 mod revive;
 mod send;
 mod show;
+mod signed;
 mod stats;
 mod tail;
 mod token;
@@ -112,6 +114,7 @@ enum Command {
     Dismiss(dismiss::Dismiss),
     Redrive(redrive::Redrive),
     Purge(purge::Purge),
+    Audit(audit::Audit),
     Migrate(migrate::Migrate),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
@@ -145,6 +148,7 @@ impl Cli {
             Command::Dismiss(dismiss) => dismiss.run(global).await,
             Command::Redrive(redrive) => redrive.run(global).await,
             Command::Purge(purge) => purge.run(global).await,
+            Command::Audit(audit) => audit.run(global).await,
             Command::Migrate(migrate) => migrate.run(global).await,
             Command::Doctor(doctor) => doctor.run(global).await,
             Command::Bench(bench) => bench.run(global).await,

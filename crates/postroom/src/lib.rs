@@ -163,9 +163,9 @@ pub use sqlite::{
     BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
 };
 pub use store::{
-    Admission, Arrival, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold,
-    Identity, Mark, MarkId, Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Times,
-    Wake, WakeListener,
+    Act, Admission, Arrival, Audited, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure,
+    Filter, Hold, Identity, Mark, MarkId, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival, Sighting,
+    Store, Stored, Times, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,

@@ -206,11 +206,6 @@ impl Outbox {
 
     /// Puts done messages back in line, because their receiver was restored from a backup.
     pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
-        if ttl == Some(Duration::ZERO) {
-            return Err(Error::invalid("a redriven message must live longer than zero"));
-        }
-        let redriven = self.store.redrive(filter, ttl).instrument(telemetry::verb_span("redrive", &self.queue)).await?;
-        telemetry::revived(&self.queue, redriven);
-        Ok(redriven)
+        self.queue.redrive(filter, ttl).await
     }
 }

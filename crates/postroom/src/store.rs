@@ -5,6 +5,7 @@
 pub(crate) mod sabotage;
 
 pub(crate) mod admission;
+pub(crate) mod audit;
 pub(crate) mod dismissal;
 pub(crate) mod failed;
 pub(crate) mod filter;
@@ -26,6 +27,8 @@ pub(crate) mod times;
 pub(crate) mod wake;
 
 pub use admission::Admission;
+pub use audit::{Act, Audited, Operator};
+pub(crate) use audit::{Deed, Operation};
 pub use dismissal::Dismissal;
 pub use failed::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
 pub use filter::Filter;
@@ -127,15 +130,12 @@ pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
     /// dismissed, or seen and not seen again since. Rows in other states are never deleted.
     fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// Dismisses dead and expired rows, and notes who did and why.
-    fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>>;
+    #[doc(hidden)]
+    /// What an operator does, and its entry in the audit trail: in one transaction.
+    fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>>;
 
-    /// Puts dead and expired rows back in line, or dismissed ones if the filter asks for them. Those past their time
-    /// need a new time to live.
-    fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>>;
-
-    /// Puts done rows of the outbox back in line: the receiver was restored from a backup.
-    fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>>;
+    /// The audit trail, from the newest entry back.
+    fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>>;
 
     /// Checks whether a message was handled before, and remembers that it was seen.
     fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>>;

@@ -11,8 +11,8 @@ use crate::message::OwnerToken;
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Topics};
 use crate::retry::RetryPolicy;
 use crate::store::{
-    Dismissal, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange, Holding, QueueStats, Record,
-    Revival, Store, Wake,
+    Audited, Deed, Dismissal, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange, Holding, Operation,
+    Operator, QueueStats, Record, Revival, Store, Wake,
 };
 use crate::telemetry;
 
@@ -37,15 +37,36 @@ use crate::telemetry;
 pub struct WorkQueue {
     store: Arc<dyn Store>,
     queue: Queue,
+    /// Who changes messages through it, if somebody does by hand.
+    deed: Option<Box<Deed>>,
 }
 
 impl WorkQueue {
     pub(crate) fn new(store: Arc<dyn Store>, queue: Queue) -> Self {
-        Self { store, queue }
+        Self { store, queue, deed: None }
     }
 
     pub(crate) fn sibling(&self, queue: Queue) -> Self {
-        Self { store: self.store.clone(), queue }
+        Self { store: self.store.clone(), queue, deed: None }
+    }
+
+    /// The same queue in the hands of an operator: what is expired, deleted, dismissed or put back in line through it is
+    /// one entry of the audit trail, written in the transactions of the changes themselves.
+    #[must_use]
+    pub fn by(&self, operator: Operator) -> Self {
+        Self { deed: Some(Box::new(Deed::new(operator))), ..self.clone() }
+    }
+
+    /// What operators did, from the newest entry back.
+    pub async fn audit(&self, limit: usize) -> Result<Vec<Audited>> {
+        self.store.audit(self.queue, at_least_one(limit)?).await
+    }
+
+    /// Changes messages by hand. Nobody does so without a trace.
+    pub(crate) async fn change(&self, operation: Operation) -> Result<u64> {
+        let deed = self.deed.as_ref().map_or_else(|| Deed::unnamed(&operation), |deed| Deed::clone(deed));
+        let span = telemetry::verb_span(operation.act().as_str(), self);
+        self.store.change(self.queue, operation, deed).instrument(span).await
     }
 
     /// Which of the two it is.
@@ -186,7 +207,11 @@ impl WorkQueue {
         if self.queue == Queue::Inbox {
             return Ok(0);
         }
-        let expired = self.store.expire(at_least_one(limit)?).instrument(telemetry::verb_span("expire", self)).await?;
+        let limit = at_least_one(limit)?;
+        let expired = match self.deed {
+            Some(_) => self.change(Operation::Expire(limit)).await?,
+            None => self.store.expire(limit).instrument(telemetry::verb_span("expire", self)).await?,
+        };
         telemetry::expired(self, expired);
         Ok(expired)
     }
@@ -230,11 +255,12 @@ impl WorkQueue {
                 "{state:?} messages are never deleted; only done, dead, expired, dismissed and seen ones are"
             )));
         }
-        let purged = self
-            .store
-            .purge(self.queue, state, retention, at_least_one(limit)?)
-            .instrument(telemetry::verb_span("purge", self))
-            .await?;
+        let limit = at_least_one(limit)?;
+        let purge = || self.store.purge(self.queue, state, retention, limit);
+        let purged = match (&self.deed, state) {
+            (Some(_), State::Done) => self.change(Operation::Purge(retention, limit)).await?,
+            _ => purge().instrument(telemetry::verb_span("purge", self)).await?,
+        };
         telemetry::purged(self, state, purged);
         Ok(purged)
     }
@@ -257,8 +283,7 @@ impl WorkQueue {
     /// # Ok::<(), postroom::Error>(()) }).unwrap();
     /// ```
     pub async fn dismiss(&self, filter: Filter, dismissal: Dismissal) -> Result<u64> {
-        let dismissed =
-            self.store.dismiss(self.queue, filter, dismissal).instrument(telemetry::verb_span("dismiss", self)).await?;
+        let dismissed = self.change(Operation::Dismiss(filter, dismissal)).await?;
         telemetry::dismissed(self, dismissed);
         Ok(dismissed)
     }
@@ -269,10 +294,22 @@ impl WorkQueue {
     pub async fn revive(&self, filter: Filter, revival: impl Into<Revival>) -> Result<u64> {
         let revival = revival.into();
         revival.check()?;
-        let revived =
-            self.store.revive(self.queue, filter, revival).instrument(telemetry::verb_span("revive", self)).await?;
+        let revived = self.change(Operation::Revive(filter, revival)).await?;
         telemetry::revived(self, revived);
         Ok(revived)
+    }
+
+    /// Puts done messages of the outbox back in line, because their receiver was restored from a backup.
+    pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
+        if self.queue == Queue::Inbox {
+            return Err(Error::invalid("only messages of the outbox are redriven; the inbox keeps what was handled"));
+        }
+        if ttl == Some(Duration::ZERO) {
+            return Err(Error::invalid("a redriven message must live longer than zero"));
+        }
+        let redriven = self.change(Operation::Redrive(filter, ttl.into())).await?;
+        telemetry::revived(self, redriven);
+        Ok(redriven)
     }
 
     /// Messages, in the order of their rows.

@@ -41,8 +41,8 @@ async fn enqueued(store: impl Store) -> anyhow::Result<u64> {
 
 async fn creates_what_is_missing_when_asked_to<B: OnServer>(stage: &Stage<B>) -> Verdict {
     let store = B::open_tables(&stage.place, fresh(stage)?, true).await?;
-    let inbox = ["fresh_in", "fresh_in_failures", "fresh_in_holds", "fresh_in_marks"];
-    let expected = [&inbox[..], &["fresh_out", "fresh_out_failures", "fresh_out_holds"]].concat();
+    let inbox = ["fresh_in", "fresh_in_audit", "fresh_in_failures", "fresh_in_holds", "fresh_in_marks"];
+    let expected = [&inbox[..], &["fresh_out", "fresh_out_audit", "fresh_out_failures", "fresh_out_holds"]].concat();
     assert_eq!(fresh_tables(stage).await?, expected);
     assert_eq!(enqueued(store).await?, 1);
     Ok(())

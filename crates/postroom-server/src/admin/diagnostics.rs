@@ -6,7 +6,7 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use postroom::telemetry::{Arrivals, arrivals};
-use postroom::{Dismissal, Filter, MessageId, Queue, QueueStats, Record, State as Stands};
+use postroom::{Dismissal, Filter, MessageId, Operator, Queue, QueueStats, Record, State as Stands};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -127,9 +127,12 @@ fn told(row: &Record, sight: Sight) -> Failed {
 /// Puts a message that was given up back in line.
 pub(super) async fn retry(
     State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let id: MessageId = id?.0.parse()?;
+    let operator = Operator::new(rights.name())?.chose(format!("message {id}"))?;
+    let queue = desk.0.outbox.queue().by(operator);
     let rows = desk.0.outbox.find(id.as_uuid()).await?;
     if rows.is_empty() {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("no message {id} is in the outbox"), "check the id"));
@@ -137,7 +140,7 @@ pub(super) async fn retry(
     let dead: Vec<&Record> = rows.iter().filter(|row| row.state() == Stands::Dead).collect();
     let mut retried = 0;
     for row in &dead {
-        retried += desk.0.outbox.queue().revive(Filter::one(row.seq()), None).await?;
+        retried += queue.revive(Filter::one(row.seq()), None).await?;
     }
     if retried == 0 {
         let state = rows.first().map(Record::state);
@@ -159,19 +162,21 @@ pub(super) struct Dismissing {
 /// Dismisses a message that was given up or came too late.
 pub(super) async fn dismiss(
     State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
     id: Result<Path<String>, PathRejection>,
     asked: Result<Json<Object<Dismissing>>, JsonRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let id: MessageId = id?.0.parse()?;
     let Json(Object(Dismissing { by, why })) = asked?;
-    let dismissal = Dismissal::new(by, why)?;
+    let operator = Operator::new(rights.name())?.because(&why)?.chose(format!("message {id}"))?;
+    let (queue, dismissal) = (desk.0.outbox.queue().by(operator), Dismissal::new(by, why)?);
     let rows = desk.0.outbox.find(id.as_uuid()).await?;
     if rows.is_empty() {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("no message {id} is in the outbox"), "check the id"));
     }
     let mut dismissed = 0;
     for row in &rows {
-        dismissed += desk.0.outbox.queue().dismiss(Filter::one(row.seq()), dismissal.clone()).await?;
+        dismissed += queue.dismiss(Filter::one(row.seq()), dismissal.clone()).await?;
     }
     if dismissed == 0 {
         let state = rows.first().map(Record::state).map_or("gone", |state| state.name(Queue::Outbox));

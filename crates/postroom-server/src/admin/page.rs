@@ -14,6 +14,7 @@ mod samples;
 mod story;
 #[cfg(test)]
 mod tests;
+mod trail;
 
 use std::sync::Arc;
 
@@ -117,6 +118,7 @@ pub(super) fn routes(desk: &Desk) -> Router<Desk> {
         .route("/admin/view/overview", get(overview::overview))
         .route("/admin/view/failed", get(failed::failed))
         .route("/admin/view/dismissed", get(dismiss::dismissed))
+        .route("/admin/view/audit", get(trail::trail))
         .route("/admin/view/message", get(story::story))
         .route("/admin/view/find", get(story::find))
         .route("/admin/live", get(live::live));

@@ -2,9 +2,10 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::{Dismissal, Filter, Queue, State};
+use postroom::{Dismissal, Filter, Operator, Queue, State, WorkQueue};
 
 use super::lookup::{self, Found};
+use super::signed::{user, words};
 use super::{Global, QueueArg};
 use crate::open::Opened;
 use crate::operator::{Dismissed, Dismissing};
@@ -93,6 +94,18 @@ impl Dismiss {
         Ok(Some(Dismissal::new(by, why)?))
     }
 
+    /// The queue in the hands of whoever dismisses messages.
+    fn signed(&self, queue: WorkQueue, dismissal: Option<&Dismissal>) -> Result<WorkQueue> {
+        let Some(dismissal) = dismissal else { return Ok(queue) };
+        let chosen = words(&[
+            ("message", self.id.as_deref()),
+            ("topic", self.topic.as_deref()),
+            ("destination", self.destination.as_deref()),
+            ("source", self.source.as_deref()),
+        ]);
+        Ok(queue.by(Operator::new(dismissal.by())?.because(dismissal.why())?.chose(chosen)?))
+    }
+
     async fn one(
         &self,
         opened: &Opened,
@@ -102,7 +115,11 @@ impl Dismiss {
     ) -> Result<Dismissed> {
         let mut count = Dismissed::default();
         for Found { queue, record } in &found {
-            let dismissing = Dismissing { queue: &opened.queue(*queue), dismissal: dismissal.clone(), most: 1 };
+            let dismissing = Dismissing {
+                queue: &self.signed(opened.queue(*queue), dismissal.as_ref())?,
+                dismissal: dismissal.clone(),
+                most: 1,
+            };
             count.add(dismissing.those(&Filter::one(record.seq()), |_| true).await?);
         }
         if count.dismissed > 0 {
@@ -118,7 +135,11 @@ impl Dismiss {
         for queue in queues {
             for state in [State::Dead, State::Expired] {
                 let most = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(count.dismissed));
-                let dismissing = Dismissing { queue: &opened.queue(*queue), dismissal: dismissal.clone(), most };
+                let dismissing = Dismissing {
+                    queue: &self.signed(opened.queue(*queue), dismissal.as_ref())?,
+                    dismissal: dismissal.clone(),
+                    most,
+                };
                 count.add(dismissing.those(&self.filter(state), |_| true).await?);
             }
         }
@@ -129,10 +150,4 @@ impl Dismiss {
         let filter = self.topic.iter().fold(Filter::all().state(state), |filter, topic| filter.topic(topic));
         self.destination.iter().chain(&self.source).fold(filter, |filter, party| filter.party(party))
     }
-}
-
-/// The user of this machine.
-fn user() -> Option<String> {
-    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    named.filter(|name| !name.trim().is_empty())
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use postroom::Queue;
 
+use super::signed::Signed;
 use super::{Global, QueueArg};
 use crate::operator::Ending;
 use crate::problem::Problem;
@@ -29,6 +30,9 @@ pub(crate) struct Purge {
     /// Also what the receiver of the configuration would still take: sent again, it is handled again
     #[arg(long)]
     force: bool,
+
+    #[command(flatten)]
+    signed: Signed,
 }
 
 impl Purge {
@@ -46,7 +50,8 @@ impl Purge {
             QueueArg::Outbox => Queue::Outbox,
             QueueArg::Inbox => Queue::Inbox,
         };
-        let queue = opened.queue(kind);
+        let older_than = duration::short(self.older_than);
+        let queue = opened.queue(kind).by(self.signed.operator(&[("done for longer than", Some(&older_than))])?);
         let purged = Ending::Purge(self.older_than).all(&queue).await?;
         if global.json {
             return output::json(&serde_json::json!({ "queue": kind.as_str(), "purged": purged }));

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use postroom::{Clock, Filter, Outbox, Queue, State, Timestamp};
+use postroom::{Clock, Filter, Queue, State, Timestamp, WorkQueue};
 
 use super::Global;
+use super::signed::Signed;
 use crate::ask::Asker;
 use crate::problem::Problem;
 use crate::{duration, open, output};
@@ -43,6 +44,9 @@ pub(crate) struct Redrive {
     /// Send without a question, however many they are
     #[arg(long, short)]
     yes: bool,
+
+    #[command(flatten)]
+    signed: Signed,
 }
 
 #[derive(Clone, Copy)]
@@ -65,7 +69,10 @@ impl Redrive {
             rows
         } else {
             self.confirm(rows, since)?;
-            self.send(&mut asker, &Outbox::of(opened.store()), since).await?
+            let operator = self
+                .signed
+                .operator(&[("to", Some(&self.destination)), ("delivered since", Some(&since.to_string()))])?;
+            self.send(&mut asker, &opened.queue(Queue::Outbox).by(operator), since).await?
         };
         if global.json {
             return output::json(&serde_json::json!({
@@ -117,7 +124,7 @@ impl Redrive {
     }
 
     /// Page by page in the order of the rows: one that is delivered meanwhile is not sent a third time.
-    async fn send(&self, asker: &mut Asker, outbox: &Outbox, since: Timestamp) -> Result<u64> {
+    async fn send(&self, asker: &mut Asker, outbox: &WorkQueue, since: Timestamp) -> Result<u64> {
         let (mut redriven, mut after) = (0, 0);
         loop {
             let rest = format!(

@@ -7,6 +7,7 @@ use clap::Args;
 use postroom::{Filter, State};
 
 use super::lookup::{self, Found};
+use super::signed::Signed;
 use super::{Global, QueueArg};
 use crate::open::Opened;
 use crate::operator::{Count, Reviving};
@@ -35,6 +36,9 @@ pub(crate) struct Retry {
     /// A new time to live; expired messages need one
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     ttl: Option<Duration>,
+
+    #[command(flatten)]
+    signed: Signed,
 }
 
 impl Retry {
@@ -61,7 +65,8 @@ impl Retry {
     async fn one(&self, opened: &Opened, found: Vec<Found>, id: &str) -> Result<u64> {
         let mut retried = 0;
         for Found { queue, record } in &found {
-            retried += opened.queue(*queue).revive(Filter::one(record.seq()), self.ttl).await?;
+            let operator = self.signed.operator(&[("message", Some(id))])?;
+            retried += opened.queue(*queue).by(operator).revive(Filter::one(record.seq()), self.ttl).await?;
         }
         if retried > 0 {
             return Ok(retried);
@@ -81,10 +86,11 @@ impl Retry {
 
     async fn all(&self, opened: &Opened) -> Result<Count> {
         let filter = self.topic.iter().fold(Filter::all(), |filter, topic| filter.topic(topic));
+        let operator = self.signed.operator(&[("topic", self.topic.as_deref())])?;
         let (store, mut count) = (opened.store(), Count::default());
         for queue in QueueArg::or_both(self.queue) {
             let reviving = Reviving {
-                queue: &opened.queue(queue),
+                queue: &opened.queue(queue).by(operator.clone()),
                 clock: store.clock(),
                 revival: self.ttl.into(),
                 dry_run: false,

@@ -7,6 +7,7 @@ use clap::Args;
 use postroom::{Filter, Queue, Record, State};
 
 use super::lookup::{self, Found};
+use super::signed::Signed;
 use super::{Global, QueueArg};
 use crate::open::Opened;
 use crate::operator::{Count, Reviving};
@@ -60,6 +61,9 @@ pub(crate) struct Revive {
     /// Change nothing, and say what would be done
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    signed: Signed,
 }
 
 impl Revive {
@@ -124,7 +128,13 @@ impl Revive {
 
     /// Revives those rows, or says how many would be.
     async fn revive(&self, opened: &Opened, queue: Queue, filter: &Filter, most: Option<u64>) -> Result<Count> {
-        let (queue, store) = (opened.queue(queue), opened.store());
+        let operator = self.signed.operator(&[
+            ("message", self.id.as_deref()),
+            ("topic", self.topic.as_deref()),
+            ("destination", self.destination.as_deref()),
+            ("source", self.source.as_deref()),
+        ])?;
+        let (queue, store) = (opened.queue(queue).by(operator), opened.store());
         let reviving = Reviving {
             queue: &queue,
             clock: store.clock(),

@@ -101,6 +101,26 @@ fn what_the_inbox_must_know_again_is_deleted_only_on_purpose() {
 }
 
 #[test]
+fn what_was_done_by_hand_is_told_with_who_and_why() {
+    let (desk, [dead, ..]) = desk_with_failures();
+    assert_eq!(desk.json(&["audit"]), serde_json::json!([]));
+    desk.ok(&["retry", &dead, "--by", "ada", "--why", "billing is back"]);
+    desk.ok(&["dismiss", "--all", "--by", "bob", "--why", "obsolete"]);
+    desk.ok(&["purge", "--older-than", "0s", "--by", "bob"]);
+    let told = desk.json(&["audit"]);
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let acts: Vec<_> =
+        told.as_array().unwrap().iter().map(|entry| text(&entry["who"]) + " " + &text(&entry["act"])).collect();
+    assert_eq!(acts, ["bob purge", "bob dismiss", "ada revive"]);
+    assert_eq!((&told[2]["messages"], &told[2]["why"]), (&1.into(), &"billing is back".into()));
+    assert_eq!(told[2]["chosen"], format!("message {dead}"));
+    assert_eq!(desk.json(&["audit", "--limit", "1"]).as_array().unwrap().len(), 1);
+    let line = desk.ok(&["audit"]).lines().last().unwrap().to_owned();
+    let wanted = format!("ada  revive 1 message of the outbox (message {dead}): billing is back");
+    assert!(line.ends_with(&wanted), "{line}");
+}
+
+#[test]
 fn a_backup_is_a_whole_database() {
     let (desk, _) = desk_with_failures();
     let copied = desk.json(&["backup", "copy.db"]);

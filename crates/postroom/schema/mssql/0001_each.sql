@@ -30,6 +30,20 @@ CREATE TABLE {t}_holds (
 );
 GO
 
+-- What operators did by hand: who, what, to how many messages, and why.
+IF OBJECT_ID(N'{t}_audit', N'U') IS NULL
+CREATE TABLE {t}_audit (
+    act      uniqueidentifier NOT NULL,
+    what     nvarchar(16)     COLLATE Latin1_General_100_BIN2 NOT NULL,
+    messages bigint           NOT NULL,
+    at       bigint           NOT NULL,
+    who      nvarchar(510)    NOT NULL,
+    why      nvarchar(max)    NULL,
+    chosen   nvarchar(max)    NULL,
+    CONSTRAINT {n}_audit_act PRIMARY KEY (act, what)
+);
+GO
+
 IF OBJECT_ID(N'{t}_claim', N'P') IS NULL
     EXEC (N'CREATE PROCEDURE {t}_claim AS RETURN 0');
 GO

@@ -65,6 +65,18 @@ CREATE TABLE IF NOT EXISTS {outbox}_holds (
     PRIMARY KEY (kind, name, owner)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- What operators did by hand: who, what, to how many messages, and why.
+CREATE TABLE IF NOT EXISTS {outbox}_audit (
+    act      BINARY(16)   NOT NULL,
+    what     VARCHAR(16)  NOT NULL,
+    messages BIGINT       NOT NULL,
+    at       BIGINT       NOT NULL,
+    who      VARCHAR(255) NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 CREATE TABLE IF NOT EXISTS {inbox} (
     seq             BIGINT          NOT NULL AUTO_INCREMENT PRIMARY KEY,
     source          VARBINARY(1020) NOT NULL,
@@ -125,6 +137,18 @@ CREATE TABLE IF NOT EXISTS {inbox}_holds (
     code     VARCHAR(32),
     why      TEXT,
     PRIMARY KEY (kind, name, owner)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- What operators did by hand: who, what, to how many messages, and why.
+CREATE TABLE IF NOT EXISTS {inbox}_audit (
+    act      BINARY(16)   NOT NULL,
+    what     VARCHAR(16)  NOT NULL,
+    messages BIGINT       NOT NULL,
+    at       BIGINT       NOT NULL,
+    who      VARCHAR(255) NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- One mark for each handler of a message that arrives by some other way than the inbox.

@@ -75,6 +75,18 @@ CREATE TABLE IF NOT EXISTS {outbox}_holds (
     PRIMARY KEY (kind, name, owner)
 );
 
+-- What operators did by hand: who, what, to how many messages, and why.
+CREATE TABLE IF NOT EXISTS {outbox}_audit (
+    act      uuid   NOT NULL,
+    what     text   NOT NULL,
+    messages bigint NOT NULL,
+    at       bigint NOT NULL,
+    who      text   NOT NULL,
+    why      text,
+    chosen   text,
+    PRIMARY KEY (act, what)
+);
+
 CREATE TABLE IF NOT EXISTS {inbox} (
     seq             bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     visible_at      bigint,
@@ -141,6 +153,18 @@ CREATE TABLE IF NOT EXISTS {inbox}_holds (
     code     text,
     why      text,
     PRIMARY KEY (kind, name, owner)
+);
+
+-- What operators did by hand: who, what, to how many messages, and why.
+CREATE TABLE IF NOT EXISTS {inbox}_audit (
+    act      uuid   NOT NULL,
+    what     text   NOT NULL,
+    messages bigint NOT NULL,
+    at       bigint NOT NULL,
+    who      text   NOT NULL,
+    why      text,
+    chosen   text,
+    PRIMARY KEY (act, what)
 );
 
 -- One mark for each handler of a message that arrives by some other way than the inbox.

@@ -67,6 +67,18 @@ CREATE TABLE IF NOT EXISTS {outbox}_holds (
     PRIMARY KEY (kind, name, owner)
 ) STRICT, WITHOUT ROWID;
 
+-- What operators did by hand: who, what, to how many messages, and why.
+CREATE TABLE IF NOT EXISTS {outbox}_audit (
+    act      BLOB    NOT NULL,
+    what     TEXT    NOT NULL,
+    messages INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    who      TEXT    NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
+) STRICT;
+
 CREATE TABLE IF NOT EXISTS {inbox} (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT,
     source          TEXT    NOT NULL,
@@ -130,6 +142,18 @@ CREATE TABLE IF NOT EXISTS {inbox}_holds (
     why      TEXT,
     PRIMARY KEY (kind, name, owner)
 ) STRICT, WITHOUT ROWID;
+
+-- What operators did by hand: who, what, to how many messages, and why.
+CREATE TABLE IF NOT EXISTS {inbox}_audit (
+    act      BLOB    NOT NULL,
+    what     TEXT    NOT NULL,
+    messages INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    who      TEXT    NOT NULL,
+    why      TEXT,
+    chosen   TEXT,
+    PRIMARY KEY (act, what)
+) STRICT;
 
 -- One mark for each handler of a message that arrives by some other way than the inbox.
 CREATE TABLE IF NOT EXISTS {inbox}_marks (

@@ -16,8 +16,8 @@ use crate::sql::Statement;
 use crate::store::outage::Outage;
 use crate::store::sql::{Asked, Verbs};
 use crate::store::{
-    Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
-    Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
+    Identity, Mark, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
@@ -273,22 +273,14 @@ impl<E: Engine> Store for ServerStore<E> {
         })
     }
 
-    fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>> {
-        self.verb((queue, filter, dismissal), |verbs, link, (queue, filter, dismissal), now| {
-            Box::pin(verbs.dismiss(link, *queue, filter, dismissal, now))
+    fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>> {
+        self.ringing(queue, (queue, change, deed), |verbs, link, (queue, change, deed), now| {
+            Box::pin(verbs.change(link, *queue, change, deed, now))
         })
     }
 
-    fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
-        self.ringing(queue, (queue, filter, revival), |verbs, link, (queue, filter, revival), now| {
-            Box::pin(verbs.again(link, *queue, filter.dead_letters(), filter, *revival, now))
-        })
-    }
-
-    fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
-        self.ringing(Queue::Outbox, (filter, ttl), |verbs, link, (filter, ttl), now| {
-            Box::pin(verbs.again(link, Queue::Outbox, &[State::Done], filter, (*ttl).into(), now))
-        })
+    fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>> {
+        self.verb((queue, limit), |verbs, link, (queue, limit), _| Box::pin(verbs.audit(link, *queue, *limit)))
     }
 
     fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {

@@ -280,6 +280,10 @@ const QUEUE: Texts = Texts {
     hold_add: "INSERT INTO {t}_holds (kind, name, owner, since, tried_at, code, why)
          VALUES (@P1, @P2, @P3, @P4, @P5, @P6, @P7)",
     hold_list: "SELECT kind, name, since, tried_at, code, why FROM {t}_holds ORDER BY kind, name",
+    audit_more: "UPDATE {t}_audit SET messages = messages + @P3 WHERE act = @P1 AND what = @P2",
+    audit_add: "INSERT INTO {t}_audit (act, what, messages, at, who, why, chosen)
+         VALUES (@P1, @P2, @P3, @P4, @P5, @P6, @P7)",
+    audit_list: "SELECT TOP (@P1) at, what, messages, who, why, chosen FROM {t}_audit ORDER BY at DESC, act DESC",
     count_to: count_up_to!("state = 0 AND NOT ({here}) AND {destination} = @P1"),
     count_of: count_up_to!("state = 0 AND {here} AND topic = @P1"),
     count: concat!(

@@ -265,6 +265,10 @@ const QUEUE: Texts = Texts {
     hold_add: "INSERT INTO {t}_holds (kind, name, owner, since, tried_at, code, why)
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
     hold_list: "SELECT kind, name, since, tried_at, code, why FROM {t}_holds ORDER BY kind, name",
+    audit_more: "UPDATE {t}_audit SET messages = messages + $3 WHERE act = $1 AND what = $2",
+    audit_add: "INSERT INTO {t}_audit (act, what, messages, at, who, why, chosen)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    audit_list: "SELECT at, what, messages, who, why, chosen FROM {t}_audit ORDER BY at DESC, act DESC LIMIT $1",
     count_to: "SELECT count(*) FROM (
              SELECT 1 FROM {t} WHERE state = 0 AND {destination} = $1 AND NOT ({here}) LIMIT $2) AS waiting",
     count_of: "SELECT count(*) FROM (SELECT 1 FROM {t} WHERE state = 0 AND {here} AND topic = $1 LIMIT $2) AS waiting",

@@ -23,8 +23,8 @@ use crate::sqlite::{SqliteOptions, WriteTx, connect, watch};
 use crate::store::outage::Outage;
 use crate::store::sql::Verbs;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange,
-    Holding, Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange,
+    Holding, Identity, Mark, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 use crate::telemetry;
 
@@ -281,19 +281,12 @@ impl Store for SqliteStore {
         self.verb(move |verbs, conn, time| now(verbs.purge(conn, queue, state, time.minus(retention), limit)))
     }
 
-    fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>> {
-        self.verb(move |verbs, conn, time| now(verbs.dismiss(conn, queue, &filter, &dismissal, time)))
+    fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>> {
+        self.ringing(queue, move |verbs, conn, time| now(verbs.change(conn, queue, &change, &deed, time)))
     }
 
-    fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
-        let states = filter.dead_letters();
-        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, states, &filter, revival, time)))
-    }
-
-    fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
-        let (queue, again) = (Queue::Outbox, ttl.into());
-        let states = [State::Done];
-        self.ringing(queue, move |verbs, conn, time| now(verbs.again(conn, queue, &states, &filter, again, time)))
+    fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>> {
+        self.ask(move |verbs, conn, _| now(verbs.audit(conn, queue, limit)))
     }
 
     fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use super::audit::checked;
+use crate::error::Result;
 
 /// Names and reasons are at most so long.
 const BY_CHARS_MAX: usize = 255;
@@ -34,8 +35,8 @@ pub struct Dismissal {
 impl Dismissal {
     /// Neither may be empty. A name has at most 255 characters, a reason at most 2000.
     pub fn new(by: impl Into<String>, why: impl Into<String>) -> Result<Self> {
-        let by = checked("who dismisses a message", by.into(), BY_CHARS_MAX)?;
-        Ok(Self { by, why: checked("the reason of a dismissal", why.into(), WHY_CHARS_MAX)? })
+        let by = checked("who dismisses a message", &by.into(), BY_CHARS_MAX)?;
+        Ok(Self { by, why: checked("the reason of a dismissal", &why.into(), WHY_CHARS_MAX)? })
     }
 
     /// Who dismissed it.
@@ -47,20 +48,6 @@ impl Dismissal {
     pub fn why(&self) -> &str {
         &self.why
     }
-}
-
-fn checked(what: &str, text: String, chars_max: usize) -> Result<String> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(Error::invalid(format!("{what} must not be empty")));
-    }
-    if text.chars().count() > chars_max {
-        return Err(Error::invalid(format!("{what} is longer than {chars_max} characters")));
-    }
-    if text.contains('\0') {
-        return Err(Error::invalid(format!("{what} must not contain a NUL character")));
-    }
-    Ok(text.to_owned())
 }
 
 // A reason is the user's data: never printed.

@@ -1,6 +1,7 @@
 //! The reference model, and a store for tests: everything in memory, one lock, the transition table and nothing else.
 
 mod arrived;
+mod audit;
 mod failed;
 mod holds;
 mod letters;
@@ -17,8 +18,8 @@ use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
-    Admission, Arrival, BoxFuture, Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
-    Identity, Mark, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Wake,
+    Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
+    Identity, Mark, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 pub(crate) use arrived::Arrived;
 pub(crate) use marks::Held;
@@ -244,16 +245,12 @@ impl Store for MemoryStore {
         })
     }
 
-    fn dismiss(&self, queue: Queue, filter: Filter, dismissal: Dismissal) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.of(queue).dismiss(&filter, &dismissal, now)))
+    fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>> {
+        self.run_by(move |tables, now, doubt| Ok(tables.of(queue).change(queue, &change, deed, now, doubt.early(now))))
     }
 
-    fn revive(&self, queue: Queue, filter: Filter, revival: Revival) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.of(queue).again(queue, filter.dead_letters(), &filter, revival, now)))
-    }
-
-    fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> BoxFuture<'_, Result<u64>> {
-        self.run(move |tables, now| Ok(tables.outbox.again(Queue::Outbox, &[State::Done], &filter, ttl.into(), now)))
+    fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>> {
+        self.run(move |tables, _| Ok(tables.of(queue).audit(limit)))
     }
 
     fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {

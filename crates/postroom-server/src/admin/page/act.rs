@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Extension, State};
-use postroom::{Filter, Queue, Revival, State as Stands, WorkQueue};
+use postroom::{Filter, Operator, Queue, Revival, State as Stands, WorkQueue};
 use serde::{Deserialize, Serialize};
 
 use super::failed::Meant;
@@ -41,6 +41,8 @@ pub(super) struct Revive {
     after: Option<String>,
     per_second: Option<u32>,
     ttl: Option<String>,
+    /// For the audit trail.
+    why: Option<String>,
     #[serde(default)]
     dry_run: bool,
 }
@@ -50,6 +52,7 @@ pub(super) struct Revive {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Expire {
     queue: Option<String>,
+    why: Option<String>,
     #[serde(default)]
     dry_run: bool,
 }
@@ -60,6 +63,7 @@ pub(super) struct Expire {
 pub(super) struct Purge {
     queue: Option<String>,
     older_than: String,
+    why: Option<String>,
     #[serde(default)]
     dry_run: bool,
 }
@@ -94,8 +98,9 @@ pub(super) async fn revive(
         return Err(Refusal::bad("dismissed messages are put back one by one", "give `row`"));
     }
     let (revival, dry_run, clock) = (asked.revival()?, asked.dry_run, desk.0.page.clock().clone());
+    let chosen = chosen(asked.row, asked.group.as_deref(), asked.q.as_deref());
     let doing = {
-        let queue = queue.clone();
+        let queue = by(queue, &rights, asked.why.as_deref(), &chosen)?;
         async move {
             let reviving = Reviving { queue: &queue, clock: &clock, revival, dry_run, most: u64::MAX };
             if let Some(row) = asked.row {
@@ -199,21 +204,24 @@ impl Done {
 
 pub(super) async fn expire(
     State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
     asked: Result<Json<Expire>, JsonRejection>,
 ) -> Result<Json<Done>, Refusal> {
-    let Json(Expire { queue, dry_run }) = asked?;
+    let Json(Expire { queue, why, dry_run }) = asked?;
     let queue = queue_of(&desk, queue.as_deref())?;
     if queue.kind() == Queue::Inbox {
         return Err(Refusal::bad("what arrived does not expire", "only the outbox has messages with a time to live"));
     }
+    let queue = by(queue, &rights, why.as_deref(), "past their time")?;
     ended(&desk, Ending::Expire, queue, dry_run).await
 }
 
 pub(super) async fn purge(
     State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
     asked: Result<Json<Purge>, JsonRejection>,
 ) -> Result<Json<Done>, Refusal> {
-    let Json(Purge { queue, older_than, dry_run }) = asked?;
+    let Json(Purge { queue, older_than, why, dry_run }) = asked?;
     let queue = queue_of(&desk, queue.as_deref())?;
     let older_than = span("olderThan", Some(&older_than))?.unwrap_or(DELAY_MAX);
     let taken_for = desk.0.taken_for;
@@ -221,15 +229,35 @@ pub(super) async fn purge(
         let advice = format!("write {} or more", duration::short(taken_for));
         return Err(Refusal::bad("the inbox would handle messages again that are sent again", advice));
     }
+    let chosen = format!("done for longer than {}", duration::short(older_than));
+    let queue = by(queue, &rights, why.as_deref(), &chosen)?;
     ended(&desk, Ending::Purge(older_than), queue, dry_run).await
 }
 
-async fn ended(desk: &Desk, ending: Ending, queue: &WorkQueue, dry_run: bool) -> Result<Json<Done>, Refusal> {
-    let doing = {
-        let queue = queue.clone();
-        async move { Done::ended(ending, &queue, dry_run).await }
-    };
-    desk.0.page.act(queue.kind(), dry_run, doing).await.map(Json)
+async fn ended(desk: &Desk, ending: Ending, queue: WorkQueue, dry_run: bool) -> Result<Json<Done>, Refusal> {
+    let kind = queue.kind();
+    let doing = async move { Done::ended(ending, &queue, dry_run).await };
+    desk.0.page.act(kind, dry_run, doing).await.map(Json)
+}
+
+/// The queue in the hands of whoever has the token.
+pub(super) fn by(queue: &WorkQueue, rights: &Rights, why: Option<&str>, chosen: &str) -> Result<WorkQueue, Refusal> {
+    let operator = Operator::new(rights.name())?.chose(chosen)?;
+    Ok(queue.by(match why.filter(|why| !why.trim().is_empty()) {
+        Some(why) => operator.because(why)?,
+        None => operator,
+    }))
+}
+
+/// Which messages, in words.
+pub(super) fn chosen(row: Option<i64>, group: Option<&str>, part: Option<&str>) -> String {
+    match (row, group, part) {
+        (Some(row), ..) => format!("row {row}"),
+        (_, Some(_), Some(part)) => format!("a group, with {part:?}"),
+        (_, Some(_), None) => "a group".into(),
+        (_, None, Some(part)) => format!("with {part:?}"),
+        (_, None, None) => "all".into(),
+    }
 }
 
 /// A span of time as people write it; an empty field is none.

@@ -6,7 +6,7 @@ use axum::extract::{Extension, Query, State};
 use postroom::{Dismissal, Failed, Filter, Queue, State as Stands};
 use serde::Deserialize;
 
-use super::act::Done;
+use super::act::{Done, by, chosen};
 use super::failed::{Meant, id_of, when};
 use super::groups::Looked;
 use super::html::Html;
@@ -68,8 +68,9 @@ pub(super) async fn dismiss(
         return Err(Refusal::bad("it is not said which messages", "give `row`, `group`, `q`, or `all`: true"));
     }
     let (dismissal, dry_run) = (asked.dismissal()?, asked.dry_run);
+    let chosen = chosen(asked.row, asked.group.as_deref(), asked.q.as_deref());
     let doing = {
-        let queue = queue.clone();
+        let queue = by(queue, &rights, asked.why.as_deref(), &chosen)?;
         async move {
             let dismissing = Dismissing { queue: &queue, dismissal, most: u64::MAX };
             if let Some(row) = asked.row {

@@ -23,8 +23,13 @@ use crate::up::signals;
 
 const HOST: &str = "127.0.0.1:7411";
 const LEASE: Duration = Duration::from_secs(30);
-const VIEWS: [&str; 4] =
-    ["/admin/view/overview", "/admin/view/failed", "/admin/view/message?row=1", "/admin/view/find?id=stripe/evt"];
+const VIEWS: [&str; 5] = [
+    "/admin/view/overview",
+    "/admin/view/failed",
+    "/admin/view/message?row=1",
+    "/admin/view/find?id=stripe/evt",
+    "/admin/view/audit",
+];
 const ACTS: [&str; 4] = ["/admin/act/revive", "/admin/act/dismiss", "/admin/act/expire", "/admin/act/purge"];
 
 struct Node {

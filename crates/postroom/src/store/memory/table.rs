@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::clock::{Doubt, Timestamp};
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, OwnerToken, WorkItemId};
 use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Queue, Reaped, Settle, State, Verb, Work};
-use crate::store::{FAILURES_KEPT, Failure, Filter, Hold, Holding, QueueStats, Record, Revival, Stored};
+use crate::store::{Audited, FAILURES_KEPT, Failure, Filter, Hold, Holding, QueueStats, Record, Revival, Stored};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -17,6 +17,8 @@ pub(super) struct Table {
     pub(super) deaths: Vec<(Record, State)>,
     /// Places that are left alone, by whom.
     pub(super) holds: Vec<(OwnerToken, Hold)>,
+    /// What operators did, by the ids of their acts.
+    pub(super) audit: Vec<(Uuid, Audited)>,
     last_seq: i64,
 }
 

@@ -31,7 +31,7 @@ export function open(button, whenDone, whenRefused) {
   document.getElementById("dialog-title").textContent = title;
   document.getElementById("dialog-words").textContent = act === "purge" && queue === "inbox" ? FORGETS : words;
   for (const fields of form.querySelectorAll("[data-fields]")) {
-    fields.hidden = fields.dataset.fields !== act;
+    fields.hidden = !fields.dataset.fields.split(" ").includes(act);
     for (const input of fields.querySelectorAll("input")) input.disabled = fields.hidden;
   }
   dialog.showModal();
@@ -83,7 +83,7 @@ async function count() {
   }
 }
 
-/** Who dismisses messages and why does not change how many they are. */
+/** Who does something and why does not change how many messages it is done to. */
 const isUncounted = (event) => event.target.closest("[data-uncounted]") !== null;
 
 form.addEventListener("input", (event) => {

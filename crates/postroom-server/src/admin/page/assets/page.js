@@ -4,7 +4,7 @@ import { ask, forget, keep, Refusal, takeFromAddress, token } from "/admin/sessi
 import { stop, watch } from "/admin/charts.js";
 import { open } from "/admin/actions.js";
 
-const VIEWS = ["overview", "failed", "dismissed", "message", "find"];
+const VIEWS = ["overview", "failed", "dismissed", "audit", "message", "find"];
 const place = (id) => document.getElementById(id);
 const view = place("view"), said = place("said"), login = place("login");
 

@@ -176,3 +176,22 @@ async fn what_was_dismissed_by_mistake_is_put_back_one_by_one() {
     let stats = node.outbox.queue().stats().await.unwrap();
     assert_eq!((stats.ready, stats.dismissed), (1, 1));
 }
+
+#[tokio::test]
+async fn what_is_done_here_stands_in_the_audit_trail_under_the_name_of_the_token() {
+    let node = Node::new();
+    assert!(node.view("audit").await.contains("Nobody has changed messages by hand."));
+    node.give_up("a", &["x", "x", "y"]).await;
+    let done = node.act("revive", json!({ "q": "x", "why": "billing <is> back" })).await.json();
+    assert_eq!(done["messages"], 2);
+    node.clock.advance(LEASE);
+    assert_eq!(node.act("revive", json!({ "q": "y", "dryRun": true })).await.json()["messages"], 1);
+    assert_eq!(node.act("dismiss", json!({ "row": 3, "by": "ada", "why": "obsolete" })).await.json()["messages"], 1);
+    let trail = node.view("audit").await;
+    let (dismissed, revived) = (trail.find("dismiss, outbox").unwrap(), trail.find("revive, outbox").unwrap());
+    assert!(dismissed < revived, "the newest first: {trail}");
+    for part in ["writer", "billing &lt;is&gt; back", "with &quot;x&quot;", "obsolete", "row 3"] {
+        assert!(trail.contains(part), "{part}: {trail}");
+    }
+    assert_eq!(node.outbox.queue().audit(10).await.unwrap().len(), 2, "what was only counted is no act");
+}

@@ -1,0 +1,62 @@
+//! `postroom audit`: what operators did, and why.
+
+use anyhow::Result;
+use clap::Args;
+use postroom::{Audited, Queue};
+use serde_json::{Value, json};
+
+use super::{Global, QueueArg};
+use crate::{open, output};
+
+/// Show what people did to messages by hand: who, what, to how many, and why; the newest first
+///
+/// Every retry, revive, redrive, dismiss, expire and purge is written down in the transaction that it changes messages in,
+/// whether it came from the command line, from the page or by HTTP. There the name is that of the token.
+#[derive(Args)]
+pub(crate) struct Audit {
+    /// Only this queue
+    #[arg(long)]
+    queue: Option<QueueArg>,
+
+    /// At most so many entries
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    limit: u64,
+}
+
+impl Audit {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let opened = open::existing(&global.database()?).await?;
+        let limit = usize::try_from(self.limit)?;
+        let mut entries = Vec::new();
+        for queue in QueueArg::or_both(self.queue) {
+            entries.extend(opened.queue(queue).audit(limit).await?.into_iter().map(|entry| (queue, entry)));
+        }
+        entries.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.at()));
+        entries.truncate(limit);
+        if global.json {
+            return output::json(&entries.iter().map(told).collect::<Vec<_>>());
+        }
+        for (queue, entry) in &entries {
+            output::line(line(*queue, entry))?;
+        }
+        if entries.is_empty() {
+            eprintln!("nobody has changed messages by hand");
+        }
+        Ok(())
+    }
+}
+
+fn told((queue, entry): &(Queue, Audited)) -> Value {
+    json!({
+        "at": entry.at().to_string(), "who": entry.who(), "act": entry.act().as_str(), "queue": queue.as_str(),
+        "messages": entry.messages(), "chosen": entry.chosen(), "why": entry.why(),
+    })
+}
+
+fn line(queue: Queue, entry: &Audited) -> String {
+    let (at, who) = (output::moment(entry.at()), output::one_line(entry.who()));
+    let messages = output::count(entry.messages(), "message");
+    let chosen = entry.chosen().map_or_else(String::new, |chosen| format!(" ({})", output::one_line(chosen)));
+    let why = entry.why().map_or_else(String::new, |why| format!(": {}", output::one_line(why)));
+    format!("{at}  {who}  {} {messages} of the {queue}{chosen}{why}", entry.act().as_str())
+}
