@@ -156,6 +156,14 @@ impl Running {
         }
     }
 
+    /// How much memory it has of its own.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+    }
+
     /// Asks it to read its configuration again.
     pub(crate) fn hang_up(&self) {
         self.signal(rustix::process::Signal::HUP);

@@ -14,6 +14,8 @@ mod doctor;
 mod errors;
 mod exec;
 mod explain;
+#[cfg(target_os = "linux")]
+mod flood;
 mod hook;
 mod manual;
 mod metrics;

@@ -15,17 +15,17 @@ fn free_port() -> u16 {
 }
 
 /// One end of two that know each other.
-struct End {
-    desk: Desk,
+pub(crate) struct End {
+    pub(crate) desk: Desk,
     name: &'static str,
-    port: u16,
+    pub(crate) port: u16,
     other: (&'static str, u16),
-    more: String,
+    pub(crate) more: String,
 }
 
 impl End {
     /// The configuration with these keys, each in a file of its name.
-    fn configure(&self, keys: &[&str]) {
+    pub(crate) fn configure(&self, keys: &[&str]) {
         let (name, port, (other, other_port), more) = (self.name, self.port, self.other, &self.more);
         let keys: Vec<_> = keys.iter().map(|id| format!("{id} = {{ file = \"{id}.key\" }}")).collect();
         let keys = keys.join(", ");
@@ -39,7 +39,7 @@ impl End {
         );
     }
 
-    fn start(&self) -> Running {
+    pub(crate) fn start(&self) -> Running {
         let up = self.desk.start(&["up"]);
         up.wait_for(&format!("receives at http://127.0.0.1:{} as {}, from {}", self.port, self.name, self.other.0));
         up
@@ -59,7 +59,7 @@ impl End {
 }
 
 /// `orders`, which asks, and `inventory`, which has a handler; both know the keys `old` and `new`.
-fn two(hook: &Hook) -> (End, End) {
+pub(crate) fn two(hook: &Hook) -> (End, End) {
     let (here, there) = (free_port(), free_port());
     let handler = format!("[handlers.\"stock.reserve\"]\nurl = \"{}\"\n", hook.url());
     let end = |name, port, other, more| End { desk: Desk::new(), name, port, other, more };

@@ -28,8 +28,8 @@ const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 const STREAMS_MAX: u32 = 32;
 /// What a client may send before anybody reads it, on one stream and on all of a connection.
-const STREAM_WINDOW: u32 = 128 * 1024;
-const CONNECTION_WINDOW: u32 = 256 * 1024;
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 128 * 1024;
 /// After a failed accept: out of files, most of the time.
 const PAUSE: Duration = Duration::from_millis(50);
 
