@@ -164,8 +164,8 @@ pub use sqlite::{
 };
 pub use store::{
     Admission, Arrival, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold,
-    Identity, Mark, MarkId, Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored, Times,
-    Wake, WakeListener,
+    Identity, Mark, MarkId, Marked, Marks, MemoryStore, PutMode, QueueStats, Record, Revival, Sighting, Store, Stored,
+    Times, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,

@@ -70,9 +70,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Keeps the answer to a message with that message in the outbox; false when it is unknown or has one.
     fn answer(tx: &mut Self::Tx, id: WorkItemId, response: &str) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Puts a mark that is there from the commit on; false when it is there already. While another transaction is
-    /// putting it, this waits for that to end.
-    fn mark(tx: &mut Self::Tx, mark: &MarkId) -> impl Future<Output = Result<bool>> + Send;
+    /// Puts a mark on a message of that topic, there from the commit on; false when it is there already. While another
+    /// transaction is putting it, this waits for that to end.
+    fn mark(tx: &mut Self::Tx, mark: &MarkId, topic: &str) -> impl Future<Output = Result<bool>> + Send;
 
     #[doc(hidden)]
     /// Receives a message with a blocking handler: its row, the handler's effects and the answer are one transaction.

@@ -73,8 +73,8 @@ impl Backend for Memory {
         Ok(tx.store.knows(id))
     }
 
-    async fn mark(tx: &mut MemoryTx, mark: &MarkId) -> Result<bool> {
-        tx.marked = tx.store.hold_mark(mark).await;
+    async fn mark(tx: &mut MemoryTx, mark: &MarkId, topic: &str) -> Result<bool> {
+        tx.marked = tx.store.hold_mark(mark, topic).await;
         Ok(tx.marked.is_some())
     }
 

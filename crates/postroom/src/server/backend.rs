@@ -33,8 +33,8 @@ macro_rules! handlers_on_server {
                 tx.0.answer(id, response).await
             }
 
-            async fn mark(tx: &mut $tx, mark: &$crate::MarkId) -> $crate::Result<bool> {
-                tx.0.mark(mark).await
+            async fn mark(tx: &mut $tx, mark: &$crate::MarkId, topic: &str) -> $crate::Result<bool> {
+                tx.0.mark(mark, topic).await
             }
 
             async fn receive_blocking(

@@ -208,8 +208,8 @@ impl Backend for Sqlite {
         tx.answer(id, response.to_owned()).await
     }
 
-    async fn mark(tx: &mut SqliteTx, mark: &MarkId) -> Result<bool> {
-        tx.mark(mark.clone()).await
+    async fn mark(tx: &mut SqliteTx, mark: &MarkId, topic: &str) -> Result<bool> {
+        tx.mark(mark.clone(), topic.to_owned()).await
     }
 
     async fn receive_blocking(

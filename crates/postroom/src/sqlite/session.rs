@@ -111,11 +111,11 @@ impl SqliteTx {
         self.step(move |conn| core.answer_on(conn, id, &response)).await
     }
 
-    pub(crate) async fn mark(&mut self, mark: MarkId) -> Result<bool> {
+    pub(crate) async fn mark(&mut self, mark: MarkId, topic: String) -> Result<bool> {
         // It comes before the handler: one that is running already is another message's.
         self.core.writer.check_outside()?;
         let core = self.core.clone();
-        self.step(move |conn| core.mark_on(conn, &mark)).await
+        self.step(move |conn| core.mark_on(conn, &mark, &topic)).await
     }
 
     async fn step<T, F>(&mut self, code: F) -> Result<T>

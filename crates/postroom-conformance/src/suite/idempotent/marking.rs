@@ -6,7 +6,7 @@ use postroom::{ErrorKind, Idempotent, IdempotentOptions, Marking, Once};
 
 use super::{delivery, fails_before, forward, forwarded, handler, one_of_64, with};
 use crate::case::{Verdict, cases};
-use crate::harness::{Stage, Testable, eventually, refused};
+use crate::harness::{Draft, Stage, Testable, eventually, refused};
 use crate::script::{Script, play};
 
 cases! { idempotent:
@@ -16,6 +16,7 @@ cases! { idempotent:
     worker switched_off_every_delivery_is_handled [];
     worker only_old_marks_of_the_same_handler_are_purged [];
     worker old_marks_are_purged_after_a_run [];
+    worker a_mark_tells_the_topic_of_its_message_and_when_it_was_put [];
     worker names_and_retention_are_checked [];
 }
 
@@ -92,6 +93,26 @@ async fn old_marks_are_purged_after_a_run<B: Testable>(stage: &Stage<B>) -> Verd
         Ok(!early.run_message(old.clone(), play::<B>).await?.is_duplicate())
     })
     .await
+}
+
+async fn a_mark_tells_the_topic_of_its_message_and_when_it_was_put<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for marking in [Marking::InTransaction, Marking::before_handling()] {
+        let options = IdempotentOptions::default().marking(marking);
+        let consumer = with::<B>(&stage.store, "reserve", &fails_before(2), options.clone())?;
+        let (failed, handled) = (delivery()?, Draft::new("grö\u{df}e.\u{1f4ee}").incoming()?);
+        assert!(consumer.run_message(failed.clone(), play::<B>).await.is_err());
+        let is_kept = consumer.marked(failed.key()).await?.is_some();
+        assert_eq!(is_kept, marking != Marking::InTransaction, "{marking:?}");
+        assert_eq!(consumer.marked(handled.key()).await?, None);
+        consumer.run_message(handled.clone(), play::<B>).await?;
+        let Some(marked) = consumer.marked(handled.key()).await? else { anyhow::bail!("it is not marked") };
+        assert_eq!(marked.topic(), "grö\u{df}e.\u{1f4ee}");
+        assert_eq!(marked.at(), stage.clock.now());
+        let other = with::<B>(&stage.store, "invoice", &Script::succeed(), options)?;
+        assert_eq!(other.marked(handled.key()).await?, None, "each handler has its own");
+        stage.clock.advance(Duration::from_secs(1));
+    }
+    Ok(())
 }
 
 async fn names_and_retention_are_checked<B: Testable>(stage: &Stage<B>) -> Verdict {
