@@ -184,8 +184,8 @@ impl<B: Backend> Idempotent<B> {
         self.core.store.find_mark(self.mark(key)).await
     }
 
-    /// Deletes this handler's marks that are older than its retention; says how many. It also happens by itself, at
-    /// most once an hour, after a run.
+    /// Deletes this handler's marks that are older than its retention; says how many. It also happens by itself, after
+    /// a run, as often as [`cleanup_interval`](IdempotentOptions::cleanup_interval) says.
     pub async fn purge(&self) -> Result<u64> {
         let core = &self.core;
         let mut deleted = 0;

@@ -118,7 +118,7 @@ impl<B: Backend> Idempotent<B> {
 
     /// Deletes old marks from time to time, whoever waits for it.
     fn purge_sometimes(&self) {
-        if self.core.purges.is_due(monotonic()) {
+        if self.core.purges.is_due(monotonic(), self.core.options.cleanup_interval) {
             let this = self.clone();
             drop(in_background(async move {
                 if let Err(error) = this.purge().await {
