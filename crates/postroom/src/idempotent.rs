@@ -11,6 +11,7 @@ mod lines;
 mod once;
 mod options;
 mod purges;
+mod set;
 #[cfg(feature = "tower")]
 mod shared;
 
@@ -20,6 +21,7 @@ pub use http::{IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService
 pub use layer::{Admitted, IdempotentLayer, IdempotentService, Identified};
 pub use once::{Once, Unhandled};
 pub use options::{IdempotentOptions, Marking};
+pub use set::IdempotentHandlers;
 #[cfg(feature = "tower")]
 pub use shared::{CtxGuard, SharedCtx};
 

@@ -131,7 +131,7 @@ pub use idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Ide
 pub use idempotent::{
     IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
 };
-pub use idempotent::{Idempotent, IdempotentOptions, Marking, Once, Unhandled};
+pub use idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
 pub use inbox::Inbox;
 pub use message::{
     Command, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload,

@@ -37,6 +37,15 @@ macro_rules! handlers_on_server {
                 tx.0.mark(mark, topic).await
             }
 
+            async fn call_blocking(
+                _: &mut $tx,
+                _: std::sync::Arc<$crate::Message>,
+                handler: std::convert::Infallible,
+                _: &$crate::handler::State,
+            ) -> $crate::HandlerResult<Option<String>> {
+                match handler {}
+            }
+
             async fn receive_blocking(
                 _: &$store,
                 _: &std::sync::Arc<$crate::Incoming>,

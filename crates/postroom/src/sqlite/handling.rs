@@ -212,6 +212,15 @@ impl Backend for Sqlite {
         tx.mark(mark.clone(), topic.to_owned()).await
     }
 
+    async fn call_blocking(
+        tx: &mut SqliteTx,
+        message: Arc<Message>,
+        handler: BlockingHandler,
+        state: &State,
+    ) -> HandlerResult<Option<String>> {
+        tx.call(handler, message, state.clone()).await
+    }
+
     async fn receive_blocking(
         store: &SqliteStore,
         incoming: &Arc<Incoming>,
