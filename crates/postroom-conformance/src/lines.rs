@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Courier, ListenOptions, Listener, Neighbours, Places, Receiver, ReceiverOptions, Service, Sqlite,
-    TlsIdentity,
+    Backend, Courier, Key, ListenOptions, Listener, Neighbours, Places, Receiver, ReceiverOptions, Service, Source,
+    Sqlite, TlsIdentity,
 };
 use postroom_testbed::{Certificate, FaultProxy};
 use tokio::sync::oneshot;
@@ -222,6 +222,12 @@ impl<'s, L: Line> Wired<'s, L> {
     pub async fn receive(&mut self, script: &Script, options: ReceiverOptions) -> anyhow::Result<()> {
         let handlers = asynchronous::<Sqlite>(script);
         self.office.open(pair::receiver(&self.inventory, "inventory", "orders", handlers, options)?).await
+    }
+
+    /// The same, with this key for `orders`.
+    pub async fn receive_by(&mut self, key: Key, script: &Script) -> anyhow::Result<()> {
+        let (store, handlers) = (self.inventory.store.clone(), asynchronous::<Sqlite>(script));
+        self.office.open(Receiver::new("inventory", store, handlers, [Source::new("orders", key)])?).await
     }
 
     /// `orders` sends, to a service as it is told.

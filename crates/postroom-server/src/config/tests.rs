@@ -115,3 +115,21 @@ fn a_relative_path_begins_in_the_folder_of_the_file() {
     let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(config.database().unwrap().shown(), "/etc/shop/shop.db");
 }
+
+#[test]
+fn a_key_may_say_its_algorithm() {
+    let with = |key: &str| read(&format!("[sources.orders]\nkeys = {{ \"a\" = {key} }}\n"), &[]);
+    let of = |key: &str| with(key).unwrap_or_else(|mistakes| panic!("{mistakes}")).sources[0].keys[0].algorithm;
+    assert_eq!(of("{ env = \"KEY\" }"), postroom::HmacAlgorithm::Sha256);
+    assert_eq!(of("{ env = \"KEY\", algorithm = \"HMAC-SHA512\" }"), postroom::HmacAlgorithm::Sha512);
+    let expected =
+        "postroom.toml:2: `algorithm` of the key `a` in [sources.orders] must be \"HMAC-SHA256\" or \"HMAC-SHA512\"";
+    for wrong in ["\"MD5\"", "\"hmac-sha512\"", "512"] {
+        let told =
+            with(&format!("{{ env = \"KEY\", algorithm = {wrong} }}")).err().map(|mistakes| mistakes.to_string());
+        assert_eq!(told.as_deref(), Some(expected), "{wrong}");
+    }
+    let hook = "[hooks.github]\nscheme = \"github\"\nsecret = { env = \"KEY\", algorithm = \"HMAC-SHA512\" }\n";
+    let told = read(hook, &[]).err().map(|mistakes| mistakes.to_string()).unwrap_or_default();
+    assert!(told.contains("needs either"), "{told}");
+}

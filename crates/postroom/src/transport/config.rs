@@ -91,6 +91,7 @@ struct KeyPlace {
     id: String,
     env: Option<String>,
     file: Option<PathBuf>,
+    algorithm: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -154,7 +155,9 @@ impl KeyPlace {
             (None, Some(path)) => Secret::from_file(path)?,
             _ => return Err(Error::invalid(format!("the key {} needs either env or file", self.id))),
         };
-        Key::new(&self.id, secret)
+        let of_key = |error: Error| Error::invalid(format!("the key {}: {error}", self.id));
+        let algorithm = self.algorithm.as_deref().map(str::parse).transpose().map_err(of_key)?;
+        Ok(Key::new(&self.id, secret)?.algorithm(algorithm.unwrap_or_default()))
     }
 }
 
@@ -199,6 +202,27 @@ mod tests {
             let problem = services(config).and_then(|services| services.checked().map(|_| ())).unwrap_err();
             assert!(problem.to_string().contains(said), "{config}: {problem}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_may_say_its_algorithm() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, Secret::generate()).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let with = |algorithm: &str| {
+            let key = format!(r#"{{"id":"k","file":{path:?}{algorithm}}}"#);
+            services(&format!(r#"{{"service":"a","services":{{"b":{{"address":"pipe://b","keys":[{key}]}}}}}}"#))
+        };
+        for (told, expected) in [("", "Sha256"), (r#","algorithm":"HMAC-SHA512""#, "Sha512")] {
+            let keys = format!("{:?}", with(told).unwrap().checked().unwrap().services["b"].keys);
+            assert!(keys.contains(expected), "{keys}");
+        }
+        let problem = with(r#","algorithm":"MD5""#).unwrap_err().to_string();
+        let expected = "the service b: the key k: \"MD5\" is no algorithm; there are HMAC-SHA256 and HMAC-SHA512";
+        assert_eq!(problem, expected);
     }
 
     #[test]
