@@ -9,7 +9,7 @@ use postroom::{
 
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, eventually, soon};
-use crate::lines::{Grpc, Grpcs, Http, Http2, Https, InProcess, Line, Pipe, Unix, Wired};
+use crate::lines::{Grpc, GrpcNamed, Grpcs, Http, Http2, Https, InProcess, Line, Pipe, Unix, Wired};
 use crate::pair::Reserve;
 use crate::script::{Gate, Script};
 use crate::services::TOPIC;
@@ -23,13 +23,14 @@ macro_rules! over {
     (@all $promise:ident) => {
         over!(
             @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs,
-            in_process InProcess
+            grpc_named GrpcNamed, in_process InProcess
         )
     };
     // Nothing is signed or serialized in process.
     (@signed $promise:ident) => {
         over!(
-            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs
+            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs,
+            grpc_named GrpcNamed
         )
     };
     (@cases $promise:ident: $($name:ident $line:ident),*) => {

@@ -162,7 +162,7 @@ impl Service {
             return Err(Error::invalid(format!("the service {name}: concurrency and timeout must be more than zero")));
         }
         match &address.0 {
-            Place::Http { host, .. } | Place::Grpc { host } => self.check_privacy(host),
+            Place::Http { host, .. } | Place::Grpc { host, .. } => self.check_privacy(host),
             _ => Ok(()),
         }
     }
