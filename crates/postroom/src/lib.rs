@@ -175,6 +175,7 @@ pub use tenancy::{
 pub use transport::GrpcService;
 pub use transport::{
     Address, Courier, Delivery, Destination, Neighbours, Peer, Service, Services, ServicesConfig, Transport,
+    TransportType,
 };
 #[cfg(feature = "http")]
 pub use transport::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};

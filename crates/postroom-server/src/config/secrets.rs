@@ -7,7 +7,7 @@ use postroom::{Key, PushUrl, Service, TlsIdentity, WebhookScheme, WebhookSecret,
 
 use super::reader::Mistakes;
 use super::tree::At;
-use super::{Config, Handler, Hook, Scheme, Tls};
+use super::{Config, EVERY, Handler, Hook, Scheme, Tls};
 
 /// Where a text stands.
 #[derive(Clone, PartialEq)]
@@ -32,6 +32,8 @@ pub(crate) struct Opened {
     /// The keys of each source.
     pub(crate) sources: Vec<(String, Vec<Key>)>,
     pub(crate) services: Vec<Service>,
+    /// How every other service is reached.
+    pub(crate) others: Option<Service>,
     /// The handlers, by topic.
     pub(crate) handlers: Vec<(String, Route)>,
     pub(crate) hooks: Vec<postroom::Hook>,
@@ -110,7 +112,10 @@ impl Config {
                 .timeout(service.timeout)
                 .concurrency(service.concurrency);
             let described = if service.allow_unencrypted { described.allow_unencrypted() } else { described };
-            opened.services.push(described);
+            match service.name.as_str() {
+                EVERY => opened.others = Some(described),
+                _ => opened.services.push(described),
+            }
         }
         for handler in &self.handlers {
             match self.push_url(handler) {

@@ -133,3 +133,37 @@ fn a_key_may_say_its_algorithm() {
     let told = read(hook, &[]).err().map(|mistakes| mistakes.to_string()).unwrap_or_default();
     assert!(told.contains("needs either"), "{told}");
 }
+
+#[test]
+fn the_default_transport_completes_what_does_not_say() {
+    let with = |url: &str, name: &str, node: &str| {
+        let keys = "keys = { \"a\" = { env = \"KEY\" } }";
+        read(&format!("[node]\n{node}\n[services.{name}]\n{keys}\n{url}\n"), &[])
+    };
+    let https = "default_transport = \"https\"";
+    for (url, name, node, expected) in [
+        ("url = \"billing:7410\"", "billing", https, "https://billing:7410"),
+        ("url = \"unix:///run/b.sock\"", "billing", https, "unix:///run/b.sock"),
+        ("", "billing", https, "https://billing"),
+        ("", "billing", "default_transport = \"unix\"", "unix:///tmp/rf-billing.sock"),
+        ("", "\"*\"", https, "https://{service}"),
+        ("url = \"{service}.internal:7410\"", "\"*\"", https, "https://{service}.internal:7410"),
+        ("url = \"https://{service}.internal:7410\"", "\"*\"", "", "https://{service}.internal:7410"),
+    ] {
+        let config = with(url, name, node).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert_eq!(config.services[0].url, expected);
+        assert!(config.reaches("billing") && config.reaches("stock") == name.contains('*'));
+    }
+    for (url, name, node, expected) in [
+        ("url = \"billing:7410\"", "billing", "", "`url` in [services.billing] must be http://host:port"),
+        ("", "billing", "", "[services.billing] needs a `url`"),
+        ("", "billing", "default_transport = \"grpc\"", "must be \"http\", \"https\" or \"unix\""),
+        ("", "billing", "default_transport = \"http\"", "messages would travel unencrypted"),
+        ("url = \"https://billing:7410\"", "\"*\"", "", "{service} stands for the name"),
+        ("url = \"https://{service}:7410\"", "billing", "", "{service} stands for the name"),
+        ("url = 7", "billing", https, "`url` in [services.billing] must be text"),
+    ] {
+        let told = with(url, name, node).err().map(|mistakes| mistakes.to_string()).unwrap_or_default();
+        assert!(told.contains(expected), "{url} {node}: {told}");
+    }
+}
