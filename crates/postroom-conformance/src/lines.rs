@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Courier, ListenOptions, Listener, Neighbours, Places, Receiver, ReceiverOptions, Service, Sqlite,
-    TlsIdentity,
+    Backend, Courier, Key, ListenOptions, Listener, Neighbours, Places, Receiver, ReceiverOptions, Service, Source,
+    Sqlite, TlsIdentity,
 };
 use postroom_testbed::{Certificate, FaultProxy};
 use tokio::sync::oneshot;
@@ -45,6 +45,9 @@ pub struct Grpc;
 /// gRPC by TLS.
 #[derive(Debug)]
 pub struct Grpcs;
+/// gRPC by its other name.
+#[derive(Debug)]
+pub struct GrpcNamed;
 /// HTTP on a Unix socket.
 #[derive(Debug)]
 pub struct Unix;
@@ -89,6 +92,12 @@ impl Line for Grpcs {
     }
 }
 
+impl Line for GrpcNamed {
+    fn address(_: &Place) -> String {
+        "grpc://127.0.0.1:0/RFReceiver/Receive".into()
+    }
+}
+
 impl Line for Unix {
     fn address(place: &Place) -> String {
         format!("unix://{}", place.path("sockets/in.sock").display())
@@ -124,9 +133,9 @@ impl Office {
         let certificate = if is_secure { Some(Certificate::issue(place.path("").as_path())?) } else { None };
         let (neighbours, serving) = (Neighbours::default(), JoinSet::new());
         let mut office = Self { address, neighbours, certificate, serving, stop: None };
-        if let Some(start) = office.address.strip_suffix(":0") {
+        if let Some((start, path)) = office.address.split_once(":0") {
             let port = office.bind().await?.tcp_address().context("it has no port")?.port();
-            office.address = format!("{start}:{port}");
+            office.address = format!("{start}:{port}{path}");
         }
         Ok(office)
     }
@@ -222,6 +231,12 @@ impl<'s, L: Line> Wired<'s, L> {
     pub async fn receive(&mut self, script: &Script, options: ReceiverOptions) -> anyhow::Result<()> {
         let handlers = asynchronous::<Sqlite>(script);
         self.office.open(pair::receiver(&self.inventory, "inventory", "orders", handlers, options)?).await
+    }
+
+    /// The same, with this key for `orders`.
+    pub async fn receive_by(&mut self, key: Key, script: &Script) -> anyhow::Result<()> {
+        let (store, handlers) = (self.inventory.store.clone(), asynchronous::<Sqlite>(script));
+        self.office.open(Receiver::new("inventory", store, handlers, [Source::new("orders", key)])?).await
     }
 
     /// `orders` sends, to a service as it is told.

@@ -16,6 +16,7 @@ mod crash;
 mod dead_letters;
 mod declared;
 mod dedupe;
+mod default_transport;
 mod deploy;
 mod discovery;
 mod disk;
@@ -164,7 +165,12 @@ pub fn cases() -> Vec<Case> {
     ];
     let rest = [trouble::CASES, clocks::CASES, services_log::CASES, procedures::CASES, sessions::CASES].concat();
     let rest = [rest, files_in_trouble(), under_trouble()].concat();
-    [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
+    [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), between_services()].concat()
+}
+
+/// What every transport promises, and which one is taken.
+fn between_services() -> Vec<Case> {
+    [wires::PROMISES.concat(), default_transport::CASES.to_vec()].concat()
 }
 
 /// What a server does to its stores.

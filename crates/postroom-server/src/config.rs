@@ -1,6 +1,7 @@
 //! The configuration of a node: one file, overridden by the environment, checked as a whole before anything starts.
 
 mod handlers;
+mod keys;
 mod nearest;
 mod reader;
 mod retry;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 pub(crate) use handlers::EVERY;
+use keys::KeyRef;
 pub(crate) use reader::Mistakes;
 use reader::{PREFIX, Reader};
 pub(crate) use retry::Retry;
@@ -156,7 +158,7 @@ struct Tls {
 #[derive(Clone, PartialEq)]
 pub(crate) struct Source {
     pub(crate) name: String,
-    keys: Vec<(String, SecretRef)>,
+    keys: Vec<KeyRef>,
     pub(crate) window: Option<Duration>,
     pub(crate) allow_v1: bool,
     /// None: any.
@@ -168,7 +170,7 @@ pub(crate) struct Service {
     pub(crate) name: String,
     at: At,
     pub(crate) url: String,
-    keys: Vec<(String, SecretRef)>,
+    keys: Vec<KeyRef>,
     timeout: Duration,
     concurrency: usize,
     allow_unencrypted: bool,

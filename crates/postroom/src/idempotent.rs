@@ -11,6 +11,7 @@ mod lines;
 mod once;
 mod options;
 mod purges;
+mod set;
 #[cfg(feature = "tower")]
 mod shared;
 
@@ -20,6 +21,7 @@ pub use http::{IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService
 pub use layer::{Admitted, IdempotentLayer, IdempotentService, Identified};
 pub use once::{Once, Unhandled};
 pub use options::{IdempotentOptions, Marking};
+pub use set::IdempotentHandlers;
 #[cfg(feature = "tower")]
 pub use shared::{CtxGuard, SharedCtx};
 
@@ -28,8 +30,8 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::handler::{Backend, HandlerError, HandlerFn, HandlerResult, State, persist};
-use crate::message::{Incoming, Message, Payload, check_name};
-use crate::store::{Marks, Store};
+use crate::message::{InboxKey, Incoming, Message, Payload, check_name};
+use crate::store::{Marked, Marks, Store};
 use crate::telemetry;
 use handling::{Handling, Typed, Whole};
 use lines::Lines;
@@ -146,7 +148,7 @@ impl<B: Backend> Idempotent<B> {
             };
             tried?.map_err(Unhandled::Handler)
         });
-        let once = self.once(key, attempts).await;
+        let once = self.once(&incoming, attempts).await;
         if let Err(Unhandled::Handler(failure)) = &once {
             telemetry::marked_failed(core.store.name(), &core.handler, key, failure);
         }
@@ -178,8 +180,14 @@ impl<B: Backend> Idempotent<B> {
         }
     }
 
-    /// Deletes this handler's marks that are older than its retention; says how many. It also happens by itself, at
-    /// most once an hour, after a run.
+    /// What is known of a message that this handler had: its topic, and when it was marked. None while it is being
+    /// handled for the first time, and once its mark was deleted.
+    pub async fn marked(&self, key: &InboxKey) -> Result<Option<Marked>> {
+        self.core.store.find_mark(self.mark(key)).await
+    }
+
+    /// Deletes this handler's marks that are older than its retention; says how many. It also happens by itself, after
+    /// a run, as often as [`cleanup_interval`](IdempotentOptions::cleanup_interval) says.
     pub async fn purge(&self) -> Result<u64> {
         let core = &self.core;
         let mut deleted = 0;

@@ -131,7 +131,7 @@ pub use idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Ide
 pub use idempotent::{
     IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
 };
-pub use idempotent::{Idempotent, IdempotentOptions, Marking, Once, Unhandled};
+pub use idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
 pub use inbox::Inbox;
 pub use message::{
     Command, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload,
@@ -164,8 +164,8 @@ pub use sqlite::{
 };
 pub use store::{
     Act, Admission, Arrival, Audited, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure,
-    Filter, Hold, Identity, Mark, MarkId, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival, Sighting,
-    Store, Stored, Times, Wake, WakeListener,
+    Filter, Hold, Identity, Mark, MarkId, Marked, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival,
+    Sighting, Store, Stored, Times, Wake, WakeListener,
 };
 pub use tenancy::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
@@ -175,10 +175,11 @@ pub use tenancy::{
 pub use transport::GrpcService;
 pub use transport::{
     Address, Courier, Delivery, Destination, Neighbours, Peer, Service, Services, ServicesConfig, Transport,
+    TransportType,
 };
 #[cfg(feature = "http")]
 pub use transport::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
-pub use wire::{Key, Keys, Secret};
+pub use wire::{HmacAlgorithm, Key, Keys, Secret};
 pub use worker::{Retention, Worker, WorkerOptions};
 pub use workqueue::WorkQueue;
 

@@ -36,7 +36,7 @@ use crate::store::Store;
 use crate::wire::envelope::{Envelope, IN_REPLY_TO};
 use crate::wire::key::Key;
 use crate::wire::signature::digest_pieces;
-use crate::wire::{Secret, grammar};
+use crate::wire::{HmacAlgorithm, Secret, grammar};
 use source::Known;
 
 /// Marks a message whose answer goes back to its source by the outbox. Nobody outside can set it.
@@ -67,8 +67,13 @@ struct Inner<B: Backend> {
     twins: Twins,
     in_flight: Arc<Semaphore>,
     bodies: Bodies,
-    /// Keeps a request of an unknown source as busy as one of a known source.
-    decoy: Key,
+    /// Keep a request of an unknown source as busy as one of a known source: one for each algorithm.
+    decoys: [Key; 2],
+}
+
+fn decoys() -> Result<[Key; 2]> {
+    let decoy = Key::new("decoy", Secret::parse(&Secret::generate())?)?;
+    Ok(HmacAlgorithm::ALL.map(|algorithm| decoy.clone().algorithm(algorithm)))
 }
 
 impl<B: Backend> Receiver<B> {
@@ -116,7 +121,7 @@ impl<B: Backend> Receiver<B> {
             in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
             bodies: Bodies::new(options.unverified_max.max(options.body_max)),
             options: options.checked()?,
-            decoy: Key::new("decoy", Secret::parse(&Secret::generate())?)?,
+            decoys: decoys()?,
         })))
     }
 

@@ -35,7 +35,7 @@ pub use filter::Filter;
 pub(crate) use holding::{Held, Holding};
 pub use holds::Hold;
 pub(crate) use holds::HoldChange;
-pub use marks::{MarkId, Marks};
+pub use marks::{MarkId, Marked, Marks};
 pub use memory::MemoryStore;
 pub use record::{Failure, QueueStats, Record};
 pub use revival::Revival;

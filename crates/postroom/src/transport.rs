@@ -11,6 +11,7 @@ mod in_process;
 mod judge;
 mod parcel;
 mod services;
+mod usual;
 mod wires;
 
 pub use address::Address;
@@ -23,6 +24,7 @@ pub use http::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentit
 pub use in_process::Neighbours;
 pub use judge::Peer;
 pub use services::{Service, Services};
+pub use usual::TransportType;
 
 use std::fmt;
 

@@ -13,8 +13,12 @@ import struct
 import sys
 
 
-def mac(key, data):
-    return hmac.new(key, data, hashlib.sha256).digest()
+HASHES = {"HMAC-SHA256": hashlib.sha256, "HMAC-SHA512": hashlib.sha512}
+
+
+def mac(v, key, data):
+    """By the algorithm of the key; without a word of it by the usual one."""
+    return hmac.new(key, data, HASHES[v.get("algorithm", "HMAC-SHA256")]).digest()
 
 
 def pieces(parts):
@@ -34,20 +38,20 @@ def request(secret, kid, v):
              "contentType"]
     parts = [b"rf-sig-v2", b"req", kid.encode()] + [v[name].encode() for name in names]
     parts.append(hashlib.sha256(v["body"].encode()).digest())
-    return "v2;kid=%s;%s" % (kid, url64(mac(mac(secret, b"postroom v2 request"), pieces(parts))))
+    return "v2;kid=%s;%s" % (kid, url64(mac(v, mac(v, secret, b"postroom v2 request"), pieces(parts))))
 
 
 def receipt(secret, kid, v):
     parts = [b"rf-ack-v2", b"ack", kid.encode()]
     parts += [v[name].encode() for name in ["destination", "messageId", "timestamp", "status"]]
     parts.append(hashlib.sha256(v["body"].encode()).digest())
-    return "v2;kid=%s;%s" % (kid, url64(mac(mac(secret, b"postroom v2 receipt"), pieces(parts))))
+    return "v2;kid=%s;%s" % (kid, url64(mac(v, mac(v, secret, b"postroom v2 receipt"), pieces(parts))))
 
 
 def v1(secret, kid, v):
     digest = hashlib.sha256(v["payload"].encode()).hexdigest()
     data = v["messageId"] + v["sourceServiceId"] + v["endpoint"] + digest
-    return base64.b64encode(mac(secret, data.encode())).decode()
+    return base64.b64encode(mac(v, secret, data.encode())).decode()
 
 
 for line in sys.stdin:

@@ -4,6 +4,7 @@ mod embedded;
 mod killed;
 mod marking;
 mod overlooked;
+mod sets;
 mod unanswered;
 
 pub(super) use killed::{ROLES, play_part};
@@ -40,8 +41,8 @@ cases! { idempotent:
 
 /// With those about marks and how long they are kept, SQLite's writer, killed processes, commits without an answer, and
 /// errors that nobody looked at.
-pub(super) const PROMISES: [&[Case]; 6] =
-    [CASES, marking::CASES, embedded::CASES, killed::CASES, unanswered::CASES, overlooked::CASES];
+pub(super) const PROMISES: [&[Case]; 7] =
+    [CASES, marking::CASES, sets::CASES, embedded::CASES, killed::CASES, unanswered::CASES, overlooked::CASES];
 
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use postroom::{
     Admitted, BoxFuture, ErrorKind, Filter, Idempotent, IdempotentLayer, IdempotentOptions, IdempotentService,
-    Incoming, Marking, Memory, NewMessage, Once, SharedCtx, Timestamp, Unhandled,
+    Identified, InboxKey, Incoming, Marking, Memory, NewMessage, Once, SharedCtx, Timestamp, Unhandled,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
@@ -22,6 +22,7 @@ cases! { layers:
     worker marked_before_a_failure_keeps_or_releases_the_claim [];
     worker a_panic_is_passed_on_and_rolled_back [];
     worker a_task_that_is_left_behind_keeps_the_call_from_its_commit [];
+    worker the_topic_of_a_request_is_kept_with_its_mark [];
     memory only_a_service_that_is_ready_is_called [];
 }
 
@@ -180,5 +181,35 @@ async fn only_a_service_that_is_ready_is_called(stage: &Stage<Memory>) -> Verdic
         ready.call(Draft::new("a").incoming()?).await?;
     }
     assert_eq!(inner.calls.load(Ordering::SeqCst), 3);
+    Ok(())
+}
+
+/// A request that names its topic, or none.
+struct Named(InboxKey, &'static str);
+
+impl Identified for Named {
+    fn inbox_key(&self) -> postroom::Result<InboxKey> {
+        Ok(self.0.clone())
+    }
+
+    fn topic(&self) -> &str {
+        self.1
+    }
+}
+
+async fn the_topic_of_a_request_is_kept_with_its_mark<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let once = Idempotent::<B>::new(stage.store.clone(), "reserve")?;
+    let echo = tower::service_fn(|admitted: Admitted<B, Named>| async move {
+        let topic = admitted.ctx.lock().await?.message().topic.clone();
+        Ok::<_, postroom::Error>(topic)
+    });
+    let service = IdempotentLayer::new(once.clone()).layer(echo);
+    for topic in ["order.placed", ""] {
+        let key = Draft::new("a").key()?;
+        assert_eq!(service.clone().oneshot(Named(key.clone(), topic)).await?, Once::Ran(topic.to_owned()));
+        assert_eq!(once.marked(&key).await?.as_ref().map(postroom::Marked::topic), Some(topic));
+    }
+    let refused = service.oneshot(Named(Draft::new("a").key()?, "trailing ")).await;
+    assert!(matches!(refused, Err(Unhandled::Store(error)) if error.kind() == ErrorKind::InvalidInput));
     Ok(())
 }

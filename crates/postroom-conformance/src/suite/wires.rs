@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postroom::{Cause, HandlerError, Key, Kind, NewMessage, Places, Queue, ReceiverOptions, Secret, Sqlite, State};
+use postroom::{
+    Cause, HandlerError, HmacAlgorithm, Key, Kind, NewMessage, Places, Queue, ReceiverOptions, Secret, Sqlite, State,
+};
 
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, eventually, soon};
-use crate::lines::{Grpc, Grpcs, Http, Http2, Https, InProcess, Line, Pipe, Unix, Wired};
+use crate::lines::{Grpc, GrpcNamed, Grpcs, Http, Http2, Https, InProcess, Line, Pipe, Unix, Wired};
 use crate::pair::Reserve;
 use crate::script::{Gate, Script};
 use crate::services::TOPIC;
@@ -21,13 +23,14 @@ macro_rules! over {
     (@all $promise:ident) => {
         over!(
             @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs,
-            in_process InProcess
+            grpc_named GrpcNamed, in_process InProcess
         )
     };
     // Nothing is signed or serialized in process.
     (@signed $promise:ident) => {
         over!(
-            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs
+            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs,
+            grpc_named GrpcNamed
         )
     };
     (@cases $promise:ident: $($name:ident $line:ident),*) => {
@@ -53,6 +56,7 @@ over! {
     what_is_too_large_is_not_handled_and_holds_up_no_other over signed;
     what_is_signed_with_another_key_is_never_handled over signed;
     of_several_keys_one_that_both_know_is_enough over signed;
+    a_key_signs_by_its_own_algorithm_and_by_no_other over signed;
 }
 
 const PAYLOADS: &[&str] = &[
@@ -294,5 +298,29 @@ async fn of_several_keys_one_that_both_know_is_enough<L: Line>(stage: &Stage<Sql
     let (_, worker) = wired.send(|service| service.keys(keys))?;
     stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
     wired.until("it is sent", |stats| stats.done == 1).await?;
+    wired.end(worker).await
+}
+
+/// The receiver's key is of HMAC-SHA512: a sender that has the same key by HMAC-SHA256 is not heard, and kills nothing.
+async fn a_key_signs_by_its_own_algorithm_and_by_no_other<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
+    let longer = crate::peer::key()?.algorithm(HmacAlgorithm::Sha512);
+    wired.receive_by(longer.clone(), &script).await?;
+    let keys = postroom::Keys::from(crate::peer::key()?);
+    let breaker = |service: postroom::Service| service.breaker(100, Duration::ZERO, Duration::ZERO);
+    let (_, worker) = wired.send(|service| breaker(service.keys(keys.clone())))?;
+    stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
+    let side = stage.side(Queue::Outbox);
+    eventually("it is refused", || async move { Ok(side.record(1).await?.last_error().is_some()) }).await?;
+    let record = side.record(1).await?;
+    assert!(record.last_error().is_some_and(|error| error.contains("401")), "{:?}", record.last_error());
+    assert_eq!((record.attempts(), script.count()), (0, 0));
+    keys.replace([longer])?;
+    let sent = || async move {
+        stage.skip_pause(Queue::Outbox).await?;
+        Ok(side.record(1).await?.state() == State::Done)
+    };
+    eventually("it is sent by the algorithm of the key", sent).await?;
+    assert_eq!(script.count(), 1);
     wired.end(worker).await
 }

@@ -152,7 +152,7 @@ impl Section<'_> {
     }
 
     /// The value of a key: the environment's, or the file's.
-    fn take(&mut self, key: &'static str) -> Option<Node> {
+    pub(super) fn take(&mut self, key: &'static str) -> Option<Node> {
         self.known.push(key);
         let in_file = self.table.remove(key).map(|(_, node)| node);
         let name = format!("{}_{}", self.prefix, variable_part(key));
@@ -169,7 +169,7 @@ impl Section<'_> {
         self.found.iter().find(|(found, _)| *found == key).map(|(_, at)| at.clone())
     }
 
-    fn wrong(&self, key: &str, node: &Node, wanted: &str) {
+    pub(super) fn wrong(&self, key: &str, node: &Node, wanted: &str) {
         let found = match &node.at {
             At::Line(_) => format!(", not {}", node.value.kind()),
             At::Variable(_) => String::new(),
@@ -276,20 +276,6 @@ impl Section<'_> {
         }
     }
 
-    /// Secrets by the ids of their keys.
-    pub(super) fn keys(&mut self, key: &'static str) -> Vec<(String, SecretRef)> {
-        let Some(node) = self.take(key).and_then(|node| self.structured(key, node)) else { return Vec::new() };
-        let Value::Table(table) = node.value else {
-            self.wrong(key, &node, "a table of ids, like { \"2026-11\" = { env = \"VARIABLE\" } }");
-            return Vec::new();
-        };
-        let entries = table.into_iter().filter_map(|(id, (_, node))| {
-            let secret = self.secret(&format!("the key `{id}`"), node)?;
-            Some((id, secret))
-        });
-        entries.collect()
-    }
-
     /// One secret, or several.
     pub(super) fn secrets(&mut self, key: &'static str) -> Vec<SecretRef> {
         let Some(node) = self.take(key).and_then(|node| self.structured(key, node)) else { return Vec::new() };
@@ -301,7 +287,7 @@ impl Section<'_> {
     }
 
     /// What stands in the environment for a table is written as in the file.
-    fn structured(&self, key: &str, node: Node) -> Option<Node> {
+    pub(super) fn structured(&self, key: &str, node: Node) -> Option<Node> {
         let (At::Variable(_), Value::Text(text)) = (&node.at, &node.value) else { return Some(node) };
         let parsed = tree::parse_value(text, &node.at);
         if parsed.is_none() {
@@ -310,7 +296,7 @@ impl Section<'_> {
         parsed
     }
 
-    fn secret(&self, what: &str, node: Node) -> Option<SecretRef> {
+    pub(super) fn secret(&self, what: &str, node: Node) -> Option<SecretRef> {
         match node.value {
             Value::Table(table) => {
                 let place = self.place(what, &node.at, table)?;

@@ -76,7 +76,8 @@ impl Config {
         let (here, sent) = (self.retry.over(&RetryPolicy::handlers()), self.retry.over(&RetryPolicy::services()));
         let every = self.handlers.iter().find(|handler| handler.topic == EVERY).map(|handler| handler.retry);
         let other = every.unwrap_or_default().over(&here);
-        let mut policies = RetryPolicies::default().handlers(other).services(sent.clone());
+        let every = self.services.iter().find(|service| service.name == EVERY).map(|service| service.retry);
+        let mut policies = RetryPolicies::default().handlers(other).services(every.unwrap_or_default().over(&sent));
         for (topic, retry) in &self.topics {
             policies = policies.topic(topic, retry.over(&sent)).handler(topic, retry.over(&here));
         }
@@ -85,7 +86,8 @@ impl Config {
             let of_topic = self.topics.iter().find(|(name, _)| name == topic).map(|(_, retry)| *retry);
             policies = policies.handler(topic, retry.over(&of_topic.unwrap_or_default().over(&here)));
         }
-        for service in self.services.iter().filter(|service| service.retry != Retry::default()) {
+        let named = self.services.iter().filter(|service| service.name != EVERY);
+        for service in named.filter(|service| service.retry != Retry::default()) {
             policies = policies.service(&service.name, service.retry.over(&sent));
         }
         policies

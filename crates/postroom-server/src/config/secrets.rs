@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use postroom::{Key, PushUrl, Secret, Service, TlsIdentity, WebhookScheme, WebhookSecret, WebhookSigner};
+use postroom::{Key, PushUrl, Service, TlsIdentity, WebhookScheme, WebhookSecret, WebhookSigner};
 
 use super::reader::Mistakes;
 use super::tree::At;
-use super::{Config, Handler, Hook, Scheme, Tls};
+use super::{Config, EVERY, Handler, Hook, Scheme, Tls};
 
 /// Where a text stands.
 #[derive(Clone, PartialEq)]
@@ -32,6 +32,8 @@ pub(crate) struct Opened {
     /// The keys of each source.
     pub(crate) sources: Vec<(String, Vec<Key>)>,
     pub(crate) services: Vec<Service>,
+    /// How every other service is reached.
+    pub(crate) others: Option<Service>,
     /// The handlers, by topic.
     pub(crate) handlers: Vec<(String, Route)>,
     pub(crate) hooks: Vec<postroom::Hook>,
@@ -57,7 +59,7 @@ impl Config {
     pub(crate) fn secret_variables(&self) -> Vec<String> {
         let keys =
             self.sources.iter().map(|source| &source.keys).chain(self.services.iter().map(|service| &service.keys));
-        let keys = keys.flatten().map(|(_, secret)| secret);
+        let keys = keys.flatten().map(|key| &key.secret);
         let others =
             self.handlers.iter().map(|handler| &handler.secrets).chain(self.hooks.iter().map(|hook| &hook.secrets));
         let places = keys
@@ -97,10 +99,10 @@ impl Config {
             ..Opened::default()
         };
         for source in &self.sources {
-            opened.sources.push((source.name.clone(), self.keys(&source.keys, &mut told)));
+            opened.sources.push((source.name.clone(), self.open_keys(&source.keys, &mut told)));
         }
         for service in &self.services {
-            let keys = postroom::Keys::new(self.keys(&service.keys, &mut told));
+            let keys = postroom::Keys::new(self.open_keys(&service.keys, &mut told));
             let keys = keys.unwrap_or_else(|error| {
                 told.push((service.at.clone(), error.to_string()));
                 postroom::Keys::default()
@@ -110,7 +112,10 @@ impl Config {
                 .timeout(service.timeout)
                 .concurrency(service.concurrency);
             let described = if service.allow_unencrypted { described.allow_unencrypted() } else { described };
-            opened.services.push(described);
+            match service.name.as_str() {
+                EVERY => opened.others = Some(described),
+                _ => opened.services.push(described),
+            }
         }
         for handler in &self.handlers {
             match self.push_url(handler) {
@@ -132,15 +137,6 @@ impl Config {
         let read = TlsIdentity::from_files(self.folder().join(certificate), self.folder().join(key));
         let wrong = |error| told.push((at.clone(), format!("`tls_cert` and `tls_key` in {title}: {error}")));
         read.map_err(wrong).ok()
-    }
-
-    fn keys(&self, keys: &[(String, SecretRef)], told: &mut Vec<(At, String)>) -> Vec<Key> {
-        let read = keys.iter().filter_map(|(id, secret)| {
-            let read = self.read_secret(secret, Secret::from_env, |path| Secret::from_file(path));
-            let key = read.and_then(|read| Key::new(id, read));
-            key.map_err(|error| told.push((secret.at.clone(), format!("{}: {error}", secret.of)))).ok()
-        });
-        read.collect()
     }
 
     fn push_url(&self, handler: &Handler) -> Result<PushUrl, (At, String)> {
@@ -177,7 +173,7 @@ impl Config {
         read.collect()
     }
 
-    fn read_secret<T>(
+    pub(super) fn read_secret<T>(
         &self,
         secret: &SecretRef,
         from_variable: impl FnOnce(&str) -> postroom::Result<T>,

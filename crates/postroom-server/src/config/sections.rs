@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postroom::{Address, BATCH_MAX, LEASE_MAX};
+use postroom::{Address, BATCH_MAX, LEASE_MAX, TransportType};
 
-use super::handlers::{Way, handler};
+use super::handlers::{EVERY, Way, handler};
 use super::reader::{Reader, Section};
 use super::retry::Retry;
 use super::secrets::Place;
@@ -46,6 +46,8 @@ pub(super) const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=Y
 /// A semaphore has so many places.
 pub(super) const PLACES_MAX: u64 = 1_000_000;
 const NAME_CHARS_MAX: usize = 64;
+/// Stands for a service's name in the address of all that have no section.
+const NAMED: &str = "{service}";
 
 /// Reads every section; what is wrong is told to the reader.
 pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> Config {
@@ -64,9 +66,11 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         }
     }
     let tokens: Vec<_> = reader.sections(&mut root, "tokens").into_iter().filter_map(token).collect();
+    let (name, transport) = node(reader.section(&mut root, "node"));
+    let service = |entry| service(entry, transport);
     let config = Config {
         file,
-        name: node(reader.section(&mut root, "node")),
+        name,
         store: store(reader.section(&mut root, "store")),
         worker: worker(reader.section(&mut root, "worker")),
         retry: retry(reader.section(&mut root, "retry")),
@@ -108,13 +112,21 @@ impl Config {
     }
 }
 
-fn node(mut section: Section<'_>) -> String {
+/// Its name, and how services are reached whose `url` does not say.
+fn node(mut section: Section<'_>) -> (String, Option<TransportType>) {
     let name = section.text("name").map(|(name, at)| {
         check_name(&section, &name, &at, "`name` in [node]");
         name
     });
+    let transport = section.text("default_transport").and_then(|(text, at)| match text.parse() {
+        Ok(known @ (TransportType::Http | TransportType::Https | TransportType::Unix)) => Some(known),
+        _ => {
+            section.mistake(&at, "`default_transport` in [node] must be \"http\", \"https\" or \"unix\"");
+            None
+        }
+    });
     section.finish();
-    name.unwrap_or_else(|| "postroom".into())
+    (name.unwrap_or_else(|| "postroom".into()), transport)
 }
 
 /// What stands in an envelope; the library would say the same, without the line.
@@ -259,7 +271,7 @@ fn receiver(mut section: Section<'_>) -> Receiver {
 /// Whether it is an address of the wires that this program has.
 fn check_address(section: &Section<'_>, key: &str, text: &str, at: &At) -> bool {
     let is_known = ["http://", "https://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
-    let is_fine = is_known && text.parse::<Address>().is_ok();
+    let is_fine = is_known && text.replace(NAMED, "other").parse::<Address>().is_ok();
     if !is_fine {
         let forms = "http://host:port, https://host:port or unix:///path, without a user or password";
         section.mistake(at, format!("`{key}` in {} must be {forms}", section.title));
@@ -306,10 +318,16 @@ fn admin(mut section: Section<'_>, has_tokens: bool) -> Admin {
     Admin { listen, hosts, tls }
 }
 
-fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
-    check_name(&section, &name, &section.at, "the name of a service");
-    let url = required(&mut section, "https://billing.example.com:7410");
+fn service((name, mut section): (String, Section<'_>), transport: Option<TransportType>) -> Option<Service> {
+    if name != EVERY {
+        check_name(&section, &name, &section.at, "the name of a service");
+    }
+    let url = service_url(&name, &mut section, transport);
     let url = url.filter(|(url, at)| check_address(&section, "url", url, at));
+    if let Some((_, at)) = url.as_ref().filter(|(url, _)| url.contains(NAMED) != (name == EVERY)) {
+        let why = format!("{NAMED} stands for the name of a service in [services.\"*\"], and only there");
+        section.mistake(at, format!("`url` in {}: {why}", section.title));
+    }
     let keys = section.keys("keys");
     needs_key(&section, keys.is_empty());
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
@@ -323,6 +341,17 @@ fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
     }
     section.finish();
     service
+}
+
+/// Where it is; without a `url` where the default transport has it by its name.
+fn service_url(name: &str, section: &mut Section<'_>, transport: Option<TransportType>) -> Option<(String, At)> {
+    let Some(transport) = transport else { return required(section, "https://billing.example.com:7410") };
+    let told = section.text("url");
+    let (text, at) = match section.place_of("url") {
+        Some(_) => told?,
+        None => (String::new(), section.at.clone()),
+    };
+    Some((transport.complete(&text, if name == EVERY { NAMED } else { name }), at))
 }
 
 /// Whether others can hear what is said there.

@@ -47,9 +47,17 @@ impl Config {
         (!hooks.is_empty()).then(|| format!("takes webhooks at {}", listed(hooks.iter().map(String::as_str))))
     }
 
+    /// Whether messages can go to that service.
+    pub(crate) fn reaches(&self, name: &str) -> bool {
+        self.services.iter().any(|service| service.name == name || service.name == EVERY)
+    }
+
     /// Where messages go to.
     pub(crate) fn sends(&self) -> String {
-        let services = self.services.iter().map(|service| service.name.as_str());
+        let services = self.services.iter().map(|service| match service.name.as_str() {
+            EVERY => "every other service",
+            name => name,
+        });
         format!("sends to {}", listed(services))
     }
 
@@ -74,7 +82,7 @@ impl Config {
     pub(crate) fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         for source in &self.sources {
-            if self.receiver.queued && !self.services.iter().any(|service| service.name == source.name) {
+            if self.receiver.queued && !self.reaches(&source.name) {
                 let name = &source.name;
                 doubts.push(format!("{name} gets no answers: there is no [services.{name}] to send them to"));
             }

@@ -115,3 +115,55 @@ fn a_relative_path_begins_in_the_folder_of_the_file() {
     let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(config.database().unwrap().shown(), "/etc/shop/shop.db");
 }
+
+#[test]
+fn a_key_may_say_its_algorithm() {
+    let with = |key: &str| read(&format!("[sources.orders]\nkeys = {{ \"a\" = {key} }}\n"), &[]);
+    let of = |key: &str| with(key).unwrap_or_else(|mistakes| panic!("{mistakes}")).sources[0].keys[0].algorithm;
+    assert_eq!(of("{ env = \"KEY\" }"), postroom::HmacAlgorithm::Sha256);
+    assert_eq!(of("{ env = \"KEY\", algorithm = \"HMAC-SHA512\" }"), postroom::HmacAlgorithm::Sha512);
+    let expected =
+        "postroom.toml:2: `algorithm` of the key `a` in [sources.orders] must be \"HMAC-SHA256\" or \"HMAC-SHA512\"";
+    for wrong in ["\"MD5\"", "\"hmac-sha512\"", "512"] {
+        let told =
+            with(&format!("{{ env = \"KEY\", algorithm = {wrong} }}")).err().map(|mistakes| mistakes.to_string());
+        assert_eq!(told.as_deref(), Some(expected), "{wrong}");
+    }
+    let hook = "[hooks.github]\nscheme = \"github\"\nsecret = { env = \"KEY\", algorithm = \"HMAC-SHA512\" }\n";
+    let told = read(hook, &[]).err().map(|mistakes| mistakes.to_string()).unwrap_or_default();
+    assert!(told.contains("needs either"), "{told}");
+}
+
+#[test]
+fn the_default_transport_completes_what_does_not_say() {
+    let with = |url: &str, name: &str, node: &str| {
+        let keys = "keys = { \"a\" = { env = \"KEY\" } }";
+        read(&format!("[node]\n{node}\n[services.{name}]\n{keys}\n{url}\n"), &[])
+    };
+    let https = "default_transport = \"https\"";
+    for (url, name, node, expected) in [
+        ("url = \"billing:7410\"", "billing", https, "https://billing:7410"),
+        ("url = \"unix:///run/b.sock\"", "billing", https, "unix:///run/b.sock"),
+        ("", "billing", https, "https://billing"),
+        ("", "billing", "default_transport = \"unix\"", "unix:///tmp/rf-billing.sock"),
+        ("", "\"*\"", https, "https://{service}"),
+        ("url = \"{service}.internal:7410\"", "\"*\"", https, "https://{service}.internal:7410"),
+        ("url = \"https://{service}.internal:7410\"", "\"*\"", "", "https://{service}.internal:7410"),
+    ] {
+        let config = with(url, name, node).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert_eq!(config.services[0].url, expected);
+        assert!(config.reaches("billing") && config.reaches("stock") == name.contains('*'));
+    }
+    for (url, name, node, expected) in [
+        ("url = \"billing:7410\"", "billing", "", "`url` in [services.billing] must be http://host:port"),
+        ("", "billing", "", "[services.billing] needs a `url`"),
+        ("", "billing", "default_transport = \"grpc\"", "must be \"http\", \"https\" or \"unix\""),
+        ("", "billing", "default_transport = \"http\"", "messages would travel unencrypted"),
+        ("url = \"https://billing:7410\"", "\"*\"", "", "{service} stands for the name"),
+        ("url = \"https://{service}:7410\"", "billing", "", "{service} stands for the name"),
+        ("url = 7", "billing", https, "`url` in [services.billing] must be text"),
+    ] {
+        let told = with(url, name, node).err().map(|mistakes| mistakes.to_string()).unwrap_or_default();
+        assert!(told.contains(expected), "{url} {node}: {told}");
+    }
+}

@@ -132,7 +132,7 @@ impl Replaceable {
         let mut changed: Vec<_> =
             changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name.to_owned()).collect();
         for source in &config.sources {
-            let is_reached = |config: &Config| config.services.iter().any(|service| service.name == source.name);
+            let is_reached = |config: &Config| config.reaches(&source.name);
             let same = before.sources.iter().find(|known| known.name == source.name);
             if same.is_none_or(|known| known.window != source.window || known.allow_v1 != source.allow_v1)
                 || is_reached(before) != is_reached(config)
@@ -147,5 +147,6 @@ impl Replaceable {
 /// The service map.
 pub(super) fn services(config: &Config, opened: &Opened, clock: &Clock) -> Services {
     let services = Services::new(&config.name).clock(clock.clone());
-    opened.services.iter().cloned().fold(services, Services::service)
+    let services = opened.services.iter().cloned().fold(services, Services::service);
+    opened.others.iter().cloned().fold(services, Services::others)
 }

@@ -36,8 +36,7 @@ pub(super) fn receiver<B: Backend>(
         let described = if source.allow_v1 { described.allow_v1() } else { described };
         let described = source.window.into_iter().fold(described, Source::window);
         let described = source.topics.iter().fold(described, |source, topics| source.topics(topics.clone()));
-        let is_reached = config.services.iter().any(|service| service.name == source.name);
-        if is_reached { described } else { described.without_answers() }
+        if config.reaches(&source.name) { described } else { described.without_answers() }
     });
     let options = ReceiverOptions::default()
         .window(config.receiver.window)

@@ -150,6 +150,7 @@ CREATE TABLE {inbox}_marks (
     source     nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
     message_id nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
     handler    nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    topic      nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL, -- empty where the sender names none
     marked_at  bigint        NOT NULL,
     CONSTRAINT {inbox_name}_marks_key UNIQUE NONCLUSTERED (source, message_id, handler)
 );

@@ -156,10 +156,11 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     VARBINARY(1020) NOT NULL,
     message_id VARBINARY(1020) NOT NULL,
     handler    VARBINARY(1020) NOT NULL,
+    topic      VARCHAR(255)    NOT NULL, -- the message's; empty where its sender names none
     marked_at  BIGINT          NOT NULL,
     PRIMARY KEY (source, message_id, handler),
     KEY {inbox_name}_marks_age (handler, marked_at)
-) ENGINE = InnoDB;
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- For services in any language, in their own transaction. The same message for the same destination is stored once.
 -- Who may call it needs no right to the table. Each procedure is one statement, so that no client needs a DELIMITER.

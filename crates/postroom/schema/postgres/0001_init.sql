@@ -172,6 +172,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     text   NOT NULL COLLATE "C",
     message_id text   NOT NULL COLLATE "C",
     handler    text   NOT NULL COLLATE "C",
+    topic      text   NOT NULL, -- the message's; empty where its sender names none
     marked_at  bigint NOT NULL,
     PRIMARY KEY (source, message_id, handler)
 );

@@ -160,6 +160,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     TEXT    NOT NULL,
     message_id TEXT    NOT NULL,
     handler    TEXT    NOT NULL,
+    topic      TEXT    NOT NULL, -- the message's; empty where its sender names none
     marked_at  INTEGER NOT NULL,
     PRIMARY KEY (source, message_id, handler)
 ) STRICT, WITHOUT ROWID;

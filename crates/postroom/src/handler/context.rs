@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
-use crate::handler::HandlerError;
+use crate::handler::{HandlerError, HandlerResult};
 use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, MarkId, Marks, Store, Stored};
@@ -70,9 +70,18 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Keeps the answer to a message with that message in the outbox; false when it is unknown or has one.
     fn answer(tx: &mut Self::Tx, id: WorkItemId, response: &str) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Puts a mark that is there from the commit on; false when it is there already. While another transaction is
-    /// putting it, this waits for that to end.
-    fn mark(tx: &mut Self::Tx, mark: &MarkId) -> impl Future<Output = Result<bool>> + Send;
+    /// Puts a mark on a message of that topic, there from the commit on; false when it is there already. While another
+    /// transaction is putting it, this waits for that to end.
+    fn mark(tx: &mut Self::Tx, mark: &MarkId, topic: &str) -> impl Future<Output = Result<bool>> + Send;
+
+    #[doc(hidden)]
+    /// Runs a blocking handler in the transaction.
+    fn call_blocking(
+        tx: &mut Self::Tx,
+        message: Arc<Message>,
+        handler: Self::Blocking,
+        state: &State,
+    ) -> impl Future<Output = HandlerResult<Option<String>>> + Send;
 
     #[doc(hidden)]
     /// Receives a message with a blocking handler: its row, the handler's effects and the answer are one transaction.
@@ -220,6 +229,12 @@ impl<B: Backend> Ctx<B> {
     /// never asks for it takes no connection.
     pub async fn tx(&mut self) -> Result<B::Conn<'_>> {
         Ok(B::conn(self.begun().await?))
+    }
+
+    /// Runs a blocking handler in the transaction.
+    pub(crate) async fn call_blocking(&mut self, handler: B::Blocking) -> HandlerResult<Option<String>> {
+        let (message, state) = (self.message.clone(), self.state.clone());
+        B::call_blocking(self.begun().await?, message, handler, &state).await
     }
 
     async fn begun(&mut self) -> Result<&mut B::Tx> {

@@ -246,7 +246,17 @@ impl<B: Backend> Handlers<B> {
     }
 
     pub(crate) fn find(&self, topic: &str) -> Option<Entry<B>> {
-        self.entries.get(topic).cloned().or_else(|| self.fallback.clone().map(Entry::Async))
+        self.entries.get(topic).cloned().or_else(|| self.fallback_entry())
+    }
+
+    /// The topics that have a handler of their own.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Entry<B>)> {
+        self.entries.iter().map(|(topic, entry)| (topic.as_str(), entry))
+    }
+
+    /// The handler of every other topic.
+    pub(crate) fn fallback_entry(&self) -> Option<Entry<B>> {
+        self.fallback.clone().map(Entry::Async)
     }
 
     /// The same handlers and the same state, for another worker of this service.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::handler::{Backend, Received, State};
-use crate::message::{Incoming, NewMessage, WorkItemId};
+use crate::handler::{Backend, HandlerResult, Received, State};
+use crate::message::{Incoming, Message, NewMessage, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::memory::{Arrived, Held};
 use crate::store::{Admission, MarkId, MemoryStore, Store, Stored};
@@ -73,9 +73,18 @@ impl Backend for Memory {
         Ok(tx.store.knows(id))
     }
 
-    async fn mark(tx: &mut MemoryTx, mark: &MarkId) -> Result<bool> {
-        tx.marked = tx.store.hold_mark(mark).await;
+    async fn mark(tx: &mut MemoryTx, mark: &MarkId, topic: &str) -> Result<bool> {
+        tx.marked = tx.store.hold_mark(mark, topic).await;
         Ok(tx.marked.is_some())
+    }
+
+    async fn call_blocking(
+        _: &mut MemoryTx,
+        _: Arc<Message>,
+        handler: Infallible,
+        _: &State,
+    ) -> HandlerResult<Option<String>> {
+        match handler {}
     }
 
     async fn receive_blocking(_: &MemoryStore, _: &Arc<Incoming>, handler: Infallible, _: &State) -> Result<Received> {
@@ -115,7 +124,7 @@ impl Backend for Memory {
     }
 
     #[cfg(feature = "testing")]
-    async fn rehearse(_: &MemoryStore, _: Arc<crate::Message>, handler: Infallible, _: &State) -> Result<()> {
+    async fn rehearse(_: &MemoryStore, _: Arc<Message>, handler: Infallible, _: &State) -> Result<()> {
         match handler {}
     }
 

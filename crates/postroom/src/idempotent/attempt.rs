@@ -10,23 +10,24 @@ use crate::background::in_background;
 use crate::clock::{Timestamp, monotonic};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, Ctx, HOLD_MAX, HandlerError, HandlerResult};
-use crate::message::{InboxKey, Message};
+use crate::message::{InboxKey, Incoming, Message};
 use crate::store::{MarkId, Marks, Store};
 use crate::telemetry;
 
 impl<B: Backend> Idempotent<B> {
     /// Lets `attempt` have the message, unless this handler had it before.
-    pub(super) async fn once<R, E, F>(&self, key: &InboxKey, attempt: F) -> Result<Once<R>, Unhandled<E>>
+    pub(super) async fn once<R, E, F>(&self, incoming: &Incoming, attempt: F) -> Result<Once<R>, Unhandled<E>>
     where
         F: Future<Output = Result<Once<R>, Unhandled<E>>>,
     {
         if !self.core.options.enabled {
             return attempt.await;
         }
+        let key = incoming.key();
         let mut turn = self.core.lines.turn(key).await;
         let once = match turn.is_handled() {
             true => Ok(Once::Duplicate),
-            false => self.claimed(key, attempt).await,
+            false => self.claimed(incoming, attempt).await,
         };
         if once.is_ok() {
             turn.handled();
@@ -43,14 +44,17 @@ impl<B: Backend> Idempotent<B> {
     }
 
     /// Marks the message first, where that is how it is done.
-    async fn claimed<R, E, F>(&self, key: &InboxKey, attempt: F) -> Result<Once<R>, Unhandled<E>>
+    async fn claimed<R, E, F>(&self, incoming: &Incoming, attempt: F) -> Result<Once<R>, Unhandled<E>>
     where
         F: Future<Output = Result<Once<R>, Unhandled<E>>>,
     {
         let Marking::BeforeHandling { release_claim_on_error } = self.core.options.marking else {
             return attempt.await;
         };
-        let Some(marked_at) = self.core.store.put_mark(self.mark(key)).await? else { return Ok(Once::Duplicate) };
+        let (key, topic) = (incoming.key(), incoming.topic.clone());
+        let Some(marked_at) = self.core.store.put_mark(self.mark(key), topic).await? else {
+            return Ok(Once::Duplicate);
+        };
         let once = attempt.await;
         let is_undone = match &once {
             Ok(_) => false,
@@ -70,18 +74,18 @@ impl<B: Backend> Idempotent<B> {
         }
     }
 
-    fn mark(&self, key: &InboxKey) -> MarkId {
+    pub(super) fn mark(&self, key: &InboxKey) -> MarkId {
         MarkId { key: key.clone(), handler: self.core.handler.clone() }
     }
 
     /// What the handler is given, with the mark in its transaction; none for a duplicate.
     pub(super) async fn enter(&self, message: Arc<Message>, key: &InboxKey) -> Result<Option<Ctx<B>>> {
-        let mut ctx = Ctx::new(&self.core.store, HOLD_MAX, message, &self.state);
+        let mut ctx = Ctx::new(&self.core.store, HOLD_MAX, message.clone(), &self.state);
         if !self.core.options.enabled || self.core.options.marking != Marking::InTransaction {
             return Ok(Some(ctx));
         }
         let mut tx = B::begin(&self.core.store, HOLD_MAX).await?;
-        let marked = B::mark(&mut tx, &self.mark(key)).await;
+        let marked = B::mark(&mut tx, &self.mark(key), &message.topic).await;
         match marked {
             Ok(true) => {
                 ctx.tx = Some(tx);
@@ -114,7 +118,7 @@ impl<B: Backend> Idempotent<B> {
 
     /// Deletes old marks from time to time, whoever waits for it.
     fn purge_sometimes(&self) {
-        if self.core.purges.is_due(monotonic()) {
+        if self.core.purges.is_due(monotonic(), self.core.options.cleanup_interval) {
             let this = self.clone();
             drop(in_background(async move {
                 if let Err(error) = this.purge().await {

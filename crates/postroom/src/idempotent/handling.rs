@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::handler::{Backend, Ctx, HandlerFn, HandlerResult, decode};
+use crate::handler::{Backend, Ctx, Entry, HandlerFn, HandlerResult, decode};
 use crate::message::{Message, Payload};
 use crate::store::BoxFuture;
 
@@ -45,5 +45,15 @@ where
     fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<R>> {
         let message = ctx.message.clone();
         Box::pin(self.0.call(ctx, message))
+    }
+}
+
+/// One of a set.
+impl<B: Backend> Handling<B, Option<String>> for Entry<B> {
+    fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>> {
+        match self {
+            Self::Async(handler) => handler.run(ctx),
+            Self::Blocking(handler) => Box::pin(ctx.call_blocking(handler.clone())),
+        }
     }
 }

@@ -31,11 +31,20 @@ use crate::store::{BoxFuture, Store};
 pub trait Identified {
     /// What the message is known by: who sent it, and under which id.
     fn inbox_key(&self) -> Result<InboxKey>;
+
+    /// The message's topic, which is kept with its mark; empty, as it is unless told otherwise, where it has none.
+    fn topic(&self) -> &str {
+        ""
+    }
 }
 
 impl Identified for Incoming {
     fn inbox_key(&self) -> Result<InboxKey> {
         Ok(self.key().clone())
+    }
+
+    fn topic(&self) -> &str {
+        &self.topic
     }
 }
 
@@ -56,7 +65,7 @@ pub struct Admitted<B: Backend, Q> {
     /// The request.
     pub request: Q,
     /// Its context. What the service writes there is committed when it succeeds, and rolled back when it fails. The
-    /// message in it has the request's key and no content.
+    /// message in it has the request's key and topic, and no content.
     pub ctx: SharedCtx<B>,
 }
 
@@ -158,9 +167,12 @@ where
         let ready = std::mem::replace(&mut self.inner, spare);
         let idempotent = self.idempotent.clone();
         Box::pin(async move {
-            let key = request.inbox_key()?;
+            let incoming = Incoming::new(request.inbox_key()?, request.topic(), "");
+            if !incoming.topic.is_empty() {
+                incoming.check()?;
+            }
             let mut panicked = None;
-            let once = idempotent.once(&key, idempotent.serve(ready, request, &key, &mut panicked)).await;
+            let once = idempotent.once(&incoming, idempotent.serve(ready, request, &incoming, &mut panicked)).await;
             match panicked {
                 Some(panic) => std::panic::resume_unwind(panic),
                 None => once,
@@ -176,15 +188,15 @@ impl<B: Backend> Idempotent<B> {
         &self,
         mut service: S,
         request: Q,
-        key: &InboxKey,
+        incoming: &Incoming,
         panicked: &mut Option<Panic>,
     ) -> Result<Once<S::Response>, Unhandled<S::Error>>
     where
         S: Service<Admitted<B, Q>, Future: Send> + Send,
         Q: Send,
     {
-        let message = Incoming::new(key.clone(), "", "").to_message(self.core.store.clock().now());
-        let Some(ctx) = self.enter(Arc::new(message), key).await? else { return Ok(Once::Duplicate) };
+        let message = incoming.to_message(self.core.store.clock().now());
+        let Some(ctx) = self.enter(Arc::new(message), incoming.key()).await? else { return Ok(Once::Duplicate) };
         let shared = SharedCtx::new(ctx);
         let admitted = Admitted { request, ctx: shared.clone() };
         let serving = B::scope(&self.core.store, async { service.call(admitted).await });

@@ -1,8 +1,12 @@
 //! How messages are marked.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// When a message is marked as handled.
 ///
@@ -47,19 +51,22 @@ impl Marking {
 /// let options = IdempotentOptions::default()
 ///     .marking(Marking::before_handling())
 ///     .release_claim_on_error(true)
-///     .retention(Duration::from_secs(7 * 24 * 3600));
+///     .retention(Duration::from_secs(14 * 24 * 3600))
+///     .cleanup_interval(Duration::from_secs(600));
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IdempotentOptions {
     pub(crate) marking: Marking,
     pub(crate) retention: Duration,
+    pub(crate) cleanup_interval: Duration,
     pub(crate) enabled: bool,
 }
 
 impl Default for IdempotentOptions {
     fn default() -> Self {
-        Self { marking: Marking::default(), retention: Duration::from_secs(30 * 24 * 3600), enabled: true }
+        let (retention, cleanup_interval) = (7 * DAY, 3600 * SECOND);
+        Self { marking: Marking::default(), retention, cleanup_interval, enabled: true }
     }
 }
 
@@ -78,11 +85,19 @@ impl IdempotentOptions {
         self
     }
 
-    /// For how long marks are kept; 30 days unless told otherwise. It must be longer than the broker may take to
-    /// deliver a message again: after it, a duplicate is handled like a new message.
+    /// For how long marks are kept, from a second to 3650 days; 7 days unless told otherwise. It must be longer than
+    /// the broker or the sender may take to deliver a message again: after it, a duplicate is handled like a new one.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
+        self
+    }
+
+    /// How often old marks are deleted, from a second to 365 days; every hour unless told otherwise. It happens after a
+    /// run, beside it, when so much time has passed since the last: old marks of a handler that no longer runs stay.
+    #[must_use]
+    pub fn cleanup_interval(mut self, interval: Duration) -> Self {
+        self.cleanup_interval = interval;
         self
     }
 
@@ -99,9 +114,54 @@ impl IdempotentOptions {
     }
 
     pub(super) fn checked(self) -> Result<Self> {
-        if self.retention.is_zero() {
-            return Err(Error::invalid("marks must be kept for longer than zero"));
-        }
+        within("the retention of marks", self.retention, SECOND..=3650 * DAY)?;
+        within("the interval of their cleanup", self.cleanup_interval, SECOND..=365 * DAY)?;
         Ok(self)
+    }
+}
+
+fn within(what: &str, told: Duration, allowed: RangeInclusive<Duration>) -> Result<()> {
+    if allowed.contains(&told) {
+        return Ok(());
+    }
+    let days = allowed.end().as_secs() / DAY.as_secs();
+    Err(Error::invalid(format!("{what} must be from 1 second to {days} days, not {told:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_kept_for_a_week_and_looked_through_every_hour() -> Result<()> {
+        let usual = IdempotentOptions::default().checked()?;
+        assert_eq!((usual.retention, usual.cleanup_interval), (7 * DAY, 3600 * SECOND));
+        Ok(())
+    }
+
+    #[test]
+    fn times_that_make_no_sense_are_refused_by_name() {
+        let told = |options: IdempotentOptions| options.checked().err().map(|error| error.to_string());
+        let usual = IdempotentOptions::default;
+        for (options, expected) in [
+            (usual().retention(Duration::ZERO), "the retention of marks must be from 1 second to 3650 days, not 0ns"),
+            (
+                usual().retention(3651 * DAY),
+                "the retention of marks must be from 1 second to 3650 days, not 315446400s",
+            ),
+            (
+                usual().cleanup_interval(Duration::ZERO),
+                "the interval of their cleanup must be from 1 second to 365 days, not 0ns",
+            ),
+            (
+                usual().cleanup_interval(366 * DAY),
+                "the interval of their cleanup must be from 1 second to 365 days, not 31622400s",
+            ),
+        ] {
+            assert_eq!(told(options).as_deref(), Some(expected));
+        }
+        for options in [usual().retention(SECOND).cleanup_interval(SECOND), usual().retention(3650 * DAY)] {
+            assert_eq!(told(options), None);
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! Payloads and answers as JSON. An error names the place; it never quotes what stands there.
 
 use std::fmt;
+use std::io;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
+use serde_json::ser::Formatter;
 use serde_path_to_error::Segment;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -15,17 +17,63 @@ pub(crate) fn read<T: DeserializeOwned>(what: impl fmt::Display, text: &str) -> 
     serde_json::from_str(text).map_err(|error| unreadable::<T>(&what, text, &error))
 }
 
-/// Writes `value`; `what` is what the error calls it.
+/// So many arrays and objects may stand in each other: nobody reads more of them.
+const DEPTH_MAX: usize = 127;
+
+/// Writes `value`; `what` is what the error calls it. It ends, even if the value contains itself.
 pub(crate) fn write<T: Serialize>(what: impl fmt::Display, value: &T) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| {
+    let mut written = Vec::with_capacity(128);
+    let done = value.serialize(&mut serde_json::Serializer::with_formatter(&mut written, Bounded::default()));
+    done.map_err(|error| {
+        if error.is_io() {
+            let why =
+                format!("{what} is nested deeper than {DEPTH_MAX} levels, or contains itself: nobody could read it");
+            return Error::invalid(why);
+        }
         let mut track = serde_path_to_error::Track::new();
-        let mut again = serde_json::Serializer::new(std::io::sink());
+        let mut again = serde_json::Serializer::with_formatter(io::sink(), Bounded::default());
         let _ = value.serialize(serde_path_to_error::Serializer::new(&mut again, &mut track));
         let path: Vec<Segment> = track.path().iter().cloned().collect();
         // What is being written is at hand; a key of a map in it stays its own.
         let place = place(&path, |at| is_name(&path[at]));
         Error::invalid(format!("{what} is not JSON{place}: {error}")).caused_by(error)
-    })
+    })?;
+    String::from_utf8(written).map_err(|error| Error::invalid(error.to_string()))
+}
+
+/// JSON without blanks, as deep as it can be read again.
+#[derive(Default)]
+struct Bounded {
+    depth: usize,
+}
+
+impl Bounded {
+    fn deeper(&mut self) -> io::Result<()> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX { Err(io::Error::other("too deep")) } else { Ok(()) }
+    }
+}
+
+impl Formatter for Bounded {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.deeper()?;
+        writer.write_all(b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.deeper()?;
+        writer.write_all(b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"}")
+    }
 }
 
 /// Only what failed is read a second time: with the way there noted down.
@@ -170,5 +218,39 @@ mod tests {
         let keyed = Keyed { inner: [(vec![1], 2)].into() };
         let said = write("the payload for keyed", &keyed).unwrap_err().to_string();
         assert_eq!(said, "the payload for keyed is not JSON at `inner`: key must be a string");
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Nest(Vec<Nest>);
+
+    fn nest(levels: usize) -> Nest {
+        (1..levels).fold(Nest(Vec::new()), |inner, _| Nest(vec![inner]))
+    }
+
+    #[test]
+    fn what_can_be_written_can_be_read() {
+        let deepest = nest(DEPTH_MAX);
+        let text = write("it", &deepest).unwrap();
+        assert_eq!(read::<Nest>("it", &text).unwrap(), deepest);
+        let wide: Vec<Vec<u8>> = (0..1000).map(|_| Vec::new()).collect();
+        assert_eq!(write("it", &wide).unwrap(), serde_json::to_string(&wide).unwrap(), "only what is open counts");
+        let said = write("the payload for nest", &nest(DEPTH_MAX + 1)).unwrap_err().to_string();
+        let expected =
+            "the payload for nest is nested deeper than 127 levels, or contains itself: nobody could read it";
+        assert_eq!(said, expected);
+        assert!(read::<Nest>("it", &serde_json::to_string(&nest(DEPTH_MAX + 1)).unwrap()).is_err());
+    }
+
+    #[test]
+    fn what_contains_itself_without_end_is_refused_when_it_is_written() {
+        /// What shared pointers can do: it is its own part.
+        struct Ring;
+        impl Serialize for Ring {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+                serializer.collect_map([("next", self)])
+            }
+        }
+        let said = write("the payload for ring", &Ring).unwrap_err().to_string();
+        assert!(said.contains("contains itself"), "{said}");
     }
 }

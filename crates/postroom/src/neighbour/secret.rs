@@ -11,7 +11,8 @@ use hmac::Mac;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::wire::secret::{mac, random, read_env, read_file};
+use crate::wire::algorithm::mac;
+use crate::wire::secret::{random, read_env, read_file};
 
 /// Stands before secrets of Standard Webhooks, so that scanners find one that leaked.
 const SCANNABLE: &str = "whsec_";

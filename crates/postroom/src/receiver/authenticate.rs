@@ -67,7 +67,7 @@ impl<B: Backend> Receiver<B> {
         let now = self.wall();
         let known = self.0.sources.get(&head.source);
         let keys = known.map(|known| known.keys.active(now)).unwrap_or_default();
-        let is_signed = head.is_signed(&signatures, &keys, &self.0.decoy);
+        let is_signed = head.is_signed(&signatures, &keys, &self.0.decoys);
         let distrust = if known.is_none() {
             Some(Distrust::UnknownSource)
         } else if !is_signed {
@@ -93,7 +93,7 @@ impl<B: Backend> Receiver<B> {
         let known = self.0.sources.get(&envelope.source_service_id);
         let keys = known.map(|known| known.keys.active(self.wall())).unwrap_or_default();
         let signature = envelope.headers.get(envelope::HMAC).map(String::as_str).unwrap_or_default();
-        let is_signed = is_signed_v1(envelope, signature, &keys, &self.0.decoy);
+        let is_signed = is_signed_v1(envelope, signature, &keys, &self.0.decoys);
         let distrust = match known {
             None => Some(Distrust::UnknownSource),
             Some(known) if !known.may_use_v1() => Some(Distrust::Version),

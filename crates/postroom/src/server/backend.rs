@@ -33,8 +33,17 @@ macro_rules! handlers_on_server {
                 tx.0.answer(id, response).await
             }
 
-            async fn mark(tx: &mut $tx, mark: &$crate::MarkId) -> $crate::Result<bool> {
-                tx.0.mark(mark).await
+            async fn mark(tx: &mut $tx, mark: &$crate::MarkId, topic: &str) -> $crate::Result<bool> {
+                tx.0.mark(mark, topic).await
+            }
+
+            async fn call_blocking(
+                _: &mut $tx,
+                _: std::sync::Arc<$crate::Message>,
+                handler: std::convert::Infallible,
+                _: &$crate::handler::State,
+            ) -> $crate::HandlerResult<Option<String>> {
+                match handler {}
             }
 
             async fn receive_blocking(

@@ -9,12 +9,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Queue;
 use crate::server::{Core, Engine, HandlerTx, Link, ServerStore, handling};
 use crate::store::sql::Verbs;
-use crate::store::{BoxFuture, MarkId, Marks};
+use crate::store::{BoxFuture, MarkId, Marked, Marks};
 use crate::telemetry;
 
 impl<E: Engine> Marks for ServerStore<E> {
-    fn put_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Timestamp>>> {
-        self.verb(mark, |verbs, link, mark, now| Box::pin(verbs.put_mark(link, mark, now)))
+    fn put_mark(&self, mark: MarkId, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
+        self.verb((mark, topic), |verbs, link, (mark, topic), now| Box::pin(verbs.put_mark(link, mark, topic, now)))
+    }
+
+    fn find_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Marked>>> {
+        self.verb(mark, |verbs, link, mark, _| Box::pin(verbs.find_mark(link, mark)))
     }
 
     fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {
@@ -32,9 +36,9 @@ impl<E: Engine> Marks for ServerStore<E> {
 
 impl<E: Engine> HandlerTx<E> {
     /// Puts a mark that is there from the commit on; false when it is there already.
-    pub(crate) async fn mark(&mut self, mark: &MarkId) -> Result<bool> {
+    pub(crate) async fn mark(&mut self, mark: &MarkId, topic: &str) -> Result<bool> {
         let now = self.core.clock.now();
-        let marked_at = self.core.verbs.put_mark(&mut *self.link, mark, now).await?;
+        let marked_at = self.core.verbs.put_mark(&mut *self.link, mark, topic, now).await?;
         self.marked = marked_at.map(|at| (mark.clone(), at));
         Ok(marked_at.is_some())
     }

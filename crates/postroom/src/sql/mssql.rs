@@ -123,11 +123,11 @@ pub(crate) const MSSQL: Dialect = Dialect {
     ),
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = @P1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = @P1 AND id <> @P1 ORDER BY seq",
-    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at)
-         SELECT @P1, @P2, @P3, @P4
+    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, topic, marked_at)
+         SELECT @P1, @P2, @P3, @P4, @P5
          WHERE NOT EXISTS (SELECT 1 FROM {t}_marks WITH (READCOMMITTEDLOCK)
                            WHERE source = @P1 AND message_id = @P2 AND handler = @P3)",
-    mark_find: "SELECT marked_at FROM {t}_marks WHERE source = @P1 AND message_id = @P2 AND handler = @P3",
+    mark_find: "SELECT marked_at, topic FROM {t}_marks WHERE source = @P1 AND message_id = @P2 AND handler = @P3",
     mark_remove: "DELETE FROM {t}_marks WHERE source = @P1 AND message_id = @P2 AND handler = @P3 AND marked_at = @P4",
     marks_purge: "DELETE FROM {t}_marks WHERE seq IN (
              SELECT TOP (@P3) old.seq FROM {t}_marks AS old WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)

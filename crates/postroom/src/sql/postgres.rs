@@ -129,9 +129,10 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          FROM (SELECT count(*) AS n FROM (SELECT 1 FROM {t} LIMIT 100000) AS seen) AS few",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = $1
          UNION ALL SELECT {record} FROM {t} WHERE message_id = $1 AND id <> $1 ORDER BY 1",
-    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES ($1, $2, $3, $4)
+    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, topic, marked_at)
+         VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (source, message_id, handler) DO NOTHING",
-    mark_find: "SELECT marked_at FROM {t}_marks WHERE source = $1 AND message_id = $2 AND handler = $3",
+    mark_find: "SELECT marked_at, topic FROM {t}_marks WHERE source = $1 AND message_id = $2 AND handler = $3",
     mark_remove: "DELETE FROM {t}_marks WHERE source = $1 AND message_id = $2 AND handler = $3 AND marked_at = $4",
     marks_purge: "DELETE FROM {t}_marks WHERE ctid = ANY (ARRAY(
              SELECT ctid FROM {t}_marks WHERE handler = $1 AND marked_at < $2

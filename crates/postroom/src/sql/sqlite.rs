@@ -110,9 +110,10 @@ pub(crate) const SQLITE: Dialect = Dialect {
              ELSE max(n, (SELECT max(seq) FROM {t}) - (SELECT min(seq) FROM {t}) + 1) END
          FROM (SELECT count(*) AS n FROM (SELECT 1 FROM {t} LIMIT 100000))",
     outbox_by_message: "SELECT {record} FROM {t} WHERE id = ?1 OR message_id = ?1 ORDER BY seq",
-    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, marked_at) VALUES (?1, ?2, ?3, ?4)
+    mark_put: "INSERT INTO {t}_marks (source, message_id, handler, topic, marked_at)
+         VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (source, message_id, handler) DO NOTHING",
-    mark_find: "SELECT marked_at FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3",
+    mark_find: "SELECT marked_at, topic FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3",
     mark_remove: "DELETE FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3 AND marked_at = ?4",
     marks_purge: "DELETE FROM {t}_marks WHERE (source, message_id, handler) IN
              (SELECT source, message_id, handler FROM {t}_marks

@@ -208,8 +208,17 @@ impl Backend for Sqlite {
         tx.answer(id, response.to_owned()).await
     }
 
-    async fn mark(tx: &mut SqliteTx, mark: &MarkId) -> Result<bool> {
-        tx.mark(mark.clone()).await
+    async fn mark(tx: &mut SqliteTx, mark: &MarkId, topic: &str) -> Result<bool> {
+        tx.mark(mark.clone(), topic.to_owned()).await
+    }
+
+    async fn call_blocking(
+        tx: &mut SqliteTx,
+        message: Arc<Message>,
+        handler: BlockingHandler,
+        state: &State,
+    ) -> HandlerResult<Option<String>> {
+        tx.call(handler, message, state.clone()).await
     }
 
     async fn receive_blocking(

@@ -7,11 +7,15 @@ use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::blocking::now;
-use crate::store::{BoxFuture, MarkId, Marks};
+use crate::store::{BoxFuture, MarkId, Marked, Marks};
 
 impl Marks for SqliteStore {
-    fn put_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Timestamp>>> {
-        self.verb(move |verbs, conn, time| now(verbs.put_mark(conn, &mark, time)))
+    fn put_mark(&self, mark: MarkId, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
+        self.verb(move |verbs, conn, time| now(verbs.put_mark(conn, &mark, &topic, time)))
+    }
+
+    fn find_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Marked>>> {
+        self.ask(move |verbs, conn, _| now(verbs.find_mark(conn, &mark)))
     }
 
     fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {

@@ -39,8 +39,8 @@ impl Core {
         now(self.verbs.answer(&mut SqliteConn::new(conn), id, response, self.clock.now()))
     }
 
-    pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId) -> Result<bool> {
-        Ok(now(self.verbs.put_mark(&mut SqliteConn::new(conn), mark, self.clock.now()))?.is_some())
+    pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId, topic: &str) -> Result<bool> {
+        Ok(now(self.verbs.put_mark(&mut SqliteConn::new(conn), mark, topic, self.clock.now()))?.is_some())
     }
 
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {

@@ -8,13 +8,15 @@ use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Incoming, NewMessage, WorkItemId};
+use crate::handler::{HandlerResult, State};
+use crate::message::{Incoming, Message, NewMessage, WorkItemId};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::sqlite::job::{Job, Ran, VerbJob, joined, the_same};
 use crate::sqlite::store::Core;
 use crate::sqlite::writer::broken_down;
+use crate::sqlite::{BlockingCtx, BlockingHandler, handling};
 use crate::store::{Admission, MarkId, Stored};
 use crate::telemetry;
 
@@ -111,11 +113,29 @@ impl SqliteTx {
         self.step(move |conn| core.answer_on(conn, id, &response)).await
     }
 
-    pub(crate) async fn mark(&mut self, mark: MarkId) -> Result<bool> {
+    pub(crate) async fn mark(&mut self, mark: MarkId, topic: String) -> Result<bool> {
         // It comes before the handler: one that is running already is another message's.
         self.core.writer.check_outside()?;
         let core = self.core.clone();
-        self.step(move |conn| core.mark_on(conn, &mark)).await
+        self.step(move |conn| core.mark_on(conn, &mark, &topic)).await
+    }
+
+    /// Runs a blocking handler.
+    pub(crate) async fn call(
+        &mut self,
+        handler: BlockingHandler,
+        message: Arc<Message>,
+        state: State,
+    ) -> HandlerResult<Option<String>> {
+        let (core, caller) = (self.core.clone(), telemetry::Caller::here());
+        let called = self.step(move |conn| {
+            let mut ctx = BlockingCtx { conn, core: &core, message: &message, state: &state, enqueued: false };
+            let handled = caller.within(|| handling::call(&handler, &mut ctx));
+            Ok((handled, ctx.enqueued))
+        });
+        let (handled, enqueued) = called.await?;
+        self.enqueued |= enqueued;
+        handled
     }
 
     async fn step<T, F>(&mut self, code: F) -> Result<T>

@@ -209,7 +209,7 @@ impl SqliteStore {
     }
 
     /// A question, answered by a reader.
-    fn ask<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
+    pub(super) fn ask<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
     where
         T: Send + 'static,
         F: FnOnce(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,

@@ -33,6 +33,31 @@ impl MarkId {
     }
 }
 
+/// What is known of a message that a handler had: see [`Idempotent::marked`](crate::Idempotent::marked).
+///
+/// ```
+/// fn told(marked: &postroom::Marked) -> String {
+///     format!("a message of {} was marked at {}", marked.topic(), marked.at())
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Marked {
+    pub(crate) topic: String,
+    pub(crate) at: Timestamp,
+}
+
+impl Marked {
+    /// The message's topic: what CloudEvents call its type. Empty where the request of a layer names none.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// When it was marked.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+}
+
 /// What a store does with marks outside a handler's transaction. Each call is one transaction.
 ///
 /// Implemented by the stores of this crate; its shape may change in any release. [`Idempotent`](crate::Idempotent) is
@@ -49,8 +74,11 @@ impl MarkId {
 /// # Ok::<(), postroom::Error>(())
 /// ```
 pub trait Marks: Send + Sync {
-    /// Puts a mark; says when that was, or none when it was there before.
-    fn put_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Timestamp>>>;
+    /// Puts a mark on a message of that topic; says when that was, or none when it was there before.
+    fn put_mark(&self, mark: MarkId, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>>;
+
+    /// What is known of a mark; none when it is not there, or not committed yet.
+    fn find_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Marked>>>;
 
     /// Takes a mark back that was put at that time; false when it is gone, or another one by now.
     fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>>;

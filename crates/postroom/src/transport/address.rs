@@ -11,13 +11,15 @@ use crate::error::{Error, Result};
 
 /// Where a receiver listens for messages, unless its address says otherwise.
 pub(crate) const RECEIVE_PATH: &str = "/_rf/receive";
+/// What is called by gRPC, unless the address says otherwise, and the other name that receivers answer to.
+pub(crate) const GRPC_PATHS: [&str; 2] = ["/postroom.v1.Receiver/Receive", "/RFReceiver/Receive"];
 /// A Unix socket's path ends there on some systems.
 const SOCKET_PATH_MAX: usize = 103;
 
 /// Where a service is.
 ///
-/// `https://host:port[/path]`, `http://…`, `grpc://host:port` (`grpcs://` with TLS), `unix:///path/to.sock`,
-/// `pipe://name`, or `in-process`.
+/// `https://host:port[/path]`, `http://…`, `grpc://host:port[/RFReceiver/Receive]` (`grpcs://` with TLS),
+/// `unix:///path/to.sock`, `pipe://name`, or `in-process`.
 ///
 /// ```
 /// use postroom::Address;
@@ -33,7 +35,7 @@ pub struct Address(pub(crate) Place);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Http { host: Host, path: String },
-    Grpc { host: Host },
+    Grpc { host: Host, path: &'static str },
     Unix { socket: PathBuf },
     Pipe { name: String },
     InProcess,
@@ -98,12 +100,24 @@ impl FromStr for Address {
                 let path = if path == "/" { RECEIVE_PATH.to_owned() } else { path };
                 Place::Http { host, path }
             }
-            "grpc" | "grpcs" => Place::Grpc { host: Host::parse(text, rest, scheme == "grpcs")?.0 },
+            "grpc" | "grpcs" => {
+                let (host, path) = Host::parse(text, rest, scheme == "grpcs")?;
+                Place::Grpc { host, path: grpc_path(&path)? }
+            }
             "unix" if rest.starts_with('/') => Place::Unix { socket: socket(rest)? },
             "pipe" if is_pipe_name(rest) => Place::Pipe { name: rest.to_owned() },
             _ => return Err(malformed(text)),
         }))
     }
+}
+
+fn grpc_path(path: &str) -> Result<&'static str> {
+    let [usual, other] = GRPC_PATHS;
+    let found = GRPC_PATHS.into_iter().find(|known| *known == path);
+    let found = found.or_else(|| (path == "/").then_some(usual));
+    found.ok_or_else(|| {
+        Error::invalid(format!("an address of gRPC with the path {path:?}; there are {usual} and {other}"))
+    })
 }
 
 fn socket(path: &str) -> Result<PathBuf> {
@@ -136,7 +150,10 @@ impl fmt::Display for Address {
         let secure = |host: &Host| if host.tls { "s" } else { "" };
         match &self.0 {
             Place::Http { host, path } => write!(f, "http{}://{}{path}", secure(host), host.authority()),
-            Place::Grpc { host } => write!(f, "grpc{}://{}", secure(host), host.authority()),
+            Place::Grpc { host, path } => {
+                let path = if *path == GRPC_PATHS[0] { "" } else { path };
+                write!(f, "grpc{}://{}{path}", secure(host), host.authority())
+            }
             Place::Unix { socket } => write!(f, "unix://{}", socket.display()),
             Place::Pipe { name } => write!(f, "pipe://{name}"),
             Place::InProcess => f.write_str("in-process"),
@@ -157,6 +174,8 @@ mod tests {
             ("https://example.com", "https://example.com:443/_rf/receive"),
             ("grpc://inventory:5001", "grpc://inventory:5001"),
             ("grpcs://inventory:5001", "grpcs://inventory:5001"),
+            ("grpc://inventory:5001/RFReceiver/Receive", "grpc://inventory:5001/RFReceiver/Receive"),
+            ("grpc://inventory:5001/postroom.v1.Receiver/Receive", "grpc://inventory:5001"),
             ("unix:///tmp/rf.sock", "unix:///tmp/rf.sock"),
             ("pipe://rf-email", "pipe://rf-email"),
             ("in-process", "in-process"),
@@ -180,6 +199,9 @@ mod tests {
             "pipe://a/b",
             "pipe://..",
             "http://a:99999",
+            "grpc://a:1/RFReceiver",
+            "grpc://a:1/RFReceiver/Receive?a=1",
+            "grpc://a:1/rfreceiver/receive",
             "http://a[::1]:7000",
             "http://[::1]a",
             "http://[a]:7000",

@@ -36,6 +36,9 @@ use crate::wire::{Key, Keys, Secret};
 pub struct ServicesConfig {
     /// This service.
     service: String,
+    /// How services are spoken to whose address does not say, like `https`.
+    #[serde(default)]
+    default_transport: Option<String>,
     /// How services are spoken to that are not listed.
     #[serde(default)]
     default: Option<ServiceConfig>,
@@ -46,6 +49,7 @@ pub struct ServicesConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ServiceConfig {
+    #[serde(default)]
     address: String,
     #[serde(default)]
     peer: PeerName,
@@ -91,6 +95,7 @@ struct KeyPlace {
     id: String,
     env: Option<String>,
     file: Option<PathBuf>,
+    algorithm: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -104,6 +109,10 @@ impl Services {
     /// The service map of a configuration file. Secrets are read now.
     pub fn from_config(config: ServicesConfig) -> Result<Self> {
         let mut services = Self::new(config.service);
+        if let Some(transport) = config.default_transport {
+            services =
+                services.default_transport(transport.parse().map_err(|error| named("default_transport", &error))?);
+        }
         for (name, service) in config.services {
             let of = format!("the service {name}");
             services = services.service(service.open(&name).map_err(|error| named(&of, &error))?);
@@ -154,7 +163,9 @@ impl KeyPlace {
             (None, Some(path)) => Secret::from_file(path)?,
             _ => return Err(Error::invalid(format!("the key {} needs either env or file", self.id))),
         };
-        Key::new(&self.id, secret)
+        let of_key = |error: Error| Error::invalid(format!("the key {}: {error}", self.id));
+        let algorithm = self.algorithm.as_deref().map(str::parse).transpose().map_err(of_key)?;
+        Ok(Key::new(&self.id, secret)?.algorithm(algorithm.unwrap_or_default()))
     }
 }
 
@@ -201,6 +212,27 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_key_may_say_its_algorithm() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, Secret::generate()).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let with = |algorithm: &str| {
+            let key = format!(r#"{{"id":"k","file":{path:?}{algorithm}}}"#);
+            services(&format!(r#"{{"service":"a","services":{{"b":{{"address":"pipe://b","keys":[{key}]}}}}}}"#))
+        };
+        for (told, expected) in [("", "Sha256"), (r#","algorithm":"HMAC-SHA512""#, "Sha512")] {
+            let keys = format!("{:?}", with(told).unwrap().checked().unwrap().services["b"].keys);
+            assert!(keys.contains(expected), "{keys}");
+        }
+        let problem = with(r#","algorithm":"MD5""#).unwrap_err().to_string();
+        let expected = "the service b: the key k: \"MD5\" is no algorithm; there are HMAC-SHA256 and HMAC-SHA512";
+        assert_eq!(problem, expected);
+    }
+
     #[test]
     fn an_unknown_name_is_refused() {
         for config in [
@@ -219,5 +251,36 @@ mod tests {
         assert!(checked.services.is_empty());
         let address = checked.others.unwrap().named("billing").address().unwrap().to_string();
         assert_eq!(address, "https://billing.internal:7/_rf/receive");
+    }
+
+    #[test]
+    fn what_does_not_say_how_it_is_spoken_to_has_the_default_transport() {
+        let with = |transport: &str, of_b: &str| {
+            let default = format!(r#""default":{{"address":"{{service}}.internal:7","peer":"webhook"}}"#);
+            let b = format!(r#""services":{{"b":{{{of_b}"peer":"webhook"}}}}"#);
+            services(&format!(r#"{{"service":"a",{transport}{default},{b}}}"#)).and_then(Services::checked)
+        };
+        let https = r#""default_transport":"https","#;
+        for (of_b, expected) in [
+            (r#""address":"b:5","#, "https://b:5/_rf/receive"),
+            (r#""address":"unix:///run/b.sock","#, "unix:///run/b.sock"),
+            ("", "https://b:443/_rf/receive"),
+        ] {
+            let checked = with(https, of_b).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(checked.services["b"].address().unwrap().to_string(), expected);
+            let other = checked.others.unwrap().named("billing").address().unwrap().to_string();
+            assert_eq!(other, "https://billing.internal:7/_rf/receive");
+        }
+        let refused = |transport: &str| with(transport, r#""address":"b:5","#).err().unwrap().to_string();
+        assert!(refused("").contains("\"b:5\" is no address"), "{}", refused(""));
+        assert!(refused(r#""default_transport":"tcp","#).starts_with("default_transport: \"tcp\" is no transport"));
+        assert!(refused(r#""default_transport":"http","#).contains("unencrypted"), "the same checks as ever");
+    }
+
+    #[test]
+    fn in_process_needs_no_list() {
+        let config = r#"{"service":"a","default_transport":"in-process"}"#;
+        let others = services(config).unwrap().checked().unwrap().others.unwrap();
+        assert_eq!(others.named("billing").address().unwrap().to_string(), "in-process");
     }
 }

@@ -18,8 +18,6 @@ pub(crate) use service::service;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-/// What is called, as it stands in a signature.
-const PATH: &str = "/postroom.v1.Receiver/Receive";
 /// What we send; others may say `application/grpc+proto`.
 const GRPC: &str = "application/grpc";
 

@@ -11,6 +11,7 @@ use crate::transport::address::{Address, Host, Place};
 #[cfg(feature = "http")]
 use crate::transport::http::Egress;
 use crate::transport::judge::Peer;
+use crate::transport::usual::TransportType;
 use crate::wire::{Keys, grammar};
 
 /// Stands for the service's name in an address for many services.
@@ -143,6 +144,14 @@ impl Service {
         self
     }
 
+    /// The same with an address that says how it is spoken to.
+    fn completed(mut self, usual: Option<TransportType>) -> Self {
+        if let Some(usual) = usual {
+            self.address = usual.complete(&self.address, &self.name);
+        }
+        self
+    }
+
     pub(crate) fn address(&self) -> Result<Address> {
         self.address.replace(NAME, &self.name).parse()
     }
@@ -162,7 +171,7 @@ impl Service {
             return Err(Error::invalid(format!("the service {name}: concurrency and timeout must be more than zero")));
         }
         match &address.0 {
-            Place::Http { host, .. } | Place::Grpc { host } => self.check_privacy(host),
+            Place::Http { host, .. } | Place::Grpc { host, .. } => self.check_privacy(host),
             _ => Ok(()),
         }
     }
@@ -195,6 +204,7 @@ pub struct Services {
     pub(crate) source: String,
     services: Vec<Service>,
     pub(crate) others: Option<Service>,
+    usual: Option<TransportType>,
     clock: Clock,
 }
 
@@ -209,13 +219,36 @@ pub(crate) struct Checked {
 impl Services {
     /// What `source`, this service, knows of others: nothing yet.
     pub fn new(source: impl Into<String>) -> Self {
-        Self { source: source.into(), services: Vec::new(), others: None, clock: Clock::Database }
+        Self { source: source.into(), services: Vec::new(), others: None, usual: None, clock: Clock::Database }
     }
 
     /// This one.
     #[must_use]
     pub fn service(mut self, service: Service) -> Self {
         self.services.push(service);
+        self
+    }
+
+    /// How services are spoken to whose address does not say: `Service::new("inventory", "inventory:5000")`. A service
+    /// with an empty address is where this transport has it by its name, as [`TransportType::complete`] says. Without
+    /// a default transport every address must say.
+    ///
+    /// It goes for [`others`](Self::others) too. Services that are not listed are spoken to only as that says, because
+    /// only there they have keys; in process nobody needs one: with [`TransportType::InProcess`] they are in process.
+    ///
+    /// ```
+    /// use postroom::{Key, Secret, Service, Services, TransportType};
+    ///
+    /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+    /// let services = Services::new("orders")
+    ///     .default_transport(TransportType::Https)
+    ///     .service(Service::new("inventory", "inventory.internal:5000").keys(key.clone()))
+    ///     .service(Service::new("email", "pipe://rf-email").keys(key));
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    #[must_use]
+    pub fn default_transport(mut self, transport: TransportType) -> Self {
+        self.usual = Some(transport);
         self
     }
 
@@ -239,17 +272,20 @@ impl Services {
         grammar::service("a service's name", &self.source)?;
         let mut known = BTreeMap::new();
         for service in self.services {
+            let service = service.completed(self.usual);
             service.check()?;
             if let Some(twice) = known.insert(service.name.clone(), service) {
                 return Err(Error::invalid(format!("the service {} is given twice", twice.name)));
             }
         }
-        if let Some(others) = &self.others {
-            if !others.address.contains(NAME) {
+        let in_process = (self.usual == Some(TransportType::InProcess)).then(|| Service::new(NAME, ""));
+        let others = self.others.or(in_process).map(|others| others.named(NAME).completed(self.usual));
+        if let Some(others) = &others {
+            if !others.address.contains(NAME) && others.address != TransportType::InProcess.to_string() {
                 return Err(Error::invalid(format!("the address of other services must contain {NAME}")));
             }
             others.clone().named("other").check()?;
         }
-        Ok(Checked { source: self.source, services: known, others: self.others, clock: self.clock })
+        Ok(Checked { source: self.source, services: known, others, clock: self.clock })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
+use crate::wire::algorithm::HmacAlgorithm;
 use crate::wire::grammar;
 use crate::wire::secret::{Secret, Subkey};
 
@@ -29,8 +30,17 @@ pub struct Key {
 pub(crate) struct Material {
     id: String,
     secret: Secret,
+    algorithm: HmacAlgorithm,
     pub(crate) request: Subkey,
     pub(crate) receipt: Subkey,
+}
+
+impl Material {
+    fn new(id: String, secret: Secret, algorithm: HmacAlgorithm) -> Self {
+        let subkey = |purpose| secret.subkey(algorithm, purpose);
+        let (request, receipt) = (subkey("postroom v2 request"), subkey("postroom v2 receipt"));
+        Self { id, secret, algorithm, request, receipt }
+    }
 }
 
 impl Key {
@@ -38,9 +48,17 @@ impl Key {
     pub fn new(id: impl Into<String>, secret: Secret) -> Result<Self> {
         let id = id.into();
         grammar::key_id(&id)?;
-        let (request, receipt) = (secret.subkey("postroom v2 request"), secret.subkey("postroom v2 receipt"));
-        let material = Arc::new(Material { id, secret, request, receipt });
+        let material = Arc::new(Material::new(id, secret, HmacAlgorithm::default()));
         Ok(Self { material, not_before: None, not_after: None })
+    }
+
+    /// Signs and verifies by this algorithm and by no other; [`HmacAlgorithm::Sha256`] unless told otherwise. Both
+    /// sides must say the same of a key.
+    #[must_use]
+    pub fn algorithm(mut self, algorithm: HmacAlgorithm) -> Self {
+        let Material { id, secret, .. } = &*self.material;
+        self.material = Arc::new(Material::new(id.clone(), secret.clone(), algorithm));
+        self
     }
 
     /// A key whose secret stands in this environment variable.
@@ -76,6 +94,10 @@ impl Key {
         &self.material.secret
     }
 
+    pub(crate) fn hmac_algorithm(&self) -> HmacAlgorithm {
+        self.material.algorithm
+    }
+
     fn is_active(&self, now: Timestamp) -> bool {
         self.not_before.is_none_or(|from| from <= now) && self.not_after.is_none_or(|until| now <= until)
     }
@@ -83,7 +105,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key").field("id", &self.id()).finish_non_exhaustive()
+        f.debug_struct("Key").field("id", &self.id()).field("algorithm", &self.hmac_algorithm()).finish_non_exhaustive()
     }
 }
 

@@ -5,11 +5,10 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
+use crate::wire::algorithm::{HmacAlgorithm, Keyed};
 
 /// A shorter secret could be guessed.
 const SECRET_MIN: usize = 32;
@@ -69,31 +68,25 @@ impl Secret {
         format!("{SCANNABLE}{}", URL_SAFE_NO_PAD.encode(random().as_slice()))
     }
 
-    /// HMAC-SHA256 with this secret as its key.
-    pub(crate) fn mac(&self) -> Hmac<Sha256> {
-        mac(&self.0)
+    /// HMAC with this secret as its key.
+    pub(crate) fn keyed(&self, algorithm: HmacAlgorithm) -> Keyed {
+        algorithm.keyed(&self.0)
     }
 
     /// A key for one purpose: what is signed for another can never pass for it.
-    pub(crate) fn subkey(&self, purpose: &str) -> Subkey {
-        let key: Zeroizing<[u8; 32]> = Zeroizing::new(self.mac().chain_update(purpose).finalize().into_bytes().into());
-        Subkey(mac(&*key))
+    pub(crate) fn subkey(&self, algorithm: HmacAlgorithm, purpose: &str) -> Subkey {
+        let key = Zeroizing::new(self.keyed(algorithm).chain_update(purpose).finish());
+        Subkey(algorithm.keyed(&key))
     }
 }
 
 /// A key made of a secret for one purpose. It is kept as far as HMAC can be told without the message.
-pub(crate) struct Subkey(Hmac<Sha256>);
+pub(crate) struct Subkey(Keyed);
 
 impl Subkey {
-    pub(crate) fn mac(&self) -> Hmac<Sha256> {
+    pub(crate) fn mac(&self) -> Keyed {
         self.0.clone()
     }
-}
-
-/// HMAC-SHA256 with this key.
-pub(crate) fn mac(key: &[u8]) -> Hmac<Sha256> {
-    // HMAC takes keys of every length; an empty one cannot get here.
-    Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
 }
 
 /// What a new secret is made of.
@@ -173,7 +166,7 @@ mod tests {
     #[test]
     fn a_secret_is_never_printed() {
         let secret = Secret::parse("an example secret, long enough to be one").unwrap();
-        assert_eq!(format!("{secret:?} {:?}", secret.subkey("a")), "Secret(…) Subkey(…)");
+        assert_eq!(format!("{secret:?} {:?}", secret.subkey(HmacAlgorithm::default(), "a")), "Secret(…) Subkey(…)");
     }
 
     #[test]

@@ -3,11 +3,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::clock::Timestamp;
 use crate::message::hash_bytes;
+use crate::wire::algorithm::{HmacAlgorithm, Keyed};
 use crate::wire::envelope::Envelope;
 use crate::wire::key::Key;
 
@@ -32,7 +32,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    fn mac(&self, key: &Key) -> Hmac<Sha256> {
+    fn mac(&self, key: &Key) -> Keyed {
         let due_at = self.due_at.map(|due| due.as_micros().to_string()).unwrap_or_default();
         pieces(
             key.material.request.mac(),
@@ -60,12 +60,15 @@ impl Head {
         Signature::list(keys, |key| self.mac(key))
     }
 
-    /// Whether one of the signatures is by one of the keys. Takes as long for an unknown key as for a wrong signature.
-    pub(crate) fn is_signed(&self, signatures: &[Signature], keys: &[Key], decoy: &Key) -> bool {
+    /// Whether one of the signatures is by one of the keys. Takes as long for an unknown key as for a wrong signature:
+    /// the length of a signature says which decoy stands in for a key that is not there, or of the other algorithm.
+    pub(crate) fn is_signed(&self, signatures: &[Signature], keys: &[Key], decoys: &[Key]) -> bool {
         let mut verified = false;
         for signature in signatures {
-            let key = keys.iter().find(|key| key.id() == signature.key_id);
-            let holds = self.mac(key.unwrap_or(decoy)).verify_slice(&signature.mac).is_ok();
+            let fits = |key: &&Key| key.hmac_algorithm().length() == signature.mac.len();
+            let key = keys.iter().find(|key| key.id() == signature.key_id).filter(fits);
+            let tried = key.or_else(|| decoys.iter().find(fits));
+            let holds = tried.is_some_and(|tried| self.mac(tried).is(&signature.mac));
             verified |= holds && key.is_some();
         }
         verified
@@ -85,7 +88,7 @@ pub(crate) struct Receipt {
 }
 
 impl Receipt {
-    fn mac(&self, key: &Key) -> Hmac<Sha256> {
+    fn mac(&self, key: &Key) -> Keyed {
         pieces(
             key.material.receipt.mac(),
             &[
@@ -108,25 +111,25 @@ impl Receipt {
     pub(crate) fn is_signed(&self, signatures: &[Signature], keys: &[Key]) -> bool {
         signatures.iter().any(|signature| {
             let key = keys.iter().find(|key| key.id() == signature.key_id);
-            key.is_some_and(|key| self.mac(key).verify_slice(&signature.mac).is_ok())
+            key.is_some_and(|key| self.mac(key).is(&signature.mac))
         })
     }
 }
 
-/// One signature: `v2;kid=K;BASE64URL`.
+/// One signature: `v2;kid=K;BASE64URL`. Its key says by which algorithm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Signature {
     key_id: String,
-    mac: [u8; 32],
+    mac: Vec<u8>,
 }
 
 impl Signature {
-    fn made(key: &Key, mac: Hmac<Sha256>) -> Self {
-        Self { key_id: key.id().to_owned(), mac: mac.finalize().into_bytes().into() }
+    fn made(key: &Key, mac: Keyed) -> Self {
+        Self { key_id: key.id().to_owned(), mac: mac.finish() }
     }
 
     /// One with each key, as they stand in a header.
-    fn list(keys: &[Key], mac: impl Fn(&Key) -> Hmac<Sha256>) -> String {
+    fn list(keys: &[Key], mac: impl Fn(&Key) -> Keyed) -> String {
         let signatures = keys.iter().map(|key| Self::made(key, mac(key)).to_string());
         signatures.collect::<Vec<_>>().join(",")
     }
@@ -138,19 +141,20 @@ impl Signature {
 
     fn parse(text: &str) -> Option<Self> {
         let (key_id, coded) = text.strip_prefix("v2;kid=")?.split_once(';')?;
-        let mac = URL_SAFE_NO_PAD.decode(coded).ok()?.try_into().ok()?;
+        let mac = URL_SAFE_NO_PAD.decode(coded).ok()?;
+        HmacAlgorithm::ALL.iter().find(|algorithm| algorithm.length() == mac.len())?;
         Some(Self { key_id: key_id.to_owned(), mac })
     }
 }
 
 impl std::fmt::Display for Signature {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "v2;kid={};{}", self.key_id, URL_SAFE_NO_PAD.encode(self.mac))
+        write!(f, "v2;kid={};{}", self.key_id, URL_SAFE_NO_PAD.encode(&self.mac))
     }
 }
 
 /// The number of pieces, then each with its length before it: no two lists of pieces read the same.
-fn pieces(mut mac: Hmac<Sha256>, pieces: &[&[u8]]) -> Hmac<Sha256> {
+fn pieces(mut mac: Keyed, pieces: &[&[u8]]) -> Keyed {
     encode_pieces(pieces, |bytes| mac.update(bytes));
     mac
 }
@@ -172,19 +176,19 @@ fn encode_pieces(pieces: &[&[u8]], mut write: impl FnMut(&[u8])) {
 
 /// The v1 signature of an envelope, with one key.
 pub(crate) fn sign_v1(envelope: &Envelope, key: &Key) -> String {
-    STANDARD.encode(mac_v1(envelope, key).finalize().into_bytes())
+    STANDARD.encode(mac_v1(envelope, key).finish())
 }
 
 /// Whether the envelope's v1 signature is by one of the keys.
-pub(crate) fn is_signed_v1(envelope: &Envelope, signature: &str, keys: &[Key], decoy: &Key) -> bool {
+pub(crate) fn is_signed_v1(envelope: &Envelope, signature: &str, keys: &[Key], decoys: &[Key]) -> bool {
     let signature = STANDARD.decode(signature).unwrap_or_default();
-    let _ = mac_v1(envelope, decoy).verify_slice(&signature);
-    keys.iter().fold(false, |verified, key| verified | mac_v1(envelope, key).verify_slice(&signature).is_ok())
+    decoys.iter().for_each(|decoy| _ = mac_v1(envelope, decoy).is(&signature));
+    keys.iter().fold(false, |verified, key| verified | mac_v1(envelope, key).is(&signature))
 }
 
-fn mac_v1(envelope: &Envelope, key: &Key) -> Hmac<Sha256> {
+fn mac_v1(envelope: &Envelope, key: &Key) -> Keyed {
     key.secret()
-        .mac()
+        .keyed(key.hmac_algorithm())
         .chain_update(&envelope.message_id)
         .chain_update(&envelope.source_service_id)
         .chain_update(&envelope.endpoint)

@@ -6,7 +6,7 @@ use postroom::{ErrorKind, Idempotent, IdempotentOptions, Marking, Once};
 
 use super::{delivery, fails_before, forward, forwarded, handler, one_of_64, with};
 use crate::case::{Verdict, cases};
-use crate::harness::{Stage, Testable, eventually, refused};
+use crate::harness::{Draft, Stage, Testable, eventually, refused};
 use crate::script::{Script, play};
 
 cases! { idempotent:
@@ -16,6 +16,8 @@ cases! { idempotent:
     worker switched_off_every_delivery_is_handled [];
     worker only_old_marks_of_the_same_handler_are_purged [];
     worker old_marks_are_purged_after_a_run [];
+    worker old_marks_are_purged_again_and_again [];
+    worker a_mark_tells_the_topic_of_its_message_and_when_it_was_put [];
     worker names_and_retention_are_checked [];
 }
 
@@ -70,7 +72,7 @@ async fn only_old_marks_of_the_same_handler_are_purged<B: Testable>(stage: &Stag
         for consumer in [&reserve, &invoice] {
             consumer.run_message(incoming.clone(), play::<B>).await?;
         }
-        stage.clock.advance(16 * day);
+        stage.clock.advance(4 * day);
     }
     let purging = handler::<B>(&stage.store, "reserve", &script)?;
     assert_eq!((purging.purge().await?, purging.purge().await?), (1, 0));
@@ -85,7 +87,7 @@ async fn old_marks_are_purged_after_a_run<B: Testable>(stage: &Stage<B>) -> Verd
     let options = IdempotentOptions::default().retention(365 * day);
     let (early, old) = (with::<B>(&stage.store, "reserve", &script, options)?, delivery()?);
     early.run_message(old.clone(), play::<B>).await?;
-    stage.clock.advance(31 * day);
+    stage.clock.advance(8 * day);
     let late = handler::<B>(&stage.store, "reserve", &script)?;
     late.run_message(delivery()?, play::<B>).await?;
     eventually("the old mark is gone", || async {
@@ -94,10 +96,54 @@ async fn old_marks_are_purged_after_a_run<B: Testable>(stage: &Stage<B>) -> Verd
     .await
 }
 
+async fn old_marks_are_purged_again_and_again<B: Testable>(stage: &Stage<B>) -> Verdict {
+    let options = IdempotentOptions::default().cleanup_interval(Duration::from_secs(1));
+    let consumer = with::<B>(&stage.store, "reserve", &Script::succeed(), options)?;
+    for _ in 0..2 {
+        let old = delivery()?;
+        consumer.run_message(old.clone(), play::<B>).await?;
+        stage.clock.advance(Duration::from_secs(8 * 24 * 3600));
+        eventually("the old mark is gone", || async {
+            consumer.run_message(delivery()?, play::<B>).await?;
+            Ok(consumer.marked(old.key()).await?.is_none())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn a_mark_tells_the_topic_of_its_message_and_when_it_was_put<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for marking in [Marking::InTransaction, Marking::before_handling()] {
+        let options = IdempotentOptions::default().marking(marking);
+        let consumer = with::<B>(&stage.store, "reserve", &fails_before(2), options.clone())?;
+        let (failed, handled) = (delivery()?, Draft::new("grö\u{df}e.\u{1f4ee}").incoming()?);
+        assert!(consumer.run_message(failed.clone(), play::<B>).await.is_err());
+        let is_kept = consumer.marked(failed.key()).await?.is_some();
+        assert_eq!(is_kept, marking != Marking::InTransaction, "{marking:?}");
+        assert_eq!(consumer.marked(handled.key()).await?, None);
+        consumer.run_message(handled.clone(), play::<B>).await?;
+        let Some(marked) = consumer.marked(handled.key()).await? else { anyhow::bail!("it is not marked") };
+        assert_eq!(marked.topic(), "grö\u{df}e.\u{1f4ee}");
+        assert_eq!(marked.at(), stage.clock.now());
+        let other = with::<B>(&stage.store, "invoice", &Script::succeed(), options)?;
+        assert_eq!(other.marked(handled.key()).await?, None, "each handler has its own");
+        stage.clock.advance(Duration::from_secs(1));
+    }
+    Ok(())
+}
+
 async fn names_and_retention_are_checked<B: Testable>(stage: &Stage<B>) -> Verdict {
     for name in ["", "trailing ", &"x".repeat(256), "a\0b"] {
         refused(Idempotent::<B>::new(stage.store.clone(), name), ErrorKind::InvalidInput, name)?;
     }
-    let options = IdempotentOptions::default().retention(Duration::ZERO);
-    refused(Idempotent::<B>::with(stage.store.clone(), "a", options), ErrorKind::InvalidInput, "no retention")
+    let usual = IdempotentOptions::default;
+    for (options, what) in [
+        (usual().retention(Duration::ZERO), "no retention"),
+        (usual().retention(Duration::MAX), "a retention without end"),
+        (usual().cleanup_interval(Duration::ZERO), "no interval"),
+        (usual().cleanup_interval(Duration::MAX), "an interval without end"),
+    ] {
+        refused(Idempotent::<B>::with(stage.store.clone(), "a", options), ErrorKind::InvalidInput, what)?;
+    }
+    Ok(())
 }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::MemoryStore;
 use crate::clock::Timestamp;
 use crate::error::Result;
-use crate::store::{BoxFuture, MarkId, Marks};
+use crate::store::{BoxFuture, MarkId, Marked, Marks};
 
 #[derive(Debug, Default)]
 pub(super) struct MarkTable {
@@ -20,6 +20,7 @@ pub(super) struct MarkTable {
 
 #[derive(Debug)]
 struct Mark {
+    topic: String,
     marked_at: Timestamp,
     is_held: bool,
 }
@@ -30,11 +31,11 @@ impl MarkTable {
     }
 
     /// Puts the mark unless it is there; false while a transaction holds it.
-    fn try_put(&self, mark: &MarkId, marked_at: Timestamp, is_held: bool) -> Put {
+    fn try_put(&self, mark: &MarkId, topic: &str, marked_at: Timestamp, is_held: bool) -> Put {
         let mut marks = self.locked();
         match marks.get(mark) {
             None => {
-                marks.insert(mark.clone(), Mark { marked_at, is_held });
+                marks.insert(mark.clone(), Mark { topic: topic.to_owned(), marked_at, is_held });
                 Put::Done
             }
             Some(found) if found.is_held => Put::Wait,
@@ -42,10 +43,10 @@ impl MarkTable {
         }
     }
 
-    async fn put(&self, mark: &MarkId, marked_at: Timestamp, is_held: bool) -> bool {
+    async fn put(&self, mark: &MarkId, topic: &str, marked_at: Timestamp, is_held: bool) -> bool {
         loop {
             let ended = self.ended.notified();
-            match self.try_put(mark, marked_at, is_held) {
+            match self.try_put(mark, topic, marked_at, is_held) {
                 Put::Done => return true,
                 Put::Known => return false,
                 Put::Wait => ended.await,
@@ -68,8 +69,8 @@ impl MemoryStore {
     }
 
     /// Holds a mark until what is returned is kept or dropped; none when it is there already.
-    pub(crate) async fn hold_mark(&self, mark: &MarkId) -> Option<Held> {
-        let is_new = self.0.marks.put(mark, self.late(), true).await;
+    pub(crate) async fn hold_mark(&self, mark: &MarkId, topic: &str) -> Option<Held> {
+        let is_new = self.0.marks.put(mark, topic, self.late(), true).await;
         is_new.then(|| Held { store: self.clone(), mark: mark.clone(), is_kept: false })
     }
 }
@@ -103,11 +104,18 @@ impl Drop for Held {
 }
 
 impl Marks for MemoryStore {
-    fn put_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Timestamp>>> {
+    fn put_mark(&self, mark: MarkId, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
         Box::pin(async move {
             let marked_at = self.late();
-            Ok(self.0.marks.put(&mark, marked_at, false).await.then_some(marked_at))
+            Ok(self.0.marks.put(&mark, &topic, marked_at, false).await.then_some(marked_at))
         })
+    }
+
+    fn find_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Marked>>> {
+        let marks = self.0.marks.locked();
+        let found = marks.get(&mark).filter(|found| !found.is_held);
+        let found = found.map(|found| Marked { topic: found.topic.clone(), at: found.marked_at });
+        Box::pin(std::future::ready(Ok(found)))
     }
 
     fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {

@@ -5,7 +5,7 @@ use super::{Session, Verbs};
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::sql::{Expects, Value};
-use crate::store::MarkId;
+use crate::store::{MarkId, Marked};
 
 impl Verbs {
     /// Puts a mark, or waits for the transaction that is putting it; none when it is there already.
@@ -13,15 +13,16 @@ impl Verbs {
         &self,
         session: &mut impl Session,
         mark: &MarkId,
+        topic: &str,
         now: Timestamp,
     ) -> Result<Option<Timestamp>> {
         let (now, mut values) = (self.late(now), id_values(mark));
-        values.push(int(now.as_micros()));
+        values.extend([text(Some(topic)), int(now.as_micros())]);
         let insert = self.statements.mark_put.with(values).expecting(Expects::RowOrDuplicate);
         if !session.execute(&insert).await?.duplicate {
             return Ok(Some(now));
         }
-        let is_ours = session.in_doubt() && self.marked_at(session, mark).await? == Some(now);
+        let is_ours = session.in_doubt() && self.is_marked_at(session, mark, now).await?;
         Ok(is_ours.then_some(now))
     }
 
@@ -58,17 +59,22 @@ impl Verbs {
         marked_at: Timestamp,
         now: Timestamp,
     ) -> Result<bool> {
-        if let Some(asked_at) = self.put_mark(session, mark, now).await? {
+        if let Some(asked_at) = self.put_mark(session, mark, "", now).await? {
             self.remove_mark(session, mark, asked_at).await?;
             return Ok(false);
         }
-        Ok(self.marked_at(session, mark).await? == Some(marked_at))
+        self.is_marked_at(session, mark, marked_at).await
     }
 
-    async fn marked_at(&self, session: &mut impl Session, mark: &MarkId) -> Result<Option<Timestamp>> {
+    async fn is_marked_at(&self, session: &mut impl Session, mark: &MarkId, at: Timestamp) -> Result<bool> {
+        Ok(self.find_mark(session, mark).await?.is_some_and(|found| found.at == at))
+    }
+
+    pub(crate) async fn find_mark(&self, session: &mut impl Session, mark: &MarkId) -> Result<Option<Marked>> {
         let find = self.statements.mark_find.with(id_values(mark));
-        let found = session.query(&find, |row| row.int(0)).await?.into_iter().flatten().next();
-        Ok(found.map(Timestamp::from_micros))
+        let found = session.query(&find, |row| Ok((row.int(0)?, row.text(1)?))).await?.into_iter().next();
+        let Some((at, topic)) = found else { return Ok(None) };
+        Ok(Some(Marked { topic: topic.unwrap_or_default(), at: Timestamp::from_micros(at.unwrap_or_default()) }))
     }
 }
 

@@ -9,12 +9,13 @@ use std::sync::LazyLock;
 
 use super::input::{Change, Lines};
 use crate::wire::signature::Signature;
-use crate::wire::{Key, Secret};
+use crate::wire::{HmacAlgorithm, Key, Secret};
 
-/// With one key, another of the same id, and another id of the same secret.
+/// With one key, another of the same id, another id of the same secret, and the same by another algorithm.
 static KEY: LazyLock<Key> = LazyLock::new(|| key("2026-11", "an example secret, long enough to be one"));
 static IMPOSTOR: LazyLock<Key> = LazyLock::new(|| key("2026-11", "another secret, just as long as the other"));
 static RENAMED: LazyLock<Key> = LazyLock::new(|| key("2026-12", "an example secret, long enough to be one"));
+static LONGER: LazyLock<Key> = LazyLock::new(|| KEY.clone().algorithm(HmacAlgorithm::Sha512));
 
 /// First a line with a change, then what is signed: one field a line.
 pub fn signature(bytes: &[u8]) {

@@ -1,14 +1,16 @@
 //! The sending end: HTTP/2 on the same connections as HTTP.
 
 use http::header::RETRY_AFTER;
+use http::uri::PathAndQuery;
 use http::{Extensions, HeaderMap, Uri};
 use tonic::body::Body;
+use tonic::client::Grpc;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response};
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
 
-use super::generated::receiver_client::ReceiverClient;
 use super::generated::{Answer, Envelope};
-use super::{GRPC, PATH, status};
+use super::{GRPC, status};
 use crate::error::{Error, Result};
 use crate::store::BoxFuture;
 use crate::transport::address::{Address, Place};
@@ -20,8 +22,10 @@ use crate::transport::wires::{Wire, WireError};
 use crate::wire::headers;
 
 pub(crate) struct GrpcWire {
-    client: ReceiverClient<Connections<Body>>,
+    client: Grpc<Connections<Body>>,
     origin: Uri,
+    /// What is called, as it stands in a signature.
+    path: &'static str,
     /// Signed inside the envelope, for a foreign peer.
     v1: bool,
 }
@@ -29,7 +33,7 @@ pub(crate) struct GrpcWire {
 impl GrpcWire {
     pub(crate) fn open(service: &Service, address: &Address) -> Result<Self> {
         let name = &service.name;
-        let Place::Grpc { host } = &address.0 else {
+        let Place::Grpc { host, path } = address.0.clone() else {
             return Err(Error::invalid(format!("the address {address} of {name} is none of gRPC")));
         };
         let v1 = match service.peer {
@@ -43,19 +47,25 @@ impl GrpcWire {
         let origin: Uri = format!("{scheme}://{}", host.authority())
             .parse()
             .map_err(|error| Error::invalid(format!("the address of {name} makes no URI: {error}")))?;
-        let client = ReceiverClient::with_origin(connections(service, address, true)?, origin.clone())
+        let client = Grpc::with_origin(connections(service, address, true)?, origin.clone())
             .max_decoding_message_size(ANSWER_MAX);
-        Ok(Self { client, origin, v1 })
+        Ok(Self { client, origin, path, v1 })
     }
 
     fn request(&self, parcel: &Parcel<'_>) -> Result<Request<Envelope>> {
         let envelope = Envelope::from(parcel.envelope(self.v1)?);
         let mut headers = HeaderMap::new();
         if !self.v1 {
-            let head = parcel.head(PATH, GRPC, envelope.digest());
+            let head = parcel.head(self.path, GRPC, envelope.digest());
             headers::write(&head, &head.sign(&parcel.keys), &mut headers)?;
         }
         Ok(Request::from_parts(MetadataMap::from_headers(headers), Extensions::new(), envelope))
+    }
+
+    async fn call(&self, request: Request<Envelope>) -> std::result::Result<Response<Answer>, Status> {
+        let mut client = self.client.clone();
+        client.ready().await.map_err(|error| Status::unknown(format!("not ready: {error}")))?;
+        client.unary(request, PathAndQuery::from_static(self.path), ProstCodec::default()).await
     }
 }
 
@@ -80,7 +90,7 @@ impl Wire for GrpcWire {
     fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
         Box::pin(async move {
             let request = self.request(parcel).map_err(|error| WireError::Unsendable(error.to_string()))?;
-            match self.client.clone().receive(request).await {
+            match self.call(request).await {
                 Ok(response) => Ok(answered(parcel, response)),
                 Err(status) => status::answered(&status),
             }

@@ -8,16 +8,17 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Extensions, HeaderMap};
+use http::{Extensions, HeaderMap, Uri};
 use http_body_util::Full;
 use tonic::metadata::MetadataMap;
 use tower_service::Service;
 
 use super::generated::receiver_server::{self, ReceiverServer};
 use super::generated::{Answer, Envelope};
-use super::{PATH, status};
+use super::status;
 use crate::handler::Backend;
 use crate::receiver::{Authenticated, Receiver, Reply, Whose};
+use crate::transport::address::GRPC_PATHS;
 use crate::transport::http::receive::{annotate, declared_length, read};
 use crate::wire::{envelope, headers};
 
@@ -26,15 +27,18 @@ const PREFIX: usize = 5;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A receiver as a gRPC service, `postroom.v1.Receiver`.
+/// A receiver as a gRPC service, `postroom.v1.Receiver`. It answers to `/RFReceiver/Receive` as well.
 ///
-/// It mounts in a server of `tonic`'s by `add_service`, and wherever else services of `tower` do:
+/// It mounts in a server of `tonic`'s by `add_service`, there under its first name only, and wherever else services of
+/// `tower` do:
 ///
 /// ```
 /// use postroom::{Memory, Receiver};
 ///
 /// fn app(receiver: &Receiver<Memory>) -> axum::Router {
-///     axum::Router::new().route_service("/postroom.v1.Receiver/Receive", receiver.grpc_service())
+///     axum::Router::new()
+///         .route_service("/postroom.v1.Receiver/Receive", receiver.grpc_service())
+///         .route_service("/RFReceiver/Receive", receiver.grpc_service())
 /// }
 /// ```
 pub struct GrpcService<B: Backend>(Receiver<B>);
@@ -58,16 +62,19 @@ impl<B: Backend> GrpcService<B> {
         T::Data: Send,
         T::Error: Into<BoxError>,
     {
-        let (head, body) = request.into_parts();
-        if head.uri.path_and_query().is_none_or(|path| path.as_str() != PATH) {
+        let (mut head, body) = request.into_parts();
+        let asked = head.uri.path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
+        let Some(path) = GRPC_PATHS.into_iter().find(|path| *path == asked) else {
             return Err(Reply::error(404, "there is no such call here"));
-        }
+        };
         let options = self.0.options();
         let limit = options.body_max.saturating_add(PREFIX);
         if declared_length(&head.headers).is_some_and(|length| length > limit) {
             return Err(Reply::too_large(options.body_max));
         }
-        let from = self.authenticate(&head)?;
+        let from = self.authenticate(&head, path)?;
+        // What was signed is known: the server knows one name alone.
+        head.uri = Uri::from_static(GRPC_PATHS[0]);
         let whose = if from.is_some() { Whose::Signed } else { Whose::Anybody };
         let held = read(body, limit, options, self.0.room(whose)).await?;
         let call = Call { receiver: self.0.clone(), from };
@@ -77,9 +84,9 @@ impl<B: Backend> GrpcService<B> {
     }
 
     /// By the head alone; none where a foreign peer signs inside the envelope, which has to be read first.
-    fn authenticate(&self, head: &Parts) -> Result<Option<Authenticated>, Reply> {
+    fn authenticate(&self, head: &Parts, path: &str) -> Result<Option<Authenticated>, Reply> {
         if headers::is_v2(&head.headers) {
-            return self.0.authenticate(&head.headers, head.method.as_str(), PATH).map(Some);
+            return self.0.authenticate(&head.headers, head.method.as_str(), path).map(Some);
         }
         if self.0.has_v1_sources() { Ok(None) } else { Err(Reply::unauthorized()) }
     }

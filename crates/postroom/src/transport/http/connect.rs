@@ -32,7 +32,7 @@ impl Connector {
     pub(crate) fn new(service: &Service, place: &Place) -> Result<Self> {
         let tls = match place {
             Place::Http { host, .. } if host.tls => Some(tls::client(&service.root_certificates, service.http2)?),
-            Place::Grpc { host } if host.tls => Some(tls::client(&service.root_certificates, true)?),
+            Place::Grpc { host, .. } if host.tls => Some(tls::client(&service.root_certificates, true)?),
             _ => None,
         };
         Ok(Self { place: Arc::new(place.clone()), tls, egress: service.egress })
@@ -40,7 +40,7 @@ impl Connector {
 
     async fn connect(self) -> io::Result<Stream> {
         match &*self.place {
-            Place::Http { host, .. } | Place::Grpc { host } => self.connect_tcp(host).await,
+            Place::Http { host, .. } | Place::Grpc { host, .. } => self.connect_tcp(host).await,
             #[cfg(unix)]
             Place::Unix { socket } => Ok(Stream::new(tokio::net::UnixStream::connect(socket).await?)),
             #[cfg(feature = "pipe")]

@@ -127,7 +127,7 @@ impl Listener {
     pub async fn bind(address: &str, options: ListenOptions) -> Result<Self> {
         let address: Address = address.parse()?;
         let at = match &address.0 {
-            Place::Http { host, .. } | Place::Grpc { host } => tcp(host, &options).await?,
+            Place::Http { host, .. } | Place::Grpc { host, .. } => tcp(host, &options).await?,
             #[cfg(unix)]
             Place::Unix { socket } => At::Unix(super::unix::Socket::bind(socket, &options.uids)?),
             #[cfg(feature = "pipe")]

@@ -2,7 +2,7 @@
 
 use std::slice::from_ref;
 
-use super::{IMPOSTOR, KEY, RENAMED};
+use super::{IMPOSTOR, KEY, LONGER, RENAMED};
 use crate::clock::Timestamp;
 use crate::message::hash_bytes;
 use crate::testing::fuzz::input::{Change, Lines};
@@ -14,6 +14,8 @@ pub(super) fn only_what_was_signed_is_accepted(change: &Change, lines: Lines<'_>
     let signatures = Signature::parse_list(&receipt.sign(from_ref(&*KEY)));
     let accepts = |receipt: &Receipt, key: &Key| receipt.is_signed(&signatures, from_ref(key));
     assert!(accepts(&receipt, &KEY) && !accepts(&receipt, &IMPOSTOR) && !accepts(&receipt, &RENAMED));
+
+    assert!(!accepts(&receipt, &LONGER));
 
     let changed = changed(&receipt, change);
     assert_eq!(accepts(&changed, &KEY), changed == receipt, "{changed:?}");

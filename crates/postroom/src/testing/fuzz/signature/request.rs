@@ -2,7 +2,7 @@
 
 use std::slice::from_ref;
 
-use super::{IMPOSTOR, KEY, RENAMED};
+use super::{IMPOSTOR, KEY, LONGER, RENAMED};
 use crate::clock::Timestamp;
 use crate::message::hash_bytes;
 use crate::testing::fuzz::input::{Change, Lines};
@@ -13,9 +13,13 @@ pub(super) fn only_what_was_signed_is_accepted(change: &Change, lines: Lines<'_>
     let head = head(lines);
     let mut header = head.sign(from_ref(&*KEY));
     let signatures = Signature::parse_list(&header);
-    let accepts = |head: &Head, key: &Key| head.is_signed(&signatures, from_ref(key), &KEY);
+    let accepts = |head: &Head, key: &Key| head.is_signed(&signatures, from_ref(key), from_ref(&*KEY));
     assert!(accepts(&head, &KEY) && !accepts(&head, &IMPOSTOR) && !accepts(&head, &RENAMED));
-    assert!(!head.is_signed(&signatures, &[], &KEY), "the decoy never counts");
+    assert!(!head.is_signed(&signatures, &[], from_ref(&*KEY)), "the decoy never counts");
+
+    assert!(!accepts(&head, &LONGER));
+    let longer = Signature::parse_list(&head.sign(from_ref(&*LONGER)));
+    assert!(head.is_signed(&longer, from_ref(&*LONGER), &[]) && !head.is_signed(&longer, from_ref(&*KEY), &[]));
 
     let changed = changed(&head, change);
     assert_eq!(accepts(&changed, &KEY), changed == head, "{changed:?}");
@@ -23,7 +27,7 @@ pub(super) fn only_what_was_signed_is_accepted(change: &Change, lines: Lines<'_>
     change.edit(&mut header);
     let others = Signature::parse_list(&header);
     let is_there = others.iter().any(|other| signatures.contains(other));
-    assert_eq!(head.is_signed(&others, from_ref(&*KEY), &KEY), is_there, "{header}");
+    assert_eq!(head.is_signed(&others, from_ref(&*KEY), from_ref(&*KEY)), is_there, "{header}");
 }
 
 fn head(mut lines: Lines<'_>) -> Head {

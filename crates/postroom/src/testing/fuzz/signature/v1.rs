@@ -5,7 +5,7 @@ use std::slice::from_ref;
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{IMPOSTOR, KEY};
+use super::{IMPOSTOR, KEY, LONGER};
 use crate::message::{Headers, Kind};
 use crate::testing::fuzz::input::{Change, Lines};
 use crate::wire::envelope::Envelope;
@@ -14,19 +14,21 @@ use crate::wire::signature::{is_signed_v1, sign_v1};
 pub(super) fn only_what_was_signed_is_accepted(change: &Change, lines: Lines<'_>) {
     let Some(envelope) = envelope(lines) else { return };
     let signature = sign_v1(&envelope, &KEY);
-    assert!(is_signed_v1(&envelope, &signature, from_ref(&*KEY), &KEY));
-    assert!(!is_signed_v1(&envelope, &signature, from_ref(&*IMPOSTOR), &KEY));
-    assert!(!is_signed_v1(&envelope, &signature, &[], &KEY), "the decoy never counts");
+    assert!(is_signed_v1(&envelope, &signature, from_ref(&*KEY), from_ref(&*KEY)));
+    assert!(!is_signed_v1(&envelope, &signature, from_ref(&*IMPOSTOR), from_ref(&*KEY)));
+    assert!(!is_signed_v1(&envelope, &signature, &[], from_ref(&*KEY)), "the decoy never counts");
+    assert!(!is_signed_v1(&envelope, &signature, from_ref(&*LONGER), &[]));
+    assert!(!is_signed_v1(&envelope, &sign_v1(&envelope, &LONGER), from_ref(&*KEY), &[]));
 
     let changed = changed(&envelope, change);
     let is_same = signed_part(&changed) == signed_part(&envelope);
     if changed.check().is_ok() && changed.source_service_id == envelope.source_service_id {
-        assert_eq!(is_signed_v1(&changed, &signature, from_ref(&*KEY), &KEY), is_same, "{changed:?}");
+        assert_eq!(is_signed_v1(&changed, &signature, from_ref(&*KEY), from_ref(&*KEY)), is_same, "{changed:?}");
     }
 
     let mut other = signature.clone();
     change.edit(&mut other);
-    assert_eq!(is_signed_v1(&envelope, &other, from_ref(&*KEY), &KEY), other == signature, "{other}");
+    assert_eq!(is_signed_v1(&envelope, &other, from_ref(&*KEY), from_ref(&*KEY)), other == signature, "{other}");
 }
 
 fn signed_part(envelope: &Envelope) -> [&str; 4] {

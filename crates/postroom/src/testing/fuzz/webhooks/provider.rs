@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use crate::clock::Timestamp;
 use crate::neighbour::{WebhookScheme, WebhookSecret, WebhookSigner};
-use crate::wire::secret::mac;
+use crate::wire::algorithm::mac;
 use crate::wire::signature::hex;
 
 /// For Standard Webhooks base64, for the others a text.

@@ -243,3 +243,22 @@ async fn what_is_compressed_is_not_unpacked() {
     assert_eq!(post(&receiver, handmade::PATH, headers, whole(&sent)).await, Code::Unimplemented);
     assert!(handled.messages().is_empty());
 }
+
+#[tokio::test]
+async fn the_other_name_is_answered_to_and_signed_as_it_is_called() {
+    let (receiver, handled) = plain_receiver();
+    let other = "/RFReceiver/Receive";
+    for (signed, called, code) in [
+        (other, other, Code::Ok),
+        (handmade::PATH, handmade::PATH, Code::Ok),
+        (handmade::PATH, other, Code::Unauthenticated),
+        (other, handmade::PATH, Code::Unauthenticated),
+        (other, "/RFReceiver/Other", Code::Unimplemented),
+    ] {
+        let sent = envelope();
+        let mut headers = handmade::metadata_for(signed, &sent, GRPC);
+        headers.insert("content-type", GRPC.parse().unwrap());
+        assert_eq!(post(&receiver, called, headers, whole(&sent)).await, code, "{signed} at {called}");
+    }
+    assert_eq!(handled.messages().len(), 2);
+}

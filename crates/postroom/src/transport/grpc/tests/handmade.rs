@@ -57,6 +57,11 @@ pub(super) fn digest(envelope: &Envelope) -> [u8; 32] {
 
 /// The metadata of a request, signed.
 pub(super) fn metadata(envelope: &Envelope, content_type: &str) -> HeaderMap {
+    metadata_for(PATH, envelope, content_type)
+}
+
+/// The same for another path.
+pub(super) fn metadata_for(path: &str, envelope: &Envelope, content_type: &str) -> HeaderMap {
     let now = Clock::Database.now().as_micros().to_string();
     let digest = digest(envelope);
     let (source, id) = (&envelope.source_service_id, &envelope.message_id);
@@ -69,7 +74,7 @@ pub(super) fn metadata(envelope: &Envelope, content_type: &str) -> HeaderMap {
             source.as_bytes(),
             b"inventory",
             b"POST",
-            PATH.as_bytes(),
+            path.as_bytes(),
             id.as_bytes(),
             now.as_bytes(),
             b"",
