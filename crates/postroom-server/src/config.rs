@@ -8,6 +8,7 @@ mod secrets;
 mod sections;
 mod senders;
 mod summary;
+mod tls;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use reader::{PREFIX, Reader};
 pub(crate) use retry::Retry;
 pub(crate) use secrets::{Opened, Route};
 use secrets::{Place, SecretRef};
+use tls::{Tls, Trust};
 use tree::{At, Table};
 
 use crate::admin::Tokens;
@@ -145,13 +147,6 @@ impl Receiver {
 }
 
 #[derive(Clone, PartialEq)]
-struct Tls {
-    certificate: PathBuf,
-    key: PathBuf,
-    at: At,
-}
-
-#[derive(Clone, PartialEq)]
 pub(crate) struct Source {
     pub(crate) name: String,
     keys: Vec<(String, SecretRef)>,
@@ -170,6 +165,7 @@ pub(crate) struct Service {
     timeout: Duration,
     concurrency: usize,
     allow_unencrypted: bool,
+    tls: Trust,
     retry: Retry,
 }
 
@@ -181,6 +177,7 @@ pub(crate) struct Handler {
     secrets: Vec<SecretRef>,
     timeout: Duration,
     concurrency: usize,
+    tls: Trust,
     retry: Retry,
 }
 

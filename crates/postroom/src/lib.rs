@@ -177,7 +177,7 @@ pub use transport::{
     Address, Courier, Delivery, Destination, Neighbours, Peer, Service, Services, ServicesConfig, Transport,
 };
 #[cfg(feature = "http")]
-pub use transport::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
+pub use transport::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
 pub use wire::{Key, Keys, Secret};
 pub use worker::{Retention, Worker, WorkerOptions};
 pub use workqueue::WorkQueue;

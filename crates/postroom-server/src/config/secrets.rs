@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use postroom::{Key, PushUrl, Secret, Service, TlsIdentity, WebhookScheme, WebhookSecret, WebhookSigner};
+use postroom::{ClientTls, Key, PushUrl, Secret, Service, TlsIdentity, WebhookScheme, WebhookSecret, WebhookSigner};
 
 use super::reader::Mistakes;
 use super::tree::At;
-use super::{Config, Handler, Hook, Scheme, Tls};
+use super::{Config, Handler, Hook, Scheme};
 
 /// Where a text stands.
 #[derive(Clone, PartialEq)]
@@ -107,13 +107,15 @@ impl Config {
             });
             let described = Service::new(&service.name, &service.url)
                 .keys(keys)
+                .tls(self.client_tls(&format!("[services.{}]", service.name), &service.tls, &mut told))
                 .timeout(service.timeout)
                 .concurrency(service.concurrency);
             let described = if service.allow_unencrypted { described.allow_unencrypted() } else { described };
             opened.services.push(described);
         }
         for handler in &self.handlers {
-            match self.push_url(handler) {
+            let tls = self.client_tls(&format!("[handlers.{:?}]", handler.topic), &handler.tls, &mut told);
+            match self.push_url(handler, tls) {
                 Ok(url) => opened.handlers.push((handler.topic.clone(), handler.route(url))),
                 Err(mistake) => told.push(mistake),
             }
@@ -127,13 +129,6 @@ impl Config {
         if told.is_empty() { Ok(opened) } else { Err(Mistakes::new(told, &self.shown())) }
     }
 
-    fn identity(&self, title: &str, tls: Option<&Tls>, told: &mut Vec<(At, String)>) -> Option<TlsIdentity> {
-        let Tls { certificate, key, at } = tls?;
-        let read = TlsIdentity::from_files(self.folder().join(certificate), self.folder().join(key));
-        let wrong = |error| told.push((at.clone(), format!("`tls_cert` and `tls_key` in {title}: {error}")));
-        read.map_err(wrong).ok()
-    }
-
     fn keys(&self, keys: &[(String, SecretRef)], told: &mut Vec<(At, String)>) -> Vec<Key> {
         let read = keys.iter().filter_map(|(id, secret)| {
             let read = self.read_secret(secret, Secret::from_env, |path| Secret::from_file(path));
@@ -143,9 +138,9 @@ impl Config {
         read.collect()
     }
 
-    fn push_url(&self, handler: &Handler) -> Result<PushUrl, (At, String)> {
+    fn push_url(&self, handler: &Handler, tls: ClientTls) -> Result<PushUrl, (At, String)> {
         let at = |error: postroom::Error| (handler.at.clone(), error.to_string());
-        let url = PushUrl::new(&handler.url).map_err(at)?.timeout(handler.timeout);
+        let url = PushUrl::with_tls(&handler.url, tls).map_err(at)?.timeout(handler.timeout);
         let secrets = self.webhook_secrets(&handler.secrets, |secret| WebhookSigner::new([secret]).map(|_| ()))?;
         if secrets.is_empty() {
             return Ok(url);

@@ -12,8 +12,9 @@ use super::reader::{Reader, Section};
 use super::retry::Retry;
 use super::secrets::Place;
 use super::senders::{hook, source};
+use super::tls::{Tls, Trust};
 use super::tree::{At, Table};
-use super::{Admin, Backup, Config, Receiver, Retention, Service, Store, Tls, Worker};
+use super::{Admin, Backup, Config, Receiver, Retention, Service, Store, Worker};
 use crate::admin::{Scope, Tokens};
 use crate::database::Database;
 use crate::duration;
@@ -224,7 +225,7 @@ fn receiver(mut section: Section<'_>) -> Receiver {
         let why = "beyond this machine it would listen unencrypted; use https://, or set `allow_unencrypted` to true";
         section.mistake(at, format!("`listen` in [receiver]: {why}"));
     }
-    let tls = tls(&mut section);
+    let tls = Tls::take(&mut section);
     let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
     if let Some((_, at)) = https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none()) {
         section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
@@ -253,18 +254,6 @@ fn check_address(section: &Section<'_>, key: &str, text: &str, at: &At) -> bool 
     is_fine
 }
 
-/// A certificate and its key: both, or neither.
-fn tls(section: &mut Section<'_>) -> Option<Tls> {
-    match (section.text("tls_cert"), section.text("tls_key")) {
-        (Some((certificate, at)), Some((key, _))) => Some(Tls { certificate: certificate.into(), key: key.into(), at }),
-        (None, None) => None,
-        (Some((_, at)), None) | (None, Some((_, at))) => {
-            section.mistake(&at, format!("{} needs `tls_cert` and `tls_key`, or neither", section.title));
-            None
-        }
-    }
-}
-
 fn admin(mut section: Section<'_>) -> Admin {
     let listen = section.text("listen").and_then(|(text, at)| match text.parse::<SocketAddr>() {
         Ok(address) => Some((address, at)),
@@ -273,7 +262,7 @@ fn admin(mut section: Section<'_>) -> Admin {
             None
         }
     });
-    let tls = tls(&mut section);
+    let tls = Tls::take(&mut section);
     let hosts = section.list("hosts").unwrap_or_default();
     for (host, at) in &hosts {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
@@ -315,8 +304,9 @@ fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 32);
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
-    let retry = Retry::take(&mut section);
-    let service = url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted, retry });
+    let (tls, retry) = (Trust::take(&mut section), Retry::take(&mut section));
+    let service =
+        url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted, tls, retry });
     if let Some(service) = service.as_ref().filter(|service| !service.allow_unencrypted && is_exposed(&service.url)) {
         let why = "messages would travel unencrypted; use https://, or set `allow_unencrypted` to true";
         section.mistake(&service.at, format!("`url` in {}: {why}", section.title));

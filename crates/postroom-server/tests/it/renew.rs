@@ -2,15 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
 
 use hmac::{Hmac, KeyInit, Mac};
 
+use crate::authority::{NEW, openssl};
 use crate::desk::{Desk, Running, lines, next_of, until};
 
 /// Starts a node that receives at a free port, and says which.
-fn receiving(desk: &Desk) -> (Running, u16) {
+pub(crate) fn receiving(desk: &Desk) -> (Running, u16) {
     let up = desk.start(&["up"]);
     let said = up.wait_for("receives at");
     up.wait_for("Try it in another terminal");
@@ -59,15 +60,8 @@ fn a_new_secret_of_a_hook_is_good_from_the_signal_on_and_the_old_one_is_not() {
     up.wait_for("SIGHUP: a restart is needed for [hooks.github]");
 }
 
-fn openssl(desk: &Desk, args: &str) -> Output {
-    let mut command = Command::new("openssl");
-    command.args(args.split(' ')).current_dir(desk.path("")).stdin(Stdio::null()).output().expect("openssl 3 is needed")
-}
-
 fn issue(desk: &Desk, name: &str) {
-    let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
-    let issued = openssl(desk, &format!("{new} -subj /CN={name} -keyout server.key -out server.pem"));
-    assert!(issued.status.success(), "{issued:?}");
+    openssl(desk, &format!("{NEW} -subj /CN={name} -keyout server.key -out server.pem"));
 }
 
 /// A connection by TLS that stays open.
@@ -104,10 +98,7 @@ fn a_new_certificate_is_shown_from_the_signal_on_and_open_connections_go_on() {
     let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
     desk.write("postroom.toml", &format!("[receiver]\nlisten = [\"https://127.0.0.1:0\"]\n{tls}"));
     let (up, port) = receiving(&desk);
-    let shown = || {
-        let seen = openssl(&desk, &format!("s_client -connect 127.0.0.1:{port} -showcerts"));
-        String::from_utf8_lossy(&seen.stdout).into_owned()
-    };
+    let shown = || openssl(&desk, &format!("s_client -connect 127.0.0.1:{port} -showcerts"));
     assert!(shown().contains("CN = first") || shown().contains("CN=first"), "{}", shown());
     let mut open = Open::to(port);
     open.ask();

@@ -59,6 +59,7 @@ struct ServiceConfig {
     allow_unencrypted: bool,
     #[serde(default)]
     http2: bool,
+    #[cfg(feature = "http")]
     root_certificates: Option<PathBuf>,
 }
 
@@ -135,10 +136,13 @@ impl ServiceConfig {
                 .map_err(|_| Error::invalid(format!("timeout_seconds = {seconds} is no length of time")))?;
             service = service.timeout(timeout);
         }
+        #[cfg(feature = "http")]
         if let Some(path) = self.root_certificates {
             let pem = std::fs::read(&path)
                 .map_err(|error| Error::invalid(format!("root_certificates, {}: {error}", path.display())))?;
-            service = service.root_certificates(pem);
+            let tls = crate::transport::ClientTls::default().root_certificates(pem);
+            service =
+                service.tls(tls.map_err(|error| named(&format!("root_certificates, {}", path.display()), &error))?);
         }
         if self.allow_unencrypted {
             service = service.allow_unencrypted();
