@@ -48,7 +48,7 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
     let (tls, retry) = (Trust::take(&mut section), Retry::take(&mut section));
     if is_fetched {
-        for key in ["url", "secret", "timeout", "concurrency", "allow_unencrypted", "tls_ca"] {
+        for key in ["url", "secret", "timeout", "concurrency", "allow_unencrypted"].into_iter().chain(Trust::KEYS) {
             if let Some(at) = section.place_of(key) {
                 let title = &section.title;
                 section

@@ -12,7 +12,7 @@ use super::reader::{Reader, Section};
 use super::retry::Retry;
 use super::secrets::Place;
 use super::senders::{hook, source};
-use super::tls::{Tls, Trust};
+use super::tls::{Tls, Trust, is_tls};
 use super::tree::{At, Table};
 use super::{Admin, Backup, Config, Receiver, Retention, Service, Store, Worker};
 use crate::admin::{Scope, Tokens};
@@ -225,8 +225,8 @@ fn receiver(mut section: Section<'_>) -> Receiver {
         let why = "beyond this machine it would listen unencrypted; use https://, or set `allow_unencrypted` to true";
         section.mistake(at, format!("`listen` in [receiver]: {why}"));
     }
-    let tls = Tls::take(&mut section);
-    let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
+    let tls = Tls::of_listener(&mut section);
+    let https = listen.iter().flatten().find(|(address, _)| is_tls(address));
     if let Some((_, at)) = https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none()) {
         section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
     }
@@ -262,7 +262,7 @@ fn admin(mut section: Section<'_>) -> Admin {
             None
         }
     });
-    let tls = Tls::take(&mut section);
+    let tls = Tls::of_listener(&mut section);
     let hosts = section.list("hosts").unwrap_or_default();
     for (host, at) in &hosts {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);

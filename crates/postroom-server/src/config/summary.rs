@@ -79,15 +79,7 @@ impl Config {
                 doubts.push(format!("{name} gets no answers: there is no [services.{name}] to send them to"));
             }
         }
-        let services =
-            self.services.iter().map(|service| (format!("[services.{}]", service.name), &service.url, &service.tls));
-        let handlers =
-            self.handlers.iter().map(|handler| (format!("[handlers.{:?}]", handler.topic), &handler.url, &handler.tls));
-        for (title, url, tls) in services.chain(handlers) {
-            if let Some(key) = tls.key().filter(|_| !url.starts_with("https://")) {
-                doubts.push(format!("`{key}` in {title} is for https:// alone, and its url is none"));
-            }
-        }
+        doubts.extend(self.tls_doubts());
         if self.receiver.listen.as_ref().is_some_and(Vec::is_empty)
             && (!self.sources.is_empty() || !self.hooks.is_empty())
         {

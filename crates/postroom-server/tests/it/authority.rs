@@ -38,4 +38,13 @@ impl Authority {
         let files = format!("-keyout {} -out {}", key.display(), pem.display());
         openssl(&self.0, &format!("{NEW} -CA authority.pem -CAkey authority.key {named} {files}"));
     }
+
+    /// The same, but for a day that is over.
+    pub(crate) fn issue_too_late(&self, desk: &Desk, name: &str) {
+        self.issue(desk, name);
+        let (pem, key) = (desk.path(&format!("{name}.pem")), desk.path(&format!("{name}.key")));
+        openssl(&self.0, &format!("req -new -key {} -subj /CN=localhost -out late.csr", key.display()));
+        let signed = "-CA authority.pem -CAkey authority.key -CAcreateserial -days -1";
+        openssl(&self.0, &format!("x509 -req -in late.csr {signed} -out {}", pem.display()));
+    }
 }

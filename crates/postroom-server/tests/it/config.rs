@@ -25,7 +25,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[admin]\ncolour = \"red\"",
-            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, `hosts`, \
+            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, `client_ca`, `hosts`, \
              `read_tokens`, `write_tokens`, `payload_tokens`",
         ),
         (

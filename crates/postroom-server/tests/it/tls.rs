@@ -1,10 +1,14 @@
-//! Services and handlers that have certificates by authorities of their own.
+//! Services and handlers that have certificates by authorities of their own, and listeners that ask for them.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use postroom::Secret;
 
 use crate::authority::Authority;
 use crate::desk::{Desk, Running, until};
 use crate::renew::receiving;
+use crate::web::DIGEST;
 
 const KEYS: &str = "keys = { a = { file = \"shop.key\" } }\n";
 
@@ -115,7 +119,128 @@ fn a_handler_is_trusted_by_its_own_authority() {
     until("it is handled", || pair.orders.outbox("done") == 1);
 }
 
-/// What `config check` says of `orders`.
+#[test]
+fn who_has_no_certificate_by_the_authority_of_a_receiver_is_turned_away() {
+    let (pair, other) = (Pair::new(), Authority::new());
+    pair.inventory.write("ours.pem", &pair.authority.pem());
+    pair.inventory.write("other.pem", &other.pem());
+    let (there, port) = pair.listen("https", "client_ca = \"ours.pem\"\n");
+    let url = format!("https://localhost:{port}");
+    let trusting = "tls_ca = \"authority.pem\"\n";
+    let with_certificate = format!("{trusting}tls_cert = \"client.pem\"\ntls_key = \"client.key\"\n");
+    pair.send_to(&url, trusting);
+    let here = pair.orders.start(&["up"]);
+    let id = pair.send();
+    fails(&pair.orders, &id, "CertificateRequired");
+    other.issue(&pair.orders, "client");
+    pair.send_to(&url, &with_certificate);
+    here.hang_up();
+    fails(&pair.orders, &id, "DecryptError");
+    pair.authority.issue(&pair.orders, "client");
+    here.hang_up();
+    until("it has arrived", || pair.orders.outbox("done") == 1);
+
+    // From now on another authority is asked for, and the certificate by it is new too.
+    let listening = std::fs::read_to_string(pair.inventory.path("postroom.toml")).unwrap();
+    pair.inventory.write("postroom.toml", &listening.replace("ours.pem", "other.pem"));
+    there.hang_up();
+    there.wait_for("SIGHUP: whoever connects from now on sees the certificate of the file");
+    other.issue(&pair.orders, "client");
+    here.hang_up();
+    pair.send();
+    until("it has arrived", || pair.orders.outbox("done") == 2);
+    pair.authority.issue(&pair.orders, "client");
+    here.hang_up();
+    here.wait_for("SIGHUP: secrets, services and handlers are those of the configuration now");
+    fails(&pair.orders, &pair.send(), "DecryptError");
+}
+
+#[test]
+fn a_certificate_does_not_stand_for_a_signature() {
+    let pair = Pair::new();
+    pair.inventory.write("ours.pem", &pair.authority.pem());
+    let (_there, port) = pair.listen("https", "client_ca = \"ours.pem\"\n");
+    pair.authority.issue(&pair.orders, "client");
+    let tls = "tls_ca = \"authority.pem\"\ntls_cert = \"client.pem\"\ntls_key = \"client.key\"\n";
+    pair.send_to(&format!("https://localhost:{port}"), tls);
+    pair.orders.write("shop.key", &Secret::generate());
+    let _here = pair.orders.start(&["up"]);
+    fails(&pair.orders, &pair.send(), "the destination answered 401");
+}
+
+/// What the admin listener answers to that token, and to somebody with that certificate.
+fn ask(desk: &Desk, port: u16, client: Option<&str>, token: &str) -> String {
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-quiet", "-connect", &format!("127.0.0.1:{port}")]).current_dir(desk.path(""));
+    if let Some(name) = client {
+        command.args(["-cert", &format!("{name}.pem"), "-key", &format!("{name}.key")]);
+    }
+    let mut asking = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let head = format!("host: 127.0.0.1:{port}\r\nconnection: close\r\nauthorization: Bearer {token}");
+    // Who is turned away may have nobody to write to any more.
+    let _ = write!(asking.stdin.take().unwrap(), "GET /_rf/outbox/stats HTTP/1.1\r\n{head}\r\n\r\n");
+    String::from_utf8(asking.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn the_admin_listener_asks_for_a_certificate_and_for_a_token() {
+    let (desk, authority) = (Desk::new(), Authority::new());
+    authority.issue(&desk, "server");
+    authority.issue(&desk, "client");
+    Authority::new().issue(&desk, "stranger");
+    desk.write("authority.pem", &authority.pem());
+    let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\nclient_ca = \"authority.pem\"\n";
+    let tokens = format!("read_tokens = [\"{DIGEST}\"]\n");
+    desk.write("postroom.toml", &format!("[admin]\nlisten = \"127.0.0.1:0\"\n{tls}{tokens}[receiver]\nlisten = []\n"));
+    let up = desk.start(&["up"]);
+    let said = up.wait_for("answers services and operators at https://127.0.0.1:");
+    let port = said.rsplit(':').next().and_then(|port| port.trim().parse().ok()).unwrap();
+    assert!(ask(&desk, port, Some("client"), "secret").starts_with("HTTP/1.1 200"));
+    assert!(ask(&desk, port, Some("client"), "guessed").starts_with("HTTP/1.1 401"));
+    assert_eq!(ask(&desk, port, None, "secret"), "");
+    assert_eq!(ask(&desk, port, Some("stranger"), "secret"), "");
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_told_with_its_section_and_its_file() {
+    let pair = Pair::new();
+    pair.authority.issue(&pair.orders, "good");
+    pair.authority.issue(&pair.orders, "another");
+    pair.authority.issue_too_late(&pair.orders, "late");
+    for (certificate, key, file, why) in [
+        ("missing.pem", "good.key", "missing.pem: ", "No such file"),
+        ("good.pem", "missing.key", "missing.key: ", "No such file"),
+        ("good.key", "good.key", "good.key: ", "there is no certificate in the PEM"),
+        ("good.pem", "good.pem", "good.pem: ", "there is no private key in the PEM"),
+        ("good.pem", "another.key", "another.key: ", "the private key is not that of the certificate"),
+        ("late.pem", "late.key", "late.pem: ", "the certificate expired at 2"),
+    ] {
+        let tls = format!("tls_cert = \"{certificate}\"\ntls_key = \"{key}\"\n");
+        let receiver = format!("[receiver]\nlisten = [\"https://127.0.0.1:0\"]\n{tls}");
+        let handler = format!("[handlers.\"*\"]\nurl = \"https://localhost/\"\n{tls}");
+        let sections =
+            format!("{receiver}[admin]\n{tls}{handler}[services.billing]\nurl = \"https://localhost\"\n{KEYS}");
+        pair.orders.write("postroom.toml", &format!("{sections}{tls}"));
+        let said = checked(&pair.orders);
+        for title in ["[receiver]", "[admin]", "[handlers.\"*\"]", "[services.billing]"] {
+            let line = said.lines().find(|line| line.contains(title)).unwrap_or_else(|| panic!("{title}: {said}"));
+            assert!(line.contains(&format!("`tls_cert` and `tls_key` in {title}: ")), "{line}");
+            assert!(line.contains(file) && line.contains(why), "{line}");
+        }
+    }
+    let tls = "tls_cert = \"good.pem\"\ntls_key = \"good.key\"\n";
+    pair.orders.write("postroom.toml", &format!("[admin]\n{tls}client_ca = \"good.key\"\n"));
+    let said = checked(&pair.orders);
+    assert!(
+        said.contains("postroom.toml:4: `client_ca` in [admin]: ") && said.contains("good.key: there is no"),
+        "{said}"
+    );
+    pair.orders.write("postroom.toml", "[receiver]\nclient_ca = \"authority.pem\"\n");
+    let said = checked(&pair.orders);
+    assert!(said.contains("postroom.toml:2: `client_ca` in [receiver] needs `tls_cert` and `tls_key`"), "{said}");
+}
+
+/// What `config check` says.
 fn checked(desk: &Desk) -> String {
     let ran = desk.run(&["config", "check"]);
     ran.stderr + &ran.stdout

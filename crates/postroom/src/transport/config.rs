@@ -8,6 +8,8 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::neighbour::{CloudEventsMode, WebhookSecret, WebhookSigner};
+#[cfg(feature = "http")]
+use crate::transport::http::{ClientTls, TlsIdentity};
 use crate::transport::judge::Peer;
 use crate::transport::services::{Service, Services};
 use crate::wire::{Key, Keys, Secret};
@@ -61,6 +63,8 @@ struct ServiceConfig {
     http2: bool,
     #[cfg(feature = "http")]
     root_certificates: Option<PathBuf>,
+    #[cfg(feature = "http")]
+    identity: Option<IdentityPlace>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -137,18 +141,37 @@ impl ServiceConfig {
             service = service.timeout(timeout);
         }
         #[cfg(feature = "http")]
-        if let Some(path) = self.root_certificates {
-            let pem = std::fs::read(&path)
-                .map_err(|error| Error::invalid(format!("root_certificates, {}: {error}", path.display())))?;
-            let tls = crate::transport::ClientTls::default().root_certificates(pem);
-            service =
-                service.tls(tls.map_err(|error| named(&format!("root_certificates, {}", path.display()), &error))?);
+        {
+            service = service.tls(client_tls(self.root_certificates, self.identity)?);
         }
         if self.allow_unencrypted {
             service = service.allow_unencrypted();
         }
         Ok(if self.http2 { service.http2() } else { service })
     }
+}
+
+/// A certificate and its key, for peers that ask for one.
+#[cfg(feature = "http")]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdentityPlace {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+#[cfg(feature = "http")]
+fn client_tls(roots: Option<PathBuf>, identity: Option<IdentityPlace>) -> Result<ClientTls> {
+    let mut tls = ClientTls::default();
+    if let Some(path) = roots {
+        let of = format!("root_certificates, {}", path.display());
+        let pem = std::fs::read(&path).map_err(|error| Error::invalid(format!("{of}: {error}")))?;
+        tls = tls.root_certificates(pem).map_err(|error| named(&of, &error))?;
+    }
+    if let Some(IdentityPlace { certificate, key }) = identity {
+        tls = tls.identity(TlsIdentity::from_files(certificate, key).map_err(|error| named("identity", &error))?);
+    }
+    Ok(tls)
 }
 
 impl KeyPlace {

@@ -2,6 +2,7 @@
 
 mod client;
 mod identity;
+mod validity;
 
 pub use client::ClientTls;
 pub use identity::TlsIdentity;

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::ResolvesClientCert;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 
-use super::{HTTP1, HTTP2, authorities, provider, refused};
+use super::{HTTP1, HTTP2, TlsIdentity, authorities, provider, refused};
 use crate::error::{Error, Result};
 
-/// How a sender speaks TLS to a service or to a handler: whom it trusts.
+/// How a sender speaks TLS to a service or to a handler: whom it trusts, and who it says it is.
 ///
 /// ```
 /// use postroom::{ClientTls, PushUrl};
@@ -23,6 +25,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default)]
 pub struct ClientTls {
     root_certificates: Option<Vec<u8>>,
+    identity: Option<TlsIdentity>,
 }
 
 impl ClientTls {
@@ -34,6 +37,13 @@ impl ClientTls {
         Ok(self)
     }
 
+    /// Shows this certificate to whom asks for one.
+    #[must_use]
+    pub fn identity(mut self, identity: TlsIdentity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
     /// For connections that speak HTTP/2, or either version.
     pub(in super::super) fn config(&self, http2_only: bool) -> Result<Arc<ClientConfig>> {
         let trusted = match &self.root_certificates {
@@ -41,9 +51,27 @@ impl ClientTls {
             None => authorities_of_system()?,
         };
         let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-        let mut config = config.map_err(refused)?.with_root_certificates(trusted).with_no_client_auth();
+        let config = config.map_err(refused)?.with_root_certificates(trusted);
+        let mut config = match &self.identity {
+            Some(identity) => config.with_client_cert_resolver(Arc::new(Showing(identity.clone()))),
+            None => config.with_no_client_auth(),
+        };
         config.alpn_protocols = if http2_only { vec![HTTP2.to_vec()] } else { vec![HTTP2.to_vec(), HTTP1.to_vec()] };
         Ok(Arc::new(config))
+    }
+}
+
+/// Asked at each handshake: the certificate may have been replaced.
+#[derive(Debug)]
+struct Showing(TlsIdentity);
+
+impl ResolvesClientCert for Showing {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.pair())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 
