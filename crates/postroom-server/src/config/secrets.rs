@@ -185,14 +185,15 @@ impl Config {
     }
 }
 
-/// The text of a file that nobody but its owner may be able to read.
+/// The text of a file that nobody but its owner and its group may be able to read.
 pub(super) fn read_private(path: &Path) -> io::Result<String> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(io::Error::other(format!("others may read it (mode {mode:o}); make it 600")));
+        if mode & 0o037 != 0 {
+            let why = format!("others may read or change it (mode {mode:o}); make it 600 or 640");
+            return Err(io::Error::other(why));
         }
     }
     std::fs::read_to_string(path)

@@ -1,6 +1,7 @@
 //! Services and handlers that have certificates by authorities of their own, and listeners that ask for them.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use postroom::Secret;
@@ -211,7 +212,7 @@ fn what_is_wrong_with_a_certificate_is_told_with_its_section_and_its_file() {
         ("missing.pem", "good.key", "missing.pem: ", "No such file"),
         ("good.pem", "missing.key", "missing.key: ", "No such file"),
         ("good.key", "good.key", "good.key: ", "there is no certificate in the PEM"),
-        ("good.pem", "good.pem", "good.pem: ", "there is no private key in the PEM"),
+        ("good.pem", "authority.pem", "authority.pem: ", "there is no private key in the PEM"),
         ("good.pem", "another.key", "another.key: ", "the private key is not that of the certificate"),
         ("late.pem", "late.key", "late.pem: ", "the certificate expired at 2"),
     ] {
@@ -238,6 +239,30 @@ fn what_is_wrong_with_a_certificate_is_told_with_its_section_and_its_file() {
     pair.orders.write("postroom.toml", "[receiver]\nclient_ca = \"authority.pem\"\n");
     let said = checked(&pair.orders);
     assert!(said.contains("postroom.toml:2: `client_ca` in [receiver] needs `tls_cert` and `tls_key`"), "{said}");
+}
+
+#[test]
+fn a_private_key_that_others_can_read_is_refused_wherever_it_is_named() {
+    let (desk, authority) = (Desk::new(), Authority::new());
+    authority.issue(&desk, "server");
+    desk.write("shop.key", &Secret::generate());
+    let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
+    let receiver = format!("[receiver]\nlisten = [\"https://127.0.0.1:0\"]\n{tls}");
+    let handler = format!("[handlers.\"*\"]\nurl = \"https://localhost/\"\n{tls}");
+    let service = format!("[services.billing]\nurl = \"https://localhost\"\n{KEYS}{tls}");
+    desk.write("postroom.toml", &format!("{receiver}[admin]\n{tls}{handler}{service}"));
+    let set = |mode| std::fs::set_permissions(desk.path("server.key"), std::fs::Permissions::from_mode(mode)).unwrap();
+    for mode in [0o600, 0o400, 0o640, 0o440] {
+        set(mode);
+        assert_eq!(desk.run(&["config", "check"]).code, Some(0), "{mode:o}");
+    }
+    for mode in [0o644, 0o660, 0o604] {
+        set(mode);
+        let said = checked(&desk);
+        let why = format!("server.key: others may read or change it (mode {mode:o}); make it 600 or 640");
+        assert_eq!(said.matches(&why).count(), 4, "{said}");
+        assert_eq!(desk.run(&["up"]).code, Some(1), "{mode:o}");
+    }
 }
 
 /// What `config check` says.

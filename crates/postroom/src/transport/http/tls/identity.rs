@@ -10,11 +10,13 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{InconsistentKeys, ServerConfig};
+use zeroize::Zeroizing;
 
 use super::{HTTP1, HTTP2, authorities, certificates_of, provider, refused, validity};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::message::hash_bytes;
+use crate::wire::secret::check_private;
 
 /// A certificate with its private key, in PEM: who a listener says it is, or a sender.
 ///
@@ -45,11 +47,12 @@ impl TlsIdentity {
         Self::showing(pair, WebPkiClientVerifier::no_client_auth())
     }
 
-    /// From the files of both.
+    /// From the files of both. Nobody but its owner and its group may be able to read that of the key.
     pub fn from_files(certificates: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self> {
         let (certificates, key) = (certificates.as_ref(), key.as_ref());
         let chain = in_file(certificates, std::fs::read(certificates).map_err(unread).and_then(|pem| chain_of(&pem)))?;
-        let pair = std::fs::read(key).map_err(unread).and_then(|pem| paired(chain, key_of(&pem)?));
+        let private = check_private(key).and_then(|()| std::fs::read(key)).map(Zeroizing::new);
+        let pair = private.map_err(unread).and_then(|pem| paired(chain, key_of(&pem)?));
         Self::showing(in_file(key, pair)?, WebPkiClientVerifier::no_client_auth())
     }
 
