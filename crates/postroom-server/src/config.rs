@@ -29,6 +29,7 @@ use tree::{At, Table};
 
 use crate::admin::Tokens;
 use crate::database::Database;
+use crate::duration;
 use crate::problem::Problem;
 use crate::up::backups::{Plan, folder_beside};
 
@@ -146,6 +147,14 @@ impl Receiver {
     }
 }
 
+impl Admin {
+    /// The same for this listener.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let without = |admin: &Self| Self { tls: None, ..admin.clone() };
+        self.tls.is_some() == other.tls.is_some() && without(self) == without(other)
+    }
+}
+
 #[derive(Clone, PartialEq)]
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -234,6 +243,16 @@ impl Config {
     /// The file's name as it was given.
     fn shown(&self) -> String {
         self.file.as_deref().map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
+    /// What is wrong if messages are kept for so long, and taken for so long unless their source has another window.
+    pub(crate) fn forgets_early(&self, kept: &Retention, window: Duration) -> Option<String> {
+        let windows = self.sources.iter().filter_map(|source| source.window);
+        let (window, known_for) = (windows.fold(window, Duration::max), kept.kept().known_for());
+        let (kept, taken) = (duration::short(known_for), duration::short(window));
+        let why = "a message could be handled twice; keep them for ten minutes longer than they are taken";
+        let told = format!("the inbox keeps messages for {kept} and takes them for {taken}: {why}");
+        (known_for < window + sections::FORGOTTEN).then_some(told)
     }
 
     /// Where relative paths begin.

@@ -40,7 +40,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// So much longer the inbox knows a message than the receiver takes it.
-const FORGOTTEN: Duration = Duration::from_secs(600);
+pub(super) const FORGOTTEN: Duration = Duration::from_secs(600);
 /// A window must be longer than signatures may be old.
 pub(super) const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
 /// A semaphore has so many places.
@@ -89,13 +89,8 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         reader.mistake(&at, format!("`pull` is set: {why}"));
     }
     reader.unknown_sections(&root, &SECTIONS);
-    let windows = config.sources.iter().filter_map(|source| source.window);
-    let window = windows.fold(config.receiver.window, Duration::max);
-    let known_for = config.retention.kept().known_for();
-    if known_for < window + FORGOTTEN {
-        let (kept, window) = (duration::short(known_for), duration::short(window));
-        let why = "a message could be handled twice; keep them for ten minutes longer than they are taken";
-        reader.mistake(&kept_at, format!("the inbox keeps messages for {kept} and takes them for {window}: {why}"));
+    if let Some(what) = config.forgets_early(&config.retention, config.receiver.window) {
+        reader.mistake(&kept_at, what);
     }
     config
 }

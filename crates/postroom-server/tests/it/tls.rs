@@ -83,7 +83,7 @@ fn a_service_is_trusted_by_its_own_authority_and_not_by_the_systems() {
     let authority = pair.authority.pem();
     pair.orders.write("authority.pem", &Authority::new().pem());
     here.hang_up();
-    here.wait_for("SIGHUP: secrets, services and handlers are those of the configuration now");
+    here.wait_for("SIGHUP: secrets, sources, services and handlers are those of the configuration now");
     fails(&pair.orders, &pair.send(), "invalid peer certificate");
     pair.orders.write("authority.pem", &authority);
     here.hang_up();
@@ -152,7 +152,7 @@ fn who_has_no_certificate_by_the_authority_of_a_receiver_is_turned_away() {
     until("it has arrived", || pair.orders.outbox("done") == 2);
     pair.authority.issue(&pair.orders, "client");
     here.hang_up();
-    here.wait_for("SIGHUP: secrets, services and handlers are those of the configuration now");
+    here.wait_for("SIGHUP: secrets, sources, services and handlers are those of the configuration now");
     fails(&pair.orders, &pair.send(), "DecryptError");
 }
 
