@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Courier, Key, ListenOptions, Listener, Neighbours, Places, Receiver, ReceiverOptions, Service, Source,
-    Sqlite, TlsIdentity,
+    Backend, ClientTls, Courier, Key, ListenOptions, Listener, Neighbours, Places, Receiver, ReceiverOptions, Service,
+    Source, Sqlite, TlsIdentity,
 };
 use postroom_testbed::{Certificate, FaultProxy};
 use tokio::sync::oneshot;
@@ -192,7 +192,7 @@ impl Office {
     pub fn service(&self, name: &str) -> anyhow::Result<Service> {
         let service = Service::new(name, &self.address).keys(peer::key()?);
         Ok(match &self.certificate {
-            Some(with) => service.root_certificates(with.authority.clone()),
+            Some(with) => service.tls(ClientTls::default().root_certificates(with.authority.clone())?),
             None => service,
         })
     }

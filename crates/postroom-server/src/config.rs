@@ -9,6 +9,7 @@ mod secrets;
 mod sections;
 mod senders;
 mod summary;
+mod tls;
 mod tokens;
 mod tree;
 
@@ -27,10 +28,12 @@ pub(crate) use retry::Retry;
 pub(crate) use secrets::{Opened, Route};
 use secrets::{Place, SecretRef};
 pub(crate) use sections::{NAME_RULE, is_name};
+use tls::{Tls, Trust};
 use tree::{At, Table};
 
 use crate::admin::Token;
 use crate::database::Database;
+use crate::duration;
 use crate::problem::Problem;
 use crate::up::backups::{Plan, folder_beside};
 
@@ -148,11 +151,12 @@ impl Receiver {
     }
 }
 
-#[derive(Clone, PartialEq)]
-struct Tls {
-    certificate: PathBuf,
-    key: PathBuf,
-    at: At,
+impl Admin {
+    /// The same for this listener.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let without = |admin: &Self| Self { tls: None, ..admin.clone() };
+        self.tls.is_some() == other.tls.is_some() && without(self) == without(other)
+    }
 }
 
 #[derive(Clone, PartialEq)]
@@ -174,6 +178,7 @@ pub(crate) struct Service {
     timeout: Duration,
     concurrency: usize,
     allow_unencrypted: bool,
+    tls: Trust,
     retry: Retry,
 }
 
@@ -185,6 +190,7 @@ pub(crate) struct Handler {
     secrets: Vec<SecretRef>,
     timeout: Duration,
     concurrency: usize,
+    tls: Trust,
     retry: Retry,
 }
 
@@ -241,6 +247,25 @@ impl Config {
     /// The file's name as it was given.
     fn shown(&self) -> String {
         self.file.as_deref().map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
+    /// So long a message is taken after it was sent, by whichever source.
+    fn longest(&self, window: Duration) -> Duration {
+        self.sources.iter().filter_map(|source| source.window).fold(window, Duration::max)
+    }
+
+    /// So long the inbox must know a message: as long as it is taken, and a little longer.
+    pub(crate) fn taken_for(&self) -> Duration {
+        self.longest(self.receiver.window) + sections::FORGOTTEN
+    }
+
+    /// What is wrong if messages are kept for so long, and taken for so long unless their source has another window.
+    pub(crate) fn forgets_early(&self, kept: &Retention, window: Duration) -> Option<String> {
+        let (window, known_for) = (self.longest(window), kept.kept().known_for());
+        let (kept, taken) = (duration::short(known_for), duration::short(window));
+        let why = "a message could be handled twice; keep them for ten minutes longer than they are taken";
+        let told = format!("the inbox keeps messages for {kept} and takes them for {taken}: {why}");
+        (known_for < window + sections::FORGOTTEN).then_some(told)
     }
 
     /// Where relative paths begin.

@@ -178,7 +178,7 @@ pub use transport::{
     TransportType,
 };
 #[cfg(feature = "http")]
-pub use transport::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
+pub use transport::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
 pub use wire::{HmacAlgorithm, Key, Keys, Secret};
 pub use worker::{Retention, Worker, WorkerOptions};
 pub use workqueue::WorkQueue;

@@ -23,7 +23,7 @@ pub(crate) use twins::Twins;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::Semaphore;
 
@@ -37,7 +37,7 @@ use crate::wire::envelope::{Envelope, IN_REPLY_TO};
 use crate::wire::key::Key;
 use crate::wire::signature::digest_pieces;
 use crate::wire::{HmacAlgorithm, Secret, grammar};
-use source::Known;
+use source::{Known, Sources};
 
 /// Marks a message whose answer goes back to its source by the outbox. Nobody outside can set it.
 pub(crate) const ANSWER_TO: &str = "rf-answer-to";
@@ -61,7 +61,7 @@ struct Inner<B: Backend> {
     service: String,
     store: B::Store,
     handlers: Handlers<B>,
-    sources: HashMap<String, Known>,
+    sources: RwLock<Arc<Sources>>,
     hooks: RwLock<HashMap<String, Arc<Hook>>>,
     options: ReceiverOptions,
     twins: Twins,
@@ -97,25 +97,13 @@ impl<B: Backend> Receiver<B> {
     ) -> Result<Self> {
         let service = service.into();
         grammar::service("a service's name", &service)?;
-        let mut known = HashMap::new();
-        for source in sources {
-            let (name, source) = source.checked()?;
-            if known.contains_key(&name) {
-                return Err(Error::invalid(format!("the source {name} is given twice")));
-            }
-            known.insert(name, source);
-        }
-        source::check_v1(&known)?;
         let hooks = hooks_by_name(std::mem::take(&mut options.hooks))?;
-        // What either of them brings is known by that name.
-        if let Some(name) = hooks.keys().find(|name| known.contains_key(*name)) {
-            return Err(Error::invalid(format!("{name} is both a source and a hook")));
-        }
+        let known = source::known(sources, &Sources::new(), &hooks)?;
         Ok(Self(Arc::new(Inner {
             service,
             store,
             handlers: handlers.checked()?,
-            sources: known,
+            sources: RwLock::new(Arc::new(known)),
             hooks: RwLock::new(hooks),
             twins: Twins::default(),
             in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
@@ -136,7 +124,7 @@ impl<B: Backend> Receiver<B> {
     }
 
     pub(crate) fn has_v1_sources(&self) -> bool {
-        self.0.sources.values().any(Known::may_use_v1)
+        self.0.sources().values().any(Known::may_use_v1)
     }
 
     pub(crate) fn options(&self) -> &ReceiverOptions {
@@ -166,7 +154,8 @@ impl<B: Backend> Receiver<B> {
         if from.is_too_old(self.window(&from.source), self.now()) {
             return Reply::too_old();
         }
-        let known = self.0.sources.get(&from.source).filter(|_| !from.is_webhook);
+        let sources = self.0.sources();
+        let known = sources.get(&from.source).filter(|_| !from.is_webhook);
         if known.is_some_and(|known| !known.may_send(&incoming.topic)) {
             crate::telemetry::topic_refused(self.0.store.name(), &from.source, &incoming.topic);
             return Reply::not_allowed(&incoming.topic);
@@ -197,7 +186,8 @@ impl<B: Backend> Receiver<B> {
 
     /// For how long messages of any source are taken.
     pub(crate) fn longest_window(&self) -> std::time::Duration {
-        let of_sources = self.0.sources.values().filter_map(|source| source.window);
+        let sources = self.0.sources();
+        let of_sources = sources.values().filter_map(|source| source.window);
         of_sources.fold(self.0.options.window, std::time::Duration::max)
     }
 
@@ -208,15 +198,20 @@ impl<B: Backend> Receiver<B> {
 
     /// For how long messages of this source are known again.
     pub(crate) fn window(&self, source: &str) -> std::time::Duration {
-        let of_source = self.0.sources.get(source).and_then(|source| source.window);
+        let of_source = self.0.sources().get(source).and_then(|source| source.window);
         of_source.unwrap_or(self.0.options.window)
     }
 }
 
 impl<B: Backend> Inner<B> {
+    /// The sources at this moment.
+    fn sources(&self) -> Arc<Sources> {
+        self.sources.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Whether answers go back to this source in the queued form.
     fn answers(&self, source: &str) -> bool {
-        self.options.answers_back && self.sources.get(source).is_none_or(Known::is_answered)
+        self.options.answers_back && self.sources().get(source).is_none_or(Known::is_answered)
     }
 }
 

@@ -20,7 +20,7 @@ pub use courier::{Courier, Destination};
 #[cfg(feature = "grpc")]
 pub use grpc::GrpcService;
 #[cfg(feature = "http")]
-pub use http::{Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
+pub use http::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
 pub use in_process::Neighbours;
 pub use judge::Peer;
 pub use services::{Service, Services};

@@ -5,6 +5,7 @@ use postroom::{Address, Result, Topics};
 use super::reader::Section;
 use super::retry::Retry;
 use super::sections::{DAY, MILLISECOND, PLACES_MAX, SECOND, is_exposed, places, required};
+use super::tls::Trust;
 use super::{Config, Handler};
 
 /// Stands for every topic that has no section of its own.
@@ -45,9 +46,9 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 16);
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
-    let retry = Retry::take(&mut section);
+    let (tls, retry) = (Trust::take(&mut section), Retry::take(&mut section));
     if is_fetched {
-        for key in ["url", "secret", "timeout", "concurrency", "allow_unencrypted"] {
+        for key in ["url", "secret", "timeout", "concurrency", "allow_unencrypted"].into_iter().chain(Trust::KEYS) {
             if let Some(at) = section.place_of(key) {
                 let title = &section.title;
                 section
@@ -68,5 +69,5 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
         }
     }
     section.finish();
-    url.map(|(url, at)| Way::Posted(Handler { topic, at, url, secrets, timeout, concurrency, retry }))
+    url.map(|(url, at)| Way::Posted(Handler { topic, at, url, secrets, timeout, concurrency, tls, retry }))
 }

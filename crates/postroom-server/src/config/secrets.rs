@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use postroom::{Key, PushUrl, Service, TlsIdentity, WebhookScheme, WebhookSecret, WebhookSigner};
+use postroom::{ClientTls, Key, PushUrl, Service, TlsIdentity, WebhookScheme, WebhookSecret, WebhookSigner};
 
 use super::reader::Mistakes;
 use super::tree::At;
-use super::{Config, EVERY, Handler, Hook, Scheme, Tls};
+use super::{Config, EVERY, Handler, Hook, Scheme};
 
 /// Where a text stands.
 #[derive(Clone, PartialEq)]
@@ -109,6 +109,7 @@ impl Config {
             });
             let described = Service::new(&service.name, &service.url)
                 .keys(keys)
+                .tls(self.client_tls(&format!("[services.{}]", service.name), &service.tls, &mut told))
                 .timeout(service.timeout)
                 .concurrency(service.concurrency);
             let described = if service.allow_unencrypted { described.allow_unencrypted() } else { described };
@@ -118,7 +119,8 @@ impl Config {
             }
         }
         for handler in &self.handlers {
-            match self.push_url(handler) {
+            let tls = self.client_tls(&format!("[handlers.{:?}]", handler.topic), &handler.tls, &mut told);
+            match self.push_url(handler, tls) {
                 Ok(url) => opened.handlers.push((handler.topic.clone(), handler.route(url))),
                 Err(mistake) => told.push(mistake),
             }
@@ -132,16 +134,9 @@ impl Config {
         if told.is_empty() { Ok(opened) } else { Err(Mistakes::new(told, &self.shown())) }
     }
 
-    fn identity(&self, title: &str, tls: Option<&Tls>, told: &mut Vec<(At, String)>) -> Option<TlsIdentity> {
-        let Tls { certificate, key, at } = tls?;
-        let read = TlsIdentity::from_files(self.folder().join(certificate), self.folder().join(key));
-        let wrong = |error| told.push((at.clone(), format!("`tls_cert` and `tls_key` in {title}: {error}")));
-        read.map_err(wrong).ok()
-    }
-
-    fn push_url(&self, handler: &Handler) -> Result<PushUrl, (At, String)> {
+    fn push_url(&self, handler: &Handler, tls: ClientTls) -> Result<PushUrl, (At, String)> {
         let at = |error: postroom::Error| (handler.at.clone(), error.to_string());
-        let url = PushUrl::new(&handler.url).map_err(at)?.timeout(handler.timeout);
+        let url = PushUrl::with_tls(&handler.url, tls).map_err(at)?.timeout(handler.timeout);
         let secrets = self.webhook_secrets(&handler.secrets, |secret| WebhookSigner::new([secret]).map(|_| ()))?;
         if secrets.is_empty() {
             return Ok(url);
@@ -186,14 +181,15 @@ impl Config {
     }
 }
 
-/// The text of a file that nobody but its owner may be able to read.
+/// The text of a file that nobody but its owner and its group may be able to read.
 pub(super) fn read_private(path: &Path) -> io::Result<String> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(io::Error::other(format!("others may read it (mode {mode:o}); make it 600")));
+        if mode & 0o037 != 0 {
+            let why = format!("others may read or change it (mode {mode:o}); make it 600 or 640");
+            return Err(io::Error::other(why));
         }
     }
     std::fs::read_to_string(path)

@@ -12,9 +12,10 @@ use super::reader::{Reader, Section};
 use super::retry::Retry;
 use super::secrets::Place;
 use super::senders::{hook, source};
+use super::tls::{Tls, Trust, is_tls};
 use super::tokens::token;
 use super::tree::{At, Table};
-use super::{Admin, Backup, Config, Receiver, Retention, Service, Store, Tls, Worker};
+use super::{Admin, Backup, Config, Receiver, Retention, Service, Store, Worker};
 use crate::database::Database;
 use crate::duration;
 
@@ -40,7 +41,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// So much longer the inbox knows a message than the receiver takes it.
-const FORGOTTEN: Duration = Duration::from_secs(600);
+pub(super) const FORGOTTEN: Duration = Duration::from_secs(600);
 /// A window must be longer than signatures may be old.
 pub(super) const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
 /// A semaphore has so many places.
@@ -48,6 +49,10 @@ pub(super) const PLACES_MAX: u64 = 1_000_000;
 const NAME_CHARS_MAX: usize = 64;
 /// Stands for a service's name in the address of all that have no section.
 const NAMED: &str = "{service}";
+/// The address of the node itself.
+const IN_PROCESS: &str = "in-process";
+const ADDRESSES: &str = "http://host:port, https://host:port, grpc://host:port, grpcs://host:port, unix:///path or \
+                         pipe://name";
 
 /// Reads every section; what is wrong is told to the reader.
 pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> Config {
@@ -90,26 +95,19 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
     for hook in config.hooks.iter().filter(|hook| config.sources.iter().any(|source| source.name == hook.name)) {
         reader.mistake(&hook.at, format!("{} is both a source and a hook; give one of them another name", hook.name));
     }
+    for service in config.services.iter().filter(|to| to.url == IN_PROCESS && to.name != config.name) {
+        let why = format!("{IN_PROCESS} is this node itself, so that it stands in [services.{}] alone", config.name);
+        reader.mistake(&service.at, format!("`url` in [services.{}]: {why}", service.name));
+    }
     if let Some(at) = fetched_at.filter(|_| !config.receiver.queued) {
         let why = "nobody can fetch a message while its sender waits; leave `queued` in [receiver] true";
         reader.mistake(&at, format!("`pull` is set: {why}"));
     }
     reader.unknown_sections(&root, &SECTIONS);
-    let known_for = config.retention.kept().known_for();
-    if known_for < config.taken_for() {
-        let (kept, window) = (duration::short(known_for), duration::short(config.taken_for() - FORGOTTEN));
-        let why = "a message could be handled twice; keep them for ten minutes longer than they are taken";
-        reader.mistake(&kept_at, format!("the inbox keeps messages for {kept} and takes them for {window}: {why}"));
+    if let Some(what) = config.forgets_early(&config.retention, config.receiver.window) {
+        reader.mistake(&kept_at, what);
     }
     config
-}
-
-impl Config {
-    /// So long the inbox must know a message: as long as one is taken after it was sent, and a little longer.
-    pub(crate) fn taken_for(&self) -> Duration {
-        let windows = self.sources.iter().filter_map(|source| source.window);
-        windows.fold(self.receiver.window, Duration::max) + FORGOTTEN
-    }
 }
 
 /// Its name, and how services are reached whose `url` does not say.
@@ -242,18 +240,22 @@ fn backup(mut section: Section<'_>) -> Backup {
 fn receiver(mut section: Section<'_>) -> Receiver {
     let listen = section.list("listen");
     for (address, at) in listen.iter().flatten() {
-        check_address(&section, "listen", address, at);
+        check_listen(&section, address, at);
     }
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
     let exposed = listen.iter().flatten().find(|(address, _)| !allow_unencrypted && is_exposed(address));
-    if let Some((_, at)) = exposed {
-        let why = "beyond this machine it would listen unencrypted; use https://, or set `allow_unencrypted` to true";
-        section.mistake(at, format!("`listen` in [receiver]: {why}"));
+    if let Some((address, at)) = exposed {
+        let instead = secured(address);
+        let why = format!("it would listen unencrypted; use {instead}://, or set `allow_unencrypted` to true");
+        section.mistake(at, format!("`listen` in [receiver]: beyond this machine {why}"));
     }
-    let tls = tls(&mut section);
-    let https = listen.iter().flatten().find(|(address, _)| address.starts_with("https://"));
-    if let Some((_, at)) = https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none()) {
-        section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
+    let tls = Tls::of_listener(&mut section);
+    let https = listen.iter().flatten().find(|(address, _)| is_tls(address));
+    if let Some((address, at)) =
+        https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none())
+    {
+        let scheme = secured(address);
+        section.mistake(at, format!("to listen at {scheme}:// [receiver] needs `tls_cert` and `tls_key`"));
     }
     let receiver = Receiver {
         listen: listen.map(|listen| listen.into_iter().map(|(address, _)| address).collect()),
@@ -268,27 +270,21 @@ fn receiver(mut section: Section<'_>) -> Receiver {
     receiver
 }
 
-/// Whether it is an address of the wires that this program has.
-fn check_address(section: &Section<'_>, key: &str, text: &str, at: &At) -> bool {
-    let is_known = ["http://", "https://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
-    let is_fine = is_known && text.replace(NAMED, "other").parse::<Address>().is_ok();
-    if !is_fine {
-        let forms = "http://host:port, https://host:port or unix:///path, without a user or password";
-        section.mistake(at, format!("`{key}` in {} must be {forms}", section.title));
+/// Whether it is an address at which messages can be received.
+fn check_listen(section: &Section<'_>, text: &str, at: &At) {
+    if text == IN_PROCESS || text.parse::<Address>().is_err() {
+        section.mistake(at, format!("`listen` in {} must be {ADDRESSES}, without a user or password", section.title));
     }
-    is_fine
 }
 
-/// A certificate and its key: both, or neither.
-fn tls(section: &mut Section<'_>) -> Option<Tls> {
-    match (section.text("tls_cert"), section.text("tls_key")) {
-        (Some((certificate, at)), Some((key, _))) => Some(Tls { certificate: certificate.into(), key: key.into(), at }),
-        (None, None) => None,
-        (Some((_, at)), None) | (None, Some((_, at))) => {
-            section.mistake(&at, format!("{} needs `tls_cert` and `tls_key`, or neither", section.title));
-            None
-        }
+/// Whether it is an address to which messages can go.
+fn check_url(section: &Section<'_>, text: &str, at: &At) -> bool {
+    let is_fine = text.replace(NAMED, "other").parse::<Address>().is_ok();
+    if !is_fine {
+        let forms = format!("{ADDRESSES}, without a user or password, or {IN_PROCESS} for this node itself");
+        section.mistake(at, format!("`url` in {} must be {forms}", section.title));
     }
+    is_fine
 }
 
 fn admin(mut section: Section<'_>, has_tokens: bool) -> Admin {
@@ -299,7 +295,7 @@ fn admin(mut section: Section<'_>, has_tokens: bool) -> Admin {
             None
         }
     });
-    let tls = tls(&mut section);
+    let tls = Tls::of_listener(&mut section);
     let hosts = section.list("hosts").unwrap_or_default();
     for (host, at) in &hosts {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
@@ -323,21 +319,25 @@ fn service((name, mut section): (String, Section<'_>), transport: Option<Transpo
         check_name(&section, &name, &section.at, "the name of a service");
     }
     let url = service_url(&name, &mut section, transport);
-    let url = url.filter(|(url, at)| check_address(&section, "url", url, at));
+    let url = url.filter(|(url, at)| check_url(&section, url, at));
     if let Some((_, at)) = url.as_ref().filter(|(url, _)| url.contains(NAMED) != (name == EVERY)) {
         let why = format!("{NAMED} stands for the name of a service in [services.\"*\"], and only there");
         section.mistake(at, format!("`url` in {}: {why}", section.title));
     }
     let keys = section.keys("keys");
-    needs_key(&section, keys.is_empty());
+    // Nobody stands between a node and itself.
+    let is_itself = url.as_ref().is_some_and(|(url, _)| url == IN_PROCESS);
+    needs_key(&section, keys.is_empty() && !is_itself);
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 32);
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
-    let retry = Retry::take(&mut section);
-    let service = url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted, retry });
+    let (tls, retry) = (Trust::take(&mut section), Retry::take(&mut section));
+    let service =
+        url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted, tls, retry });
     if let Some(service) = service.as_ref().filter(|service| !service.allow_unencrypted && is_exposed(&service.url)) {
-        let why = "messages would travel unencrypted; use https://, or set `allow_unencrypted` to true";
-        section.mistake(&service.at, format!("`url` in {}: {why}", section.title));
+        let why = "messages would travel unencrypted";
+        let instead = format!("use {}://, or set `allow_unencrypted` to true", secured(&service.url));
+        section.mistake(&service.at, format!("`url` in {}: {why}; {instead}", section.title));
     }
     section.finish();
     service
@@ -354,9 +354,15 @@ fn service_url(name: &str, section: &mut Section<'_>, transport: Option<Transpor
     Some((transport.complete(&text, if name == EVERY { NAMED } else { name }), at))
 }
 
+/// The scheme that is spoken there by TLS.
+fn secured(address: &str) -> &'static str {
+    if address.starts_with("grpc") { "grpcs" } else { "https" }
+}
+
 /// Whether others can hear what is said there.
 pub(super) fn is_exposed(address: &str) -> bool {
-    let Some(rest) = address.strip_prefix("http://") else { return false };
+    let rest = ["http://", "grpc://"].iter().find_map(|scheme| address.strip_prefix(scheme));
+    let Some(rest) = rest else { return false };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -87,6 +87,7 @@ impl Config {
                 doubts.push(format!("{name} gets no answers: there is no [services.{name}] to send them to"));
             }
         }
+        doubts.extend(self.tls_doubts());
         if self.receiver.listen.as_ref().is_some_and(Vec::is_empty)
             && (!self.sources.is_empty() || !self.hooks.is_empty())
         {

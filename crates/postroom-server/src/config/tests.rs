@@ -67,9 +67,13 @@ fn the_default_file_has_every_key_and_no_other() {
 #[test]
 fn the_defaults_of_services_and_handlers_are_true_too() {
     let mut written = read(&uncommented(), &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    // These are examples: without them [retry] goes.
-    written.services.iter_mut().for_each(|service| service.retry = Retry::default());
-    written.handlers.iter_mut().for_each(|handler| handler.retry = Retry::default());
+    // These are examples: without them [retry] goes, and the system's authorities.
+    for service in &mut written.services {
+        (service.retry, service.tls) = Default::default();
+    }
+    for handler in &mut written.handlers {
+        (handler.retry, handler.tls) = Default::default();
+    }
     let short = r#"
         [sources.orders]
         keys = { "2026-11" = { env = "ORDERS_KEY" } }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Courier, Listener, Places, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions};
+use postroom::{
+    Backend, Courier, Listener, Neighbours, Places, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions,
+};
 
 use super::backups::Backups;
 use super::exec::Command;
@@ -13,7 +15,7 @@ use super::greeting;
 use super::print::Printer;
 use super::push::Routes;
 use super::reload::{Replaceable, services};
-use super::serve::{Receiving, admin, listeners, receiver};
+use super::serve::{admin, listeners, receiver};
 use super::signals::{HangUps, Signals, Stop, Stopped, stop};
 use super::ways::Ways;
 use super::work::{Work, handlers};
@@ -46,9 +48,12 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let command = node.exec.as_ref().map(|(_, command)| command.clone());
     let (routes, printer) = (Routes::default(), Printer::new(node.show_payload, stop.clone()));
     let work = Arc::new(Work { command: command.clone(), routes: routes.clone(), printer });
-    let courier = Courier::new(services(&node.config, &node.secrets, store.clock()))?;
-    let Receiving { receiver, keys } = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
-    let (hooks, tls) = (Box::new(receiver.clone()), node.secrets.tls.clone());
+    let neighbours = Neighbours::default();
+    let services = services(&node.config.name, &node.secrets, store.clock());
+    let courier = Courier::with_neighbours(services, neighbours.clone())?;
+    let receiver = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
+    neighbours.add(receiver.clone());
+    let tls = [node.secrets.tls.clone(), node.secrets.admin_tls.clone()];
     let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
     let admin_tls = node.secrets.admin_tls.as_ref();
     let (admin, administered) = admin(&node.config.admin, &node.config.tokens, admin_tls).await?;
@@ -70,7 +75,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let places = Places::default();
     let (outbox, inbox) = (outbox.places(places.clone()), inbox.places(places.clone()));
     let (outbox, inbox) = (outbox.run(stopped.clone().wait()), inbox.run(stopped.clone().wait()));
-    let receiving = receive(receiver, listeners, stopped.clone());
+    let receiving = receive(receiver.clone(), listeners, stopped.clone());
     let (backups, until) = (node.backups, stopped.clone());
     let copying = async {
         if let Some(backups) = backups {
@@ -98,20 +103,9 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let grace = duration::short(node.config.worker.grace);
     let clock = store.clock().clone();
     let (named, started, has_command) = (node.named, node.read, node.exec.is_some());
-    let replaceable = Replaceable {
-        named,
-        started,
-        has_command,
-        courier,
-        places,
-        is_sending,
-        keys,
-        routes,
-        hooks,
-        tls,
-        tokens,
-        clock,
-    };
+    let receiver = Box::new(receiver);
+    let replaceable =
+        Replaceable { named, started, has_command, courier, places, is_sending, receiver, routes, tls, tokens, clock };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
         bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));

@@ -1,27 +1,38 @@
-//! Reads the configuration again while the node runs: secrets, tokens, the certificate, services and handlers. With a mistake
-//! in it, everything stays as it was.
+//! Reads the configuration again while the node runs: secrets, tokens, certificates, sources, services and handlers. With
+//! a mistake in it, everything stays as it was.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Clock, Courier, Hook, Keys, Places, Receiver, Services, TlsIdentity};
+use postroom::{Backend, Clock, Courier, Hook, Places, Receiver, Services, Source, TlsIdentity};
 
 use super::greeting::listed;
 use super::push::Routes;
+use super::serve::sources;
 use crate::admin::Tokens;
 use crate::config::{self, Config, EVERY, Opened};
 use crate::problem::Problem;
 
-/// The hooks of a receiver, whatever its database is. Each says whether there is such a hook.
-pub(super) trait Hooks: Send + Sync {
+/// Who may send to a receiver, whatever its database is.
+pub(super) trait Senders: Send + Sync {
+    fn check_sources(&self, sources: Vec<Source>) -> postroom::Result<()>;
+    fn replace_sources(&self, sources: Vec<Source>) -> postroom::Result<()>;
+    /// Whether there is such a hook; so does the next.
     fn replace_hook(&self, hook: Hook) -> bool;
     fn remove_hook(&self, name: &str) -> bool;
 }
 
-impl<B: Backend> Hooks for Receiver<B> {
+impl<B: Backend> Senders for Receiver<B> {
+    fn check_sources(&self, sources: Vec<Source>) -> postroom::Result<()> {
+        self.check_sources(sources)
+    }
+
+    fn replace_sources(&self, sources: Vec<Source>) -> postroom::Result<()> {
+        self.replace_sources(sources)
+    }
+
     fn replace_hook(&self, hook: Hook) -> bool {
         self.replace_hook(hook)
     }
@@ -42,10 +53,10 @@ pub(super) struct Replaceable {
     pub(super) courier: Courier,
     pub(super) places: Places,
     pub(super) is_sending: Arc<AtomicBool>,
-    pub(super) keys: BTreeMap<String, Keys>,
+    pub(super) receiver: Box<dyn Senders>,
     pub(super) routes: Routes,
-    pub(super) hooks: Box<dyn Hooks>,
-    pub(super) tls: Option<TlsIdentity>,
+    /// Of the receiver, and of the admin listener.
+    pub(super) tls: [Option<TlsIdentity>; 2],
     pub(super) tokens: Tokens,
     pub(super) clock: Clock,
 }
@@ -66,30 +77,30 @@ impl Replaceable {
             self.refuse_other_ways(&config)?;
         }
         let (opened, waiting) = (config.open()?, self.needs_restart(&config)?);
-        // The only step that can fail comes first.
-        self.courier.replace(services(&config, &opened, &self.clock))?;
+        let sources = sources(&config, &opened)?;
+        // What can fail comes first.
+        self.refuse_longer_windows(&config)?;
+        self.receiver.check_sources(sources.clone())?;
+        self.courier.replace(services(&self.started.name, &opened, &self.clock))?;
         self.is_sending.store(!config.services.is_empty(), Ordering::Relaxed);
         // What failed under the old configuration is tried at once.
         self.places.reset();
-        for (name, keys) in &self.keys {
-            let now = opened.sources.iter().find(|(source, _)| source == name).map(|(_, keys)| keys.clone());
-            // Without keys nobody can speak for a source any more.
-            keys.replace(now.unwrap_or_default())?;
-        }
+        self.receiver.replace_sources(sources)?;
         self.routes.replace(opened.handlers, !self.started.pulled.is_empty());
-        if let (Some(shown), Some(tls)) = (&self.tls, &opened.tls) {
-            shown.replace(tls);
-        }
+        let shown = self.tls.iter().zip([&opened.tls, &opened.admin_tls]);
+        let shown: Vec<_> = shown.filter_map(|(shown, now)| shown.as_ref().zip(now.as_ref())).collect();
+        shown.iter().for_each(|(shown, now)| shown.replace(now));
         self.tokens.replace(config.tokens.clone());
         // Whoever has the secret of a hook that is gone must not get in any more.
         for hook in self.started.hooks.iter().filter(|hook| config.hooks.iter().all(|kept| kept.name != hook.name)) {
-            self.hooks.remove_hook(&hook.name);
+            self.receiver.remove_hook(&hook.name);
         }
         let unknown =
-            opened.hooks.into_iter().zip(&config.hooks).filter(|(hook, _)| !self.hooks.replace_hook(hook.clone()));
+            opened.hooks.into_iter().zip(&config.hooks).filter(|(hook, _)| !self.receiver.replace_hook(hook.clone()));
         let unknown: Vec<_> = unknown.map(|(_, hook)| format!("[hooks.{}]", hook.name)).collect();
-        let mut told = vec!["secrets, tokens, services and handlers are those of the configuration now".to_owned()];
-        if self.tls.is_some() && opened.tls.is_some() {
+        let mut told =
+            vec!["secrets, tokens, sources, services and handlers are those of the configuration now".to_owned()];
+        if !shown.is_empty() {
             told.push("whoever connects from now on sees the certificate of the file".to_owned());
         }
         let waiting = [waiting, unknown].concat();
@@ -115,6 +126,14 @@ impl Replaceable {
         Ok(())
     }
 
+    /// Refuses windows that are longer than messages are kept, by the retention that the workers began with.
+    fn refuse_longer_windows(&self, config: &Config) -> Result<()> {
+        match config.forgets_early(&self.started.retention, self.started.receiver.window) {
+            Some(what) => bail!(Problem::new(what, "a restart: from then on [retention] is that of the configuration")),
+            None => Ok(()),
+        }
+    }
+
     /// What is different and cannot be replaced.
     fn needs_restart(&self, config: &Config) -> Result<Vec<String>> {
         let before = &self.started;
@@ -126,27 +145,17 @@ impl Replaceable {
             ("[retention]", before.retention != config.retention),
             ("[backup]", before.backup != config.backup),
             ("[receiver]", !before.receiver.is_like(&config.receiver)),
-            ("[admin]", before.admin != config.admin),
+            ("[admin]", !before.admin.is_like(&config.admin)),
             ("what is fetched by [handlers]", before.fetched()? != config.fetched()?),
         ];
-        let mut changed: Vec<_> =
-            changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name.to_owned()).collect();
-        for source in &config.sources {
-            let is_reached = |config: &Config| config.reaches(&source.name);
-            let same = before.sources.iter().find(|known| known.name == source.name);
-            if same.is_none_or(|known| known.window != source.window || known.allow_v1 != source.allow_v1)
-                || is_reached(before) != is_reached(config)
-            {
-                changed.push(format!("[sources.{}]", source.name));
-            }
-        }
-        Ok(changed)
+        let changed = changed.into_iter().filter(|(_, is_changed)| *is_changed);
+        Ok(changed.map(|(name, _)| name.to_owned()).collect())
     }
 }
 
-/// The service map.
-pub(super) fn services(config: &Config, opened: &Opened, clock: &Clock) -> Services {
-    let services = Services::new(&config.name).clock(clock.clone());
+/// The service map of a node of that name.
+pub(super) fn services(name: &str, opened: &Opened, clock: &Clock) -> Services {
+    let services = Services::new(name).clock(clock.clone());
     let services = opened.services.iter().cloned().fold(services, Services::service);
     opened.others.iter().cloned().fold(services, Services::others)
 }

@@ -1,6 +1,5 @@
 //! Where a node listens.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -14,38 +13,32 @@ use super::{RECEIVER, greeting};
 use crate::admin::{Admin, Token, Tokens};
 use crate::config::{self, Config, Opened};
 
-/// The receiver, with the keys of its sources: they may change.
-pub(super) struct Receiving<B: Backend> {
-    pub(super) receiver: Receiver<B>,
-    pub(super) keys: BTreeMap<String, Keys>,
-}
-
 /// The receiver of a node.
 pub(super) fn receiver<B: Backend>(
     config: &Config,
     opened: &Opened,
     store: B::Store,
     work: &std::sync::Arc<Work>,
-) -> Result<Receiving<B>> {
-    let mut keys = BTreeMap::new();
-    for (name, of_source) in &opened.sources {
-        keys.insert(name.clone(), Keys::new(of_source.iter().cloned())?);
-    }
-    let sources = config.sources.iter().map(|source| {
-        let described = Source::new(&source.name, keys.get(&source.name).cloned().unwrap_or_default());
-        let described = if source.allow_v1 { described.allow_v1() } else { described };
-        let described = source.window.into_iter().fold(described, Source::window);
-        let described = source.topics.iter().fold(described, |source, topics| source.topics(topics.clone()));
-        if config.reaches(&source.name) { described } else { described.without_answers() }
-    });
+) -> Result<Receiver<B>> {
     let options = ReceiverOptions::default()
         .window(config.receiver.window)
         .body_max(config.receiver.body_max)
         .in_flight(config.receiver.in_flight);
     let options = opened.hooks.iter().cloned().fold(options, ReceiverOptions::hook);
     let options = if config.receiver.queued { options.queued() } else { options };
-    let receiver = Receiver::with(&config.name, store, work::handlers(work), sources, options)?;
-    Ok(Receiving { receiver, keys })
+    Ok(Receiver::with(&config.name, store, work::handlers(work), sources(config, opened)?, options)?)
+}
+
+/// The services whose messages are taken.
+pub(super) fn sources(config: &Config, opened: &Opened) -> Result<Vec<Source>> {
+    let described = config.sources.iter().zip(&opened.sources).map(|(source, (_, keys))| {
+        let described = Source::new(&source.name, Keys::new(keys.iter().cloned())?);
+        let described = if source.allow_v1 { described.allow_v1() } else { described };
+        let described = source.window.into_iter().fold(described, Source::window);
+        let described = source.topics.iter().fold(described, |source, topics| source.topics(topics.clone()));
+        Ok(if config.reaches(&source.name) { described } else { described.without_answers() })
+    });
+    described.collect()
 }
 
 /// The listeners of the receiver, and what is to be said about them. The usual place may be another node's: then this

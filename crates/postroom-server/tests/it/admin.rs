@@ -140,7 +140,7 @@ fn a_token_is_made_used_and_revoked_without_a_restart() {
     assert_eq!(asked.ask()["size"], 0);
     desk.write("postroom.toml", &section(&"ab".repeat(32)));
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
     assert_eq!(asked.ask()["error"], "a token is needed");
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod authority;
 mod backups;
 mod bench;
 mod config;
@@ -27,6 +28,8 @@ mod recover;
 mod renew;
 mod schema;
 mod send;
+mod tls;
 mod up;
 mod watch;
 mod web;
+mod wires;

@@ -10,7 +10,7 @@ use crate::desk::{Desk, Running, until};
 use crate::hook::{Hook, said};
 
 /// A port that nobody listens at.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -48,7 +48,7 @@ impl End {
     fn reload(&self, up: &Running, keys: &[&str]) {
         self.configure(keys);
         up.hang_up();
-        up.wait_for("SIGHUP: secrets, tokens, services and handlers are those of the configuration now");
+        up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
     }
 
     fn count(&self, what: &str) -> i64 {
@@ -171,10 +171,46 @@ fn what_cannot_be_replaced_is_named() {
     let text = std::fs::read_to_string(orders.desk.path("postroom.toml")).unwrap();
     orders.desk.write(
         "postroom.toml",
-        &format!("{text}\n[worker]\nbatch = 7\n[sources.billing]\nkeys = {{ old = {{ file = \"old.key\" }} }}\n"),
+        &format!(
+            "{text}\n[worker]\nbatch = 7\n[hooks.github]\nscheme = \"github\"\nsecret = {{ file = \"old.key\" }}\n"
+        ),
     );
     up.hang_up();
-    up.wait_for("SIGHUP: a restart is needed for [worker] and [sources.billing]");
+    up.wait_for("SIGHUP: a restart is needed for [worker] and [hooks.github]");
+}
+
+#[test]
+fn sources_and_what_they_may_send_change_while_the_node_runs() {
+    let hook = Hook::new(|_, _| said("200 OK", "", ""));
+    let (orders, inventory) = two(&hook);
+    let listening = std::fs::read_to_string(inventory.desk.path("postroom.toml")).unwrap();
+    // Nobody knows `orders` yet.
+    inventory.desk.write("postroom.toml", &listening.replace("[sources.orders]", "[sources.billing]"));
+    let (here, there) = (orders.start(), inventory.desk.start(&["up"]));
+    there.wait_for("from billing");
+    let id = orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
+    let error = || orders.desk.json(&["show", &id])[0]["last_error"].to_string();
+    until("it is refused", || error().contains("the destination answered 401"));
+    let topics = |topic: &str| {
+        let named = format!("[sources.orders]\ntopics = [\"{topic}\"]\n");
+        inventory.desk.write("postroom.toml", &listening.replace("[sources.orders]\n", &named));
+        there.hang_up();
+        there.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+        // What failed is tried at once.
+        here.hang_up();
+    };
+    topics("stock.release");
+    until("it is not allowed", || error().contains("this source may not send stock.reserve"));
+    topics("stock.*");
+    until("it has arrived", || orders.count("state = 2") == 1);
+    assert_eq!(hook.next().headers["postroom-source"], "orders");
+
+    // The workers forget as they began to.
+    let longer = "[retention]\ninbox = \"90d\"\ndismissed = \"90d\"\n[sources.orders]\nwindow = \"60d\"\n";
+    inventory.desk.write("postroom.toml", &listening.replace("[sources.orders]\n", longer));
+    there.hang_up();
+    there
+        .wait_for("SIGHUP: the configuration stays as it was: the inbox keeps messages for 30d and takes them for 60d");
 }
 
 #[test]

@@ -2,15 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
 
+use base64::Engine;
 use hmac::{Hmac, KeyInit, Mac};
+use sha2::Digest;
 
+use crate::authority::{NEW, openssl};
 use crate::desk::{Desk, Running, lines, next_of, until};
 
 /// Starts a node that receives at a free port, and says which.
-fn receiving(desk: &Desk) -> (Running, u16) {
+pub(crate) fn receiving(desk: &Desk) -> (Running, u16) {
     let up = desk.start(&["up"]);
     let said = up.wait_for("receives at");
     up.wait_for("Try it in another terminal");
@@ -23,12 +26,16 @@ fn deliver(port: u16, id: &str, secret: &str) -> u16 {
     let body = r#"{"order":7}"#;
     let mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap().chain_update(body).finalize();
     let signature: String = mac.into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let head = format!("POST /_rf/hooks/github HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close");
     let event = format!("x-github-delivery: {id}\r\nx-github-event: push\r\nx-hub-signature-256: sha256={signature}");
-    let length = body.len();
-    write!(stream, "{head}\r\n{event}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
-        .unwrap();
+    post(port, "/_rf/hooks/github", &event, body)
+}
+
+/// Posts JSON; the status of the answer.
+fn post(port: u16, path: &str, headers: &str, body: &str) -> u16 {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close");
+    let kind = format!("content-type: application/json\r\ncontent-length: {}", body.len());
+    write!(stream, "{head}\r\n{headers}\r\n{kind}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
@@ -46,28 +53,53 @@ fn a_new_secret_of_a_hook_is_good_from_the_signal_on_and_the_old_one_is_not() {
     assert_eq!(deliver(port, "2", new), 401);
     desk.write("hook.key", new);
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
     assert!((200..300).contains(&deliver(port, "2", new)));
     assert_eq!(deliver(port, "3", old), 401);
     until("both are handled", || desk.json(&["stats"])["inbox"]["done"] == 2);
     desk.write("postroom.toml", "[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n");
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
     assert_eq!(deliver(port, "4", new), 401, "a hook that is gone is closed");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n{hook}"));
     up.hang_up();
     up.wait_for("SIGHUP: a restart is needed for [hooks.github]");
 }
 
-fn openssl(desk: &Desk, args: &str) -> Output {
-    let mut command = Command::new("openssl");
-    command.args(args.split(' ')).current_dir(desk.path("")).stdin(Stdio::null()).output().expect("openssl 3 is needed")
+fn issue(desk: &Desk, name: &str) {
+    openssl(desk, &format!("{NEW} -subj /CN={name} -keyout server.key -out server.pem"));
 }
 
-fn issue(desk: &Desk, name: &str) {
-    let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
-    let issued = openssl(desk, &format!("{new} -subj /CN={name} -keyout server.key -out server.pem"));
-    assert!(issued.status.success(), "{issued:?}");
+/// Posts a message of `orders` by version 1 of the wire; the status of the answer.
+fn deliver_v1(port: u16, id: &str, secret: &str) -> u16 {
+    let payload: String = sha2::Sha256::digest("7").iter().map(|byte| format!("{byte:02x}")).collect();
+    let mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    let mac = mac.chain_update(format!("{id}ordersstock.reserve{payload}")).finalize().into_bytes();
+    let signature = base64::engine::general_purpose::STANDARD.encode(mac);
+    let body = format!(
+        r#"{{"messageId":"{id}","sourceServiceId":"orders","messageType":"Command","endpoint":"stock.reserve","payload":7,"headers":{{"rf-hmac":"{signature}"}}}}"#
+    );
+    post(port, "/_rf/receive", "rf-nothing: 0", &body)
+}
+
+#[test]
+fn version_1_is_refused_from_the_signal_on() {
+    let (desk, secret) = (Desk::new(), "the secret of the two, which is long enough");
+    desk.write("shop.key", secret);
+    let allowing = |allowed: bool| {
+        let source = format!("[sources.orders]\nkeys = {{ a = {{ file = \"shop.key\" }} }}\nallow_v1 = {allowed}\n");
+        desk.write("postroom.toml", &format!("[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n{source}"));
+    };
+    allowing(true);
+    let (up, port) = receiving(&desk);
+    let id = |last: u8| format!("a1b2c3d4-e5f6-7890-abcd-ef123456789{last}");
+    assert_eq!(deliver_v1(port, &id(0), secret), 202);
+    for (last, allowed, status) in [(1, false, 401), (2, true, 202), (3, false, 401)] {
+        allowing(allowed);
+        up.hang_up();
+        up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+        assert_eq!(deliver_v1(port, &id(last), secret), status);
+    }
 }
 
 /// A connection by TLS that stays open.
@@ -104,16 +136,33 @@ fn a_new_certificate_is_shown_from_the_signal_on_and_open_connections_go_on() {
     let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
     desk.write("postroom.toml", &format!("[receiver]\nlisten = [\"https://127.0.0.1:0\"]\n{tls}"));
     let (up, port) = receiving(&desk);
-    let shown = || {
-        let seen = openssl(&desk, &format!("s_client -connect 127.0.0.1:{port} -showcerts"));
-        String::from_utf8_lossy(&seen.stdout).into_owned()
-    };
+    is_renewed(&desk, &up, port);
+}
+
+#[test]
+fn a_new_certificate_of_the_admin_listener_is_shown_from_the_signal_on() {
+    let desk = Desk::new();
+    issue(&desk, "first");
+    let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
+    desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\nlisten = \"127.0.0.1:0\"\n{tls}"));
+    let up = desk.start(&["up"]);
+    let said = up.wait_for("answers services and operators at https://127.0.0.1:");
+    up.wait_for("Try it in another terminal");
+    is_renewed(&desk, &up, said.rsplit(':').next().and_then(|port| port.trim().parse().ok()).unwrap());
+}
+
+/// Gives it another certificate while it is asked, and then one that is none.
+fn is_renewed(desk: &Desk, up: &Running, port: u16) {
+    let shown = || openssl(desk, &format!("s_client -connect 127.0.0.1:{port} -showcerts"));
     assert!(shown().contains("CN = first") || shown().contains("CN=first"), "{}", shown());
     let mut open = Open::to(port);
     open.ask();
-    issue(&desk, "second");
+    issue(desk, "second");
     up.hang_up();
-    up.wait_for("SIGHUP: whoever connects from now on sees the certificate of the file");
+    let said = up.wait_for("SIGHUP: ");
+    assert!(said.contains("secrets, sources, services and handlers"), "{said}");
+    let said = up.wait_for("SIGHUP: ");
+    assert!(said.contains("whoever connects from now on sees the certificate of the file"), "{said}");
     open.ask();
     assert!(shown().contains("CN = second") || shown().contains("CN=second"), "{}", shown());
     desk.write("server.pem", "no certificate");

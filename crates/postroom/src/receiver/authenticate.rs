@@ -65,7 +65,8 @@ impl<B: Backend> Receiver<B> {
     pub(crate) fn authenticate(&self, head: &HeaderMap, method: &str, path: &str) -> Result<Authenticated, Reply> {
         let (head, signatures) = headers::read(head, method, path).map_err(|error| Reply::malformed(&error))?;
         let now = self.wall();
-        let known = self.0.sources.get(&head.source);
+        let sources = self.0.sources();
+        let known = sources.get(&head.source);
         let keys = known.map(|known| known.keys.active(now)).unwrap_or_default();
         let is_signed = head.is_signed(&signatures, &keys, &self.0.decoys);
         let distrust = if known.is_none() {
@@ -90,7 +91,8 @@ impl<B: Backend> Receiver<B> {
 
     /// Verifies a request of a foreign peer, which signs inside the envelope.
     pub(crate) fn authenticate_v1(&self, envelope: &Envelope) -> Result<Authenticated, Reply> {
-        let known = self.0.sources.get(&envelope.source_service_id);
+        let sources = self.0.sources();
+        let known = sources.get(&envelope.source_service_id);
         let keys = known.map(|known| known.keys.active(self.wall())).unwrap_or_default();
         let signature = envelope.headers.get(envelope::HMAC).map(String::as_str).unwrap_or_default();
         let is_signed = is_signed_v1(envelope, signature, &keys, &self.0.decoys);
@@ -99,7 +101,7 @@ impl<B: Backend> Receiver<B> {
             Some(known) if !known.may_use_v1() => Some(Distrust::Version),
             Some(_) if !is_signed => Some(Distrust::Signature),
             // Keys may have been replaced since they were compared.
-            Some(known) if known.shares_a_key(&envelope.source_service_id, &self.0.sources).is_some() => {
+            Some(known) if known.shares_a_key(&envelope.source_service_id, &sources).is_some() => {
                 Some(Distrust::Signature)
             }
             Some(_) => None,

@@ -92,7 +92,7 @@ impl<B: Backend> Receiver<B> {
         self.hooks().get(path.strip_prefix(HOOKS_PATH)?).cloned()
     }
 
-    fn hooks(&self) -> RwLockReadGuard<'_, HashMap<String, Arc<Hook>>> {
+    pub(super) fn hooks(&self) -> RwLockReadGuard<'_, HashMap<String, Arc<Hook>>> {
         self.0.hooks.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +165,7 @@ impl<B: Backend> Receiver<B> {
         }
         let event = CloudEvent::read(headers, body).map_err(malformed)?;
         let is_another_hook = self.hooks().contains_key(&event.source) && event.source != hook.name;
-        if is_another_hook || self.0.sources.contains_key(&event.source) {
+        if is_another_hook || self.0.sources().contains_key(&event.source) {
             telemetry::distrusted(self.0.store.name(), &event.id, &event.source, Distrust::UnknownSource);
             return Err(Reply::unauthorized());
         }

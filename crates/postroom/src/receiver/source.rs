@@ -1,12 +1,14 @@
 //! The services a receiver listens to.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::allowed::Allowed;
+use super::{Hook, Receiver};
 use crate::error::{Error, Result};
+use crate::handler::Backend;
 use crate::wire::Keys;
 use crate::wire::grammar;
 
@@ -106,7 +108,7 @@ impl Known {
     }
 
     /// Another source with one of its secrets.
-    pub(super) fn shares_a_key<'a>(&self, name: &str, sources: &'a HashMap<String, Self>) -> Option<&'a str> {
+    pub(super) fn shares_a_key<'a>(&self, name: &str, sources: &'a Sources) -> Option<&'a str> {
         let mut others = sources.iter().filter(|(other, _)| *other != name);
         others.find(|(_, other)| self.keys.shares_a_secret(&other.keys)).map(|(other, _)| other.as_str())
     }
@@ -126,8 +128,72 @@ impl Known {
     }
 }
 
+/// The sources of a receiver, by name.
+pub(super) type Sources = HashMap<String, Known>;
+
+/// Sources with which nothing is wrong. One that was there before is known as well as it was.
+pub(super) fn known(
+    sources: impl IntoIterator<Item = Source>,
+    before: &Sources,
+    hooks: &HashMap<String, Arc<Hook>>,
+) -> Result<Sources> {
+    let mut known = Sources::new();
+    for source in sources {
+        let (name, mut source) = source.checked()?;
+        if let Some(before) = before.get(&name) {
+            source.uses_v2 = before.uses_v2.clone();
+        }
+        if known.contains_key(&name) {
+            return Err(Error::invalid(format!("the source {name} is given twice")));
+        }
+        // What either of them brings is known by that name.
+        if hooks.contains_key(&name) {
+            return Err(Error::invalid(format!("{name} is both a source and a hook")));
+        }
+        known.insert(name, source);
+    }
+    check_v1(&known)?;
+    Ok(known)
+}
+
+impl<B: Backend> Receiver<B> {
+    /// From now on these sources, and no others. What is being verified is verified by the old ones.
+    ///
+    /// ```
+    /// use postroom::{Handlers, Key, Memory, MemoryStore, Receiver, Secret, Source};
+    ///
+    /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+    /// let orders = Source::new("orders", key);
+    /// let receiver =
+    ///     Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [orders.clone().allow_v1()])?;
+    /// // By now it speaks v2.
+    /// receiver.replace_sources([orders])?;
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn replace_sources(&self, sources: impl IntoIterator<Item = Source>) -> Result<()> {
+        let mut current = self.0.sources.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(known(sources, &current, &self.hooks())?);
+        Ok(())
+    }
+
+    /// Whether these could be its sources: what [`replace_sources`](Self::replace_sources) would say.
+    ///
+    /// ```
+    /// use postroom::{Handlers, Key, Memory, MemoryStore, Receiver, Secret, Source};
+    ///
+    /// let orders = Source::new("orders", Key::new("2026-11", Secret::parse(&Secret::generate())?)?);
+    /// let receiver = Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [])?;
+    /// assert!(receiver.check_sources([orders.clone()]).is_ok());
+    /// assert!(receiver.check_sources([orders.clone(), orders]).is_err());
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn check_sources(&self, sources: impl IntoIterator<Item = Source>) -> Result<()> {
+        known(sources, &self.0.sources(), &self.hooks()).map(|_| ())
+    }
+}
+
 /// What v1 signs is told apart only where every source has a key of its own.
-pub(super) fn check_v1(sources: &HashMap<String, Known>) -> Result<()> {
+fn check_v1(sources: &Sources) -> Result<()> {
     for (name, source) in sources.iter().filter(|(_, source)| source.v1) {
         if let Some(other) = source.shares_a_key(name, sources) {
             let why = "share a secret; with v1 each source needs one of its own";

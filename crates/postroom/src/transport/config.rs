@@ -8,6 +8,8 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::neighbour::{CloudEventsMode, WebhookSecret, WebhookSigner};
+#[cfg(feature = "http")]
+use crate::transport::http::{ClientTls, TlsIdentity};
 use crate::transport::judge::Peer;
 use crate::transport::services::{Service, Services};
 use crate::wire::{Key, Keys, Secret};
@@ -63,7 +65,10 @@ struct ServiceConfig {
     allow_unencrypted: bool,
     #[serde(default)]
     http2: bool,
+    #[cfg(feature = "http")]
     root_certificates: Option<PathBuf>,
+    #[cfg(feature = "http")]
+    identity: Option<IdentityPlace>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -144,16 +149,38 @@ impl ServiceConfig {
                 .map_err(|_| Error::invalid(format!("timeout_seconds = {seconds} is no length of time")))?;
             service = service.timeout(timeout);
         }
-        if let Some(path) = self.root_certificates {
-            let pem = std::fs::read(&path)
-                .map_err(|error| Error::invalid(format!("root_certificates, {}: {error}", path.display())))?;
-            service = service.root_certificates(pem);
+        #[cfg(feature = "http")]
+        {
+            service = service.tls(client_tls(self.root_certificates, self.identity)?);
         }
         if self.allow_unencrypted {
             service = service.allow_unencrypted();
         }
         Ok(if self.http2 { service.http2() } else { service })
     }
+}
+
+/// A certificate and its key, for peers that ask for one.
+#[cfg(feature = "http")]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdentityPlace {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+#[cfg(feature = "http")]
+fn client_tls(roots: Option<PathBuf>, identity: Option<IdentityPlace>) -> Result<ClientTls> {
+    let mut tls = ClientTls::default();
+    if let Some(path) = roots {
+        let of = format!("root_certificates, {}", path.display());
+        let pem = std::fs::read(&path).map_err(|error| Error::invalid(format!("{of}: {error}")))?;
+        tls = tls.root_certificates(pem).map_err(|error| named(&of, &error))?;
+    }
+    if let Some(IdentityPlace { certificate, key }) = identity {
+        tls = tls.identity(TlsIdentity::from_files(certificate, key).map_err(|error| named("identity", &error))?);
+    }
+    Ok(tls)
 }
 
 impl KeyPlace {

@@ -23,7 +23,7 @@ pub use egress::Egress;
 pub use listen::{ListenOptions, Listener};
 pub use push::PushUrl;
 pub use service::HttpService;
-pub use tls::TlsIdentity;
+pub use tls::{ClientTls, TlsIdentity};
 
 use std::pin::Pin;
 

@@ -9,7 +9,7 @@ use crate::neighbour::WebhookSigner;
 use crate::places::Limits;
 use crate::transport::address::{Address, Host, Place};
 #[cfg(feature = "http")]
-use crate::transport::http::Egress;
+use crate::transport::http::{ClientTls, Egress};
 use crate::transport::judge::Peer;
 use crate::transport::usual::TransportType;
 use crate::wire::{Keys, grammar};
@@ -41,7 +41,8 @@ pub struct Service {
     pub(crate) timeout: Duration,
     pub(crate) insecure: bool,
     pub(crate) http2: bool,
-    pub(crate) root_certificates: Vec<u8>,
+    #[cfg(feature = "http")]
+    pub(crate) tls: ClientTls,
     #[cfg(feature = "http")]
     pub(crate) egress: Egress,
 }
@@ -59,7 +60,8 @@ impl Service {
             timeout: Duration::from_secs(30),
             insecure: false,
             http2: false,
-            root_certificates: Vec::new(),
+            #[cfg(feature = "http")]
+            tls: ClientTls::default(),
             #[cfg(feature = "http")]
             egress: Egress::default(),
         }
@@ -123,10 +125,11 @@ impl Service {
         self
     }
 
-    /// Trusts these certificates (PEM) instead of the system's.
+    /// How TLS is spoken to it; by the system's authorities unless told otherwise.
+    #[cfg(feature = "http")]
     #[must_use]
-    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.root_certificates = pem.into();
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = tls;
         self
     }
 

@@ -114,8 +114,9 @@ pub(crate) fn read_file<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T>) -
     parse(text.trim()).map_err(|error| trouble(&error))
 }
 
+/// Refuses a file that others than its owner and its group can read.
 #[cfg(unix)]
-fn check_private(path: &Path) -> std::io::Result<()> {
+pub(crate) fn check_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path)?.permissions().mode();
     // Its group may read it: so do systemd's credentials and a cluster's secrets look.
@@ -127,7 +128,7 @@ fn check_private(path: &Path) -> std::io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn check_private(_: &Path) -> std::io::Result<()> {
+pub(crate) fn check_private(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 

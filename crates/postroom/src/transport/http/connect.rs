@@ -31,8 +31,8 @@ pub(crate) struct Connector {
 impl Connector {
     pub(crate) fn new(service: &Service, place: &Place) -> Result<Self> {
         let tls = match place {
-            Place::Http { host, .. } if host.tls => Some(tls::client(&service.root_certificates, service.http2)?),
-            Place::Grpc { host, .. } if host.tls => Some(tls::client(&service.root_certificates, true)?),
+            Place::Http { host, .. } if host.tls => Some(service.tls.config(service.http2)?),
+            Place::Grpc { host, .. } if host.tls => Some(service.tls.config(true)?),
             _ => None,
         };
         Ok(Self { place: Arc::new(place.clone()), tls, egress: service.egress })

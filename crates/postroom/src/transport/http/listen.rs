@@ -114,7 +114,7 @@ pub struct Listener {
 }
 
 pub(super) enum At {
-    Tcp(TcpListener, Option<TlsAcceptor>),
+    Tcp(TcpListener, Option<TlsIdentity>),
     #[cfg(unix)]
     Unix(super::unix::Socket),
     #[cfg(feature = "pipe")]
@@ -161,9 +161,10 @@ impl Listener {
         }
     }
 
+    /// As it is at this moment.
     pub(super) fn tls(&self) -> Option<TlsAcceptor> {
         match &self.at {
-            At::Tcp(_, tls) => tls.clone(),
+            At::Tcp(_, tls) => tls.as_ref().map(|identity| TlsAcceptor::from(identity.server())),
             #[allow(unreachable_patterns, reason = "only TCP is left without the others")]
             _ => None,
         }
@@ -172,7 +173,7 @@ impl Listener {
 
 async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
     let tls = match (&options.tls, host.tls) {
-        (Some(identity), true) => Some(TlsAcceptor::from(identity.config.clone())),
+        (Some(identity), true) => Some(identity.clone()),
         (None, true) => return Err(Error::invalid("to listen by TLS a certificate is needed: ListenOptions::tls")),
         (_, false) if host.is_loopback() || options.insecure => None,
         (_, false) => {

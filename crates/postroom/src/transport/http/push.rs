@@ -21,7 +21,7 @@ use crate::telemetry;
 use crate::transport::address::{Address, Host, Place};
 use crate::transport::judge::of_status;
 use crate::transport::services::Service;
-use crate::transport::{Delivery, Transport};
+use crate::transport::{ClientTls, Delivery, Transport};
 
 /// The largest answer that is kept.
 const ANSWER_MAX: usize = 64 * 1024;
@@ -68,6 +68,11 @@ pub struct PushUrl {
 impl PushUrl {
     /// A URL of the form `http://host[:port][/path]`, or `https://…`. It may lead anywhere: it is the operator's own.
     pub fn new(url: &str) -> Result<Self> {
+        Self::with_tls(url, ClientTls::default())
+    }
+
+    /// The same, and how TLS is spoken there.
+    pub fn with_tls(url: &str, tls: ClientTls) -> Result<Self> {
         let (scheme, rest) = url.split_once("://").ok_or_else(malformed)?;
         let is_tls = match scheme {
             "http" => false,
@@ -78,7 +83,7 @@ impl PushUrl {
         let uri: Uri = format!("{scheme}://{}{path}", host.authority()).parse().map_err(|_| malformed())?;
         let authority = HeaderValue::from_str(&host.authority()).map_err(|_| malformed())?;
         let address = Address(Place::Http { host, path });
-        let client = connections(&Service::new("handler", url), &address, false)?;
+        let client = connections(&Service::new("handler", url).tls(tls), &address, false)?;
         Ok(Self { client, uri, host: authority, signer: None, timeout: Duration::from_secs(30) })
     }
 
