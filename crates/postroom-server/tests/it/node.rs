@@ -93,6 +93,19 @@ fn one_sends_the_other_handles_and_the_answer_comes_back() {
 }
 
 #[test]
+fn the_answer_comes_back_to_a_message_that_plain_sql_enqueued() {
+    let hook = Hook::new(|_, _| said("200 OK", "", r#"{"shelf":3}"#));
+    let (orders, inventory) = two(&hook);
+    let (_here, _there) = (orders.start(), inventory.start());
+    let columns = "INSERT INTO outbox_messages (topic, payload, kind, destination";
+    let command = "'stock.reserve', '{}', 'Command', 'inventory'";
+    orders.desk.sql(&format!("{columns}) VALUES ({command})"));
+    orders.desk.sql(&format!("{columns}, id) VALUES ({command}, randomblob(16))"));
+    orders.desk.sql(&format!("{columns}, message_id) VALUES ({command}, randomblob(16))"));
+    until("the answers are there", || orders.count(r#"state = 2 AND response = '{"shelf":3}'"#) == 3);
+}
+
+#[test]
 fn a_sender_that_retries_for_longer_than_the_receiver_remembers_is_told_on_contact() {
     let hook = Hook::new(|_, _| said("200 OK", "", ""));
     let (orders, inventory) = two(&hook);

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Incoming, NewMessage, WorkItemId};
+use crate::message::{Incoming, MessageId, NewMessage};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::guard::{Guard, TransactionLost, catch};
@@ -106,9 +106,9 @@ impl SqliteTx {
         self.step(move |conn| core.arrive_on(conn, &incoming, hold)).await
     }
 
-    pub(crate) async fn answer(&mut self, id: WorkItemId, response: String) -> Result<bool> {
+    pub(crate) async fn answer(&mut self, request: MessageId, from: String, response: String) -> Result<bool> {
         let core = self.core.clone();
-        self.step(move |conn| core.answer_on(conn, id, &response)).await
+        self.step(move |conn| core.answer_on(conn, (request, &from), &response)).await
     }
 
     pub(crate) async fn mark(&mut self, mark: MarkId) -> Result<bool> {
