@@ -126,7 +126,7 @@ impl NewMessage {
     pub(crate) fn check(&self) -> Result<()> {
         self.check_content()?;
         if let Some(destination) = &self.destination {
-            check::name("destination", destination)?;
+            check::service("destination", destination)?;
         }
         if self.expires_after == Some(Duration::ZERO) {
             return Err(Error::invalid("a message must live longer than zero"));
