@@ -161,7 +161,7 @@ fn a_broken_configuration_changes_nothing() {
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
     until("it has arrived", || orders.count("state = 2") == 2);
 
-    // While somebody writes it anew it may be empty, or not there: by the defaults messages are printed, and done.
+    // While somebody writes it anew it may be empty, or not there: by the defaults messages are not handled.
     inventory.desk.write("postroom.toml", "");
     there.hang_up();
     there.wait_for("SIGHUP: the configuration stays as it was: it has no [handlers] any more");
