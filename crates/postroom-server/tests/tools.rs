@@ -51,6 +51,13 @@ fn main() {
             plain_sql_enqueues(&python, BY_APSW);
             Ok(Completion::Completed)
         }),
+        Trial::ignorable_test("python::q_leaves_top", || {
+            if !has_python() {
+                return Ok(Completion::ignored_with("skipped: there is no python3"));
+            }
+            q_leaves_top();
+            Ok(Completion::Completed)
+        }),
         Trial::ignorable_test("python::the_script_of_the_guide_sends_and_handles", || {
             if !has_python() {
                 return Ok(Completion::ignored_with("skipped: there is no python3"));
@@ -197,4 +204,32 @@ fn plain_sql_enqueues(python: &str, program: &str) {
     let wrong = "INSERT INTO outbox_messages (topic, payload, headers) VALUES ('a', '{}', 'notjson')";
     let said = typed(&desk, python, program, wrong).unwrap_err();
     assert!(said.contains("headers must be a JSON object of texts"), "{said}");
+}
+
+/// Runs a program on a terminal of its own, presses q once it has drawn, and ends as the program does.
+const ON_TERMINAL: &str = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+drawn = b''
+while b'outbox' not in drawn:
+    drawn += os.read(terminal, 4096)
+os.write(terminal, b'q')
+try:
+    while os.read(terminal, 4096): pass
+except OSError:
+    pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+fn q_leaves_top() {
+    let desk = Desk::new();
+    desk.ok(&["send", "order.placed"]);
+    let program = env!("CARGO_BIN_EXE_postroom");
+    let mut python = Command::new("python3");
+    let ran =
+        python.args(["-c", ON_TERMINAL, program, "top", "--interval", "100ms"]).current_dir(desk.path("")).output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success(), "{ran:?}");
 }
