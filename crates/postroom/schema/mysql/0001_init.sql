@@ -165,9 +165,9 @@ BEGIN
         WHEN COALESCE(CHAR_LENGTH(p_topic), 0) = 0 OR RIGHT(p_topic, 1) = ' ' OR p_topic REGEXP v_controls
             OR LOCATE(CHAR(0 USING utf8mb4), p_topic) > 0
             THEN 'topic must be 1 to 255 characters without controls or a trailing blank'
-        WHEN CHAR_LENGTH(p_correlation_id) = 0 OR RIGHT(p_correlation_id, 1) = ' '
+        WHEN CHAR_LENGTH(p_correlation_id) > 0 AND RIGHT(p_correlation_id, 1) = ' '
             OR p_correlation_id REGEXP v_controls OR LOCATE(CHAR(0 USING utf8mb4), p_correlation_id) > 0
-            THEN 'correlation id must be 1 to 255 characters without controls or a trailing blank'
+            THEN 'correlation id must be at most 255 characters without controls or a trailing blank'
         WHEN CHAR_LENGTH(p_destination) NOT BETWEEN 1 AND 64
             OR p_destination COLLATE utf8mb4_bin REGEXP '[^a-z0-9._-]'
             OR LEFT(p_destination, 1) COLLATE utf8mb4_bin NOT REGEXP '[a-z0-9]'
@@ -199,7 +199,7 @@ BEGIN
     INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
                           expires_at, max_attempts, created_at)
     SELECT told.id, NULLIF(told.message, told.id), COALESCE(p_kind, 'Event'), p_topic, p_payload, p_destination, p_headers,
-           p_correlation_id, GREATEST(told.at, COALESCE(told.due, told.at)), told.due,
+           NULLIF(p_correlation_id, ''), GREATEST(told.at, COALESCE(told.due, told.at)), told.due,
            CASE WHEN p_ttl_seconds IS NOT NULL THEN told.at + p_ttl_seconds * 1000000
                 WHEN p_destination IS NOT NULL THEN GREATEST(told.at, COALESCE(told.due, told.at)) + 86400000000 END,
            p_max_attempts, told.at

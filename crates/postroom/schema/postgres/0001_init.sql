@@ -206,7 +206,7 @@ BEGIN
                 USING ERRCODE = 'invalid_parameter_value';
         END IF;
     END IF;
-    FOR checked IN SELECT * FROM (VALUES ('topic', coalesce($1, '')), ('correlation_id', $6)) AS n (what, name)
+    FOR checked IN SELECT * FROM (VALUES ('topic', coalesce($1, '')), ('correlation_id', nullif($6, ''))) AS n (what, name)
         UNION ALL SELECT 'a header''s name', k FROM jsonb_object_keys(coalesce(parsed, '{}')) AS k
     LOOP
         IF length(checked.name) NOT BETWEEN 1 AND 255 OR checked.name ~ '[\u0001-\u001f\u007f-\u009f]'
@@ -239,7 +239,7 @@ BEGIN
     ), stored AS (
         INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
                               due_at, expires_at, max_attempts, created_at)
-        SELECT id, nullif(message, id), coalesce($8, 'Event'), $1, $2, $3, $5, $6, greatest(now, due), due,
+        SELECT id, nullif(message, id), coalesce($8, 'Event'), $1, $2, $3, $5, nullif($6, ''), greatest(now, due), due,
                CASE WHEN $9 IS NOT NULL THEN now + (extract(epoch FROM $9) * 1000000)::bigint
                     WHEN $3 IS NOT NULL THEN greatest(now, due) + 86400000000 END, $10, now
         FROM told

@@ -52,10 +52,10 @@ BEGIN
         WHEN NEW.topic = '' OR length(NEW.topic) > 255 OR substr(NEW.topic, -1) = ' ' OR instr(NEW.topic, char(0)) > 0
             OR NEW.topic GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
             THEN RAISE(ABORT, 'topic must be 1 to 255 characters without controls or a trailing blank')
-        WHEN NEW.correlation_id = '' OR length(NEW.correlation_id) > 255 OR substr(NEW.correlation_id, -1) = ' '
+        WHEN length(NEW.correlation_id) > 255 OR substr(NEW.correlation_id, -1) = ' '
             OR instr(NEW.correlation_id, char(0)) > 0
             OR NEW.correlation_id GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
-            THEN RAISE(ABORT, 'correlation_id must be 1 to 255 characters without controls or a trailing blank')
+            THEN RAISE(ABORT, 'correlation_id must be at most 255 characters without controls or a trailing blank')
         WHEN length(NEW.destination) > 64 OR NEW.destination NOT GLOB '[a-z0-9]*'
             OR NEW.destination GLOB '*[^a-z0-9._-]*'
             THEN RAISE(ABORT, 'destination must be 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit')
@@ -74,7 +74,8 @@ BEGIN
             THEN RAISE(ABORT, 'headers must be at most 64, and 16384 bytes in all')
     END;
     UPDATE {outbox}
-    SET visible_at = max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)),
+    SET correlation_id = nullif(NEW.correlation_id, ''),
+        visible_at = max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)),
         -- To another service it lives for a day after it is due, as the library has it.
         expires_at = coalesce(NEW.expires_at, CASE WHEN NEW.destination IS NOT NULL
             THEN max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)) + 86400000000 END)
