@@ -197,13 +197,16 @@ fn needing(desk: &Desk, any_of: &'static [Scope], routes: Router<Desk>) -> Route
 fn router(desk: Desk) -> Router {
     let reading = Router::new()
         .route("/_rf/outbox/stats", get(diagnostics::outbox_stats))
-        .route("/_rf/outbox/failed", get(diagnostics::failed))
+        .route("/_rf/outbox/failed", get(diagnostics::outbox_failed))
+        .route("/_rf/inbox/failed", get(diagnostics::inbox_failed))
         .route("/_rf/inbox/stats", get(diagnostics::inbox_stats))
         .route("/metrics", get(metrics::render));
     let operating = Router::new()
         .route("/_rf/outbox/{message_id}/retry", post(diagnostics::retry))
         .route("/_rf/outbox/{message_id}/dismiss", post(diagnostics::dismiss));
-    let enqueueing = Router::new().route("/v1/messages", post(messages::enqueue));
+    let enqueueing = Router::new()
+        .route("/v1/messages", post(messages::enqueue))
+        .route("/v1/messages/batch", post(messages::enqueue_batch));
     let following = Router::new().route("/v1/messages/{message_id}", get(status::status));
     let pulling = Router::new()
         .route("/v1/{queue}/claim", post(pull::claim))

@@ -84,7 +84,9 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
 }
 
 fn advice_on(error: &anyhow::Error) -> &'static str {
-    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<postroom::Error>()) {
+    if let Some(advice) = error.chain().find_map(specific) {
+        advice
+    } else if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<postroom::Error>()) {
         advice(error.kind())
     } else if error.chain().any(|cause| cause.is::<sqlx::Error>()) {
         advice(ErrorKind::Unavailable)
@@ -93,6 +95,29 @@ fn advice_on(error: &anyhow::Error) -> &'static str {
     } else {
         advice(ErrorKind::Database)
     }
+}
+
+/// What helps against one error and no other.
+fn specific(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        return match error.kind() {
+            io::ErrorKind::AddrInUse => Some("another port there, or end the program that listens at this one"),
+            io::ErrorKind::AddrNotAvailable => Some("an address of this machine: 127.0.0.1 always is one"),
+            _ => None,
+        };
+    }
+    let error = cause.downcast_ref::<sqlx::Error>()?.as_database_error()?;
+    if error.code().as_deref() == Some("42501") {
+        return Some(
+            "to let the owner of the tables give the rights: GRANT USAGE ON SCHEMA infra TO app; GRANT SELECT, INSERT, \
+             UPDATE, DELETE ON ALL TABLES IN SCHEMA infra TO app",
+        );
+    }
+    let number = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()?.number();
+    [1044, 1142, 1143, 1227, 1370].contains(&number).then_some(
+        "to let an administrator give the rights: GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO app, with the names \
+         of your database and of this user",
+    )
 }
 
 fn advice(kind: ErrorKind) -> &'static str {

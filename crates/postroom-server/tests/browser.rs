@@ -77,7 +77,7 @@ impl Stage {
     fn new() -> Self {
         let desk = Desk::new();
         desk.write("postroom.toml", "[admin]\nlisten = \"127.0.0.1:0\"\n[receiver]\nlisten = []\n");
-        let node = desk.start(&["up"]);
+        let node = desk.start(&["up", "--print"]);
         let told = node.wait_for("Its page for operators: ");
         let file = told.split_once(", with the token in ").unwrap().1;
         let written = std::fs::read_to_string(file).unwrap();
@@ -93,7 +93,7 @@ impl Stage {
         self.node.terminate();
         self.node.end();
         self.desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\n{admin}\n"));
-        self.node = self.desk.start(&["up"]);
+        self.node = self.desk.start(&["up", "--print"]);
         let told = self.node.wait_for("Its page for operators: ");
         self.address = told.split_once("operators: ").unwrap().1.split_once("/admin").unwrap().0.to_owned();
         self.token = "secret".into();

@@ -33,6 +33,7 @@ const TESTS: &[(&str, Test)] = &[
     ("what_happens_is_followed", what_happens_is_followed),
     ("what_failed_is_revived_and_what_was_done_redriven", what_failed_is_revived_and_what_was_done_redriven),
     ("a_node_finds_it_by_its_configuration", a_node_finds_it_by_its_configuration),
+    ("a_user_without_rights_is_told_which_to_ask_for", a_user_without_rights_is_told_which_to_ask_for),
     ("a_server_out_of_reach_is_named_without_its_password", a_server_out_of_reach_is_named_without_its_password),
 ];
 
@@ -105,6 +106,9 @@ fn the_printed_schema_is_all_it_needs(desk: &Desk, database: &Database) {
         Server::Mssql => "mssql",
     };
     assert_eq!(sql, desk.ok(&["migrate", "--print", "--for", kind]));
+    // What the client of MySQL is told besides is not for the server.
+    let sql = sql.replace("DELIMITER //\n", "").replace("END //\nDELIMITER ;\n", "END;\n");
+    assert_eq!(sql, desk.json(&["migrate", "--print", "--for", kind])["sql"]);
     for _ in 0..2 {
         database.execute(&sql);
     }
@@ -299,11 +303,21 @@ fn a_node_finds_it_by_its_configuration(desk: &Desk, database: &Database) {
     desk.write("database.url", &format!("{}\n", database.url));
     let store = "[store]\nurl = { file = \"database.url\" }\ndeploy_schema = true\ndead_letter_topic = \"dead\"\n";
     desk.write("postroom.toml", &format!("{store}[receiver]\nlisten = []\n"));
-    let up = desk.start(&["up"]);
+    let up = desk.start(&["up", "--print"]);
     up.wait_for("Try it in another terminal");
     let id = desk.ok(&["send", "a"]);
     assert_eq!(up.next_json()["id"], id.as_str());
     until("it is done", || desk.outbox("done") == 1);
+}
+
+fn a_user_without_rights_is_told_which_to_ask_for(desk: &Desk, database: &Database) {
+    // SQL Server itself names the right that is missing.
+    let Some((url, gone)) = database.user_without_rights() else { return };
+    desk.ok(&["migrate", "--db", &database.url]);
+    let ran = desk.run(&["stats", "--db", &url]);
+    database.execute(&gone);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("GRANT SELECT, INSERT, UPDATE, DELETE ON"), "{ran:?}");
 }
 
 fn a_server_out_of_reach_is_named_without_its_password(desk: &Desk, database: &Database) {

@@ -10,6 +10,7 @@ mod desk;
 #[allow(dead_code, reason = "shared with the other tests")]
 mod web;
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
@@ -21,6 +22,8 @@ use web::{Asked, DIGEST};
 
 /// Where schemathesis is: `cargo xtask test` installs one.
 const SCHEMATHESIS: &str = "POSTROOM_TEST_SCHEMATHESIS";
+/// Where a Python with an old SQLite in `apsw` is: `cargo xtask test` installs one.
+const OLD_SQLITE: &str = "POSTROOM_TEST_OLD_SQLITE";
 const OPENAPI: &str = include_str!("../src/admin/openapi.json");
 const SCRIPT: &str = include_str!("../../../examples/any_language.py");
 const GUIDE: &str = include_str!("../../../guides/any-language.md");
@@ -34,8 +37,29 @@ fn main() {
             no_answer_contradicts_the_description(&program);
             Ok(Completion::Completed)
         }),
+        Trial::ignorable_test("python::plain_sql_enqueues_with_the_sqlite_that_python_has", || {
+            if !has_python() {
+                return Ok(Completion::ignored_with("skipped: there is no python3"));
+            }
+            plain_sql_enqueues("python3", BY_SQLITE3);
+            Ok(Completion::Completed)
+        }),
+        Trial::ignorable_test("python::plain_sql_enqueues_with_an_old_sqlite", || {
+            let Ok(python) = std::env::var(OLD_SQLITE) else {
+                return Ok(Completion::ignored_with(format!("skipped: {OLD_SQLITE} names no Python with apsw")));
+            };
+            plain_sql_enqueues(&python, BY_APSW);
+            Ok(Completion::Completed)
+        }),
+        Trial::ignorable_test("python::q_leaves_top", || {
+            if !has_python() {
+                return Ok(Completion::ignored_with("skipped: there is no python3"));
+            }
+            q_leaves_top();
+            Ok(Completion::Completed)
+        }),
         Trial::ignorable_test("python::the_script_of_the_guide_sends_and_handles", || {
-            if Command::new("python3").arg("--version").output().is_err() {
+            if !has_python() {
                 return Ok(Completion::ignored_with("skipped: there is no python3"));
             }
             the_script_of_the_guide_sends_and_handles();
@@ -48,6 +72,10 @@ fn main() {
         }),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn has_python() -> bool {
+    Command::new("python3").arg("--version").output().is_ok()
 }
 
 fn node(desk: &Desk, more: &str) -> (Running, Asked) {
@@ -127,4 +155,83 @@ fn the_script_of_the_guide_sends_and_handles() {
     assert_eq!(story["response"], "{\"reserved\": true}");
     let unsigned = Asked { address: format!("127.0.0.1:{port}") }.post("/", &Value::Null);
     assert_eq!(unsigned.status, 401, "{unsigned:?}");
+}
+
+/// Runs what it reads, and says which SQLite it has.
+const BY_SQLITE3: &str = "
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=5, isolation_level=None)
+db.executescript(sys.stdin.read())
+print(sqlite3.sqlite_version)
+";
+const BY_APSW: &str = "
+import apsw, sys
+db = apsw.Connection(sys.argv[1])
+db.setbusytimeout(5000)
+for _ in db.cursor().execute(sys.stdin.read()): pass
+print(apsw.sqlitelibversion())
+";
+
+/// Types statements into a Python; what it printed, or what it said when it failed.
+fn typed(desk: &Desk, python: &str, program: &str, sql: &str) -> Result<String, String> {
+    let mut child = Command::new(python)
+        .args(["-c", program, "postroom.db"])
+        .current_dir(desk.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = |bytes| String::from_utf8(bytes).unwrap();
+    if ended.status.success() { Ok(said(ended.stdout)) } else { Err(said(ended.stderr)) }
+}
+
+/// What the guide shows for SQLite, with a library that somebody else chose: handled by a node, and checked.
+fn plain_sql_enqueues(python: &str, program: &str) {
+    let desk = Desk::new();
+    let up = desk.start(&["up", "--exec", "cat"]);
+    up.wait_for("Try it in another terminal");
+    let guide = GUIDE.split("\n## ").find(|section| section.starts_with("SQLite")).unwrap();
+    let examples: Vec<_> = guide.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let orders = "CREATE TABLE orders (id INTEGER);";
+    let version = typed(&desk, python, program, &format!("{orders}\n{}", examples[0])).unwrap();
+    println!("SQLite {}", version.trim());
+    typed(&desk, python, program, "INSERT INTO outbox_messages (topic, payload) VALUES ('hello', '{}')").unwrap();
+    until("it is handled", || desk.outbox("done") == 2);
+    typed(&desk, python, program, examples[1]).unwrap();
+    let found = &desk.json(&["show", "0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01"])[0];
+    assert_eq!((&found["topic"], &found["destination"]), (&"invoice.due".into(), &"billing".into()), "{found}");
+    let wrong = "INSERT INTO outbox_messages (topic, payload, headers) VALUES ('a', '{}', 'notjson')";
+    let said = typed(&desk, python, program, wrong).unwrap_err();
+    assert!(said.contains("headers must be a JSON object of texts"), "{said}");
+}
+
+/// Runs a program on a terminal of its own, presses q once it has drawn, and ends as the program does.
+const ON_TERMINAL: &str = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+drawn = b''
+while b'outbox' not in drawn:
+    drawn += os.read(terminal, 4096)
+os.write(terminal, b'q')
+try:
+    while os.read(terminal, 4096): pass
+except OSError:
+    pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+fn q_leaves_top() {
+    let desk = Desk::new();
+    desk.ok(&["send", "order.placed"]);
+    let program = env!("CARGO_BIN_EXE_postroom");
+    let mut python = Command::new("python3");
+    let ran =
+        python.args(["-c", ON_TERMINAL, program, "top", "--interval", "100ms"]).current_dir(desk.path("")).output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success(), "{ran:?}");
 }

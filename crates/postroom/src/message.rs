@@ -8,7 +8,7 @@ mod new;
 mod payload;
 mod stored;
 
-pub(crate) use check::{RESERVED, error_text, name as check_name};
+pub(crate) use check::{RESERVED, SERVICE_MAX, error_text, name as check_name, service as check_service};
 pub use hash::{hash_bytes, hash_value};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
 pub(crate) use new::SERVICE_TTL;

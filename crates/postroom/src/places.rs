@@ -207,6 +207,9 @@ impl Known {
             let why = fault.why().lines().next().unwrap_or_default().to_owned();
             *trouble = Some(Trouble { since, cause: fault.cause(), why });
         }
+        if fault.cause() == Cause::NoHandler && matches!(self.place, Place::Topic(_)) {
+            self.breaker.despair();
+        }
         if self.breaker.failed(monotonic(), fault.pause()) {
             telemetry::place_held(&self.place, fault);
         }

@@ -299,7 +299,7 @@ fn headline(why: &str) -> &str {
 /// A place failed too often and is left alone.
 pub(crate) fn place_held(place: &Place, fault: &Fault) {
     let (kind, name, code, reason) = (place.kind(), place.name(), fault.cause().code(), headline(fault.why()));
-    warn!(kind, name, code, reason, "left alone: it failed several times in a row; its messages wait");
+    warn!(kind, name, code, reason, "left alone: its messages wait");
 }
 
 /// A place that was left alone took a message.

@@ -1,4 +1,4 @@
-//! Programs of others that tests run, in a folder that is gone when the tests are over.
+//! Programs of others that tests run, in folders that are gone when the tests are over.
 
 use std::path::{Path, PathBuf};
 use std::{env, process::Command};
@@ -6,50 +6,61 @@ use std::{env, process::Command};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-/// Where schemathesis is: it asks a node everything that the description allows, and what it does not.
-const VARIABLE: &str = "POSTROOM_TEST_SCHEMATHESIS";
-/// One version: what it asks is a part of the test.
-const PACKAGE: &str = "schemathesis==4.32.5";
+/// A program that pip installs, and the variable that tells the tests where it is.
+struct Tool {
+    variable: &'static str,
+    /// One version: what it does is a part of the test.
+    package: &'static str,
+    program: &'static str,
+}
+
+const TOOLS: [Tool; 2] = [
+    // It asks a node everything that the description allows, and what it does not.
+    Tool { variable: "POSTROOM_TEST_SCHEMATHESIS", package: "schemathesis==4.32.5", program: "schemathesis" },
+    // A Python with SQLite 3.39.3, the oldest that is to be had ready-made: what other programs do to a file, it does.
+    Tool { variable: "POSTROOM_TEST_OLD_SQLITE", package: "apsw==3.39.3.0", program: "python" },
+];
 
 /// The programs that could be installed, and why the others could not.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    installed: Option<(TempDir, PathBuf)>,
-    refusal: Option<String>,
+    installed: Vec<(&'static str, TempDir, PathBuf)>,
+    missing: String,
 }
 
 impl Tools {
     /// Those that the environment does not name already.
     pub(super) fn install_unnamed() -> Self {
-        if env::var_os(VARIABLE).is_some() {
-            return Self::default();
+        let mut tools = Self::default();
+        for Tool { variable, package, program } in TOOLS.iter().filter(|tool| env::var_os(tool.variable).is_none()) {
+            match install(package, program) {
+                Ok((folder, path)) => tools.installed.push((variable, folder, path)),
+                Err(error) => {
+                    tools.missing += &format!("{package} cannot be installed, name one in {variable}: {error:#}\n");
+                }
+            }
         }
-        match install() {
-            Ok(installed) => Self { installed: Some(installed), refusal: None },
-            Err(error) => Self {
-                installed: None,
-                refusal: Some(format!("schemathesis cannot be installed, name one in {VARIABLE}: {error:#}\n")),
-            },
-        }
+        tools
     }
 
     /// The variables that tell the tests of them.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        self.installed.iter().map(|(_, program)| (VARIABLE, program.as_path()))
+        self.installed.iter().map(|(variable, _, program)| (*variable, program.as_path()))
     }
 
     /// One line for each that is missing.
     pub(super) fn missing(&self) -> &str {
-        self.refusal.as_deref().unwrap_or_default()
+        &self.missing
     }
 }
 
-fn install() -> Result<(TempDir, PathBuf)> {
+fn install(package: &str, program: &str) -> Result<(TempDir, PathBuf)> {
     let folder = tempfile::Builder::new().prefix("postroom-tools-").tempdir()?;
     let bin = folder.path().join("bin");
     run(Command::new("python3").args(["-m", "venv"]).arg(folder.path()))?;
-    run(Command::new(bin.join("pip")).args(["install", "--quiet", "--disable-pip-version-check", PACKAGE]))?;
-    let program = bin.join("schemathesis");
+    let mut pip = Command::new(bin.join("pip"));
+    run(pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", package]))?;
+    let program = bin.join(program);
     ensure!(program.exists(), "pip left no {}", program.display());
     Ok((folder, program))
 }

@@ -6,7 +6,7 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use postroom::telemetry::{Arrivals, arrivals};
-use postroom::{Dismissal, Filter, MessageId, Operator, Queue, QueueStats, Record, State as Stands};
+use postroom::{Dismissal, Filter, MessageId, Operator, Queue, QueueStats, Record, State as Stands, WorkQueue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -72,7 +72,10 @@ pub(super) struct Page {
     after: Option<i64>,
     limit: Option<usize>,
     topic: Option<String>,
+    /// Of the outbox.
     destination: Option<String>,
+    /// Of the inbox.
+    source: Option<String>,
 }
 
 /// A message that was given up. Never its payload.
@@ -81,24 +84,54 @@ pub(super) struct Page {
 struct Failed {
     message_id: String,
     topic: String,
-    destination: Option<String>,
+    #[serde(flatten)]
+    party: Party,
     attempts: u32,
     error: Option<String>,
     failed_at: Option<String>,
 }
 
-pub(super) async fn failed(
+/// Where a message was to go, or where it came from.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Party {
+    Destination(Option<String>),
+    Source(Option<String>),
+}
+
+pub(super) async fn outbox_failed(
     State(desk): State<Desk>,
     Extension(rights): Extension<Rights>,
     page: Result<Query<Page>, QueryRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    let Query(Page { after, limit, topic, destination }) = page?;
+    let Query(page) = page?;
+    if page.source.is_some() {
+        return Err(Refusal::bad("source is about the inbox", "allowed are topic, destination, limit and after"));
+    }
+    failed((Queue::Outbox, desk.0.outbox.queue()), page, Sight::of(&rights)).await
+}
+
+pub(super) async fn inbox_failed(
+    State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let Query(page) = page?;
+    if page.destination.is_some() {
+        return Err(Refusal::bad("destination is about the outbox", "allowed are topic, source, limit and after"));
+    }
+    failed((Queue::Inbox, desk.0.inbox.queue()), page, Sight::of(&rights)).await
+}
+
+async fn failed((queue, verbs): (Queue, &WorkQueue), page: Page, sight: Sight) -> Result<Json<Value>, Refusal> {
+    let Page { after, limit, topic, destination, source } = page;
+    let party = destination.or(source);
     let limit = limit.unwrap_or(LIMIT);
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(Refusal::bad(format!("a limit of {limit}"), format!("allowed are 1 to {LIMIT_MAX}")));
     }
     let mut filter = Filter::all().state(Stands::Dead).limit(limit);
-    for (wanted, narrow) in [(topic, Filter::topic as fn(Filter, String) -> Filter), (destination, Filter::party)] {
+    for (wanted, narrow) in [(topic, Filter::topic as fn(Filter, String) -> Filter), (party, Filter::party)] {
         if let Some(wanted) = wanted {
             filter = narrow(filter, wanted);
         }
@@ -106,18 +139,23 @@ pub(super) async fn failed(
     if let Some(after) = after {
         filter = filter.after(after);
     }
-    let rows = desk.0.outbox.queue().list(filter).await?;
+    let rows = verbs.list(filter).await?;
     let next = rows.last().filter(|_| rows.len() == limit).map(Record::seq);
-    let messages: Vec<_> = rows.iter().map(|row| told(row, Sight::of(&rights))).collect();
+    let messages: Vec<_> = rows.iter().map(|row| told(row, queue, sight)).collect();
     Ok(Json(json!({ "messages": messages, "next": next })))
 }
 
-fn told(row: &Record, sight: Sight) -> Failed {
+fn told(row: &Record, queue: Queue, sight: Sight) -> Failed {
     let message = row.message().ok();
+    let owned = |text: &str| text.to_owned();
+    let party = match queue {
+        Queue::Outbox => Party::Destination(message.and_then(postroom::Message::destination).map(owned)),
+        Queue::Inbox => Party::Source(message.and_then(postroom::Message::source).map(owned)),
+    };
     Failed {
         message_id: message.map(postroom::Message::id).unwrap_or_default(),
         topic: message.map(|message| message.topic.clone()).unwrap_or_default(),
-        destination: message.and_then(|message| message.destination()).map(str::to_owned),
+        party,
         attempts: row.attempts(),
         error: row.last_error().map(|error| sight.of_error(error).to_owned()),
         failed_at: row.processed_at().map(|at| at.to_string()),

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use postroom::{Kind, Message, MessageId, NewMessage, Stored, Timestamp};
+use postroom::{Kind, Message, MessageId, NewMessage, Stored, Timestamp, WorkItemId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,6 +19,8 @@ use super::problem::Refusal;
 use super::{Desk, Rights, whole};
 
 const KEY_BYTES_MAX: usize = 255;
+/// The most messages of one batch.
+const BATCH_MAX: usize = 1000;
 /// A hundred years.
 const SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
@@ -58,20 +60,89 @@ pub(super) async fn enqueue(
         (Some(id), None) => Some(id.parse()?),
         (None, Some(key)) => Some(MessageId::from_uuid(id_of(rights.name(), key))?),
         (None, None) => None,
-        (Some(_), Some(_)) => {
-            let error = "both messageId and Idempotency-Key are given";
-            return Err(Refusal::new(StatusCode::CONFLICT, error, "one of them is enough"));
-        }
+        (Some(_), Some(_)) => return Err(both_are_given()),
     };
     let message = asked.clone().message(id)?;
     let id = message.message_id();
     let stored = desk.0.outbox.enqueue(message).await?;
-    if stored.duplicate && asked.message_id.is_none() && !asked.is_stored(&desk, &stored).await? {
-        let (error, advice) = ("this Idempotency-Key came with other content", "use another key for another message");
-        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error, advice));
+    if stored.duplicate && asked.message_id.is_none() && !asked.is_stored(&desk, stored.id).await? {
+        return Err(other_content());
     }
     let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(json!({ "messageId": id.to_string(), "duplicate": stored.duplicate }))))
+    Ok((status, Json(told(id, &stored))))
+}
+
+/// Messages that are stored together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Batch {
+    messages: Vec<Object<Asked>>,
+}
+
+/// Stores many messages in one transaction: all of them or none. With an `Idempotency-Key` the same batch again is no
+/// second one.
+pub(super) async fn enqueue_batch(
+    State(desk): State<Desk>,
+    Extension(rights): Extension<Rights>,
+    headers: HeaderMap,
+    asked: Result<Json<Object<Batch>>, JsonRejection>,
+) -> Result<(StatusCode, Json<Value>), Refusal> {
+    let Json(Object(Batch { messages: asked })) = asked?;
+    if asked.is_empty() || asked.len() > BATCH_MAX {
+        let error = format!("the batch has {} messages", asked.len());
+        return Err(Refusal::bad(error, format!("allowed are 1 to {BATCH_MAX}")));
+    }
+    let key = key(&headers)?;
+    let id_in = |place: usize| key.map(|key| id_of(rights.name(), &format!("{key}\0{place}")));
+    let mut messages = Vec::with_capacity(asked.len());
+    for (place, Object(one)) in asked.iter().enumerate() {
+        let at = |refusal: Refusal| refusal.at(&format!("messages[{place}]"));
+        let id = match (&one.message_id, id_in(place)) {
+            (Some(_), Some(_)) => return Err(at(both_are_given())),
+            (Some(id), None) => Some(id.parse::<MessageId>().map_err(Refusal::from).map_err(at)?),
+            (None, id) => id.map(MessageId::from_uuid).transpose()?,
+        };
+        let message = one.clone().message(id).map_err(at)?;
+        message.check().map_err(Refusal::from).map_err(at)?;
+        messages.push(message);
+    }
+    let ids: Vec<_> = messages.iter().map(NewMessage::message_id).collect();
+    if let (Some(first), Some(behind)) = (id_in(0), id_in(asked.len())) {
+        // What came before under this key must be all of this batch, and nothing else.
+        let is_known = !desk.0.outbox.find(first).await?.is_empty();
+        let is_longer = !desk.0.outbox.find(behind).await?.is_empty();
+        for (one, message) in asked.iter().zip(&messages).filter(|_| is_known) {
+            if is_longer || !one.0.is_stored(&desk, message.work_item_id()).await? {
+                return Err(other_content());
+            }
+        }
+    }
+    let stored = desk.0.outbox.enqueue_many(messages).await?;
+    for (Object(one), stored) in
+        asked.iter().zip(&stored).filter(|(one, stored)| stored.duplicate && one.0.message_id.is_none())
+    {
+        if !one.is_stored(&desk, stored.id).await? {
+            return Err(other_content());
+        }
+    }
+    let is_new = stored.iter().any(|stored| !stored.duplicate);
+    let told = ids.iter().zip(&stored).map(|(id, stored)| told(*id, stored)).collect::<Vec<_>>();
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(json!({ "messages": told }))))
+}
+
+fn told(id: MessageId, stored: &Stored) -> Value {
+    json!({ "messageId": id.to_string(), "duplicate": stored.duplicate })
+}
+
+fn both_are_given() -> Refusal {
+    let error = "both messageId and Idempotency-Key are given";
+    Refusal::new(StatusCode::CONFLICT, error, "one of them is enough")
+}
+
+fn other_content() -> Refusal {
+    let (error, advice) = ("this Idempotency-Key came with other content", "use another key for another message");
+    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error, advice)
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
@@ -91,9 +162,9 @@ fn id_of(token: &str, key: &str) -> Uuid {
 
 impl Asked {
     /// Whether what is stored under its id is what is asked for now.
-    async fn is_stored(&self, desk: &Desk, stored: &Stored) -> Result<bool, Refusal> {
-        let found = desk.0.outbox.find(stored.id.as_uuid()).await?;
-        Ok(found.iter().all(|record| record.message().is_ok_and(|known| self.is_like(known))))
+    async fn is_stored(&self, desk: &Desk, id: WorkItemId) -> Result<bool, Refusal> {
+        let found = desk.0.outbox.find(id.as_uuid()).await?;
+        Ok(!found.is_empty() && found.iter().all(|record| record.message().is_ok_and(|known| self.is_like(known))))
     }
 
     fn is_like(&self, known: &Message) -> bool {

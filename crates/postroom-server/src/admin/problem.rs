@@ -25,6 +25,12 @@ impl Refusal {
         self.status.as_u16()
     }
 
+    /// The same of one message among many.
+    pub(super) fn at(mut self, place: &str) -> Self {
+        self.error = format!("{place}: {}", self.error);
+        self
+    }
+
     pub(super) fn bad(error: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error, advice)
     }
@@ -57,12 +63,48 @@ impl From<JsonRejection> for Refusal {
     fn from(rejection: JsonRejection) -> Self {
         let advice = "send a JSON object with content-type: application/json";
         match &rejection {
-            // Its words quote the body.
-            JsonRejection::JsonDataError(_) => Self::bad("the body has a wrong or a missing field", advice),
+            JsonRejection::JsonDataError(error) => {
+                let (error, advice) = wrong_field(&error.body_text());
+                Self::bad(error, advice)
+            }
             JsonRejection::JsonSyntaxError(_) => Self::bad("the body is not JSON", advice),
             other => Self::new(other.status(), other.body_text(), advice),
         }
     }
+}
+
+/// Which field is wrong, and what is allowed there. Values are left out: they may be secrets.
+fn wrong_field(said: &str) -> (String, String) {
+    let said = said.split_once("target type: ").map_or(said, |(_, said)| said);
+    let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
+    let quoted = |after: &str| said.split_once(after)?.1.split('`').next().map(shortened);
+    // Where it is: `headers.a`, `items[2].lease`.
+    let place = said.split_once(": ").map(|(place, _)| place).filter(|place| !place.contains([' ', '`', '"']));
+    let within = place.map(|place| format!(" of `{}`", shortened(place))).unwrap_or_default();
+    if let Some(field) = quoted("missing field `") {
+        return (format!("the field `{field}`{within} is missing"), "send it too".to_owned());
+    }
+    let allowed = said.rsplit_once("expected ").map(|(_, allowed)| allowed.trim_start_matches("one of "));
+    if let Some(field) = quoted("unknown field `") {
+        // The name of what is unknown is a place of its own.
+        let known = allowed.unwrap_or("none").replace('`', "");
+        return (format!("there is no field `{field}`"), format!("allowed are {known}"));
+    }
+    let field = place.map_or_else(|| "the body".to_owned(), |place| format!("the field `{}`", shortened(place)));
+    let allowed = match allowed {
+        Some("u64" | "u32" | "i64" | "a JSON number") => "a whole number",
+        Some("a map") => "an object",
+        Some("a sequence") => "a list",
+        Some(wanted) if wanted.starts_with("struct ") => "an object",
+        Some(wanted) => wanted,
+        None => "something else",
+    };
+    (format!("{field} is wrong"), format!("it must be {allowed}"))
+}
+
+/// As much of a name as fits into a line.
+fn shortened(name: &str) -> String {
+    name.chars().take(100).collect()
 }
 
 impl From<QueryRejection> for Refusal {
@@ -84,4 +126,44 @@ pub(super) async fn nowhere(uri: Uri) -> Refusal {
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> Refusal {
     let error = format!("{method} is not what {} is for", uri.path());
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error, "GET asks, POST changes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrong_field;
+
+    #[test]
+    fn a_wrong_field_is_named_without_its_value() {
+        let before = "Failed to deserialize the JSON body into the target type: ";
+        for (said, error, advice) in [
+            ("missing field `topic` at line 1 column 2", "the field `topic` is missing", "send it too"),
+            (
+                "items[2]: missing field `lease` at line 1 column 9",
+                "the field `lease` of `items[2]` is missing",
+                "send it too",
+            ),
+            (
+                "colour: unknown field `colour`, expected one of `topic`, `payload` at line 1 column 9",
+                "there is no field `colour`",
+                "allowed are topic, payload",
+            ),
+            (
+                "headers.a: invalid type: integer `4111`, expected a string at line 1 column 62",
+                "the field `headers.a` is wrong",
+                "it must be a string",
+            ),
+            (
+                "maxAttempts: wrong, expected a whole number from 0 on at line 1 column 62",
+                "the field `maxAttempts` is wrong",
+                "it must be a whole number from 0 on",
+            ),
+            (
+                "invalid type: sequence, expected an object at line 1 column 0",
+                "the body is wrong",
+                "it must be an object",
+            ),
+        ] {
+            assert_eq!(wrong_field(&format!("{before}{said}")), (error.to_owned(), advice.to_owned()));
+        }
+    }
 }

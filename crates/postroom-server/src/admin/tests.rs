@@ -1,5 +1,6 @@
 //! The listener's answers, without a listener.
 
+mod batch;
 mod pull;
 mod scopes;
 mod strangers;
@@ -103,7 +104,7 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
 }
 
 /// Everything but health and readiness.
-const GUARDED: [(Method, &str); 20] = [
+const GUARDED: [(Method, &str); 22] = [
     (Method::GET, "/v1/messages/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01"),
     (Method::POST, "/admin/act/revive"),
     (Method::POST, "/admin/act/expire"),
@@ -116,6 +117,8 @@ const GUARDED: [(Method, &str); 20] = [
     (Method::GET, "/_rf/inbox/stats"),
     (Method::GET, "/metrics"),
     (Method::POST, "/v1/messages"),
+    (Method::POST, "/v1/messages/batch"),
+    (Method::GET, "/_rf/inbox/failed"),
     (Method::POST, "/v1/inbox/claim"),
     (Method::POST, "/v1/outbox/claim"),
     (Method::POST, "/v1/outbox/ack"),
@@ -240,15 +243,19 @@ async fn who_enqueued_a_message_hears_what_became_of_it() {
 async fn what_is_wrong_with_a_message_is_said_and_nothing_is_stored() {
     let node = Node::new();
     for (message, error) in [
-        (json!([]), "wrong or a missing field"),
-        (json!({ "topic": "a" }), "wrong or a missing field"),
+        (json!([]), "the body is wrong"),
+        (json!({ "topic": "a" }), "the field `payload` is missing"),
         (json!({ "topic": "", "payload": 1 }), "topic must not be empty"),
         (json!({ "topic": "a", "payload": 1, "kind": "Letter" }), "the kind \"Letter\" is unknown"),
         (json!({ "topic": "a", "payload": 1, "messageId": "x" }), "is not a UUID"),
         (json!({ "topic": "a", "payload": 1, "dueAt": "tomorrow" }), "dueAt is no time"),
         (json!({ "topic": "a", "payload": 1, "dueAt": "2030-01-01T00:00:00Z", "dueAfterSeconds": 1 }), "both dueAt"),
         (json!({ "topic": "a", "payload": 1, "maxAttempts": 0 }), "max attempts"),
-        (json!({ "topic": "a", "payload": 1, "colour": "red" }), "wrong or a missing field"),
+        (json!({ "topic": "a", "payload": 1, "maxAttempts": "7" }), "the field `maxAttempts` is wrong"),
+        (json!({ "topic": 7, "payload": 1 }), "the field `topic` is wrong"),
+        (json!({ "topic": "a", "payload": 1, "headers": { "b": 7 } }), "the field `headers.b` is wrong"),
+        (json!({ "topic": "a", "payload": 1, "destination": "Bad Name" }), "destination must be 1 to 64"),
+        (json!({ "topic": "a", "payload": 1, "colour": "red" }), "there is no field `colour`"),
     ] {
         let said = node.post("/v1/messages", &message).await;
         let told = said.json()["error"].as_str().unwrap_or_default().to_owned();

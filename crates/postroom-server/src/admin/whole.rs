@@ -1,32 +1,26 @@
 //! Whole numbers in JSON: `7.0` is one too, and some languages write them so.
 
 use serde::de::{Deserialize, Deserializer, Error};
+use serde_json::Number;
 
 /// The largest whole number that every language reads as itself.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-#[derive(serde::Deserialize)]
-#[serde(untagged)]
-enum Number {
-    Whole(u64),
-    Point(f64),
-}
-
 /// A number that may be left out.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was checked to be whole and in range")]
 pub(super) fn maybe<'de, D: Deserializer<'de>, T: TryFrom<u64>>(json: D) -> Result<Option<T>, D::Error> {
-    let number = match Option::<Number>::deserialize(json)? {
-        None => return Ok(None),
-        Some(Number::Whole(number)) => number,
-        Some(Number::Point(number)) if number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number) => number as u64,
-        Some(Number::Point(_)) => return Err(D::Error::custom("no whole number")),
+    let Some(number) = Option::<Number>::deserialize(json)? else { return Ok(None) };
+    let whole = match (number.as_u64(), number.as_f64()) {
+        (Some(number), _) => number,
+        (None, Some(number)) if number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number) => number as u64,
+        _ => return Err(D::Error::custom("wrong, expected a whole number from 0 on")),
     };
-    T::try_from(number).map(Some).map_err(|_| D::Error::custom("too large a number"))
+    T::try_from(whole).map(Some).map_err(|_| D::Error::custom("wrong, expected a smaller number"))
 }
 
 /// A number that must be there.
 pub(super) fn number<'de, D: Deserializer<'de>>(json: D) -> Result<u64, D::Error> {
-    maybe(json)?.ok_or_else(|| D::Error::custom("no number"))
+    maybe(json)?.ok_or_else(|| D::Error::custom("wrong, expected a number"))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::lookup::{self, Found};
 use crate::ask::Asker;
 use crate::open::Opened;
 use crate::problem::{self, Problem};
-use crate::{open, output};
+use crate::{config, open, output};
 
 /// Say why a message is not delivered or handled: what is the case, what happens next by itself, and what to do
 ///
@@ -40,6 +40,8 @@ impl Explain {
             Ok(found) => found,
         };
         let mut asker = Asker::new(&opened, &database).await?;
+        // The configuration may be another machine's: without it nothing is known of who fetches.
+        let fetched = config::load(global.config()).ok().and_then(|config| config.fetched().ok().flatten());
         for (index, Found { queue, record }) in found.iter().enumerate() {
             let around = around(&mut asker, &opened, *queue, record).await?;
             let id = record.message().map_or_else(|_| self.id.clone(), lookup::id_of);
@@ -47,7 +49,11 @@ impl Explain {
             let last = verbs.failures(record.seq()).await?.pop().and_then(|failure| failure.cause);
             let place = record.message().ok().map(Place::of);
             let hold = verbs.holds().await?.into_iter().find(|hold| Some(&hold.place) == place.as_ref());
-            let answer = judge::judge(&Seen::of(*queue, id, record).with(last, hold), &around);
+            let is_fetched = record.message().is_ok_and(|message| {
+                fetched.as_ref().is_some_and(|topics| topics.contains(&message.topic, message.destination()))
+            });
+            let seen = Seen { is_fetched, ..Seen::of(*queue, id, record).with(last, hold) };
+            let answer = judge::judge(&seen, &around);
             if global.json {
                 output::json(&told(*queue, record, &answer, &around))?;
                 continue;

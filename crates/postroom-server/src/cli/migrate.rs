@@ -26,7 +26,7 @@ pub(crate) struct Migrate {
     kind: Option<Kind>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
     Sqlite,
     Postgres,
@@ -41,7 +41,11 @@ impl Migrate {
         if self.print {
             let kind = self.kind.map_or_else(|| global.database().map(|database| Kind::of(&database)), Ok)?;
             let sql = kind.schema().trim_end().to_owned();
-            return if global.json { output::json(&serde_json::json!({ "sql": sql })) } else { output::line(sql) };
+            return if global.json {
+                output::json(&serde_json::json!({ "sql": sql }))
+            } else {
+                output::line(if kind == Kind::Mysql { for_the_client(&sql) } else { sql })
+            };
         }
         let database = global.database()?;
         if self.check {
@@ -54,6 +58,12 @@ impl Migrate {
         }
         output::line(format!("{}: the tables are up to date", database.shown()))
     }
+}
+
+/// A client of MySQL ends a statement at each semicolon, unless it is told otherwise.
+fn for_the_client(sql: &str) -> String {
+    let begun = sql.replace("\nCREATE PROCEDURE", "\nDELIMITER //\nCREATE PROCEDURE");
+    begun.replace("\nEND;\n", "\nEND //\nDELIMITER ;\n")
 }
 
 /// Opening a store looks at its tables before it writes anything.

@@ -28,7 +28,8 @@ pub(crate) struct Redrive {
     #[arg(long, value_name = "SERVICE")]
     destination: String,
 
-    /// Delivered at this time or later: a moment like 2026-02-14T12:00:00Z, or a duration like 2h for so long ago. Take
+    /// Delivered at this time or later: a moment like 2026-02-14T12:00:00Z, a day like 2026-02-14, which begins at
+    /// midnight in UTC, or a duration like 2h for so long ago. Take
     /// the time of the backup, or earlier
     #[arg(long, value_name = "TIME or DUR", value_parser = parse_since)]
     since: Since,
@@ -142,6 +143,8 @@ impl Redrive {
     }
 }
 
+const DAY_CHARS: usize = "2026-02-14".len();
+
 fn parse_since(text: &str) -> Result<Since, String> {
     if text.contains('T') || text.contains('t') && text.contains(':') {
         let at: Timestamp = text.parse().map_err(|error: postroom::Error| error.to_string())?;
@@ -150,6 +153,10 @@ fn parse_since(text: &str) -> Result<Since, String> {
             false => Ok(Since::At(at)),
         };
     }
-    let moment = "or a moment like 2026-02-14T12:00:00Z";
+    // A day begins at midnight in UTC.
+    if text.len() == DAY_CHARS && text.bytes().filter(|byte| *byte == b'-').count() == 2 {
+        return parse_since(&format!("{text}T00:00:00Z"));
+    }
+    let moment = "a day like 2026-02-14, or a moment like 2026-02-14T12:00:00Z";
     duration::parse(text).map(Since::Ago).map_err(|error| format!("{error}, {moment}"))
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use postroom::{MessageId, NewMessage, Outbox};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use postroom::{Kind, MessageId, NewMessage, Outbox};
 
 use super::Global;
 use crate::problem::Problem;
@@ -26,6 +27,10 @@ pub(crate) struct Send {
     /// The service it goes to; without it the message is handled here
     #[arg(long, value_name = "DEST")]
     to: Option<String>,
+
+    /// What it is for: an event by itself is handled here, a command or a signal goes to another service
+    #[arg(long, value_name = "KIND", default_value = "Event", value_parser = kinds())]
+    kind: Kind,
 
     /// Links it to what caused it
     #[arg(long, value_name = "ID")]
@@ -79,7 +84,7 @@ impl Send {
     }
 
     fn message(&self, payload: &str) -> NewMessage {
-        let mut message = NewMessage::new(&self.topic, payload);
+        let mut message = NewMessage::new(&self.topic, payload).kind(self.kind);
         if let Some(id) = self.id {
             message = message.id(id);
         }
@@ -117,6 +122,10 @@ fn read_stdin() -> Result<String> {
     std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read the payload from stdin")?;
     let advice = "text; encode other content first, for instance with `base64`";
     Ok(String::from_utf8(bytes).map_err(|_| Problem::new("the payload is not UTF-8", advice))?)
+}
+
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(Kind::as_str)).map(|name| Kind::from_name(&name).unwrap_or_default())
 }
 
 fn parse_id(text: &str) -> Result<MessageId, String> {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Clock, Dismissal, Failure, Message, Origin, OwnerToken, Queue, Record, State, Timestamp};
+use postroom::{Clock, Dismissal, Failure, Message, Origin, OwnerToken, Queue, Record, State, Timestamp, Whose};
 use serde_json::{Value, json};
 
 use super::Global;
@@ -111,7 +111,9 @@ impl Story {
         for failure in &self.failures {
             let error = output::one_line(failure.error.as_deref().unwrap_or("no reason given"));
             let code = failure.cause.map_or("", postroom::Cause::code);
-            output::line(format!("    {}  attempt {}  {code}  {error}", failure.at, failure.attempt))?;
+            let is_counted = failure.cause.is_none_or(|cause| cause.whose() == Whose::Message);
+            let attempt = if is_counted { format!("attempt {}", failure.attempt) } else { "not counted".to_owned() };
+            output::line(format!("    {}  {attempt}  {code}  {error}", failure.at))?;
         }
         Ok(())
     }
@@ -142,6 +144,10 @@ impl Story {
         facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
+    fn id(&self) -> String {
+        self.message().map(lookup::id_of).unwrap_or_default()
+    }
+
     fn standing(&self) -> String {
         let record = &self.record;
         let state = output::state(record.state());
@@ -152,7 +158,8 @@ impl Story {
             }
             State::Ready => format!("{state}: not before {at}"),
             State::Leased => format!("{state}: a worker holds it until {at}"),
-            State::Dead | State::Expired => format!("{state}: `postroom retry` puts it back in line"),
+            State::Dead => format!("{state}: `postroom retry {}` puts it back in line", self.id()),
+            State::Expired => format!("{state}: `postroom revive {} --ttl 1h` puts it back in line", self.id()),
             State::Dismissed => format!("{state}: `postroom revive` puts it back in line"),
             _ => state,
         }

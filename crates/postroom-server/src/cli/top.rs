@@ -19,7 +19,7 @@ use crate::{duration, open, output};
 
 /// Watch both queues: counts, rates, what waits and what failed, by topic and destination
 ///
-/// On a terminal the view is drawn anew in its place until Ctrl-C. Elsewhere a snapshot is printed each interval; with
+/// On a terminal the view is drawn anew in its place until q or Ctrl-C. Elsewhere a snapshot is printed each interval; with
 /// --json each is a line.
 #[derive(Args)]
 pub(crate) struct Top {
@@ -41,12 +41,15 @@ impl Top {
         let is_live = std::io::stdout().is_terminal() && !self.once && !global.json;
         let mut signals = Signals::new()?;
         let mut screen = is_live.then(Screen::open).transpose()?;
+        let is_asked = is_live && std::io::stdin().is_terminal();
+        let mut left = Box::pin(async { if is_asked { Screen::left().await } else { std::future::pending().await } });
         let mut ticks = tokio::time::interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
                 _ = signals.next() => return Ok(()),
+                () = &mut left => return Ok(()),
             }
             let snapshot = Snapshot::take(&opened, &mut asker).await?;
             match &mut screen {

@@ -25,8 +25,10 @@ use crate::{duration, open};
 ///
 /// A server's tables are not created by this, unless the configuration says so: `postroom migrate` does it once.
 ///
-/// Without --exec messages are posted to the handlers of the configuration; without those, each is printed as a line of
-/// JSON and done. With --exec each message goes to a command instead: payload on stdin, and in the environment
+/// Messages are posted to the handlers of the configuration; one that nobody handles waits. Without a configuration, or
+/// with --print, each is printed as a line of JSON and done.
+///
+/// With --exec each message goes to a command instead: payload on stdin, and in the environment
 /// POSTROOM_QUEUE, POSTROOM_MESSAGE_ID, POSTROOM_TOPIC, POSTROOM_ATTEMPT and, where there is one, POSTROOM_SOURCE,
 /// POSTROOM_DESTINATION and POSTROOM_CORRELATION_ID. Exit status 0 means done, and what it printed (up to 64 KiB) is
 /// stored as the response; 65 means never try again; any other means try again later, with the end of stderr as the
@@ -41,7 +43,11 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DUR", requires = "exec", value_parser = duration::parse_positive)]
     timeout: Option<Duration>,
 
-    /// Print the payload too; it may hold secrets
+    /// Print each message and mark it done, whatever handlers there are; so it is without a configuration
+    #[arg(long, conflicts_with = "exec")]
+    print: bool,
+
+    /// When messages are printed: the payload too; it may hold secrets
     #[arg(long, conflicts_with = "exec")]
     show_payload: bool,
 
@@ -81,7 +87,8 @@ impl Up {
             (Opened::Sqlite(store), Some(plan)) => Some(Backups::new(store.clone(), plan)?),
             _ => None,
         };
-        let node = Node { config, read, secrets, named, database, option, exec, show_payload, backups };
+        let prints = exec.is_none() && (self.print || config.file.is_none());
+        let node = Node { config, read, secrets, named, database, option, exec, prints, show_payload, backups };
         match opened {
             Opened::Sqlite(store) => Box::pin(run::<Sqlite>(node, store, signals)).await,
             Opened::Postgres(store) => Box::pin(run::<Postgres>(node, store, signals)).await,

@@ -75,7 +75,11 @@ impl Config {
             EVERY => "leaves every other topic to services that fetch".to_owned(),
             topic => format!("leaves {topic} to services that fetch"),
         });
-        told.chain(fetched).collect()
+        let mut told: Vec<_> = told.chain(fetched).collect();
+        if told.is_empty() && self.file.is_some() {
+            told.push("handles nothing itself: what is for this node waits for [handlers]".to_owned());
+        }
+        told
     }
 
     /// What may be meant otherwise.

@@ -38,6 +38,8 @@ pub(crate) struct Node {
     pub(crate) option: String,
     /// The command that handles everything, as it was given.
     pub(crate) exec: Option<(String, Command)>,
+    /// Whether each message is printed, and done.
+    pub(crate) prints: bool,
     pub(crate) show_payload: bool,
     pub(crate) backups: Option<Backups>,
 }
@@ -46,8 +48,13 @@ pub(crate) struct Node {
 pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signals, HangUps)) -> Result<()> {
     let (stop, stopped) = stop();
     let command = node.exec.as_ref().map(|(_, command)| command.clone());
-    let (routes, printer) = (Routes::default(), Printer::new(node.show_payload, stop.clone()));
-    let work = Arc::new(Work { command: command.clone(), routes: routes.clone(), printer });
+    let routes = Routes::default();
+    let work = Arc::new(match &command {
+        Some(command) => Work::Command(command.clone()),
+        None if node.prints => Work::Printer(Printer::new(node.show_payload, stop.clone())),
+        None => Work::Routes(routes.clone()),
+    });
+    let handles_all = node.exec.is_some() || node.prints;
     let neighbours = Neighbours::default();
     let services = services(&node.config.name, &node.secrets, store.clock());
     let courier = Courier::with_neighbours(services, neighbours.clone())?;
@@ -60,14 +67,11 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let metrics = count_metrics()?;
     postroom::telemetry::begin_at_zero(store.name());
     node.greet(receives, administered);
-    let fetched = if node.exec.is_some() { None } else { node.config.fetched()? };
+    let fetched = if handles_all { None } else { node.config.fetched()? };
     let options = fetched.iter().fold(node.options(), WorkerOptions::leave);
-    let options = match &command {
-        Some(_) => options,
-        None => posting(options, &routes, &node.config.worker),
-    };
+    let options = if handles_all { options } else { posting(options, &routes, &node.config.worker) };
     let counters = fetched.map(|topics| counters::<B>(topics, &store, &options)).transpose()?;
-    routes.replace(node.secrets.handlers, !node.config.pulled.is_empty());
+    routes.replace(node.secrets.handlers);
     let ways = Ways::new(courier.clone(), command, !node.config.services.is_empty());
     let is_sending = ways.is_sending();
     let outbox = Worker::<B>::outbox(store.clone(), handlers(&work)).options(options.clone()).transport(ways);
@@ -102,10 +106,10 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let working = async { tokio::join!(working, administering).0 };
     let grace = duration::short(node.config.worker.grace);
     let clock = store.clock().clone();
-    let (named, started, has_command) = (node.named, node.read, node.exec.is_some());
+    let (named, started) = (node.named, node.read);
     let receiver = Box::new(receiver);
     let replaceable =
-        Replaceable { named, started, has_command, courier, places, is_sending, receiver, routes, tls, tokens, clock };
+        Replaceable { named, started, handles_all, courier, places, is_sending, receiver, routes, tls, tokens, clock };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
         bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));
@@ -175,16 +179,15 @@ impl Node {
         if !config.services.is_empty() {
             parts.push(config.sends());
         }
+        let has_handlers = !config.handlers.is_empty() || !config.pulled.is_empty();
+        if has_handlers && (self.exec.is_some() || self.prints) {
+            let option = if self.prints { "--print" } else { "--exec" };
+            parts.push(format!("leaves [handlers] alone: {option} goes before them"));
+        }
         let doing = match &self.exec {
-            Some((command, _)) => {
-                if !config.handlers.is_empty() || !config.pulled.is_empty() {
-                    parts.push("leaves [handlers] alone: --exec goes before them".into());
-                }
-                format!("runs {} for each message", greeting::quoted(command))
-            }
-            None if config.handlers.is_empty() && config.pulled.is_empty() => {
-                "prints each message and marks it done".into()
-            }
+            Some((command, _)) => format!("runs {} for each message", greeting::quoted(command)),
+            None if self.prints => "prints each message and marks it done".into(),
+            None if !has_handlers => "has no [handlers]: messages for this node wait until there is one".into(),
             None if config.handlers.is_empty() => {
                 parts.extend(config.pushes());
                 "leaves messages to services that fetch them".into()

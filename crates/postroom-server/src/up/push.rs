@@ -19,20 +19,18 @@ struct Current {
     by_topic: BTreeMap<String, Route>,
     /// How many messages may be with each URL at once.
     limits: HashMap<String, usize>,
-    /// Services fetch some topics: others wait for a handler, even if there is none at all.
-    some_are_fetched: bool,
 }
 
 impl Routes {
     /// From now on these. A message that is on its way keeps the one it left with.
-    pub(super) fn replace(&self, handlers: Vec<(String, Route)>, some_are_fetched: bool) {
+    pub(super) fn replace(&self, handlers: Vec<(String, Route)>) {
         let by_topic: BTreeMap<_, _> = handlers.into_iter().collect();
         let mut limits = HashMap::new();
         for route in by_topic.values() {
             let limit = limits.entry(route.address.clone()).or_insert(route.limit);
             *limit = route.limit.min(*limit);
         }
-        let current = Current { by_topic, limits, some_are_fetched };
+        let current = Current { by_topic, limits };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(current);
     }
 
@@ -50,21 +48,18 @@ impl Routes {
         Some(Endpoint::new(&route.address, limit.min(share)))
     }
 
-    /// Posts a message to its handler; none when there are no handlers at all.
-    pub(super) async fn handle(&self, message: &Message) -> Option<HandlerResult<Option<String>>> {
+    /// Posts a message to its handler. One that nobody handles waits.
+    pub(super) async fn handle(&self, message: &Message) -> HandlerResult<Option<String>> {
         let current = self.current();
-        if current.by_topic.is_empty() && !current.some_are_fetched {
-            return None;
-        }
         let Some(route) = current.route(&message.topic) else {
             let why = format!("no handler for the topic {}", message.topic);
-            return Some(Err(Fault::new(Cause::NoHandler, why).into()));
+            return Err(Fault::new(Cause::NoHandler, why).into());
         };
-        Some(match route.url.push(message).await {
+        match route.url.push(message).await {
             Delivery::Accepted { response } => Ok(response),
             Delivery::Failed(fault) => Err(fault.into()),
             _ => Err(HandlerError::unavailable("the handler cannot be reached")),
-        })
+        }
     }
 }
 

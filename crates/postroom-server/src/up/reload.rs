@@ -48,8 +48,8 @@ pub(super) struct Replaceable {
     pub(super) named: Option<PathBuf>,
     /// As it was when the node started.
     pub(super) started: Config,
-    /// A command handles everything: what the file says of handlers is for another time.
-    pub(super) has_command: bool,
+    /// A command or the printer handles everything: what the file says of handlers is for another time.
+    pub(super) handles_all: bool,
     pub(super) courier: Courier,
     pub(super) places: Places,
     pub(super) is_sending: Arc<AtomicBool>,
@@ -73,7 +73,7 @@ impl Replaceable {
     fn replace(&self) -> Result<Vec<String>> {
         // The file that was there at the start must be there: without it there would be the defaults.
         let config = config::load(self.started.file.as_deref().or(self.named.as_deref()))?;
-        if !self.has_command {
+        if !self.handles_all {
             self.refuse_other_ways(&config)?;
         }
         let (opened, waiting) = (config.open()?, self.needs_restart(&config)?);
@@ -86,7 +86,7 @@ impl Replaceable {
         // What failed under the old configuration is tried at once.
         self.places.reset();
         self.receiver.replace_sources(sources)?;
-        self.routes.replace(opened.handlers, !self.started.pulled.is_empty());
+        self.routes.replace(opened.handlers);
         let shown = self.tls.iter().zip([&opened.tls, &opened.admin_tls]);
         let shown: Vec<_> = shown.filter_map(|(shown, now)| shown.as_ref().zip(now.as_ref())).collect();
         shown.iter().for_each(|(shown, now)| shown.replace(now));
@@ -115,7 +115,7 @@ impl Replaceable {
     fn refuse_other_ways(&self, config: &Config) -> Result<()> {
         let has_none = |config: &Config| config.handlers.is_empty() && config.pulled.is_empty();
         if has_none(config) && !has_none(&self.started) {
-            let what = "it has no [handlers] any more: messages would be printed, and done";
+            let what = "it has no [handlers] any more: all messages would wait";
             bail!(Problem::new(what, "a restart, if that is what you want"));
         }
         if let Some(topic) = config.newly_fetched(&self.started)? {

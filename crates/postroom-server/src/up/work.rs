@@ -1,4 +1,4 @@
-//! What becomes of a message that is for this node: it goes to a command, to a handler's URL, or is printed.
+//! What becomes of a message that is for this node: it goes to a command, is printed, or goes to its handler's URL.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use super::print::Printer;
 use super::push::Routes;
 
 /// Who handles messages here.
-pub(super) struct Work {
-    pub(super) command: Option<Command>,
-    pub(super) routes: Routes,
-    pub(super) printer: Printer,
+pub(super) enum Work {
+    Command(Command),
+    Printer(Printer),
+    /// What has no handler waits for one.
+    Routes(Routes),
 }
 
 /// All topics go the same way.
@@ -22,11 +23,9 @@ pub(super) fn handlers<B: Backend>(work: &Arc<Work>) -> Handlers<B> {
 
 async fn handle<B: Backend>(ctx: &mut Ctx<B>, message: Arc<Message>) -> Result<Option<String>, HandlerError> {
     let work = ctx.state::<Arc<Work>>()?.clone();
-    if let Some(command) = &work.command {
-        return command.handle(&message).await;
-    }
-    match work.routes.handle(&message).await {
-        Some(handled) => handled,
-        None => work.printer.handle(&message).await,
+    match &*work {
+        Work::Command(command) => command.handle(&message).await,
+        Work::Printer(printer) => printer.handle(&message).await,
+        Work::Routes(routes) => routes.handle(&message).await,
     }
 }

@@ -44,6 +44,43 @@ fn a_file_that_is_no_database_is_left_as_it_is() {
 }
 
 #[test]
+fn a_folder_in_place_of_a_file_is_named() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path("shop")).unwrap();
+    for args in [&["up"][..], &["send", "a"], &["migrate"], &["stats"]] {
+        let ran = desk.run(&[args, &["--db", "shop"]].concat());
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("it is a folder: name a file in it"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_to_be() {
+    let desk = Desk::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for section in ["[receiver]\nlisten = [\"http://127.0.0.1:PORT\"]\n", "[admin]\nlisten = \"127.0.0.1:PORT\"\n"] {
+        desk.write("postroom.toml", &section.replace("PORT", &port.to_string()));
+        let ran = desk.run(&["up"]);
+        assert!(ran.stderr.contains("Address already in use"), "{ran:?}");
+        assert!(ran.stderr.contains("try: another port there, or end the program that listens at this one"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_day_is_a_time_too_and_a_wrong_one_is_told_what_is_allowed() {
+    let desk = Desk::new();
+    desk.ok(&["send", "a"]);
+    let redrive = |since| desk.run(&["redrive", "--destination", "billing", "--since", since, "--yes"]);
+    assert_eq!(redrive("2026-02-14").code, Some(0), "{:?}", redrive("2026-02-14"));
+    for wrong in ["2026-02-31", "yesterday", "2026"] {
+        let ran = redrive(wrong);
+        assert!(ran.code != Some(0) && ran.stderr.contains("2026-02-14"), "{ran:?}");
+        assert!(!ran.stderr.contains("like 2026s"), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_missing_folder_is_named() {
     let desk = Desk::new();
     for args in [&["up"][..], &["send", "a"], &["migrate"]] {

@@ -141,7 +141,7 @@ fn what_a_command_says_of_a_failure_is_kept_and_not_logged() {
     up.terminate();
     assert_eq!(up.end().code(), Some(0));
     let logged = up.rest_of_stderr();
-    assert!(logged.contains("exit status 65") && !logged.contains("4111"), "{logged}");
+    assert!(logged.contains("exit status 65") && !logged.contains("card 4111"), "{logged}");
     assert_eq!(desk.json(&["show", &id])[0]["last_error"], "exit status 65\ncard 4111");
 }
 

@@ -285,3 +285,14 @@ fn an_unknown_id_and_missing_tables_have_their_exit_codes() {
     assert_eq!(ran.code, Some(5), "{ran:?}");
     assert!(ran.stderr.contains("version 0"), "{ran:?}");
 }
+
+#[test]
+fn a_topic_that_services_fetch_needs_no_worker() {
+    let desk = Desk::new();
+    desk.write("postroom.toml", "[handlers.\"order.placed\"]\npull = true\n");
+    let id = desk.ok(&["send", "order.placed"]);
+    desk.sql("UPDATE outbox_messages SET visible_at = NOW - 60000000");
+    let told = cause(&desk, &id);
+    assert_eq!(told["cause"], "not-fetched", "{told}");
+    assert!(told["advice"].as_str().unwrap().contains("POST /v1/outbox/claim"), "{told}");
+}

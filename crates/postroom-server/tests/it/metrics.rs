@@ -36,7 +36,7 @@ fn every_metric_of_the_dashboard_is_there_and_every_name_is_drawn() {
     let admin =
         format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}"));
-    let up = desk.start(&["up"]);
+    let up = desk.start(&["up", "--print"]);
     let node = Asked::read(&up.wait_for("answers services and operators at"));
     up.wait_for("Try it in another terminal");
     desk.ok(&["send", "order.placed", "{}"]);

@@ -93,6 +93,19 @@ fn one_sends_the_other_handles_and_the_answer_comes_back() {
 }
 
 #[test]
+fn the_answer_comes_back_to_a_message_that_plain_sql_enqueued() {
+    let hook = Hook::new(|_, _| said("200 OK", "", r#"{"shelf":3}"#));
+    let (orders, inventory) = two(&hook);
+    let (_here, _there) = (orders.start(), inventory.start());
+    let columns = "INSERT INTO outbox_messages (topic, payload, kind, destination";
+    let command = "'stock.reserve', '{}', 'Command', 'inventory'";
+    orders.desk.sql(&format!("{columns}) VALUES ({command})"));
+    orders.desk.sql(&format!("{columns}, id) VALUES ({command}, randomblob(16))"));
+    orders.desk.sql(&format!("{columns}, message_id) VALUES ({command}, randomblob(16))"));
+    until("the answers are there", || orders.count(r#"state = 2 AND response = '{"shelf":3}'"#) == 3);
+}
+
+#[test]
 fn a_sender_that_retries_for_longer_than_the_receiver_remembers_is_told_on_contact() {
     let hook = Hook::new(|_, _| said("200 OK", "", ""));
     let (orders, inventory) = two(&hook);
@@ -148,7 +161,7 @@ fn a_broken_configuration_changes_nothing() {
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
     until("it has arrived", || orders.count("state = 2") == 2);
 
-    // While somebody writes it anew it may be empty, or not there: by the defaults messages are printed, and done.
+    // While somebody writes it anew it may be empty, or not there: by the defaults messages are not handled.
     inventory.desk.write("postroom.toml", "");
     there.hang_up();
     there.wait_for("SIGHUP: the configuration stays as it was: it has no [handlers] any more");

@@ -161,3 +161,27 @@ fn a_dismissed_message_is_kept_with_who_and_why() {
     assert_eq!(desk.json(&["revive", "--all", "--dismissed", "--ttl", "1h"])["revived"], 1);
     assert_eq!((desk.outbox("ready"), desk.outbox("dismissed")), (2, 0));
 }
+
+#[test]
+fn what_is_shown_of_an_expired_message_can_be_done() {
+    let desk = Desk::new();
+    let id = desk.ok(&["send", "order.placed", "--to", "billing"]);
+    desk.sql("UPDATE outbox_messages SET state = 4, visible_at = NULL, processed_at = NOW");
+    let shown = desk.ok(&["show", &id]);
+    assert!(shown.contains(&format!("`postroom revive {id} --ttl 1h` puts it back in line")), "{shown}");
+    desk.ok(&["revive", &id, "--ttl", "1h"]);
+    assert_eq!(desk.outbox("ready"), 1);
+}
+
+#[test]
+fn what_spent_no_attempt_is_not_shown_as_one() {
+    let desk = Desk::new();
+    let id = desk.ok(&["send", "order.placed"]);
+    desk.sql(
+        "INSERT INTO outbox_messages_failures (seq, at, attempt, error, code) VALUES
+         (1, NOW, 0, 'no handler for the topic', 'no_handler'), (1, NOW, 1, 'exit status 1', 'handler_failed')",
+    );
+    let shown = desk.ok(&["show", &id]);
+    assert!(shown.contains("not counted  no_handler") && shown.contains("attempt 1  handler_failed"), "{shown}");
+    assert!(!shown.contains("attempt 0"), "{shown}");
+}

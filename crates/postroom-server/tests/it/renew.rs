@@ -14,7 +14,7 @@ use crate::desk::{Desk, Running, lines, next_of, until};
 
 /// Starts a node that receives at a free port, and says which.
 pub(crate) fn receiving(desk: &Desk) -> (Running, u16) {
-    let up = desk.start(&["up"]);
+    let up = desk.start(&["up", "--print"]);
     let said = up.wait_for("receives at");
     up.wait_for("Try it in another terminal");
     let port = said.split("://127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());

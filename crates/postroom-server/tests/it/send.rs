@@ -61,3 +61,14 @@ fn a_dash_reads_the_payload_from_stdin() {
     assert_eq!(binary.code, Some(1));
     assert!(binary.stderr.contains("not UTF-8") && binary.stderr.contains("base64"), "{binary:?}");
 }
+
+#[test]
+fn a_kind_can_be_said_and_a_wrong_one_is_told_which_there_are() {
+    let desk = Desk::new();
+    let id = desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory", "--kind", "Command"]);
+    assert_eq!(desk.json(&["show", &id])[0]["kind"], "Command");
+    let ran = desk.run(&["send", "stock.reserve", "--kind", "command"]);
+    assert!(ran.stderr.contains("Event, Signal, Command, PushCall, Response"), "{ran:?}");
+    let ran = desk.run(&["send", "a", "--to", "Bad Name"]);
+    assert!(ran.stderr.contains("destination must be 1 to 64 of a-z"), "{ran:?}");
+}

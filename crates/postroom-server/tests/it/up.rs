@@ -3,6 +3,7 @@
 use postroom::{Inbox, InboxKey, Incoming, SqliteOptions};
 
 use crate::desk::{Desk, until};
+use crate::web::{Asked, DIGEST};
 
 #[test]
 fn a_sent_message_is_printed_and_done_and_a_signal_drains() {
@@ -23,6 +24,30 @@ fn a_sent_message_is_printed_and_done_and_a_signal_drains() {
     until("both are done", || desk.outbox("done") == 2);
     up.terminate();
     assert_eq!(up.end().code(), Some(0));
+}
+
+#[test]
+fn with_a_configuration_what_nobody_handles_waits_and_health_says_so() {
+    let desk = Desk::new();
+    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\nread_tokens = [\"{DIGEST}\"]\n");
+    desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}"));
+    let id = desk.ok(&["send", "order.placed", "{}"]);
+    desk.ok(&["send", "order.placed", "{}", "--count", "2"]);
+    let up = desk.start(&["up"]);
+    up.wait_for("it has no [handlers]: messages for this node wait until there is one");
+    let node = Asked::read(&up.wait_for("answers services and operators at"));
+    let health = || node.get("/_rf/health", Some("secret")).text;
+    until("health says so", || health().contains("3 messages wait for the topic order.placed"));
+    let told = desk.ok(&["explain", &id]);
+    assert!(
+        told.contains("no handler for the topic order.placed") && told.contains("[handlers.\"order.placed\"]"),
+        "{told}"
+    );
+    assert_eq!((desk.outbox("done"), desk.unsettled()), (0, 3));
+    drop(up);
+    let up = desk.start(&["up", "--print"]);
+    assert_eq!(up.next_json()["topic"], "order.placed");
+    until("all are done", || desk.outbox("done") == 3);
 }
 
 #[test]

@@ -63,6 +63,22 @@ impl Database {
         self.run(&self.url, sql);
     }
 
+    /// The URL of somebody who may log in and nothing else, and how to be rid of him.
+    pub(crate) fn user_without_rights(&self) -> Option<(String, String)> {
+        let user = format!("{}_u", self.name);
+        match self.server {
+            Server::Postgres => {
+                self.execute(&format!("CREATE ROLE {user} LOGIN"));
+                Some((self.url.replace("user=postgres", &format!("user={user}")), format!("DROP ROLE {user}")))
+            }
+            Server::MariaDb => {
+                self.execute(&format!("CREATE USER {user}"));
+                Some((self.url.replace("root@", &format!("{user}@")), format!("DROP USER {user}")))
+            }
+            Server::Mssql => None,
+        }
+    }
+
     fn run(&self, url: &str, text: &str) {
         let sql = AssertSqlSafe(text.to_owned());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -22,14 +22,44 @@ BEGIN
             @tail varchar(20) = '', @digits char(16) = '0123456789ABCDEF';
     IF @topic IS NULL OR @topic = N'' OR @payload IS NULL
         THROW 51002, N'a message needs a topic and a payload', 1;
-    IF LEN(@topic) > 255 OR LEN(@destination) > 255 OR LEN(@correlation_id) > 255 OR LEN(@kind) > 32
-        THROW 51007, N'a topic, destination or correlation id has at most 255 characters, a kind 32', 1;
+    IF LEN(@topic) > 255 OR LEN(@correlation_id) > 255
+        THROW 51007, N'a topic or correlation id has at most 255 characters', 1;
     IF @topic LIKE N'% ' OR @correlation_id LIKE N'% '
         THROW 51008, N'a topic or correlation id does not end with a blank', 1;
-    IF @message_id = '00000000-0000-0000-0000-000000000000' OR @max_attempts < 1 OR @ttl_seconds < 0
-        THROW 51009, N'a message id is not all zeros, attempts are at least one, a time to live is not below zero', 1;
-    IF @destination = N'' OR @destination LIKE N'% '
-        THROW 51003, N'a destination is not empty and does not end with a blank', 1;
+    IF @message_id = '00000000-0000-0000-0000-000000000000' OR @max_attempts < 1 OR @ttl_seconds < 1
+        THROW 51009, N'a message id is not all zeros, attempts and seconds to live are at least one', 1;
+    IF @kind COLLATE Latin1_General_100_BIN2 NOT IN (N'Event', N'Signal', N'Command', N'PushCall', N'Response')
+        THROW 51010, N'a kind is Event, Signal, Command, PushCall or Response', 1;
+    -- Looked at one by one: not every server that is like this one knows ranges of characters.
+    SET @i = 1;
+    WHILE @i <= LEN(@topic) OR @i <= LEN(@correlation_id)
+    BEGIN
+        IF UNICODE(SUBSTRING(@topic, @i, 1)) < 32 OR UNICODE(SUBSTRING(@topic, @i, 1)) BETWEEN 127 AND 159
+            OR UNICODE(SUBSTRING(@correlation_id, @i, 1)) < 32
+            OR UNICODE(SUBSTRING(@correlation_id, @i, 1)) BETWEEN 127 AND 159
+            THROW 51011, N'a topic or correlation id has no control characters', 1;
+        SET @i = @i + 1;
+    END
+    IF @destination = N'' OR @destination LIKE N'% ' OR LEN(@destination) > 64
+        OR CHARINDEX(SUBSTRING(@destination, 1, 1), N'._-') > 0
+        THROW 51003, N'a destination is 1 to 64 of a-z 0-9 . _ - and begins with a letter or digit', 1;
+    SET @i = 1;
+    WHILE @i <= LEN(@destination)
+    BEGIN
+        SET @code = UNICODE(SUBSTRING(@destination, @i, 1));
+        -- a to z, 0 to 9, minus, point, underscore
+        IF NOT (@code BETWEEN 97 AND 122 OR @code BETWEEN 48 AND 57 OR @code IN (45, 46, 95))
+            THROW 51003, N'a destination is 1 to 64 of a-z 0-9 . _ - and begins with a letter or digit', 1;
+        SET @i = @i + 1;
+    END
+    IF ISJSON(@headers) = 0 OR LEFT(LTRIM(REPLACE(REPLACE(REPLACE(@headers, NCHAR(9), N' '), NCHAR(10), N' '), NCHAR(13),
+        N' ')), 1) <> N'{'
+        THROW 51012, N'headers are a JSON object of texts, like {"language": "en"}', 1;
+    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) AS h WHERE h.type <> 1)
+        THROW 51012, N'headers are a JSON object of texts, like {"language": "en"}', 1;
+    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) AS h
+               WHERE h.[key] = N'' OR LEN(h.[key]) > 255 OR h.[key] LIKE N'% ')
+        THROW 51013, N'a header''s name has 1 to 255 characters and does not end with a blank', 1;
     SET @now = DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME());
     SET @due = DATEDIFF_BIG(MICROSECOND, '19700101', CAST(SWITCHOFFSET(@due_at, '+00:00') AS datetime2(6)));
     SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;

@@ -181,11 +181,65 @@ CREATE INDEX IF NOT EXISTS {inbox_name}_marks_age ON {inbox}_marks (handler, mar
 
 -- For services in any language, in their own transaction: SELECT {outbox}_enqueue('order.placed', '{"order": 7}').
 -- The same message for the same destination is stored once. It runs with its caller's rights: who may insert may call.
+-- The commit wakes the workers, unless notify is false: commits that notify wait for each other.
 CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     topic text, payload text, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,
     correlation_id text DEFAULT NULL, due_at timestamptz DEFAULT NULL, kind text DEFAULT 'Event',
-    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL
-) RETURNS uuid LANGUAGE sql VOLATILE SECURITY INVOKER AS $enqueue$
+    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true
+) RETURNS uuid LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $enqueue$
+#variable_conflict use_column
+DECLARE
+    checked record;
+    parsed jsonb;
+    answer uuid;
+BEGIN
+    -- What the library checks of its own messages.
+    IF $2 IS NULL THEN
+        RAISE EXCEPTION 'payload must not be null' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF $8 NOT IN ('Event', 'Signal', 'Command', 'PushCall', 'Response') THEN
+        RAISE EXCEPTION 'kind must be Event, Signal, Command, PushCall or Response, and is %', quote_literal($8)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF $3 !~ '^[a-z0-9][a-z0-9._-]*$' OR length($3) > 64 THEN
+        RAISE EXCEPTION 'destination must be 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit, and is %',
+            quote_literal($3) USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF $4 = '00000000-0000-0000-0000-000000000000' THEN
+        RAISE EXCEPTION 'message_id must not be all zeros' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF $9 <= interval '0' THEN
+        RAISE EXCEPTION 'ttl must be longer than zero' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF $10 < 1 THEN
+        RAISE EXCEPTION 'max_attempts must be at least 1' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF $5 IS NOT NULL THEN
+        BEGIN
+            parsed := $5::jsonb;
+        EXCEPTION WHEN data_exception THEN
+            parsed := 'null';
+        END;
+        IF jsonb_typeof(parsed) <> 'object'
+            OR EXISTS (SELECT 1 FROM jsonb_each(parsed) AS h WHERE jsonb_typeof(h.value) <> 'string') THEN
+            RAISE EXCEPTION 'headers must be a JSON object of texts, like {"language": "en"}'
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        IF (SELECT count(*) > 64 OR sum(octet_length(h.key) + octet_length(h.value)) > 16384
+            FROM jsonb_each_text(parsed) AS h) THEN
+            RAISE EXCEPTION 'headers must be at most 64, and 16384 bytes in all'
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END IF;
+    FOR checked IN SELECT * FROM (VALUES ('topic', coalesce($1, '')), ('correlation_id', nullif($6, ''))) AS n (what, name)
+        UNION ALL SELECT 'a header''s name', k FROM jsonb_object_keys(coalesce(parsed, '{}')) AS k
+    LOOP
+        IF length(checked.name) NOT BETWEEN 1 AND 255 OR checked.name ~ '[\u0001-\u001f\u007f-\u009f]'
+            OR right(checked.name, 1) = ' ' THEN
+            RAISE EXCEPTION '% must be 1 to 255 characters without controls or a trailing blank', checked.what
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END LOOP;
     WITH asked AS (
         SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
                (extract(epoch FROM $7) * 1000000)::bigint AS due,
@@ -210,14 +264,36 @@ CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     ), stored AS (
         INSERT INTO {outbox} (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at,
                               due_at, expires_at, max_attempts, created_at)
-        SELECT id, nullif(message, id), $8, $1, $2, $3, $5, $6, greatest(now, due), due,
+        SELECT id, nullif(message, id), coalesce($8, 'Event'), $1, $2, $3, $5, nullif($6, ''), greatest(now, due), due,
                CASE WHEN $9 IS NOT NULL THEN now + (extract(epoch FROM $9) * 1000000)::bigint
                     WHEN $3 IS NOT NULL THEN greatest(now, due) + 86400000000 END, $10, now
         FROM told
         -- Naming the column would take the right to read it.
         ON CONFLICT DO NOTHING
     )
-    SELECT message FROM told
+    SELECT message INTO answer FROM told;
+    IF $11 THEN
+        PERFORM pg_notify('{channel}', 'outbox');
+    END IF;
+    RETURN answer;
+END
+$enqueue$;
+
+-- The same for payloads that are JSON already.
+CREATE OR REPLACE FUNCTION {outbox}_enqueue(
+    topic text, payload jsonb, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,
+    correlation_id text DEFAULT NULL, due_at timestamptz DEFAULT NULL, kind text DEFAULT 'Event',
+    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true
+) RETURNS uuid LANGUAGE sql VOLATILE SECURITY INVOKER AS $enqueue$
+    SELECT {outbox}_enqueue($1, $2::text, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+$enqueue$;
+
+CREATE OR REPLACE FUNCTION {outbox}_enqueue(
+    topic text, payload json, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,
+    correlation_id text DEFAULT NULL, due_at timestamptz DEFAULT NULL, kind text DEFAULT 'Event',
+    ttl interval DEFAULT NULL, max_attempts integer DEFAULT NULL, notify boolean DEFAULT true
+) RETURNS uuid LANGUAGE sql VOLATILE SECURITY INVOKER AS $enqueue$
+    SELECT {outbox}_enqueue($1, $2::text, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 $enqueue$;
 
 CREATE TABLE IF NOT EXISTS {s}postroom_schema (

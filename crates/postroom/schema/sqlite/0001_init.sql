@@ -3,14 +3,21 @@
 
 CREATE TABLE IF NOT EXISTS {outbox} (
     seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- a reused number would let a stale ack settle another message
-    id              BLOB    NOT NULL,
+    -- A new id sorts by the time it was made (UUIDv7), by functions that old libraries have.
+    id              BLOB    NOT NULL DEFAULT (CAST(
+        substr(x'{each_byte}', 1 + ({now_ms} >> 40 & 255), 1) || substr(x'{each_byte}', 1 + ({now_ms} >> 32 & 255), 1)
+        || substr(x'{each_byte}', 1 + ({now_ms} >> 24 & 255), 1)
+        || substr(x'{each_byte}', 1 + ({now_ms} >> 16 & 255), 1)
+        || substr(x'{each_byte}', 1 + ({now_ms} >> 8 & 255), 1) || substr(x'{each_byte}', 1 + ({now_ms} & 255), 1)
+        || substr(x'707172737475767778797a7b7c7d7e7f', 1 + (random() & 15), 1) || randomblob(1)
+        || substr(x'{each_byte}', 129 + (random() & 63), 1) || randomblob(7) AS BLOB)),
     message_id      BLOB,                              -- null: the same as id
     kind            TEXT    NOT NULL DEFAULT 'Event',
     topic           TEXT    NOT NULL,
     destination     TEXT,
     correlation_id  TEXT,
     state           INTEGER NOT NULL DEFAULT 0,
-    visible_at      INTEGER DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
+    visible_at      INTEGER,                           -- null at first: written by another program
     due_at          INTEGER,
     next_attempt_at INTEGER,
     expires_at      INTEGER,
@@ -20,7 +27,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     claim_no        INTEGER NOT NULL DEFAULT 0,
     owner           BLOB,
     locked_until    INTEGER,
-    created_at      INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
+    created_at      INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
     last_attempt_at INTEGER,
     last_error      TEXT,
     processed_at    INTEGER,
@@ -31,6 +38,49 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     dismissed_by    TEXT,
     dismissed_why   TEXT
 ) STRICT;
+
+-- What another program writes says nothing of visible_at. It is checked as the library checks its own messages, and is
+-- given what follows from the rest.
+CREATE TRIGGER IF NOT EXISTS {outbox}_written AFTER INSERT ON {outbox} WHEN NEW.visible_at IS NULL AND NEW.state = 0
+BEGIN
+    SELECT CASE
+        WHEN length(NEW.id) <> 16 OR NEW.id = zeroblob(16) OR length(NEW.message_id) <> 16
+            OR NEW.message_id = zeroblob(16)
+            THEN RAISE(ABORT, 'an id must be a UUID as 16 bytes, and not all zeros')
+        WHEN NEW.kind NOT IN ('Event', 'Signal', 'Command', 'PushCall', 'Response')
+            THEN RAISE(ABORT, 'kind must be Event, Signal, Command, PushCall or Response')
+        WHEN NEW.topic = '' OR length(NEW.topic) > 255 OR substr(NEW.topic, -1) = ' ' OR instr(NEW.topic, char(0)) > 0
+            OR NEW.topic GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
+            THEN RAISE(ABORT, 'topic must be 1 to 255 characters without controls or a trailing blank')
+        WHEN length(NEW.correlation_id) > 255 OR substr(NEW.correlation_id, -1) = ' '
+            OR instr(NEW.correlation_id, char(0)) > 0
+            OR NEW.correlation_id GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*'
+            THEN RAISE(ABORT, 'correlation_id must be at most 255 characters without controls or a trailing blank')
+        WHEN length(NEW.destination) > 64 OR NEW.destination NOT GLOB '[a-z0-9]*'
+            OR NEW.destination GLOB '*[^a-z0-9._-]*'
+            THEN RAISE(ABORT, 'destination must be 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit')
+        WHEN instr(NEW.payload, char(0)) > 0 THEN RAISE(ABORT, 'payload must not contain U+0000')
+        WHEN NEW.max_attempts < 1 THEN RAISE(ABORT, 'max_attempts must be at least 1')
+        WHEN NEW.headers IS NOT NULL AND NOT json_valid(NEW.headers) OR json_type(NEW.headers) <> 'object'
+            THEN RAISE(ABORT, 'headers must be a JSON object of texts, like {"language": "en"}')
+        WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers) WHERE type <> 'text')
+            THEN RAISE(ABORT, 'headers must be a JSON object of texts, like {"language": "en"}')
+        WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers)
+                     WHERE key = '' OR length(key) > 255 OR substr(key, -1) = ' ' OR instr(key, char(0)) > 0
+                         OR key GLOB '*[' || char(1, 45, 31, 127, 45, 159) || ']*')
+            THEN RAISE(ABORT, 'a header''s name must be 1 to 255 characters without controls or a trailing blank')
+        WHEN (SELECT count(*) > 64 OR sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB))) > 16384
+              FROM json_each(NEW.headers))
+            THEN RAISE(ABORT, 'headers must be at most 64, and 16384 bytes in all')
+    END;
+    UPDATE {outbox}
+    SET correlation_id = nullif(NEW.correlation_id, ''),
+        visible_at = max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)),
+        -- To another service it lives for a day after it is due, as the library has it.
+        expires_at = coalesce(NEW.expires_at, CASE WHEN NEW.destination IS NOT NULL
+            THEN max(NEW.created_at, coalesce(NEW.due_at, NEW.created_at)) + 86400000000 END)
+    WHERE seq = NEW.seq;
+END;
 
 CREATE UNIQUE INDEX IF NOT EXISTS {outbox}_id ON {outbox} (id);
 CREATE INDEX IF NOT EXISTS {outbox}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
@@ -98,8 +148,8 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     claim_no        INTEGER NOT NULL DEFAULT 0,
     owner           BLOB,
     locked_until    INTEGER,
-    created_at      INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
-    last_seen_at    INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
+    created_at      INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
+    last_seen_at    INTEGER NOT NULL DEFAULT ({now_ms} * 1000),
     last_attempt_at INTEGER,
     last_error      TEXT,
     processed_at    INTEGER,

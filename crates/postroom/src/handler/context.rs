@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::handler::{HandlerError, HandlerResult};
-use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
+use crate::message::{Headers, Incoming, Message, MessageId, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, MarkId, Marks, Store, Stored};
 use crate::telemetry;
@@ -67,8 +67,14 @@ pub trait Backend: Sized + Send + Sync + 'static {
     fn arrive(tx: &mut Self::Tx, incoming: &Incoming, hold: Duration)
     -> impl Future<Output = Result<Admission>> + Send;
 
-    /// Keeps the answer to a message with that message in the outbox; false when it is unknown or has one.
-    fn answer(tx: &mut Self::Tx, id: WorkItemId, response: &str) -> impl Future<Output = Result<bool>> + Send;
+    /// Keeps the answer of that service to a message with the message in the outbox; false when there is no such
+    /// message, or it has an answer.
+    fn answer(
+        tx: &mut Self::Tx,
+        request: MessageId,
+        from: &str,
+        response: &str,
+    ) -> impl Future<Output = Result<bool>> + Send;
 
     /// Puts a mark on a message of that topic, there from the commit on; false when it is there already. While another
     /// transaction is putting it, this waits for that to end.

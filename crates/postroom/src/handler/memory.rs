@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, HandlerResult, Received, State};
-use crate::message::{Incoming, Message, NewMessage, WorkItemId};
+use crate::message::{Incoming, Message, MessageId, NewMessage, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::memory::{Arrived, Held};
 use crate::store::{Admission, MarkId, MemoryStore, Store, Stored};
@@ -68,7 +68,8 @@ impl Backend for Memory {
         Ok(admission)
     }
 
-    async fn answer(tx: &mut MemoryTx, id: WorkItemId, response: &str) -> Result<bool> {
+    async fn answer(tx: &mut MemoryTx, request: MessageId, from: &str, response: &str) -> Result<bool> {
+        let id = WorkItemId::of(request, Some(from));
         tx.answers.push((id, response.to_owned()));
         Ok(tx.store.knows(id))
     }

@@ -5,6 +5,8 @@ use crate::message::Headers;
 
 /// Longest topic, source, id, destination and correlation id, in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 255;
+/// Longest name of a service.
+pub(crate) const SERVICE_MAX: usize = 64;
 /// How the names of headers begin that are the wire's own.
 pub(crate) const RESERVED: &str = "rf-";
 const HEADERS_MAX: usize = 64;
@@ -25,6 +27,19 @@ pub(crate) fn name(what: &str, text: &str) -> Result<()> {
     }
     if text.ends_with(' ') {
         return Err(Error::invalid(format!("{what} must not end with a blank: some databases ignore it")));
+    }
+    Ok(())
+}
+
+/// The name of a service: `[a-z0-9][a-z0-9._-]{0,63}`.
+pub(crate) fn service(what: &str, name: &str) -> Result<()> {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let mut bytes = name.bytes();
+    let is_fine = bytes.next().is_some_and(allowed) && bytes.all(|byte| allowed(byte) || b"._-".contains(&byte));
+    if !is_fine || name.len() > SERVICE_MAX {
+        return Err(Error::invalid(format!(
+            "{what} must be 1 to {SERVICE_MAX} of a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
+        )));
     }
     Ok(())
 }
@@ -78,6 +93,16 @@ mod tests {
         assert!(name("topic", &"ä".repeat(255)).is_ok());
         for bad in ["", &"x".repeat(256), "a\0b", "trailing ", "a\nb", "\u{1b}[31mred", "a\u{9b}b"] {
             assert!(name("topic", bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn services_have_a_grammar() {
+        for good in ["a", "orders", "orders-2.eu_west", &"x".repeat(64)] {
+            assert!(service("source", good).is_ok(), "{good}");
+        }
+        for bad in ["", "Orders", "-a", ".a", "a b", "a/b", "ä", "a\n", &"x".repeat(65)] {
+            assert!(service("source", bad).is_err(), "{bad:?}");
         }
     }
 

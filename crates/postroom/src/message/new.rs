@@ -123,10 +123,19 @@ impl NewMessage {
         &self.topic
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Whether an outbox would take it; what is wrong with it, otherwise. Enqueueing does this by itself.
+    ///
+    /// ```
+    /// use postroom::NewMessage;
+    ///
+    /// assert!(NewMessage::new("order.placed", "{}").check().is_ok());
+    /// assert!(NewMessage::new("", "{}").check().is_err());
+    /// assert!(NewMessage::new("order.placed", "{}").to("Bad Name").check().is_err());
+    /// ```
+    pub fn check(&self) -> Result<()> {
         self.check_content()?;
         if let Some(destination) = &self.destination {
-            check::name("destination", destination)?;
+            check::service("destination", destination)?;
         }
         if self.expires_after == Some(Duration::ZERO) {
             return Err(Error::invalid("a message must live longer than zero"));

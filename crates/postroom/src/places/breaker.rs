@@ -96,6 +96,12 @@ impl Breaker {
         !is_open
     }
 
+    /// The next failure is enough: there is nobody who could answer.
+    pub(crate) fn despair(&self) {
+        let mut state = self.state();
+        state.failures = state.failures.max(self.policy.failures);
+    }
+
     /// The message that was to try has ended without being sent: another may.
     pub(crate) fn broken_off(&self) {
         self.state().probing = false;
@@ -137,6 +143,13 @@ mod tests {
         let breaker = Breaker::new(BreakerPolicy { failures: 3, pause: 2 * SECOND, pause_max: 5 * SECOND });
         assert!(!breaker.failed(now, None) && !breaker.failed(now, None) && breaker.failed(now, None));
         breaker
+    }
+
+    #[test]
+    fn where_there_is_nobody_it_opens_at_once() {
+        let (now, breaker) = (monotonic(), Breaker::new(BreakerPolicy::default()));
+        breaker.despair();
+        assert!(breaker.failed(now, None) && breaker.holds());
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -18,27 +17,13 @@ use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::server::{Pool, Settings, Signal};
 use crate::sql::postgres::NOTIFY;
-use crate::sql::{Session, Statement, TableNames, Value};
+use crate::sql::{Session, Statement, Value};
 use crate::store::Wake;
 use crate::telemetry;
 
 /// What rings in between is one ring.
 const PAUSE: Duration = Duration::from_millis(2);
 const RETRY: Duration = Duration::from_secs(5);
-
-/// The longest name of a channel, in bytes; the server refuses a longer one.
-const CHANNEL_BYTES_MAX: usize = 63;
-
-/// The channel of a store, by the names of its tables: the same in every process and in every version of this library.
-fn channel(tables: &TableNames) -> String {
-    let name = format!("postroom_{}{}", tables.prefix(), tables.of(Queue::Outbox));
-    if name.len() <= CHANNEL_BYTES_MAX {
-        return name;
-    }
-    let digest = Sha256::digest(&name);
-    let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("postroom_{hash}")
-}
 
 #[derive(Debug)]
 pub(crate) struct Notify {
@@ -52,7 +37,7 @@ pub(crate) struct Notify {
 
 impl Signal<Postgres> for Notify {
     fn new(target: PgTarget, settings: &Settings, wakes: [Wake; 2]) -> Self {
-        let channel: Arc<str> = channel(&settings.tables).into();
+        let channel: Arc<str> = settings.tables.channel().into();
         let (target, name, pending) = (target.options.0, settings.name.clone(), Arc::default());
         let ear = Ear { target, channel: channel.clone(), name, wakes, pending };
         Self {
@@ -186,24 +171,5 @@ impl Ear {
                 wake.ring_from_afar();
             }));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_channel_has_a_name_that_the_server_takes() {
-        let names = |schema: &str, outbox: &str| {
-            let tables = TableNames::new(outbox, "inbox").and_then(|tables| tables.in_schema(schema));
-            channel(&tables.unwrap())
-        };
-        assert_eq!(names("infra", "outbox"), "postroom_infra.outbox");
-        let (long, other) = ("s".repeat(48), "t".repeat(48));
-        assert_eq!(names(&long, "tttttt").len(), "postroom_".len() + 32);
-        assert_eq!(names(&long, "ttttt").len(), CHANNEL_BYTES_MAX, "the longest that is told as it is");
-        assert_eq!(names(&long, &other), "postroom_42715fdb93f485c5a22d7d2b52b1da3f");
-        assert_ne!(names(&long, &other), names(&other, &long));
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{
     Backend, Ctx, Entry, Erased, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, persist,
 };
-use crate::message::{Incoming, Kind, Message, MessageId, WorkItemId};
+use crate::message::{Incoming, Kind, Message, MessageId};
 use crate::queue::{Cause, Queue, Whose};
 use crate::store::{Admission, Arrival, PutMode, Store};
 use crate::telemetry;
@@ -145,10 +145,10 @@ impl<B: Backend> Inner<B> {
             Ok(held) => held,
             Err(admission) => return Ok(Received::Not(admission)),
         };
-        if let Some(request) = answered(&message) {
+        if let (Some(request), Some(from)) = (answered(&message), message.source()) {
             // As JSON, like an answer that comes at once.
             let kept = match envelope::Reply::of(&message.payload) {
-                Ok(answer) => B::answer(&mut tx, request, answer.text()).await,
+                Ok(answer) => B::answer(&mut tx, request, from, answer.text()).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = kept {
@@ -161,11 +161,10 @@ impl<B: Backend> Inner<B> {
     }
 }
 
-/// The outbox row that a Response answers: what it was sent for, to the service that answers.
-fn answered(response: &Message) -> Option<WorkItemId> {
+/// The message that a Response answers.
+fn answered(response: &Message) -> Option<MessageId> {
     let request = response.headers.get(IN_REPLY_TO).or(response.correlation_id.as_ref())?;
-    let request: MessageId = request.parse().ok()?;
-    Some(WorkItemId::of(request, response.source()))
+    request.parse().ok()
 }
 
 fn reply(admission: Admission) -> Reply {

@@ -29,8 +29,13 @@ macro_rules! handlers_on_server {
                 tx.0.arrive(incoming, hold).await
             }
 
-            async fn answer(tx: &mut $tx, id: $crate::WorkItemId, response: &str) -> $crate::Result<bool> {
-                tx.0.answer(id, response).await
+            async fn answer(
+                tx: &mut $tx,
+                request: $crate::MessageId,
+                from: &str,
+                response: &str,
+            ) -> $crate::Result<bool> {
+                tx.0.answer(request, from, response).await
             }
 
             async fn mark(tx: &mut $tx, mark: &$crate::MarkId, topic: &str) -> $crate::Result<bool> {

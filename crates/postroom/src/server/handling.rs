@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::background::to_its_end;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Incoming, NewMessage, WorkItemId};
+use crate::message::{Incoming, MessageId, NewMessage};
 use crate::queue::{Lease, Queue};
 use crate::server::{Began, Core, Engine, Link, Pooled, ServerStore};
 use crate::sql::{Expects, Session, Statement};
@@ -63,9 +63,9 @@ impl<E: Engine> HandlerTx<E> {
         self.core.verbs.arrive(&mut *self.link, incoming, hold, now).await
     }
 
-    pub(crate) async fn answer(&mut self, id: WorkItemId, response: &str) -> Result<bool> {
+    pub(crate) async fn answer(&mut self, request: MessageId, from: &str, response: &str) -> Result<bool> {
         let now = self.core.clock.now();
-        self.core.verbs.answer(&mut *self.link, id, response, now).await
+        self.core.verbs.answer(&mut *self.link, (request, from), response, now).await
     }
 
     /// Acknowledges and commits. An error means that nothing of it is stored, or that nobody can say: then the lease

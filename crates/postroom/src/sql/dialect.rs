@@ -280,6 +280,9 @@ fn schema(dialect: &Dialect, tables: &TableNames, queues: [&Renderer<'_>; 2]) ->
         .replace("{outbox}", &format!("{prefix}{outbox}"))
         .replace("{inbox}", &format!("{prefix}{inbox}"))
         .replace("{s}", &prefix)
+        .replace("{channel}", &tables.channel())
+        .replace("{each_byte}", &(0..=u8::MAX).map(|byte| format!("{byte:02x}")).collect::<String>())
+        .replace("{now_ms}", "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)")
 }
 
 struct Renderer<'a> {

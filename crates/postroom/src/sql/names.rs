@@ -1,9 +1,13 @@
 //! What the tables are called: the only text that is ever put into a statement instead of bound to it.
 
+use sha2::{Digest, Sha256};
+
 use crate::error::{Error, Result};
 use crate::queue::Queue;
 
 const NAME_BYTES_MAX: usize = 48;
+/// The longest name of a channel on PostgreSQL; the server refuses a longer one.
+const CHANNEL_BYTES_MAX: usize = 63;
 
 /// The names of the two tables; the tables beside them are named after these.
 ///
@@ -59,6 +63,18 @@ impl TableNames {
         self.schema.as_ref().map(|schema| format!("{schema}.")).unwrap_or_default()
     }
 
+    /// The channel of PostgreSQL on which workers are woken: the same in every process and every version of this
+    /// library.
+    pub(crate) fn channel(&self) -> String {
+        let name = format!("postroom_{}{}", self.prefix(), self.outbox);
+        if name.len() <= CHANNEL_BYTES_MAX {
+            return name;
+        }
+        let digest = Sha256::digest(&name);
+        let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        format!("postroom_{hash}")
+    }
+
     /// `infra.outbox` and `infra.inbox`: the default on PostgreSQL.
     #[cfg(feature = "sqlx-0_9-postgres")]
     pub fn infra_schema() -> Self {
@@ -109,5 +125,19 @@ mod tests {
         }
         assert!(TableNames::new("same", "SAME").is_err());
         assert!(TableNames::new("_a1", "B_2").is_ok());
+    }
+
+    #[test]
+    fn a_channel_has_a_name_that_the_server_takes() {
+        let names = |schema: &str, outbox: &str| {
+            let tables = TableNames::new(outbox, "inbox").and_then(|tables| tables.in_schema(schema));
+            tables.unwrap().channel()
+        };
+        assert_eq!(names("infra", "outbox"), "postroom_infra.outbox");
+        let (long, other) = ("s".repeat(48), "t".repeat(48));
+        assert_eq!(names(&long, "tttttt").len(), "postroom_".len() + 32);
+        assert_eq!(names(&long, "ttttt").len(), CHANNEL_BYTES_MAX, "the longest that is told as it is");
+        assert_eq!(names(&long, &other), "postroom_42715fdb93f485c5a22d7d2b52b1da3f");
+        assert_ne!(names(&long, &other), names(&other, &long));
     }
 }

@@ -177,6 +177,7 @@ fn explain(path: &Path, source: rusqlite::Error) -> Error {
             return Error::new(ErrorKind::Unavailable, format!("cannot use {}: {why}", path.display()))
                 .caused_by(source);
         }
+        Some(rusqlite::ErrorCode::CannotOpen) if path.is_dir() => "it is a folder: name a file in it",
         Some(rusqlite::ErrorCode::CannotOpen) => "it does not exist or may not be read and written",
         // Busy, a full or failing disk: that may pass.
         _ => return Error::from(source),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, HandlerError, HandlerResult, Handlers, Received, State};
-use crate::message::{Headers, Incoming, Message, NewMessage, Payload, WorkItemId};
+use crate::message::{Headers, Incoming, Message, MessageId, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::sqlite::chunk::run_all;
 use crate::sqlite::store::Core;
@@ -204,8 +204,8 @@ impl Backend for Sqlite {
         tx.arrive(incoming.clone(), hold).await
     }
 
-    async fn answer(tx: &mut SqliteTx, id: WorkItemId, response: &str) -> Result<bool> {
-        tx.answer(id, response.to_owned()).await
+    async fn answer(tx: &mut SqliteTx, request: MessageId, from: &str, response: &str) -> Result<bool> {
+        tx.answer(request, from.to_owned(), response.to_owned()).await
     }
 
     async fn mark(tx: &mut SqliteTx, mark: &MarkId, topic: &str) -> Result<bool> {

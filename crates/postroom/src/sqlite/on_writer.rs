@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::driver::rusqlite_039::SqliteConn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::message::{InboxKey, Incoming, MessageId, NewMessage};
 use crate::sql::BlockingTx;
 use crate::sqlite::blocking::now;
 use crate::sqlite::schema::schema_version;
@@ -35,8 +35,8 @@ impl Core {
         now(self.verbs.arrive(&mut SqliteConn::new(conn), incoming, hold, self.clock.now()))
     }
 
-    pub(crate) fn answer_on(&self, conn: &Connection, id: WorkItemId, response: &str) -> Result<bool> {
-        now(self.verbs.answer(&mut SqliteConn::new(conn), id, response, self.clock.now()))
+    pub(crate) fn answer_on(&self, conn: &Connection, request: (MessageId, &str), response: &str) -> Result<bool> {
+        now(self.verbs.answer(&mut SqliteConn::new(conn), request, response, self.clock.now()))
     }
 
     pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId, topic: &str) -> Result<bool> {

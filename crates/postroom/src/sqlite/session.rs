@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{HandlerResult, State};
-use crate::message::{Incoming, Message, NewMessage, WorkItemId};
+use crate::message::{Incoming, Message, MessageId, NewMessage};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Statement};
 use crate::sqlite::guard::{Guard, TransactionLost, catch};
@@ -108,9 +108,9 @@ impl SqliteTx {
         self.step(move |conn| core.arrive_on(conn, &incoming, hold)).await
     }
 
-    pub(crate) async fn answer(&mut self, id: WorkItemId, response: String) -> Result<bool> {
+    pub(crate) async fn answer(&mut self, request: MessageId, from: String, response: String) -> Result<bool> {
         let core = self.core.clone();
-        self.step(move |conn| core.answer_on(conn, id, &response)).await
+        self.step(move |conn| core.answer_on(conn, (request, &from), &response)).await
     }
 
     pub(crate) async fn mark(&mut self, mark: MarkId, topic: String) -> Result<bool> {

@@ -35,6 +35,12 @@ pub(super) trait Terminal: Testable {
         WorkerOptions::default()
     }
 
+    /// A statement that enqueues under topic `a`, unless this field says otherwise.
+    fn enqueue_with(place: &Place, field: &str, value: &str) -> String;
+
+    /// A statement that enqueues for a service, due in the year 2100.
+    fn call_later(place: &Place) -> String;
+
     /// The client, as some role or as ourselves.
     fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command>;
 
@@ -74,9 +80,6 @@ pub(super) trait Server: Terminal {
     /// A statement that enqueues under topic `a`.
     fn call(place: &Place, destination: Option<&str>, id: Option<MessageId>) -> String;
 
-    /// A statement that enqueues for a service, due in the year 2100.
-    fn call_later(place: &Place) -> String;
-
     /// The outbox's table.
     fn outbox(place: &Place) -> String;
 
@@ -111,6 +114,21 @@ impl Terminal for Postgres {
         place.postgres_options()?.clock(clock).open().await
     }
 
+    /// The function itself tells the worker.
+    fn hearing() -> WorkerOptions {
+        let hour = Duration::from_secs(3600);
+        WorkerOptions::default().poll(hour).poll_max(hour)
+    }
+
+    fn enqueue_with(place: &Place, field: &str, value: &str) -> String {
+        let topic = if field == "topic" { "" } else { "topic => 'a', " };
+        format!("SELECT {}_enqueue({topic}payload => '{{}}', {field} => {value})", Self::outbox(place))
+    }
+
+    fn call_later(place: &Place) -> String {
+        format!("SELECT {}_enqueue('a', '{{}}', 'billing', due_at => '2100-01-01Z')", Self::outbox(place))
+    }
+
     fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command> {
         let role = role.map(|role| format!(" -c role={role}")).unwrap_or_default();
         let mut psql = Command::new("psql");
@@ -123,10 +141,6 @@ impl Terminal for Postgres {
 impl Server for Postgres {
     fn call(place: &Place, destination: Option<&str>, id: Option<MessageId>) -> String {
         format!("SELECT {}_enqueue{}", Self::outbox(place), arguments(destination, id))
-    }
-
-    fn call_later(place: &Place) -> String {
-        format!("SELECT {}_enqueue('a', '{{}}', 'billing', due_at => '2100-01-01Z')", Self::outbox(place))
     }
 
     fn outbox(place: &Place) -> String {
@@ -153,6 +167,23 @@ impl Terminal for MySql {
 
     async fn reopen(place: &Place, clock: Clock) -> postroom::Result<MySqlStore> {
         place.mysql_options()?.clock(clock).open().await
+    }
+
+    fn enqueue_with(_: &Place, field: &str, value: &str) -> String {
+        let fields = ["topic", "payload", "destination", "message_id", "headers", "correlation_id", "due_at", "kind"];
+        let fields = fields.into_iter().chain(["ttl_seconds", "max_attempts"]);
+        let values = fields.map(|name| match name {
+            name if name == field => value,
+            "topic" => "'a'",
+            "payload" => "'{}'",
+            _ => "NULL",
+        });
+        format!("CALL infra_outbox_enqueue_with({})", values.collect::<Vec<_>>().join(", "))
+    }
+
+    fn call_later(_: &Place) -> String {
+        let due = "NULL, NULL, NULL, '2100-01-01', NULL, NULL, NULL";
+        format!("CALL infra_outbox_enqueue_with('a', '{{}}', 'billing', {due})")
     }
 
     fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command> {
@@ -182,11 +213,6 @@ impl Server for MySql {
         format!("CALL infra_outbox_enqueue{}", arguments(destination, id))
     }
 
-    fn call_later(_: &Place) -> String {
-        let due = "NULL, NULL, NULL, '2100-01-01', NULL, NULL, NULL";
-        format!("CALL infra_outbox_enqueue_with('a', '{{}}', 'billing', {due})")
-    }
-
     fn outbox(_: &Place) -> String {
         "infra_outbox".to_owned()
     }
@@ -212,6 +238,16 @@ impl Terminal for Mssql {
         place.mssql_options()?.clock(clock).open().await
     }
 
+    fn enqueue_with(place: &Place, field: &str, value: &str) -> String {
+        let topic = if field == "topic" { "" } else { "@topic = N'a', " };
+        format!("EXEC {}_enqueue {topic}@payload = N'{{}}', @{field} = {value}", Self::outbox(place))
+    }
+
+    fn call_later(place: &Place) -> String {
+        let due = "@due_at = '2100-01-01T00:00:00+00:00'";
+        format!("EXEC {}_enqueue N'a', N'{{}}', N'billing', {due}", Self::outbox(place))
+    }
+
     /// A program with nothing but tiberius: sqlcmd is not to be had everywhere.
     fn client(place: &Place, role: Option<&str>) -> anyhow::Result<Command> {
         let mut client = Command::new(std::env::current_exe()?);
@@ -225,11 +261,6 @@ impl Server for Mssql {
     fn call(place: &Place, destination: Option<&str>, id: Option<MessageId>) -> String {
         let (destination, id) = (quoted(destination.map(str::to_owned)), quoted(id.map(|id| id.to_string())));
         format!("EXEC {}_enqueue N'a', N'{{}}', {destination}, {id}", Self::outbox(place))
-    }
-
-    fn call_later(place: &Place) -> String {
-        let due = "@due_at = '2100-01-01T00:00:00+00:00'";
-        format!("EXEC {}_enqueue N'a', N'{{}}', N'billing', {due}", Self::outbox(place))
     }
 
     fn outbox(place: &Place) -> String {
@@ -287,6 +318,18 @@ impl Terminal for Sqlite {
     fn hearing() -> WorkerOptions {
         let hour = Duration::from_secs(3600);
         WorkerOptions::default().poll(hour).poll_max(hour)
+    }
+
+    fn enqueue_with(_: &Place, field: &str, value: &str) -> String {
+        let topic = if field == "topic" { ("", "") } else { ("topic, ", "'a', ") };
+        format!("INSERT INTO outbox_messages ({}payload, {field}) VALUES ({}'{{}}', {value})", topic.0, topic.1)
+    }
+
+    fn call_later(_: &Place) -> String {
+        let due = "CAST(strftime('%s', '2100-01-01') AS INTEGER) * 1000000";
+        format!(
+            "INSERT INTO outbox_messages (topic, payload, destination, due_at) VALUES ('a', '{{}}', 'billing', {due})"
+        )
     }
 
     fn client(place: &Place, _: Option<&str>) -> anyhow::Result<Command> {

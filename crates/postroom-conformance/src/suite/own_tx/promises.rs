@@ -187,7 +187,7 @@ async fn text_is_kept_exactly<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
     let long = odd.repeat(1_000_000 / odd.len() + 1);
     let name = "🦀 'O''Brien' \\ \"é\"";
     let mut tx = caller.begin().await?;
-    let message = NewMessage::new(name, &long).to(name).correlation_id(name).header(name, odd);
+    let message = NewMessage::new(name, &long).to("orders-2.eu_west").correlation_id(name).header(name, odd);
     let enqueued = tx.enqueue(&stage.outbox, &message).await?;
     let key = InboxKey::new(name, name)?;
     let incoming = Incoming::new(key.clone(), name, &long).correlation_id(name).header(name, odd).hash([0, 255, 39]);
@@ -201,7 +201,7 @@ async fn text_is_kept_exactly<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
 
     let sent = stage.outbox.find(enqueued.id().as_uuid()).await?;
     let received = stage.inbox.get(&key).await?.into_iter().collect::<Vec<_>>();
-    assert_eq!(readable(&sent[0])?.destination(), Some(name));
+    assert_eq!(readable(&sent[0])?.destination(), Some("orders-2.eu_west"));
     assert_eq!(received[0].response(), Some(long.as_str()));
     for record in [&sent[0], &received[0]] {
         let message = readable(record)?;

@@ -25,7 +25,7 @@ impl Node {
 fn needed(method: &Method, path: &str) -> &'static [Scope] {
     match path {
         "/openapi.json" | "/nowhere" => &[],
-        "/v1/messages" => &[Scope::Enqueue],
+        "/v1/messages" | "/v1/messages/batch" => &[Scope::Enqueue],
         _ if path.starts_with("/v1/messages/") => &[Scope::Enqueue, Scope::Read],
         _ if path.starts_with("/v1/") => &[Scope::Pull],
         _ if method == Method::GET => &[Scope::Read],

@@ -41,12 +41,14 @@ pub(super) struct Seen {
     pub(super) max_attempts: Option<u32>,
     pub(super) last_error: Option<String>,
     pub(super) has_response: bool,
-    /// By whom, and why.
     /// What went wrong last.
     pub(super) cause: Option<Cause>,
     /// Its place is left alone.
     pub(super) hold: Option<Hold>,
+    /// By whom, and why.
     pub(super) dismissal: Option<(String, String)>,
+    /// Services fetch its topic: no worker takes it.
+    pub(super) is_fetched: bool,
 }
 
 /// What goes on around it.
@@ -116,6 +118,7 @@ impl Seen {
             cause: None,
             hold: None,
             dismissal: record.dismissal().map(|told| (told.by().to_owned(), output::one_line(told.why()))),
+            is_fetched: false,
         }
     }
 
@@ -340,6 +343,14 @@ fn in_line(seen: &Seen, around: &Around) -> Answer {
     let waited = around.now.since(since);
     let before = seen.last_error.as_deref();
     let before = before.map_or_else(String::new, |error| format!(" Its last attempt failed: {error}."));
+    if seen.is_fetched {
+        let (topic, queue) = (&seen.topic, seen.queue);
+        let is = format!("It has been ready for {}, and a service must fetch it.{before}", duration::short(waited));
+        return Answer::new("not-fetched", is)
+            .since(Some(since))
+            .next("A service that fetches gets it, after those before it. The node itself leaves this topic alone.")
+            .advice(format!("Look whether the service runs that fetches {topic} by `POST /v1/{queue}/claim`."));
+    }
     let is_looked_after = around.maintained_at.is_some_and(|at| around.now.since(at) < MAINTAINED);
     let may_be_awake = waited < CLAIM_TIME && is_looked_after;
     if !around.is_active() && !may_be_awake {

@@ -1,6 +1,6 @@
 //! A snapshot as lines, and lines on a terminal, drawn in place.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,12 +18,33 @@ const REST_OF_SCREEN: &str = "\x1b[J";
 const WIDTH: usize = 100;
 
 /// The terminal while it is ours; as it was when this is dropped.
-pub(super) struct Screen;
+pub(super) struct Screen {
+    #[cfg(unix)]
+    before: Option<rustix::termios::Termios>,
+}
 
 impl Screen {
     pub(super) fn open() -> Result<Self> {
+        let screen = Self {
+            #[cfg(unix)]
+            before: hear_single_keys(),
+        };
         write(ENTER)?;
-        Ok(Self)
+        Ok(screen)
+    }
+
+    /// Waits until somebody presses q.
+    pub(super) async fn left() {
+        let (left, is_left) = tokio::sync::oneshot::channel();
+        // It ends with the process: nobody else reads what is typed.
+        std::thread::spawn(move || {
+            if std::io::stdin().lock().bytes().map_while(Result::ok).any(|key| key.eq_ignore_ascii_case(&b'q')) {
+                let _ = left.send(());
+            }
+        });
+        if is_left.await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     pub(super) fn draw(&mut self, lines: &[String]) -> Result<()> {
@@ -38,8 +59,23 @@ impl Screen {
     }
 }
 
+/// Keys come at once and are not shown; Ctrl-C works as ever. How it was before, where stdin is a terminal.
+#[cfg(unix)]
+fn hear_single_keys() -> Option<rustix::termios::Termios> {
+    use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+    let before = tcgetattr(std::io::stdin()).ok()?;
+    let mut now = before.clone();
+    now.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+    tcsetattr(std::io::stdin(), OptionalActions::Now, &now).ok()?;
+    Some(before)
+}
+
 impl Drop for Screen {
     fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(before) = &self.before {
+            let _ = rustix::termios::tcsetattr(std::io::stdin(), rustix::termios::OptionalActions::Now, before);
+        }
         let _ = write(LEAVE);
     }
 }

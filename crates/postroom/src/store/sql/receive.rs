@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::rows::{int, text, uuid};
 use super::{Record, Session, Verbs};
 use crate::clock::Timestamp;
 use crate::error::{ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, OwnerToken, WorkItemId};
+use crate::message::{InboxKey, Incoming, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Cause, Lease, Noted, Queue, State};
 use crate::sql::{Expects, Statement, Value};
 use crate::store::Admission;
@@ -114,16 +116,31 @@ impl Verbs {
         Ok(Admission::Refused { why: why.to_owned() })
     }
 
-    /// Keeps the answer to a message with that message. False when there is no such message, or it has one.
+    /// Keeps the answer of a service to a message with that message. False when there is no such message, or it has
+    /// an answer.
     pub(crate) async fn answer(
         &self,
         session: &mut impl Session,
-        id: WorkItemId,
+        (message, from): (MessageId, &str),
         response: &str,
         now: Timestamp,
     ) -> Result<bool> {
-        let select = self.statements.outbox.load_key.with(vec![Value::Uuid(Some(id.as_uuid()))]);
-        let Some(mut record) = self.load(session, Queue::Outbox, &select).await?.pop() else { return Ok(false) };
+        let by_id = |id: Uuid| self.statements.outbox.load_key.with(vec![Value::Uuid(Some(id))]);
+        let derived = by_id(WorkItemId::of(message, Some(from)).as_uuid());
+        let mut found = self.load(session, Queue::Outbox, &derived).await?.pop();
+        if found.is_none() {
+            // Another program gave the row an id of its own.
+            let select = self.statements.outbox_by_message.with(vec![Value::Uuid(Some(message.as_uuid()))]);
+            let rows = self.load(session, Queue::Outbox, &select).await?;
+            let own = rows.iter().find_map(|row| match &row.message.as_ref().ok()?.origin {
+                Origin::Outbox { id, destination, .. } if destination.as_deref() == Some(from) => Some(id.as_uuid()),
+                _ => None,
+            });
+            if let Some(own) = own {
+                found = self.load(session, Queue::Outbox, &by_id(own)).await?.pop();
+            }
+        }
+        let Some(mut record) = found else { return Ok(false) };
         if record.response.is_some() {
             return Ok(false);
         }

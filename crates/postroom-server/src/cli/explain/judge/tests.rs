@@ -31,6 +31,7 @@ fn ready() -> Seen {
         hold: None,
         has_response: false,
         dismissal: None,
+        is_fetched: false,
     }
 }
 
