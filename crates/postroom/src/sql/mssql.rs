@@ -113,6 +113,8 @@ pub(crate) const MSSQL: Dialect = Dialect {
          SET kind = @P2, topic = @P3, payload = @P4, hash = @P5, headers = @P6, correlation_id = @P7,
              last_seen_at = @P8, max_attempts = @P9
          WHERE seq = @P1",
+    inbox_begin: "UPDATE {t} SET state = 6, attempts = attempts + 1, last_attempt_at = @P2
+         WHERE seq = @P1 AND state IN (5, 6)",
     inbox_count: "SELECT state, COUNT_BIG(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     inbox_size: concat!(
         "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE (SELECT SUM(p.rows) FROM sys.partitions AS p

@@ -163,6 +163,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
          SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8,
              max_attempts = ?9
          WHERE seq = ?1",
+    inbox_begin: "UPDATE {t} SET state = 6, attempts = attempts + 1, last_attempt_at = ?2
+         WHERE seq = ?1 AND state IN (5, 6)",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     inbox_size: "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE greatest(few.n, coalesce(
              (SELECT CAST(table_rows AS SIGNED) FROM information_schema.tables WHERE table_name = '{n}'

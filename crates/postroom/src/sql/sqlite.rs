@@ -105,6 +105,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
          SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8,
              max_attempts = ?9
          WHERE seq = ?1",
+    inbox_begin: "UPDATE {t} SET state = 6, attempts = attempts + 1, last_attempt_at = ?2
+         WHERE seq = ?1 AND state IN (5, 6)",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NULL AND processed_at IS NULL GROUP BY state",
     inbox_size: "SELECT CASE WHEN n < 100000 THEN n
              ELSE max(n, (SELECT max(seq) FROM {t}) - (SELECT min(seq) FROM {t}) + 1) END

@@ -48,7 +48,7 @@ impl Record {
         self.work.state
     }
 
-    /// Failed attempts.
+    /// Failed attempts; of a message that is handled outside the queue, every attempt that was begun.
     pub fn attempts(&self) -> u32 {
         self.work.attempts
     }
@@ -83,7 +83,7 @@ impl Record {
         self.work.locked_until
     }
 
-    /// When it was claimed last.
+    /// When it was claimed last, or marked as being handled outside the queue.
     pub fn last_attempt_at(&self) -> Option<Timestamp> {
         self.work.last_attempt_at
     }
@@ -227,8 +227,8 @@ impl Record {
     pub(crate) fn apply_mark(&mut self, mark: &Mark, now: Timestamp) -> bool {
         match (self.work.state, mark) {
             (State::Done, _) | (State::Dismissed, Mark::Dead { .. }) => return false,
-            (State::Seen, Mark::Processing) => self.work.state = State::Processing,
-            (_, Mark::Processing) => return self.work.state == State::Processing,
+            (State::Seen | State::Processing, Mark::Processing) => self.work.begin_by_hand(now),
+            (_, Mark::Processing) => return false,
             (_, Mark::Processed) => self.work.settle_by_hand(State::Done, now),
             (_, Mark::Dead { error }) => {
                 self.work.last_error = error.clone().or(self.work.last_error.take());

@@ -96,8 +96,17 @@ impl Verbs {
     ) -> Result<bool> {
         let Some(mut record) = self.by_key(session, key).await? else { return Ok(false) };
         let (was, claim_no) = (record.state(), record.work.claim_no);
+        let processing = *mark == Mark::Processing;
+        let began = was == State::Processing && record.last_attempt_at() == Some(now);
+        if session.in_doubt() && processing && began {
+            return Ok(true);
+        }
         if !record.apply_mark(mark, now) {
             return Ok(session.in_doubt() && record.processed_at() == Some(now));
+        }
+        if processing {
+            let begin = self.statements.inbox_begin.with(vec![int(record.seq), int(now.as_micros())]);
+            return Ok(session.execute(&begin).await?.rows > 0);
         }
         self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
         Ok(true)
