@@ -119,8 +119,6 @@ pub(crate) struct Identity {
     pub(crate) here: &'static str,
     /// `{destination}`: the service it is sent to.
     pub(crate) destination: &'static str,
-    /// `{expires}`: whether a message is past its time, which is the first value. What arrived does not expire.
-    pub(crate) expires: &'static str,
 }
 
 macro_rules! queue_texts {
@@ -329,7 +327,6 @@ impl Renderer<'_> {
             .replace("{party}", self.identity.party)
             .replace("{here}", self.identity.here)
             .replace("{destination}", self.identity.destination)
-            .replace("{expires}", self.identity.expires)
             .replace("{fence}", self.fence.one)
             .replace("{fence_each}", self.fence.each)
             .replace("{t}", &self.table)

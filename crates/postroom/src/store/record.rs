@@ -162,16 +162,16 @@ impl Record {
     }
 
     /// Puts a finished row back in line, as the how-manieth. One whose time is over needs a new time to live.
-    pub(crate) fn put_back(&mut self, queue: Queue, revival: Revival, nth: u64, now: Timestamp) -> bool {
-        let is_back = revival.put_back(&mut self.work, queue, nth, now);
+    pub(crate) fn put_back(&mut self, revival: Revival, nth: u64, now: Timestamp) -> bool {
+        let is_back = revival.put_back(&mut self.work, nth, now);
         if is_back {
             self.response = None;
         }
         is_back
     }
 
-    /// What the arrival of a known message does to its row.
-    pub(crate) fn put(&mut self, incoming: &Incoming, mode: PutMode) -> Arrival {
+    /// What the arrival of a known message does to its row. What it lives for begins at `late`.
+    pub(crate) fn put(&mut self, incoming: &Incoming, mode: PutMode, late: Timestamp) -> Arrival {
         let arrived = Content::from(incoming);
         let stored = self.message.as_ref().ok().map(Content::from);
         let differs = stored.as_ref() != Some(&arrived);
@@ -183,23 +183,24 @@ impl Record {
             (Put::Nothing, _) | (Put::Replace | Put::ReplaceUnderLease, PutMode::FirstWins) => {
                 return Arrival::Known { done: self.work.state == State::Done, differs };
             }
-            (Put::Replace, PutMode::Replace) => self.take(incoming),
+            (Put::Replace, PutMode::Replace) => self.take(incoming, late),
             (Put::ReplaceUnderLease, PutMode::Replace) => {
                 self.work.owner = None;
                 self.work.claim_no += 1;
-                self.take(incoming);
+                self.take(incoming, late);
             }
             (Put::Queue, _) => {
                 self.work.state = State::Ready;
-                self.take(incoming);
+                self.take(incoming, late);
                 return Arrival::Seen { hash_differs };
             }
         }
         Arrival::Replaced
     }
 
-    pub(crate) fn take(&mut self, incoming: &Incoming) {
+    pub(crate) fn take(&mut self, incoming: &Incoming, late: Timestamp) {
         self.work.due_at = incoming.due_at;
+        self.work.expires_at = incoming.expires(late);
         self.work.max_attempts = incoming.max_attempts;
         if let Ok(message) = &mut self.message {
             message.replace_content(incoming);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Extension, State};
-use postroom::{Filter, Queue, Revival, State as Stands, WorkQueue};
+use postroom::{Filter, Revival, State as Stands, WorkQueue};
 use serde::{Deserialize, Serialize};
 
 use super::failed::Meant;
@@ -203,9 +203,6 @@ pub(super) async fn expire(
 ) -> Result<Json<Done>, Refusal> {
     let Json(Expire { queue, dry_run }) = asked?;
     let queue = queue_of(&desk, queue.as_deref())?;
-    if queue.kind() == Queue::Inbox {
-        return Err(Refusal::bad("what arrived does not expire", "only the outbox has messages with a time to live"));
-    }
     ended(&desk, Ending::Expire, queue, dry_run).await
 }
 
