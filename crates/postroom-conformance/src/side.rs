@@ -19,6 +19,8 @@ pub struct Draft {
     pub payload: String,
     /// Not before this time.
     pub due_at: Option<Timestamp>,
+    /// How long it lives.
+    pub ttl: Option<Duration>,
     /// Dead at this failed attempt.
     pub max_attempts: Option<u32>,
     /// Its id in either queue.
@@ -28,7 +30,8 @@ pub struct Draft {
 impl Draft {
     /// An empty object under `topic`.
     pub fn new(topic: &str) -> Self {
-        Self { topic: topic.into(), payload: "{}".into(), due_at: None, max_attempts: None, id: MessageId::new() }
+        let (topic, payload) = (topic.into(), "{}".into());
+        Self { topic, payload, due_at: None, ttl: None, max_attempts: None, id: MessageId::new() }
     }
 
     /// With this payload.
@@ -45,6 +48,13 @@ impl Draft {
         self
     }
 
+    /// It lives so long.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
     /// Dead at this failed attempt.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
@@ -56,6 +66,7 @@ impl Draft {
     pub fn outgoing(&self) -> NewMessage {
         let mut message = NewMessage::new(&self.topic, &self.payload).id(self.id);
         message = self.due_at.map_or_else(|| message.clone(), |due| message.clone().due_at(due));
+        message = self.ttl.map_or_else(|| message.clone(), |ttl| message.clone().expires_after(ttl));
         self.max_attempts.map_or_else(|| message.clone(), |attempts| message.clone().max_attempts(attempts))
     }
 
@@ -68,6 +79,7 @@ impl Draft {
     pub fn incoming(&self) -> anyhow::Result<Incoming> {
         let mut message = Incoming::new(self.key()?, &self.topic, &self.payload);
         message = self.due_at.map_or_else(|| message.clone(), |due| message.clone().due_at(due));
+        message = self.ttl.map_or_else(|| message.clone(), |ttl| message.clone().expires_after(ttl));
         Ok(self.max_attempts.map_or_else(|| message.clone(), |attempts| message.clone().max_attempts(attempts)))
     }
 }

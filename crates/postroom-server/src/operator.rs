@@ -68,8 +68,8 @@ impl Reviving<'_> {
     }
 
     fn would_go(&self, revival: Revival, meant: &[&Failed]) -> u64 {
-        let (now, kind) = (self.clock.now(), self.queue.kind());
-        meant.iter().fold(0, |nth, failed| nth + u64::from(revival.takes(kind, failed.expires_at, nth, now)))
+        let now = self.clock.now();
+        meant.iter().fold(0, |nth, failed| nth + u64::from(revival.takes(failed.expires_at, nth, now)))
     }
 }
 

@@ -60,7 +60,30 @@ impl Inbox {
         Ok(sighting.done)
     }
 
-    /// Says that a seen message is being handled outside the queue; false when it is not seen, or unknown.
+    /// Says that a seen message is being handled outside the queue, and counts the attempt: said again, it is the next
+    /// one. False when the queue has it, when it has ended, or when it is unknown.
+    ///
+    /// What fails again and again is given up by whoever handles it:
+    ///
+    /// ```
+    /// # use postroom::{Inbox, InboxKey, MemoryStore, State};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let (inbox, key) = (Inbox::new(MemoryStore::new()), InboxKey::new("stripe", "evt_1")?);
+    /// # async fn handle() -> Result<(), &'static str> { Err("no such order") }
+    /// # for _ in 0..5 {
+    /// // The same message, each time it is delivered:
+    /// if !inbox.already_processed(&key).await? && inbox.mark_processing(&key).await? {
+    ///     if handle().await.is_ok() {
+    ///         inbox.mark_processed(&key).await?;
+    ///     } else if inbox.get(&key).await?.is_some_and(|row| row.attempts() >= 3) {
+    ///         inbox.mark_dead(&key, "it failed three times").await?;
+    ///     }
+    /// }
+    /// # }
+    /// # let row = inbox.get(&key).await?.unwrap();
+    /// # assert_eq!((row.state(), row.attempts()), (State::Dead, 3));
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
     pub async fn mark_processing(&self, key: &InboxKey) -> Result<bool> {
         self.store.mark(key.clone(), Mark::Processing).await
     }

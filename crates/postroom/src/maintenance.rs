@@ -34,10 +34,8 @@ async fn tidy(queue: &WorkQueue, options: &WorkerOptions) -> Result<()> {
                 break;
             }
         }
-        if kind == Queue::Outbox {
-            while queue.expire(STEP_ROWS).await? == STEP_ROWS as u64 {}
-            while queue.expire_dead(STEP_ROWS).await? == STEP_ROWS as u64 {}
-        }
+        while queue.expire(STEP_ROWS).await? == STEP_ROWS as u64 {}
+        while queue.expire_dead(STEP_ROWS).await? == STEP_ROWS as u64 {}
         for state in State::PURGED {
             let Some(kept) = options.retention.of(kind, state) else { continue };
             while queue.purge_state(state, kept, STEP_ROWS).await? == STEP_ROWS as u64 {}

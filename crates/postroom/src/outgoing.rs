@@ -71,6 +71,8 @@ impl<P: Payload> Outgoing<P> {
         expires_at(time: Timestamp);
         /// Never later than this after it was enqueued, by the store's clock.
         expires_after(ttl: Duration);
+        /// Not handled there either when its time is over.
+        expires_there();
         /// With this correlation id; an empty one is none.
         correlation_id(id: impl Into<String>);
         /// With this header as well.

@@ -7,6 +7,7 @@
 //!               └ due time, backoff        ttl over ─▶ expired ──revive──▶ ready
 //!  by an operator:  dead, expired ──dismiss──▶ dismissed ──purge──▶ (gone)       dead, ttl over ──▶ expired
 //!  inbox only:  seen ──enqueue──▶ ready        seen ──mark_processing──▶ processing (never claimed)
+//!                                             processing ──mark_processing──▶ processing, one attempt more
 //! ```
 
 mod fault;

@@ -120,11 +120,11 @@ pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
     /// Frees up to `limit` rows whose lease ran out.
     fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>>;
 
-    /// Expires up to `limit` ready rows of the outbox that are past their time.
-    fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
+    /// Expires up to `limit` ready rows that are past their time.
+    fn expire(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
-    /// Expires up to `limit` dead rows of the outbox that are past their time, without loading what they hold.
-    fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
+    /// Expires up to `limit` dead rows that are past their time, without loading what they hold.
+    fn expire_dead(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
     /// Deletes up to `limit` rows that have been in that state for longer than `retention`: done, dead, expired,
     /// dismissed, or seen and not seen again since. Rows in other states are never deleted.
@@ -174,7 +174,7 @@ pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
     fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>>;
 
     /// How many rows [`Store::expire`] would expire; not counted beyond `limit`.
-    fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>>;
+    fn overdue(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>>;
 
     /// How many done rows [`Store::purge`] would delete; not counted beyond `limit`.
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;

@@ -56,8 +56,10 @@ pub mod metric {
     pub const OUTBOX_RETRIES: &str = "rf_outbox_retry_count";
     /// Messages given up.
     pub const OUTBOX_FAILED: &str = "rf_outbox_failed_count";
-    /// Messages that expired.
+    /// Messages that expired before they were sent or handled.
     pub const OUTBOX_EXPIRED: &str = "rf_outbox_expired_count";
+    /// Messages that arrived and expired before they were handled.
+    pub const INBOX_EXPIRED: &str = "rf_inbox_expired_count";
     /// Duplicates recognised.
     pub const INBOX_DUPLICATES: &str = "rf_inbox_duplicate_count";
     /// How long handling an inbox message took.
@@ -104,7 +106,7 @@ impl Enqueued {
 /// postroom::telemetry::begin_at_zero("warehouse");
 /// ```
 pub fn begin_at_zero(store: &str) {
-    for name in [metric::OUTBOX_FAILED, metric::OUTBOX_EXPIRED, metric::INBOX_DUPLICATES] {
+    for name in [metric::OUTBOX_FAILED, metric::OUTBOX_EXPIRED, metric::INBOX_EXPIRED, metric::INBOX_DUPLICATES] {
         counter!(name, "store" => store_label(store)).increment(0);
     }
 }
@@ -173,7 +175,11 @@ fn failed(queue: &WorkQueue, failed: u64) {
 pub(crate) fn expired(queue: &WorkQueue, expired: u64) {
     if expired > 0 {
         info!(store = queue.store_name(), queue = %queue.kind(), count = expired, "messages expired");
-        counter!(metric::OUTBOX_EXPIRED, "store" => store_label(queue.store_name())).increment(expired);
+        let name = match queue.kind() {
+            Queue::Outbox => metric::OUTBOX_EXPIRED,
+            Queue::Inbox => metric::INBOX_EXPIRED,
+        };
+        counter!(name, "store" => store_label(queue.store_name())).increment(expired);
     }
 }
 

@@ -202,28 +202,23 @@ impl WorkQueue {
         Ok(reaped)
     }
 
-    /// Expires up to `limit` waiting messages that are past their time. Only outbox messages have one.
+    /// Expires up to `limit` waiting messages that are past their time.
     pub async fn expire(&self, limit: usize) -> Result<u64> {
-        if self.queue == Queue::Inbox {
-            return Ok(0);
-        }
         let limit = at_least_one(limit)?;
         let expired = match self.deed {
             Some(_) => self.change(Operation::Expire(limit)).await?,
-            None => self.store.expire(limit).instrument(telemetry::verb_span("expire", self)).await?,
+            None => self.store.expire(self.queue, limit).instrument(telemetry::verb_span("expire", self)).await?,
         };
         telemetry::expired(self, expired);
         Ok(expired)
     }
 
-    /// Makes up to `limit` dead messages expired whose time to live is over: nothing may send them any more without a
-    /// new one. Only outbox messages have a time to live. What they hold is not loaded.
+    /// Makes up to `limit` dead messages expired whose time to live is over: nothing may send or handle them any
+    /// more without a new one. What they hold is not loaded.
     pub async fn expire_dead(&self, limit: usize) -> Result<u64> {
-        if self.queue == Queue::Inbox {
-            return Ok(0);
-        }
         let limit = at_least_one(limit)?;
-        let expired = self.store.expire_dead(limit).instrument(telemetry::verb_span("expire_dead", self)).await?;
+        let expired =
+            self.store.expire_dead(self.queue, limit).instrument(telemetry::verb_span("expire_dead", self)).await?;
         telemetry::expired(self, expired);
         Ok(expired)
     }
@@ -346,10 +341,7 @@ impl WorkQueue {
 
     /// How many messages [`expire`](Self::expire) would expire; not counted beyond `limit`.
     pub async fn overdue(&self, limit: usize) -> Result<u64> {
-        match self.queue {
-            Queue::Outbox => self.store.overdue(at_least_one(limit)?).await,
-            Queue::Inbox => Ok(0),
-        }
+        self.store.overdue(self.queue, at_least_one(limit)?).await
     }
 
     /// How many messages [`purge`](Self::purge) would delete; not counted beyond `limit`.

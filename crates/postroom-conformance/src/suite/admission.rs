@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use postroom::{
     Clock, Filter, HandlerError, Incoming, Memory, MemoryStore, Queue, ReceiverOptions, Source, Sqlite, State,
-    WorkerOptions,
+    Timestamp, WorkerOptions,
 };
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Stage, Testable, eventually};
+use crate::harness::{LEASE, Stage, Testable, eventually};
 use crate::peer::{self, Letter, Peer};
 use crate::script::Script;
 use crate::services::{Desk, Receives, TOPIC, asynchronous};
@@ -20,6 +20,10 @@ cases! { admission:
     worker a_row_that_waits_with_other_content_is_not [];
     worker a_row_in_a_workers_hands_is_busy [];
     worker a_dead_row_is_unavailable_until_it_is_revived [];
+    worker a_row_past_its_time_is_gone_until_it_is_revived [];
+    worker a_message_that_says_when_it_expires_is_not_handled_later [];
+    worker a_message_that_expired_after_it_was_handled_is_a_duplicate [];
+    worker a_queued_message_that_says_when_it_expires_is_not_handled_later [];
     worker a_refused_message_that_is_revived_is_handled_by_the_worker [];
     worker a_refused_message_that_is_revived_is_handled_when_it_comes_again [];
     worker what_was_enqueued_too_long_ago_is_gone [];
@@ -96,6 +100,76 @@ async fn a_dead_row_is_unavailable_until_it_is_revived<B: Receives>(stage: &Stag
         assert_eq!(stage.inbox.queue().revive(Filter::all().state(State::Dead), None).await?, 1);
         assert_eq!((desk.send(&letter).await?.status, script.count()), (200, 1));
     }
+    Ok(())
+}
+
+async fn a_row_past_its_time_is_gone_until_it_is_revived<B: Receives>(stage: &Stage<B>) -> Verdict {
+    for way in B::WAYS {
+        let script = Script::succeed();
+        let (desk, letter) = (stage.desk_playing(*way, &script)?, Letter::new(TOPIC));
+        let side = stage.side(Queue::Inbox);
+        stage.inbox.accept(arrived(&desk, &letter)?.expires_after(LEASE)).await?;
+        stage.clock.advance(LEASE);
+        assert_eq!((desk.send(&letter).await?.status, script.count()), (410, 0), "nobody has marked it yet");
+        assert!(side.claim(10).await?.is_empty());
+        let said = desk.send(&letter).await?;
+        assert_eq!((said.status, said.error().contains("time to live"), script.count()), (410, true, 0));
+        assert_eq!(side.verbs().revive(Filter::all().state(State::Expired), Some(LEASE)).await?, 1);
+        assert_eq!((desk.send(&letter).await?.status, script.count()), (200, 1));
+    }
+    Ok(())
+}
+
+/// A letter that says so.
+fn expiring(at: Timestamp) -> Letter {
+    let mut letter = Letter::new(TOPIC);
+    letter.headers.insert("rf-expires-at".into(), at.to_string().into());
+    letter
+}
+
+async fn a_message_that_says_when_it_expires_is_not_handled_later<B: Receives>(stage: &Stage<B>) -> Verdict {
+    for way in B::WAYS {
+        let script = Script::succeed();
+        let (desk, late) = (stage.desk_playing(*way, &script)?, expiring(stage.now()));
+        assert_eq!((desk.send(&late).await?.status, script.count()), (410, 0));
+        assert!(stage.row(&desk, &late).await?.is_none(), "nothing is stored");
+        assert!(!stage.inbox.already_processed(&desk.peer.key_of(&late)?).await?);
+        assert_eq!((desk.send(&late).await?.status, script.count()), (410, 0), "it was only seen");
+        let in_time = expiring(stage.now().plus(LEASE));
+        assert_eq!((desk.send(&in_time).await?.status, script.count()), (200, 1));
+        assert!(script.calls()[0].headers.is_empty(), "it is no header of the message");
+        let mut odd = Letter::new(TOPIC);
+        odd.headers.insert("rf-expires-at".into(), "soon".into());
+        let said = desk.send(&odd).await?;
+        assert_eq!((said.status, said.error().contains("RFC 3339"), script.count()), (400, true, 1));
+    }
+    Ok(())
+}
+
+async fn a_message_that_expired_after_it_was_handled_is_a_duplicate<B: Receives>(stage: &Stage<B>) -> Verdict {
+    for way in B::WAYS {
+        let script = Script::new(|_| async { Ok(Some("7".into())) });
+        let (desk, letter) = (stage.desk_playing(*way, &script)?, expiring(stage.now().plus(LEASE)));
+        assert_eq!(desk.send(&letter).await?.status, 200);
+        stage.clock.advance(LEASE * 2);
+        let said = desk.send(&letter).await?;
+        assert_eq!((said.status, said.is_duplicate(), said.payload()), (200, true, 7.into()));
+        assert_eq!(script.count(), 1);
+    }
+    Ok(())
+}
+
+async fn a_queued_message_that_says_when_it_expires_is_not_handled_later<B: Receives>(stage: &Stage<B>) -> Verdict {
+    let script = Script::succeed();
+    let desk = stage.desk(asynchronous::<B>(&script), ReceiverOptions::default().queued())?;
+    let (letter, side) = (expiring(stage.now().plus(LEASE)), stage.side(Queue::Inbox));
+    assert_eq!(desk.send(&letter).await?.status, 202);
+    stage.clock.advance(LEASE);
+    assert!(side.claim(10).await?.is_empty());
+    let row = stage.row(&desk, &letter).await?.map(|row| row.state());
+    assert_eq!(row, Some(State::Expired));
+    let said = desk.send(&letter).await?;
+    assert_eq!((said.status, said.is_duplicate()), (202, true), "the receiver has it, and knows it");
     Ok(())
 }
 

@@ -70,15 +70,17 @@ async fn failures_are_counted_by_topic_service_and_words(h: &Harness) -> Verdict
 }
 
 async fn the_expired_are_a_group_of_their_own(h: &Harness) -> Verdict {
-    h.outbox.enqueue(NewMessage::new("a", "").expires_after(LEASE)).await?;
-    give_up(h, &h.side(Queue::Outbox), "a", &[]).await?;
-    h.clock.advance(LEASE);
-    assert_eq!(h.outbox.queue().expire(10).await?, 1);
-    let groups = h.outbox.queue().failed_groups(100).await?;
-    assert_eq!(groups.len(), 1);
-    assert_eq!((groups[0].state, groups[0].error.as_deref(), groups[0].messages), (State::Expired, None, 1));
-    let failed = h.outbox.queue().failed(Filter::all()).await?;
-    assert_eq!(failed.iter().map(|failed| failed.state).collect::<Vec<_>>(), [State::Expired]);
+    for side in h.sides() {
+        side.put(&Draft::new("a").ttl(LEASE)).await?;
+        give_up(h, &side, "a", &[]).await?;
+        h.clock.advance(LEASE);
+        assert_eq!(side.verbs().expire(10).await?, 1);
+        let groups = side.verbs().failed_groups(100).await?;
+        assert_eq!(groups.len(), 1);
+        assert_eq!((groups[0].state, groups[0].error.as_deref(), groups[0].messages), (State::Expired, None, 1));
+        let failed = side.verbs().failed(Filter::all()).await?;
+        assert_eq!(failed.iter().map(|failed| failed.state).collect::<Vec<_>>(), [State::Expired]);
+    }
     Ok(())
 }
 
@@ -224,16 +226,15 @@ async fn two_who_revive_at_once_count_each_message_once(h: &Harness) -> Verdict 
 }
 
 async fn what_would_be_expired_or_deleted_is_counted(h: &Harness) -> Verdict {
-    for _ in 0..3 {
-        h.outbox.enqueue(NewMessage::new("a", "").expires_after(LEASE)).await?;
-    }
-    assert_eq!(h.outbox.queue().overdue(10).await?, 0);
-    h.clock.advance(LEASE);
-    assert_eq!((h.outbox.queue().overdue(10).await?, h.outbox.queue().overdue(2).await?), (3, 2));
-    assert_eq!(h.inbox.queue().overdue(10).await?, 0);
-    assert_eq!(h.outbox.queue().expire(10).await?, 3);
-    assert_eq!(h.outbox.queue().overdue(10).await?, 0);
     for side in h.sides() {
+        for _ in 0..3 {
+            side.put(&Draft::new("a").ttl(LEASE)).await?;
+        }
+        assert_eq!(side.verbs().overdue(10).await?, 0);
+        h.clock.advance(LEASE);
+        assert_eq!((side.verbs().overdue(10).await?, side.verbs().overdue(2).await?), (3, 2));
+        assert_eq!(side.verbs().expire(10).await?, 3);
+        assert_eq!(side.verbs().overdue(10).await?, 0);
         let lease = side.leased("done").await?;
         side.ack(lease).await?;
         h.clock.advance(LEASE);

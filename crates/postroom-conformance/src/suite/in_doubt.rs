@@ -23,6 +23,7 @@ cases! { in_doubt:
     server an_ack_of_what_was_taken_back_is_lost [];
     server a_claim_comes_back_under_its_lease ["OBX-017", "IBX-030"];
     server an_arrival_is_the_first [];
+    server an_attempt_by_hand_is_counted_once [];
     server a_handler_that_was_committed_is_not_run_again ["OBX-058", "IBX-077"];
     server a_handler_that_was_not_committed_is_run_again ["OBX-058", "IBX-077"];
 }
@@ -192,6 +193,24 @@ async fn calls<B: ByWire>(stage: &Stage<B>, cut: fn(&Proxy, &str)) -> anyhow::Re
     assert_eq!((effects.len(), stage.effects().await?.len()), (HANDLED, HANDLED));
     let calls = cutter.calls.lock().unwrap_or_else(PoisonError::into_inner).len();
     Ok(calls)
+}
+
+async fn an_attempt_by_hand_is_counted_once<B: ByWire>(stage: &Stage<B>) -> Verdict {
+    let (proxy, store) = stage.behind_proxy().await?;
+    let (inbox, key) = (Inbox::new(store), Draft::new("a").key()?);
+    assert!(!inbox.already_processed(&key).await?);
+    for attempt in 1..=3 {
+        stage.clock.advance(Duration::from_secs(1));
+        if attempt == 2 {
+            proxy.lose_next_commits(1);
+        } else {
+            proxy.cut_next_commits(1);
+        }
+        assert!(inbox.mark_processing(&key).await?);
+        assert_eq!(inbox.get(&key).await?.map(|row| row.attempts()), Some(attempt));
+    }
+    assert_eq!(proxy.cuts(), 3);
+    Ok(())
 }
 
 async fn a_handler_that_was_committed_is_not_run_again<B: ByWire>(stage: &Stage<B>) -> Verdict {

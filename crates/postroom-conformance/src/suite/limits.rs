@@ -154,9 +154,9 @@ async fn a_batch_is_larger_than_zero(h: &Harness) -> Verdict {
         }
         refused(side.verbs().reap(0).await, ErrorKind::InvalidInput, "reaping nothing")?;
         refused(side.verbs().purge(LEASE, 0).await, ErrorKind::InvalidInput, "purging nothing")?;
+        refused(side.verbs().expire(0).await, ErrorKind::InvalidInput, "expiring nothing")?;
         assert_eq!(side.claim_one().await?.claim_no(), 1);
     }
-    refused(h.outbox.queue().expire(0).await, ErrorKind::InvalidInput, "expiring nothing")?;
     Ok(())
 }
 

@@ -9,6 +9,8 @@ use crate::harness::{Draft, Harness, LEASE, readable};
 
 cases! { marks:
     both processing_takes_a_seen_message_out_of_sight [];
+    both each_attempt_outside_the_queue_is_counted [];
+    both a_poison_message_is_given_up_by_its_count [];
     both processing_is_refused_where_the_queue_has_it [];
     both processed_ends_a_message_in_any_state [];
     both dead_ends_a_message_in_any_state_but_done [];
@@ -32,6 +34,49 @@ async fn processing_takes_a_seen_message_out_of_sight(h: &Harness) -> Verdict {
     assert!(h.side(Queue::Inbox).claim(10).await?.is_empty());
     assert_eq!(h.inbox.queue().reap(10).await?, postroom::Reaped::default());
     assert_eq!(get(h, &draft).await?.state(), State::Processing);
+    Ok(())
+}
+
+async fn each_attempt_outside_the_queue_is_counted(h: &Harness) -> Verdict {
+    let (draft, other) = (Draft::new("a"), Draft::new("a"));
+    for draft in [&draft, &other] {
+        assert!(!h.inbox.already_processed(&draft.key()?).await?);
+    }
+    for attempt in 1..=3 {
+        h.clock.advance(Duration::from_secs(1));
+        assert!(h.inbox.mark_processing(&draft.key()?).await?);
+        let record = get(h, &draft).await?;
+        assert_eq!((record.attempts(), record.last_attempt_at()), (attempt, Some(h.now())));
+        assert_eq!(readable(&record)?.attempts, attempt);
+    }
+    assert_eq!(get(h, &other).await?.attempts(), 0);
+    let key = draft.key()?;
+    let (one, two) = tokio::join!(h.inbox.mark_processing(&key), h.inbox.mark_processing(&key));
+    assert!(one? && two?);
+    assert_eq!(get(h, &draft).await?.attempts(), 5, "two at once are two");
+    Ok(())
+}
+
+/// Whoever delivers it does so until it is told to stop; the handler always fails.
+async fn a_poison_message_is_given_up_by_its_count(h: &Harness) -> Verdict {
+    const MAX_RETRIES: u32 = 3;
+    let draft = Draft::new("a");
+    let key = draft.key()?;
+    let mut handled = 0;
+    for _ in 0..10 {
+        if h.inbox.already_processed(&key).await? || !h.inbox.mark_processing(&key).await? {
+            continue;
+        }
+        handled += 1;
+        if get(h, &draft).await?.attempts() >= MAX_RETRIES {
+            assert!(h.inbox.mark_dead(&key, "it fails every time").await?);
+        }
+    }
+    let record = get(h, &draft).await?;
+    assert_eq!((handled, record.state(), record.attempts()), (MAX_RETRIES, State::Dead, MAX_RETRIES));
+    assert_eq!(record.last_error(), Some("it fails every time"));
+    assert_eq!(h.inbox.queue().revive(postroom::Filter::one(record.seq()), None).await?, 1);
+    assert_eq!(get(h, &draft).await?.attempts(), 0, "it starts afresh");
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postroom::telemetry::metric;
-use postroom::{HandlerError, NewMessage, Queue, State, WorkerOptions};
+use postroom::{HandlerError, Queue, State, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, Testable, eventually};
@@ -71,19 +71,20 @@ async fn a_death_that_did_not_happen_is_not_counted(h: &Harness) -> Verdict {
 }
 
 async fn expiries_are_counted_wherever_they_happen(h: &Harness) -> Verdict {
-    let side = h.side(Queue::Outbox);
-    let mut expected = 0.0;
-    for how in ["expire", "abandon", "claim"] {
-        h.outbox.enqueue(NewMessage::new("a", "").expires_after(LEASE)).await?;
-        let lease = if how == "abandon" { Some(side.claim_one().await?) } else { None };
-        h.clock.advance(LEASE);
-        match (how, lease) {
-            ("expire", _) => assert_eq!(side.verbs().expire(10).await?, 1),
-            ("claim", _) => assert!(side.claim(10).await?.is_empty()),
-            (_, lease) => assert_eq!(side.verbs().abandon(lease, "x", None).await?.expired, 1),
+    for (side, counter) in h.sides().into_iter().zip([metric::OUTBOX_EXPIRED, metric::INBOX_EXPIRED]) {
+        let mut expected = 0.0;
+        for how in ["expire", "abandon", "claim"] {
+            side.put(&Draft::new("a").ttl(LEASE)).await?;
+            let lease = if how == "abandon" { Some(side.claim_one().await?) } else { None };
+            h.clock.advance(LEASE);
+            match (how, lease) {
+                ("expire", _) => assert_eq!(side.verbs().expire(10).await?, 1),
+                ("claim", _) => assert!(side.claim(10).await?.is_empty()),
+                (_, lease) => assert_eq!(side.verbs().abandon(lease, "x", None).await?.expired, 1),
+            }
+            expected += 1.0;
+            assert!((h.setup.meters.sum(counter) - expected).abs() < 0.1, "{counter}: expired by {how}");
         }
-        expected += 1.0;
-        assert!((h.setup.meters.sum(metric::OUTBOX_EXPIRED) - expected).abs() < 0.1, "expired by {how}");
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use crate::services::{Desk, Receives, TOPIC, asynchronous};
 cases! { trust:
     sqlite v1_is_taken_only_where_it_is_allowed [];
     sqlite v1_is_refused_once_v2_was_used [];
+    sqlite v1_cannot_say_that_a_message_is_too_late [];
     sqlite sources_that_share_a_secret_cannot_use_v1 [];
     sqlite a_source_sends_only_topics_that_it_may [];
     sqlite a_request_without_its_signature_is_no_v1_request [];
@@ -102,6 +103,14 @@ async fn v1_is_refused_once_v2_was_used(stage: &Stage<Sqlite>) -> Verdict {
     assert_eq!(v1(&desk, &Letter::new(TOPIC)).await?.status, 200);
     assert_eq!(desk.send(&Letter::new(TOPIC)).await?.status, 200);
     assert_eq!((v1(&desk, &Letter::new(TOPIC)).await?.status, script.count()), (401, 2));
+    Ok(())
+}
+
+async fn v1_cannot_say_that_a_message_is_too_late(stage: &Stage<Sqlite>) -> Verdict {
+    let script = Script::succeed();
+    let (desk, mut letter) = (lenient(stage, &script)?, Letter::new(TOPIC));
+    letter.headers.insert("rf-expires-at".into(), stage.now().to_string().into());
+    assert_eq!((v1(&desk, &letter).await?.status, script.count()), (200, 1), "no header of it is signed");
     Ok(())
 }
 

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use postroom::{
-    Cause, HandlerError, HmacAlgorithm, Key, Kind, NewMessage, Places, Queue, ReceiverOptions, Secret, Sqlite, State,
+    Cause, HandlerError, HmacAlgorithm, InboxKey, Key, Kind, MessageId, NewMessage, Places, Queue, ReceiverOptions,
+    Secret, Sqlite, State,
 };
 
 use crate::case::{Case, Verdict, cases};
@@ -53,6 +54,7 @@ over! {
     a_message_that_its_handler_refuses_time_and_again_holds_up_no_other over all;
     a_receiver_that_shuts_down_answers_what_has_come_in over all;
     what_has_expired_is_never_sent over all;
+    when_a_message_expires_is_told_if_that_is_wanted over all;
     what_is_too_large_is_not_handled_and_holds_up_no_other over signed;
     what_is_signed_with_another_key_is_never_handled over signed;
     of_several_keys_one_that_both_know_is_enough over signed;
@@ -254,6 +256,24 @@ async fn what_has_expired_is_never_sent<L: Line>(stage: &Stage<Sqlite>) -> Verdi
     wired.until("one is sent, one expires", |stats| (stats.done, stats.expired) == (1, 1)).await?;
     let sent: Vec<_> = script.calls().iter().map(|message| message.payload.clone()).collect();
     assert_eq!(sent, ["2"]);
+    wired.end(worker).await
+}
+
+async fn when_a_message_expires_is_told_if_that_is_wanted<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
+    let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
+    wired.receive(&script, ReceiverOptions::default()).await?;
+    let (_, worker) = wired.send(|service| service)?;
+    let (now, ttl) = (stage.now(), Duration::from_secs(5));
+    let message = NewMessage::new(TOPIC, "1").to("inventory").expires_after(ttl);
+    for (n, (message, told)) in
+        [(message.clone(), None), (message.expires_there(), Some(now.plus(ttl)))].iter().enumerate()
+    {
+        let message = message.clone().id(MessageId::new());
+        let key = InboxKey::new("orders", message.message_id().to_string())?;
+        stage.outbox.enqueue(message).await?;
+        wired.until("it is sent", |stats| stats.done == n as u64 + 1).await?;
+        assert_eq!(wired.inventory.inbox.get(&key).await?.and_then(|row| row.expires_at()), *told);
+    }
     wired.end(worker).await
 }
 

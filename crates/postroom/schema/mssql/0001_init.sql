@@ -135,6 +135,16 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_dead%')
     CREATE INDEX {inbox_name}_dead ON {inbox} (seq) INCLUDE (topic, processed_at) WHERE state = 3;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_expired%')
+    CREATE INDEX {inbox_name}_expired ON {inbox} (seq) INCLUDE (topic, processed_at) WHERE state = 4;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_expiring%')
+    CREATE INDEX {inbox_name}_expiring ON {inbox} (expires_at, seq) WHERE state = 0 AND expires_at IS NOT NULL;
+-- Dead letters whose time to live is not over yet.
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
+               WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_lapsing%')
+    CREATE INDEX {inbox_name}_lapsing ON {inbox} (expires_at, seq) WHERE state = 3 AND expires_at IS NOT NULL;
+IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{inbox}') AND name LIKE N'{inbox_name}_dismissed%')
     CREATE INDEX {inbox_name}_dismissed ON {inbox} (processed_at, seq) WHERE state = 7;
 -- Seen, or handled outside the queue.

@@ -127,7 +127,11 @@ CREATE INDEX IF NOT EXISTS {inbox_name}_suspects ON {inbox} (visible_at, seq) WH
 CREATE INDEX IF NOT EXISTS {inbox_name}_leased ON {inbox} (visible_at, seq) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS {inbox_name}_done ON {inbox} (processed_at) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS {inbox_name}_dead ON {inbox} (seq) WHERE state = 3;
+CREATE INDEX IF NOT EXISTS {inbox_name}_expired ON {inbox} (seq) WHERE state = 4;
 CREATE INDEX IF NOT EXISTS {inbox_name}_dismissed ON {inbox} (processed_at) WHERE state = 7;
+CREATE INDEX IF NOT EXISTS {inbox_name}_expiring ON {inbox} (expires_at) WHERE state = 0 AND expires_at IS NOT NULL;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {inbox_name}_lapsing ON {inbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
 -- Seen, or handled outside the queue.
 CREATE INDEX IF NOT EXISTS {inbox_name}_outside ON {inbox} (state, last_seen_at) WHERE state IN (5, 6);
 

@@ -168,6 +168,10 @@ CREATE INDEX IF NOT EXISTS {inbox}_outside ON {inbox} (state, last_seen_at)
     WHERE visible_at IS NULL AND processed_at IS NULL;
 -- What a worker crashed with is tried apart from the rest.
 CREATE INDEX IF NOT EXISTS {inbox}_suspects ON {inbox} (visible_at) WHERE state = 0 AND crashes > 0;
+CREATE INDEX IF NOT EXISTS {inbox}_expiring ON {inbox} (expires_at)
+    WHERE expires_at IS NOT NULL AND visible_at IS NOT NULL;
+-- Dead letters whose time to live is not over yet.
+CREATE INDEX IF NOT EXISTS {inbox}_lapsing ON {inbox} (expires_at) WHERE state = 3 AND expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {inbox}_finished ON {inbox} (state, processed_at) WHERE processed_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {inbox}_failures (

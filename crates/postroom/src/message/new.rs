@@ -11,6 +11,10 @@ use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, Payloa
 /// How long a message to another service lives when it does not say so itself.
 pub(crate) const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
 
+/// The header that says when a message expires at its receiver too. In an outbox it is a wish: what travels is the time
+/// that stands in its row.
+pub(crate) const EXPIRES_AT: &str = "rf-expires-at";
+
 /// A message to put into an outbox.
 ///
 /// ```
@@ -108,6 +112,13 @@ impl NewMessage {
         self
     }
 
+    /// Not handled there either when its time is over. Without this, whatever reached another service in time is
+    /// handled there, however long that takes. Only receivers of this library know of it.
+    #[must_use]
+    pub fn expires_there(self) -> Self {
+        self.header(EXPIRES_AT, "wanted")
+    }
+
     /// The logical message's id.
     pub fn message_id(&self) -> MessageId {
         self.message_id
@@ -137,10 +148,7 @@ impl NewMessage {
         if let Some(destination) = &self.destination {
             check::service("destination", destination)?;
         }
-        if self.expires_after == Some(Duration::ZERO) {
-            return Err(Error::invalid("a message must live longer than zero"));
-        }
-        Ok(())
+        check_life(self.expires_after)
     }
 
     /// What a handler sends belongs to what it handles, unless it says otherwise.
@@ -182,6 +190,8 @@ pub struct Incoming {
     pub(crate) headers: Headers,
     pub(crate) correlation_id: Option<String>,
     pub(crate) due_at: Option<Timestamp>,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) expires_after: Option<Duration>,
     pub(crate) max_attempts: Option<u32>,
 }
 
@@ -197,6 +207,8 @@ impl Incoming {
             headers: Headers::new(),
             correlation_id: None,
             due_at: None,
+            expires_at: None,
+            expires_after: None,
             max_attempts: None,
         }
     }
@@ -215,6 +227,28 @@ impl Incoming {
         self
     }
 
+    /// Not handled after this time: then it becomes Expired. Its key stays known.
+    #[must_use]
+    pub fn expires_at(mut self, time: Timestamp) -> Self {
+        (self.expires_at, self.expires_after) = (Some(time), None);
+        self
+    }
+
+    /// Not handled later than this after it was put in line, by the store's clock.
+    #[must_use]
+    pub fn expires_after(mut self, ttl: Duration) -> Self {
+        (self.expires_at, self.expires_after) = (None, Some(ttl));
+        self
+    }
+
+    pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
+        self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl)))
+    }
+
+    pub(crate) fn is_past_expiry(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expires| expires <= now)
+    }
+
     /// The message as a row that was stored now holds it.
     pub(crate) fn to_message(&self, now: Timestamp) -> Message {
         Message {
@@ -226,7 +260,7 @@ impl Incoming {
             correlation_id: self.correlation_id.clone(),
             created_at: now,
             due_at: self.due_at,
-            expires_at: None,
+            expires_at: self.expires(now),
             attempts: 0,
             max_attempts: self.max_attempts,
             last_error: None,
@@ -239,6 +273,7 @@ impl Incoming {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
+        check_life(self.expires_after)?;
         self.check_content()
     }
 
@@ -251,6 +286,13 @@ impl Incoming {
             }
             None => self.check(),
         }
+    }
+}
+
+fn check_life(ttl: Option<Duration>) -> Result<()> {
+    match ttl {
+        Some(Duration::ZERO) => Err(Error::invalid("a message must live longer than zero")),
+        _ => Ok(()),
     }
 }
 

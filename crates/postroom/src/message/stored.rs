@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::clock::Timestamp;
-use crate::message::{Headers, InboxKey, Incoming, Kind, MessageId, WorkItemId};
+use crate::message::{EXPIRES_AT, Headers, InboxKey, Incoming, Kind, MessageId, WorkItemId};
 
 /// Which table a message stands in, and what it is known by there.
 ///
@@ -97,6 +97,11 @@ impl Message {
             Origin::Outbox { message_id, .. } => message_id.to_string(),
             Origin::Inbox { key, .. } => key.message_id().to_owned(),
         }
+    }
+
+    /// When it expires at its receiver too, if that was asked for.
+    pub(crate) fn expires_there(&self) -> Option<Timestamp> {
+        self.expires_at.filter(|_| self.headers.contains_key(EXPIRES_AT))
     }
 
     pub(crate) fn hash(&self) -> Option<&[u8]> {

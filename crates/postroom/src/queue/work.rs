@@ -181,6 +181,13 @@ impl Work {
         self.expires_at = expires_at;
     }
 
+    /// An attempt outside the queue begins. It is counted now: whoever makes it may vanish, and nobody would notice.
+    pub(crate) fn begin_by_hand(&mut self, now: Timestamp) {
+        self.state = State::Processing;
+        self.attempts = self.attempts.saturating_add(1);
+        self.last_attempt_at = Some(now);
+    }
+
     /// Ends the row's life outside the queue's own verbs: old leases are void from here on.
     pub(crate) fn settle_by_hand(&mut self, state: State, now: Timestamp) {
         self.finish(state, now);

@@ -173,6 +173,7 @@ fn reply(admission: Admission) -> Reply {
         Admission::Refused { why } => Reply::refused(&why),
         Admission::Differs => Reply::differs(),
         Admission::Busy => Reply::busy(),
+        Admission::Expired => Reply::expired(),
         Admission::Held { .. } | Admission::Dead => Reply::dead(),
     }
 }

@@ -67,6 +67,10 @@ impl Reply {
         Self::error(410, "the message is older than this receiver can tell duplicates")
     }
 
+    pub(crate) fn expired() -> Self {
+        Self::error(410, "the time to live of this message is over")
+    }
+
     pub(crate) fn too_large(limit: usize) -> Self {
         Self::error(413, &format!("the request is larger than {limit} bytes"))
     }

@@ -259,12 +259,14 @@ impl<E: Engine> Store for ServerStore<E> {
         })
     }
 
-    fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(limit, |verbs, link, limit, now| Box::pin(verbs.expire(link, *limit, now)))
+    fn expire(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb((queue, limit), |verbs, link, (queue, limit), now| Box::pin(verbs.expire(link, *queue, *limit, now)))
     }
 
-    fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(limit, |verbs, link, limit, now| Box::pin(verbs.expire_dead(link, *limit, now)))
+    fn expire_dead(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb((queue, limit), |verbs, link, (queue, limit), now| {
+            Box::pin(verbs.expire_dead(link, *queue, *limit, now))
+        })
     }
 
     fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
@@ -329,8 +331,8 @@ impl<E: Engine> Store for ServerStore<E> {
         self.verb(queue, |verbs, link, queue, now| Box::pin(verbs.holds(link, *queue, now)))
     }
 
-    fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(limit, |verbs, link, limit, now| Box::pin(verbs.overdue(link, *limit, now)))
+    fn overdue(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb((queue, limit), |verbs, link, (queue, limit), now| Box::pin(verbs.overdue(link, *queue, *limit, now)))
     }
 
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {

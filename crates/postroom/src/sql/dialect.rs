@@ -54,6 +54,8 @@ pub(crate) struct Dialect {
     pub(crate) inbox_see: &'static str,
     pub(crate) inbox_touch: &'static str,
     pub(crate) inbox_content: &'static str,
+    /// Counts an attempt that begins outside the queue.
+    pub(crate) inbox_begin: &'static str,
     /// Rows that are neither in line nor finished; only the inbox has such.
     pub(crate) inbox_count: &'static str,
     /// All rows of the inbox: counted up to a hundred thousand, beyond that as many as the database thinks.
@@ -117,8 +119,6 @@ pub(crate) struct Identity {
     pub(crate) here: &'static str,
     /// `{destination}`: the service it is sent to.
     pub(crate) destination: &'static str,
-    /// `{expires}`: whether a message is past its time, which is the first value. What arrived does not expire.
-    pub(crate) expires: &'static str,
 }
 
 macro_rules! queue_texts {
@@ -189,6 +189,7 @@ pub(crate) struct Statements {
     pub(crate) inbox_see: Text,
     pub(crate) inbox_touch: Text,
     pub(crate) inbox_content: Text,
+    pub(crate) inbox_begin: Text,
     pub(crate) inbox_count: Text,
     pub(crate) inbox_size: Text,
     pub(crate) outbox_by_message: Text,
@@ -236,6 +237,7 @@ impl Statements {
             inbox_see: inbox.one(dialect.inbox_see),
             inbox_touch: inbox.one(dialect.inbox_touch),
             inbox_content: inbox.one(dialect.inbox_content),
+            inbox_begin: inbox.one(dialect.inbox_begin),
             inbox_count: inbox.one(dialect.inbox_count),
             inbox_size: inbox.one(dialect.inbox_size),
             outbox_by_message: outbox.one(dialect.outbox_by_message),
@@ -328,7 +330,6 @@ impl Renderer<'_> {
             .replace("{party}", self.identity.party)
             .replace("{here}", self.identity.here)
             .replace("{destination}", self.identity.destination)
-            .replace("{expires}", self.identity.expires)
             .replace("{fence}", self.fence.one)
             .replace("{fence_each}", self.fence.each)
             .replace("{t}", &self.table)

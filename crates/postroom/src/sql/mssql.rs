@@ -48,7 +48,6 @@ pub(crate) const MSSQL: Dialect = Dialect {
         party: "destination",
         here: "destination IS NULL",
         destination: "destination",
-        expires: "expires_at BETWEEN @P4 AND @P1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
@@ -56,7 +55,6 @@ pub(crate) const MSSQL: Dialect = Dialect {
         party: "source",
         here: "1 = 1",
         destination: "N''",
-        expires: "1 = 0",
     },
     // Who looks for the row waits for a twin that is just writing it.
     outbox_insert: "INSERT INTO {t}
@@ -79,7 +77,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     inbox_accept: INBOX_INSERT,
     inbox_accept_seen: "UPDATE {t}
          SET kind = @P3, topic = @P4, payload = @P5, hash = @P6, headers = @P7, correlation_id = @P8, state = 0,
-             visible_at = @P9, due_at = @P10, max_attempts = @P11, last_seen_at = @P12
+             visible_at = @P9, due_at = @P10, max_attempts = @P11, last_seen_at = @P12, expires_at = @P13
          WHERE {key} AND state = 5",
     // A twin's transaction holds the lock: nobody waits for it. Its name is as long as it may be, from the end; the
     // length of the source tells a/b and c from a and b/c. Babelfish says -999 where it is held, as SQL Server does
@@ -96,8 +94,8 @@ pub(crate) const MSSQL: Dialect = Dialect {
          BEGIN
              INSERT INTO {t}
                  (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-                  max_attempts, created_at, last_seen_at, last_attempt_at, locked_until, owner, claim_no)
-             SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, 1, @P9, @P10, @P11, @P12, @P12, @P12, @P9, @P13, 1
+                  max_attempts, created_at, last_seen_at, expires_at, last_attempt_at, locked_until, owner, claim_no)
+             SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, 1, @P9, @P10, @P11, @P12, @P12, @P13, @P12, @P9, @P14, 1
              WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key});
              IF @@ROWCOUNT = 1
                  SET @seq = CAST(SCOPE_IDENTITY() AS bigint);
@@ -113,6 +111,8 @@ pub(crate) const MSSQL: Dialect = Dialect {
          SET kind = @P2, topic = @P3, payload = @P4, hash = @P5, headers = @P6, correlation_id = @P7,
              last_seen_at = @P8, max_attempts = @P9
          WHERE seq = @P1",
+    inbox_begin: "UPDATE {t} SET state = 6, attempts = attempts + 1, last_attempt_at = @P2
+         WHERE seq = @P1 AND state IN (5, 6)",
     inbox_count: "SELECT state, COUNT_BIG(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     inbox_size: concat!(
         "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE (SELECT SUM(p.rows) FROM sys.partitions AS p
@@ -148,8 +148,8 @@ pub(crate) const MSSQL: Dialect = Dialect {
 
 const INBOX_INSERT: &str = "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at)
-         SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, 0, @P9, @P10, @P11, @P12, @P12
+              max_attempts, created_at, last_seen_at, expires_at)
+         SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, 0, @P9, @P10, @P11, @P12, @P12, @P13
          WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key})";
 
 const QUEUE: Texts = Texts {
@@ -161,7 +161,7 @@ const QUEUE: Texts = Texts {
         past!(),
         " WHERE state = 1 AND visible_at >= @P3), (SELECT MIN(expires_at) FROM {t}",
         past!(),
-        " WHERE state = 0 AND {expires})"
+        " WHERE state = 0 AND expires_at BETWEEN @P4 AND @P1)"
     ),
     claim_select: UNUSED,
     claim_line: "EXEC {t}_claim @now = @P1, @batch_size = @P2, @owner_token = @P3, @until = @P4, @above = @P5,

@@ -119,7 +119,6 @@ pub(crate) const MYSQL: Dialect = Dialect {
         party: "destination",
         here: "destination IS NULL",
         destination: "destination",
-        expires: "expires_at BETWEEN ?4 AND ?1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
@@ -127,7 +126,6 @@ pub(crate) const MYSQL: Dialect = Dialect {
         party: "source",
         here: "1 = 1",
         destination: "''",
-        expires: "FALSE",
     },
     outbox_insert: "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
@@ -139,20 +137,20 @@ pub(crate) const MYSQL: Dialect = Dialect {
          VALUES {each|(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)|, }",
     inbox_insert: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12)",
+              max_attempts, created_at, last_seen_at, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12, ?13)",
     inbox_accept: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12)",
+              max_attempts, created_at, last_seen_at, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12, ?13)",
     inbox_accept_seen: "UPDATE {t}
          SET kind = ?3, topic = ?4, payload = ?5, hash = ?6, headers = ?7, correlation_id = ?8, state = 0,
-             visible_at = ?9, due_at = ?10, max_attempts = ?11, last_seen_at = ?12
+             visible_at = ?9, due_at = ?10, max_attempts = ?11, last_seen_at = ?12, expires_at = ?13
          WHERE source = ?1 AND message_id = ?2 AND state = 5",
     inbox_arrive: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at, last_attempt_at, locked_until, owner, claim_no)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?12, ?12, ?9, ?13, 1)",
+              max_attempts, created_at, last_seen_at, expires_at, last_attempt_at, locked_until, owner, claim_no)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?12, ?13, ?12, ?9, ?14, 1)",
     inbox_arrive_look: "SELECT {record} FROM {t} WHERE {key} FOR UPDATE NOWAIT",
     inbox_arrive_seq: "SELECT CAST(last_insert_id() AS SIGNED)",
     inbox_handled: UNUSED,
@@ -163,6 +161,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
          SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8,
              max_attempts = ?9
          WHERE seq = ?1",
+    inbox_begin: "UPDATE {t} SET state = 6, attempts = attempts + 1, last_attempt_at = ?2
+         WHERE seq = ?1 AND state IN (5, 6)",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     inbox_size: "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE greatest(few.n, coalesce(
              (SELECT CAST(table_rows AS SIGNED) FROM information_schema.tables WHERE table_name = '{n}'
@@ -213,7 +213,7 @@ const QUEUE: Texts = Texts {
           ORDER BY visible_at LIMIT 1),
          (SELECT visible_at FROM {t} FORCE INDEX ({n}_work) WHERE state = 1 AND visible_at >= ?3
           ORDER BY visible_at LIMIT 1),
-         (SELECT expires_at FROM {t} WHERE state = 0 AND {expires} ORDER BY expires_at LIMIT 1)",
+         (SELECT expires_at FROM {t} WHERE state = 0 AND expires_at BETWEEN ?4 AND ?1 ORDER BY expires_at LIMIT 1)",
     claim_select: concat!(
         claimed!("work"),
         " WHERE state = 0 AND visible_at BETWEEN ?4 AND ?1 AND (expires_at IS NULL OR expires_at > ?1) AND crashes = 0

@@ -44,7 +44,6 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         party: "destination",
         here: "destination IS NULL",
         destination: "destination",
-        expires: "expires_at BETWEEN $4 AND $1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
@@ -52,7 +51,6 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         party: "source",
         here: "1 = 1",
         destination: "''",
-        expires: "FALSE",
     },
     // The conflict's column is not named: that would take the right to read it.
     outbox_insert: "INSERT INTO {t}
@@ -77,15 +75,15 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     ),
     inbox_insert: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11::bigint, $12, $12)
+              max_attempts, created_at, last_seen_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11::bigint, $12, $12, $13)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_accept: concat!(
         "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at)
+              max_attempts, created_at, last_seen_at, expires_at)
          SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::bytea, $7::text, $8::text, 0, $9::bigint,
-                $10::bigint, $11::bigint, $12::bigint, $12::bigint
+                $10::bigint, $11::bigint, $12::bigint, $12::bigint, $13::bigint
          WHERE ",
         durable!(),
         " IS NOT NULL
@@ -93,7 +91,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          SET kind = excluded.kind, topic = excluded.topic, payload = excluded.payload, hash = excluded.hash,
              headers = excluded.headers, correlation_id = excluded.correlation_id, state = 0,
              visible_at = excluded.visible_at, due_at = excluded.due_at, max_attempts = excluded.max_attempts,
-             last_seen_at = excluded.last_seen_at
+             last_seen_at = excluded.last_seen_at, expires_at = excluded.expires_at
          WHERE {t}.state = 5"
     ),
     inbox_accept_seen: UNUSED,
@@ -104,9 +102,10 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          ), arrived AS (
              INSERT INTO {t}
                  (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-                  max_attempts, created_at, last_seen_at, last_attempt_at, locked_until, owner, claim_no)
+                  max_attempts, created_at, last_seen_at, expires_at, last_attempt_at, locked_until, owner, claim_no)
              SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::bytea, $7::text, $8::text, 1, $9::bigint,
-                    $10::bigint, $11::bigint, $12::bigint, $12::bigint, $12::bigint, $9::bigint, $13::uuid, 1
+                    $10::bigint, $11::bigint, $12::bigint, $12::bigint, $13::bigint, $12::bigint, $9::bigint,
+                    $14::uuid, 1
              FROM twin WHERE free AND ",
         durable!(),
         " IS NOT NULL
@@ -123,6 +122,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          SET kind = $2, topic = $3, payload = $4, hash = $5, headers = $6, correlation_id = $7, last_seen_at = $8,
              max_attempts = $9::bigint
          WHERE seq = $1",
+    inbox_begin: "UPDATE {t} SET state = 6, attempts = attempts + 1, last_attempt_at = $2
+         WHERE seq = $1 AND state IN (5, 6)",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE state IN (5, 6) GROUP BY state",
     inbox_size: "SELECT CASE WHEN few.n < 100000 THEN few.n ELSE greatest(few.n,
              (SELECT reltuples::bigint FROM pg_class WHERE oid = '{t}'::regclass)) END
@@ -152,7 +153,7 @@ const QUEUE: Texts = Texts {
          (SELECT visible_at FROM {t} WHERE state = 0 AND crashes = 0 AND visible_at >= $2
           ORDER BY visible_at, seq LIMIT 1),
          (SELECT visible_at FROM {t} WHERE state = 1 AND visible_at >= $3 ORDER BY visible_at, seq LIMIT 1),
-         (SELECT expires_at FROM {t} WHERE state = 0 AND {expires} ORDER BY expires_at LIMIT 1)",
+         (SELECT expires_at FROM {t} WHERE state = 0 AND expires_at BETWEEN $4 AND $1 ORDER BY expires_at LIMIT 1)",
     claim_select: UNUSED,
     claim_line: claim!(" AND crashes = 0"),
     claim_one: UNUSED,

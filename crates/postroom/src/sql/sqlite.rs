@@ -55,7 +55,6 @@ pub(crate) const SQLITE: Dialect = Dialect {
         party: "destination",
         here: "destination IS NULL",
         destination: "destination",
-        expires: "expires_at <= ?1",
     },
     inbox: Identity {
         columns: "source, message_id, hash, last_seen_at",
@@ -63,7 +62,6 @@ pub(crate) const SQLITE: Dialect = Dialect {
         party: "source",
         here: "1 = 1",
         destination: "''",
-        expires: "FALSE",
     },
     outbox_insert: "INSERT INTO {t}
              (id, message_id, kind, topic, payload, destination, headers, correlation_id, visible_at, due_at,
@@ -73,31 +71,31 @@ pub(crate) const SQLITE: Dialect = Dialect {
     outbox_insert_batch: UNUSED,
     inbox_insert: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12)
+              max_attempts, created_at, last_seen_at, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12, ?13)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_accept: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12)
+              max_attempts, created_at, last_seen_at, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?12, ?13)
          ON CONFLICT (source, message_id) DO UPDATE
          SET kind = excluded.kind, topic = excluded.topic, payload = excluded.payload, hash = excluded.hash,
              headers = excluded.headers, correlation_id = excluded.correlation_id, state = 0,
              visible_at = excluded.visible_at, due_at = excluded.due_at, max_attempts = excluded.max_attempts,
-             last_seen_at = excluded.last_seen_at
+             last_seen_at = excluded.last_seen_at, expires_at = excluded.expires_at
          WHERE {t}.state = 5",
     inbox_accept_seen: UNUSED,
     inbox_arrive: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
-              max_attempts, created_at, last_seen_at, last_attempt_at, locked_until, owner, claim_no)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?12, ?12, ?9, ?13, 1)
+              max_attempts, created_at, last_seen_at, expires_at, last_attempt_at, locked_until, owner, claim_no)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?12, ?13, ?12, ?9, ?14, 1)
          ON CONFLICT (source, message_id) DO NOTHING RETURNING 1, seq",
     inbox_arrive_look: UNUSED,
     inbox_arrive_seq: UNUSED,
     inbox_handled: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, due_at, max_attempts,
-              created_at, last_seen_at, last_attempt_at, claim_no, processed_at, processed_by, response)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 2, ?10, ?11, ?12, ?12, ?12, 1, ?12, ?9, ?13)",
+              created_at, last_seen_at, expires_at, last_attempt_at, claim_no, processed_at, processed_by, response)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 2, ?10, ?11, ?12, ?12, ?13, ?12, 1, ?12, ?9, ?14)",
     inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",
@@ -105,6 +103,8 @@ pub(crate) const SQLITE: Dialect = Dialect {
          SET kind = ?2, topic = ?3, payload = ?4, hash = ?5, headers = ?6, correlation_id = ?7, last_seen_at = ?8,
              max_attempts = ?9
          WHERE seq = ?1",
+    inbox_begin: "UPDATE {t} SET state = 6, attempts = attempts + 1, last_attempt_at = ?2
+         WHERE seq = ?1 AND state IN (5, 6)",
     inbox_count: "SELECT state, count(*) FROM {t} WHERE visible_at IS NULL AND processed_at IS NULL GROUP BY state",
     inbox_size: "SELECT CASE WHEN n < 100000 THEN n
              ELSE max(n, (SELECT max(seq) FROM {t}) - (SELECT min(seq) FROM {t}) + 1) END

@@ -72,6 +72,9 @@ impl ReceiveJob {
     /// Nobody else can write until the group commits: what is not there now can be written after the handler, in one
     /// piece, and outside its savepoint. SQLite copies every page that is changed inside one.
     fn receive_new(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept {
+        if self.incoming.is_past_expiry(self.core.clock.doubt().early(self.core.clock.now())) {
+            return Ok(Ok(Received::Not(Admission::Expired)));
+        }
         let message = self.incoming.to_message(self.core.clock.now());
         let mut failure = None;
         let handled = savepoints.run(|| self.handle(conn, &message, &mut failure), |_| Ok(()))?;

@@ -269,12 +269,12 @@ impl Store for SqliteStore {
         self.ringing(queue, move |verbs, conn, time| now(verbs.reap(conn, queue, limit, time)))
     }
 
-    fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(move |verbs, conn, time| now(verbs.expire(conn, limit, time)))
+    fn expire(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(move |verbs, conn, time| now(verbs.expire(conn, queue, limit, time)))
     }
 
-    fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(move |verbs, conn, time| now(verbs.expire_dead(conn, limit, time)))
+    fn expire_dead(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb(move |verbs, conn, time| now(verbs.expire_dead(conn, queue, limit, time)))
     }
 
     fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
@@ -333,8 +333,8 @@ impl Store for SqliteStore {
         self.ask(move |verbs, conn, time| now(verbs.holds(conn, queue, time)))
     }
 
-    fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.ask(move |verbs, conn, time| now(verbs.overdue(conn, limit, time)))
+    fn overdue(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.ask(move |verbs, conn, time| now(verbs.overdue(conn, queue, limit, time)))
     }
 
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {

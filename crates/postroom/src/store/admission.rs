@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::clock::Timestamp;
+use crate::clock::{Doubt, Timestamp};
 use crate::message::{Incoming, Message, OwnerToken};
 use crate::queue::{Lease, State};
 use crate::store::Record;
@@ -46,6 +46,8 @@ pub enum Admission {
     Busy,
     /// It was given up here; an operator may revive it.
     Dead,
+    /// Its time to live is over.
+    Expired,
 }
 
 // Answers are the user's data: never printed.
@@ -58,6 +60,7 @@ impl fmt::Debug for Admission {
             Self::Differs => "Differs",
             Self::Busy => "Busy",
             Self::Dead => "Dead",
+            Self::Expired => "Expired",
         })
     }
 }
@@ -70,6 +73,7 @@ impl Record {
         owner: OwnerToken,
         until: Timestamp,
         now: Timestamp,
+        doubt: Doubt,
     ) -> Admission {
         let stored = self.message.as_ref().ok().and_then(Message::hash);
         if stored.zip(incoming.hash.as_deref()).is_some_and(|(stored, arrived)| stored != arrived) {
@@ -82,8 +86,11 @@ impl Record {
                 return self.response.clone().map_or(Admission::Dead, |why| Admission::Refused { why });
             }
             State::Leased | State::Processing => return Admission::Busy,
-            State::Seen => self.take(incoming),
-            State::Ready | State::Expired => {}
+            State::Expired => return Admission::Expired,
+            State::Ready if self.work.is_past_expiry(doubt.early(now)) => return Admission::Expired,
+            State::Seen if incoming.is_past_expiry(doubt.early(now)) => return Admission::Expired,
+            State::Seen => self.take(incoming, doubt.late(now)),
+            State::Ready => {}
         }
         self.work.claim(owner, until, now);
         match (self.lease(), self.message_now()) {

@@ -201,7 +201,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let (now, doubt) = self.time();
             let mut tables = self.tables();
-            let claims = tables.of(queue).claim(queue, &request, self.holding(queue), now, doubt);
+            let claims = tables.of(queue).claim(&request, self.holding(queue), now, doubt);
             self.tell_deaths(&mut tables, now);
             Ok(claims)
         })
@@ -231,12 +231,12 @@ impl Store for MemoryStore {
         self.run_by(move |tables, now, doubt| Ok(tables.of(queue).reap(limit, self.holding(queue), doubt.early(now))))
     }
 
-    fn expire(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run_by(move |tables, now, doubt| Ok(tables.outbox.expire(limit, doubt.early(now))))
+    fn expire(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run_by(move |tables, now, doubt| Ok(tables.of(queue).expire(limit, doubt.early(now))))
     }
 
-    fn expire_dead(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run_by(move |tables, now, doubt| Ok(tables.outbox.expire_dead(limit, doubt.early(now))))
+    fn expire_dead(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run_by(move |tables, now, doubt| Ok(tables.of(queue).expire_dead(limit, doubt.early(now))))
     }
 
     fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
@@ -246,7 +246,7 @@ impl Store for MemoryStore {
     }
 
     fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>> {
-        self.run_by(move |tables, now, doubt| Ok(tables.of(queue).change(queue, &change, deed, now, doubt.early(now))))
+        self.run_by(move |tables, now, doubt| Ok(tables.of(queue).change(&change, deed, now, doubt.early(now))))
     }
 
     fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>> {
@@ -257,7 +257,7 @@ impl Store for MemoryStore {
         self.run(move |tables, now| {
             let Some(record) = tables.inbox.by_key(&key) else {
                 let incoming = Incoming { hash, ..Incoming::new(key, "", "") };
-                tables.inbox.insert_incoming(&incoming, State::Seen, now);
+                tables.inbox.insert_incoming(&incoming, State::Seen, now, now);
                 return Ok(Sighting { done: false, hash_differs: false });
             };
             let done = record.state() == State::Done;
@@ -268,13 +268,15 @@ impl Store for MemoryStore {
     }
 
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {
-        self.run(move |tables, now| {
+        self.run_by(move |tables, now, doubt| {
             let Some(record) = tables.inbox.by_key(&incoming.key) else {
-                tables.inbox.insert_incoming(&incoming, State::Ready, now);
+                tables.inbox.insert_incoming(&incoming, State::Ready, now, doubt.late(now));
                 return Ok(Arrival::First);
             };
             record.touch(now, None);
-            Ok(record.put(&incoming, mode))
+            let arrival = record.put(&incoming, mode, doubt.late(now));
+            record.refresh();
+            Ok(arrival)
         })
     }
 
@@ -345,8 +347,8 @@ impl Store for MemoryStore {
         self.run(move |tables, now| Ok(tables.of(queue).holds(now)))
     }
 
-    fn overdue(&self, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.run_by(move |tables, now, doubt| Ok(tables.outbox.overdue(limit, doubt.early(now))))
+    fn overdue(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.run_by(move |tables, now, doubt| Ok(tables.of(queue).overdue(limit, doubt.early(now))))
     }
 
     fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {

@@ -48,7 +48,7 @@ impl Record {
         self.work.state
     }
 
-    /// Failed attempts.
+    /// Failed attempts; of a message that is handled outside the queue, every attempt that was begun.
     pub fn attempts(&self) -> u32 {
         self.work.attempts
     }
@@ -83,7 +83,7 @@ impl Record {
         self.work.locked_until
     }
 
-    /// When it was claimed last.
+    /// When it was claimed last, or marked as being handled outside the queue.
     pub fn last_attempt_at(&self) -> Option<Timestamp> {
         self.work.last_attempt_at
     }
@@ -162,16 +162,16 @@ impl Record {
     }
 
     /// Puts a finished row back in line, as the how-manieth. One whose time is over needs a new time to live.
-    pub(crate) fn put_back(&mut self, queue: Queue, revival: Revival, nth: u64, now: Timestamp) -> bool {
-        let is_back = revival.put_back(&mut self.work, queue, nth, now);
+    pub(crate) fn put_back(&mut self, revival: Revival, nth: u64, now: Timestamp) -> bool {
+        let is_back = revival.put_back(&mut self.work, nth, now);
         if is_back {
             self.response = None;
         }
         is_back
     }
 
-    /// What the arrival of a known message does to its row.
-    pub(crate) fn put(&mut self, incoming: &Incoming, mode: PutMode) -> Arrival {
+    /// What the arrival of a known message does to its row. What it lives for begins at `late`.
+    pub(crate) fn put(&mut self, incoming: &Incoming, mode: PutMode, late: Timestamp) -> Arrival {
         let arrived = Content::from(incoming);
         let stored = self.message.as_ref().ok().map(Content::from);
         let differs = stored.as_ref() != Some(&arrived);
@@ -183,23 +183,24 @@ impl Record {
             (Put::Nothing, _) | (Put::Replace | Put::ReplaceUnderLease, PutMode::FirstWins) => {
                 return Arrival::Known { done: self.work.state == State::Done, differs };
             }
-            (Put::Replace, PutMode::Replace) => self.take(incoming),
+            (Put::Replace, PutMode::Replace) => self.take(incoming, late),
             (Put::ReplaceUnderLease, PutMode::Replace) => {
                 self.work.owner = None;
                 self.work.claim_no += 1;
-                self.take(incoming);
+                self.take(incoming, late);
             }
             (Put::Queue, _) => {
                 self.work.state = State::Ready;
-                self.take(incoming);
+                self.take(incoming, late);
                 return Arrival::Seen { hash_differs };
             }
         }
         Arrival::Replaced
     }
 
-    pub(crate) fn take(&mut self, incoming: &Incoming) {
+    pub(crate) fn take(&mut self, incoming: &Incoming, late: Timestamp) {
         self.work.due_at = incoming.due_at;
+        self.work.expires_at = incoming.expires(late);
         self.work.max_attempts = incoming.max_attempts;
         if let Ok(message) = &mut self.message {
             message.replace_content(incoming);
@@ -227,8 +228,8 @@ impl Record {
     pub(crate) fn apply_mark(&mut self, mark: &Mark, now: Timestamp) -> bool {
         match (self.work.state, mark) {
             (State::Done, _) | (State::Dismissed, Mark::Dead { .. }) => return false,
-            (State::Seen, Mark::Processing) => self.work.state = State::Processing,
-            (_, Mark::Processing) => return self.work.state == State::Processing,
+            (State::Seen | State::Processing, Mark::Processing) => self.work.begin_by_hand(now),
+            (_, Mark::Processing) => return false,
             (_, Mark::Processed) => self.work.settle_by_hand(State::Done, now),
             (_, Mark::Dead { error }) => {
                 self.work.last_error = error.clone().or(self.work.last_error.take());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::queue::{Queue, Work};
+use crate::queue::Work;
 
 /// How messages that were given up go back in line: at once, until told otherwise.
 ///
@@ -33,7 +33,7 @@ impl Revival {
         Self::default()
     }
 
-    /// With a new time to live, from when they can be claimed. Expired messages need one; what arrived has none.
+    /// With a new time to live, from when they can be claimed. Expired messages need one.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
@@ -79,31 +79,24 @@ impl Revival {
     }
 
     /// When a message expires that goes back at that time; an error when it would before it could be claimed.
-    fn expiry(
-        &self,
-        queue: Queue,
-        expires_at: Option<Timestamp>,
-        at: Timestamp,
-    ) -> std::result::Result<Option<Timestamp>, TooLate> {
-        // What arrived does not expire: it is purged when it is done.
-        let ttl = self.ttl.filter(|_| queue == Queue::Outbox);
-        match ttl.map(|ttl| at.plus(ttl)).or(expires_at) {
+    fn expiry(&self, expires_at: Option<Timestamp>, at: Timestamp) -> std::result::Result<Option<Timestamp>, TooLate> {
+        match self.ttl.map(|ttl| at.plus(ttl)).or(expires_at) {
             Some(expires) if expires <= at => Err(TooLate),
             expires => Ok(expires),
         }
     }
 
     /// Puts a row that ended back in line, as one of many; false when its time would be over before its turn.
-    pub(crate) fn put_back(&self, work: &mut Work, queue: Queue, nth: u64, now: Timestamp) -> bool {
+    pub(crate) fn put_back(&self, work: &mut Work, nth: u64, now: Timestamp) -> bool {
         let at = self.at(nth, now);
-        let Ok(expires_at) = self.expiry(queue, work.expires_at, at.unwrap_or(now)) else { return false };
+        let Ok(expires_at) = self.expiry(work.expires_at, at.unwrap_or(now)) else { return false };
         work.revive(at, expires_at);
         true
     }
 
     /// Whether a message that expires then would go back in line as one of them, the first of which goes back now.
-    pub fn takes(&self, queue: Queue, expires_at: Option<Timestamp>, nth: u64, now: Timestamp) -> bool {
-        self.expiry(queue, expires_at, now.plus(self.delay_of(nth))).is_ok()
+    pub fn takes(&self, expires_at: Option<Timestamp>, nth: u64, now: Timestamp) -> bool {
+        self.expiry(expires_at, now.plus(self.delay_of(nth))).is_ok()
     }
 }
 
@@ -136,10 +129,10 @@ mod tests {
     fn who_would_expire_before_its_turn_stays() {
         let now = Timestamp::from_micros(0);
         let soon = Some(now.plus(SECOND));
-        assert!(Revival::at_once().takes(Queue::Outbox, soon, 0, now));
-        assert!(!Revival::at_once().after(SECOND).takes(Queue::Outbox, soon, 0, now));
-        assert!(Revival::at_once().after(SECOND).ttl(SECOND).takes(Queue::Outbox, soon, 0, now));
-        assert!(!Revival::at_once().per_second(1).takes(Queue::Outbox, soon, 1, now));
+        assert!(Revival::at_once().takes(soon, 0, now));
+        assert!(!Revival::at_once().after(SECOND).takes(soon, 0, now));
+        assert!(Revival::at_once().after(SECOND).ttl(SECOND).takes(soon, 0, now));
+        assert!(!Revival::at_once().per_second(1).takes(soon, 1, now));
     }
 
     #[test]

@@ -108,6 +108,7 @@ fn incoming(source: &str, message: &Message) -> Result<Incoming, WireError> {
     incoming.correlation_id.clone_from(&message.correlation_id);
     incoming.headers.clone_from(&message.headers);
     incoming.headers.retain(|name, _| !name.starts_with(RESERVED) || name == IN_REPLY_TO);
+    incoming.expires_at = message.expires_there();
     incoming.check().map_err(unsendable)?;
     Ok(incoming)
 }

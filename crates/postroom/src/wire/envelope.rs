@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::message::{Headers, Kind, Message, Origin, RESERVED};
+use crate::message::{EXPIRES_AT, Headers, Kind, Message, Origin, RESERVED};
 use crate::wire::grammar;
 
 /// The header that says how the text of a payload is to be read; JSON, where there is none.
@@ -47,6 +48,7 @@ impl Envelope {
         };
         let mut headers = message.headers.clone();
         headers.retain(|name, _| !name.starts_with(RESERVED) || name == IN_REPLY_TO);
+        headers.extend(message.expires_there().map(|at| (EXPIRES_AT.to_owned(), at.to_string())));
         let payload = to_json(&message.payload, &mut headers)?;
         Ok(Self {
             message_id: message_id.to_string(),
@@ -89,6 +91,12 @@ impl Envelope {
     pub(crate) fn kind(&self) -> Result<Kind> {
         let kind = Kind::from_name(&self.message_type).filter(|kind| *kind != Kind::Event);
         kind.ok_or_else(|| Error::invalid("messageType must be Signal, Command, PushCall or Response"))
+    }
+
+    /// When it is no longer to be handled, where its sender says so.
+    pub(crate) fn expires_at(&self) -> Result<Option<Timestamp>> {
+        let told = self.headers.get(EXPIRES_AT).map(|text| text.parse());
+        told.transpose().map_err(|_| Error::invalid(format!("the header {EXPIRES_AT} is no time of RFC 3339")))
     }
 
     /// The payload as the sender's application wrote it.
@@ -203,6 +211,22 @@ impl Eq for Reply {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{InboxKey, Incoming, MessageId, WorkItemId};
+
+    const AT: Timestamp = Timestamp::from_micros(1_771_070_400_000_000);
+
+    #[test]
+    fn when_a_message_expires_is_told_only_if_its_sender_wants_that() {
+        let id = MessageId::new();
+        let mut message = Incoming::new(InboxKey::new("here", "1").unwrap(), "a", "{}").to_message(AT);
+        message.origin = Origin::Outbox { id: WorkItemId::of(id, None), message_id: id, destination: None };
+        message.expires_at = Some(AT);
+        assert_eq!(Envelope::of(&message, "orders").unwrap().expires_at().unwrap(), None);
+        message.headers.insert(EXPIRES_AT.into(), "wanted".into());
+        assert_eq!(Envelope::of(&message, "orders").unwrap().expires_at().unwrap(), Some(AT));
+        message.expires_at = None;
+        assert_eq!(Envelope::of(&message, "orders").unwrap().expires_at().unwrap(), None);
+    }
 
     #[test]
     fn an_envelope_is_an_object() {

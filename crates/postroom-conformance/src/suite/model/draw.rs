@@ -15,8 +15,8 @@ pub(super) enum Op {
     Settle { queue: Queue, settles: Vec<(usize, How)> },
     Extend { queue: Queue, leases: Vec<usize>, lease: Duration },
     Reap { queue: Queue, limit: usize },
-    Expire { limit: usize },
-    ExpireDead { limit: usize },
+    Expire { queue: Queue, limit: usize },
+    ExpireDead { queue: Queue, limit: usize },
     Purge { queue: Queue, state: State, retention: Duration, limit: usize },
     Dismiss { queue: Queue, which: Which },
     Revive { queue: Queue, which: Which, dismissed: bool, ttl: Option<Duration> },
@@ -48,6 +48,7 @@ pub(super) struct Arrived {
     pub(super) payload: &'static str,
     pub(super) hash: Option<u8>,
     pub(super) due_after: Option<i64>,
+    pub(super) ttl: Option<Duration>,
     pub(super) max_attempts: Option<u32>,
 }
 
@@ -100,7 +101,7 @@ impl Op {
             14..=19 => Self::settle(rng),
             20 => Self::extend(rng),
             21 => Self::Reap { queue: queue(rng), limit: rng.usize(1..5) },
-            22 => Self::Expire { limit: rng.usize(1..4) },
+            22 => Self::Expire { queue: queue(rng), limit: rng.usize(1..4) },
             23 | 35 => Self::purge(rng),
             24 => Self::revive(rng),
             25 => Self::Redrive { which: Which::draw(rng), ttl: maybe(rng, seconds) },
@@ -109,7 +110,7 @@ impl Op {
             31 => Self::Mark { key: rng.u8(0..8), mark: rng.u8(0..3) },
             32 => Self::Find { message: rng.u128(1..12), key: rng.u8(0..8) },
             33 => Self::Stats { queue: queue(rng) },
-            34 => Self::ExpireDead { limit: rng.usize(1..4) },
+            34 => Self::ExpireDead { queue: queue(rng), limit: rng.usize(1..4) },
             36 => Self::Dismiss { queue: queue(rng), which: Which::draw(rng) },
             37 => Self::Jump { by: seconds(rng) * pick(rng, &[1, 10, 10_000]), ahead: rng.bool() },
             38 => Self::Correct { queue: queue(rng) },
@@ -185,6 +186,7 @@ impl Arrived {
             payload: pick(rng, &["one", "two"]),
             hash: maybe(rng, |rng| rng.u8(0..3)),
             due_after: due(rng),
+            ttl: maybe(rng, seconds),
             max_attempts: maybe(rng, |rng| rng.u32(1..4)),
         }
     }

@@ -82,8 +82,8 @@ impl World {
                 format!("{:?}", self.verbs(*queue).extend(&leases, *lease).await?)
             }
             Op::Reap { queue, limit } => format!("{:?}", self.verbs(*queue).reap(*limit).await?),
-            Op::Expire { limit } => format!("{:?}", self.outbox.queue().expire(*limit).await?),
-            Op::ExpireDead { limit } => format!("{:?}", self.outbox.queue().expire_dead(*limit).await?),
+            Op::Expire { queue, limit } => format!("{:?}", self.verbs(*queue).expire(*limit).await?),
+            Op::ExpireDead { queue, limit } => format!("{:?}", self.verbs(*queue).expire_dead(*limit).await?),
             Op::Purge { queue, state, retention, limit } => {
                 format!("{:?}", self.verbs(*queue).purge_state(*state, *retention, *limit).await?)
             }
@@ -179,6 +179,9 @@ impl World {
         }
         if let Some(due) = self.time(arrived.due_after) {
             incoming = incoming.due_at(due);
+        }
+        if let Some(ttl) = arrived.ttl {
+            incoming = incoming.expires_after(ttl);
         }
         if let Some(attempts) = arrived.max_attempts {
             incoming = incoming.max_attempts(attempts);

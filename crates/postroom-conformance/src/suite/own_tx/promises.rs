@@ -191,6 +191,7 @@ async fn text_is_kept_exactly<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
     let enqueued = tx.enqueue(&stage.outbox, &message).await?;
     let key = InboxKey::new(name, name)?;
     let incoming = Incoming::new(key.clone(), name, &long).correlation_id(name).header(name, odd).hash([0, 255, 39]);
+    let incoming = incoming.expires_after(LEASE * 9);
     assert!(tx.accept(&stage.inbox, &incoming).await?);
     tx.commit().await?;
 
@@ -203,6 +204,7 @@ async fn text_is_kept_exactly<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
     let received = stage.inbox.get(&key).await?.into_iter().collect::<Vec<_>>();
     assert_eq!(readable(&sent[0])?.destination(), Some("orders-2.eu_west"));
     assert_eq!(received[0].response(), Some(long.as_str()));
+    assert_eq!(received[0].expires_at(), Some(stage.now().plus(LEASE * 9)));
     for record in [&sent[0], &received[0]] {
         let message = readable(record)?;
         assert!(message.payload == long, "{} bytes came back as {}", long.len(), message.payload.len());

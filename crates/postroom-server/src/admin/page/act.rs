@@ -209,9 +209,6 @@ pub(super) async fn expire(
 ) -> Result<Json<Done>, Refusal> {
     let Json(Expire { queue, why, dry_run }) = asked?;
     let queue = queue_of(&desk, queue.as_deref())?;
-    if queue.kind() == Queue::Inbox {
-        return Err(Refusal::bad("what arrived does not expire", "only the outbox has messages with a time to live"));
-    }
     let queue = by(queue, &rights, why.as_deref(), "past their time")?;
     ended(&desk, Ending::Expire, queue, dry_run).await
 }

@@ -41,9 +41,7 @@ fn section(queue: Queue, stats: &QueueStats, may_write: bool) -> Html {
     html.add("<header><h2 id=\"{}-title\">{}</h2><p class=\"quiet\">{}</p>", &[&name, &title, &what]);
     if may_write {
         html.add("<div class=\"tools\">", &[]);
-        if queue == Queue::Outbox {
-            html.add("<button type=\"button\" data-act=\"expire\" data-queue=\"outbox\">Expire overdue…</button>", &[]);
-        }
+        html.add("<button type=\"button\" data-act=\"expire\" data-queue=\"{}\">Expire overdue…</button>", &[&name]);
         html.add("<button type=\"button\" data-act=\"purge\" data-queue=\"{}\">Delete done…</button></div>", &[&name]);
     }
     html.add("</header><dl class=\"numbers\">", &[]);
@@ -55,7 +53,7 @@ fn section(queue: Queue, stats: &QueueStats, may_write: bool) -> Html {
         ("Expired", "expired", stats.expired),
         ("Dismissed", "dismissed", stats.dismissed),
     ];
-    for (title, key, number) in numbers.into_iter().filter(|(_, key, _)| queue == Queue::Outbox || *key != "expired") {
+    for (title, key, number) in numbers {
         let number = output::thousands(number);
         html.add("<div><dt>{}</dt><dd data-live=\"{}.{}\">{}</dd>", &[&title, &name, &key, &number]);
         if key == "dead" {

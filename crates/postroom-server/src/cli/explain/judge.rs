@@ -92,6 +92,11 @@ impl Around {
 }
 
 impl Seen {
+    /// What is to become of it, in time.
+    fn goal(&self) -> &'static str {
+        if self.queue == Queue::Outbox && self.party.is_some() { "sent" } else { "handled" }
+    }
+
     pub(super) fn of(queue: Queue, id: String, record: &Record) -> Self {
         let message = record.message().ok();
         let party = message.and_then(|message| message.source().or(message.destination()));
@@ -221,10 +226,10 @@ fn dead(seen: &Seen, around: &Around) -> Answer {
 fn expired(seen: &Seen, around: &Around) -> Answer {
     let told = |at: Option<Timestamp>| at.map_or_else(|| "an unknown time".to_owned(), |at| around.told(at));
     let last = seen.last_error.as_deref().map_or_else(String::new, |error| format!(" Its last attempt said: {error}."));
-    let is = format!("Its time to live ended at {} before it was delivered.{last}", told(seen.expires_at));
+    let is = format!("Its time to live ended at {} before it was {}.{last}", told(seen.expires_at), seen.goal());
     Answer::new("expired", is)
         .since(seen.processed_at)
-        .next("Nothing: it is never sent any more.")
+        .next(format!("Nothing: it is never {} any more.", seen.goal()))
         .advice(format!("`postroom revive {} --ttl 1h` gives it a new time to live.", seen.id))
 }
 
@@ -243,7 +248,10 @@ fn past_its_time(seen: &Seen, around: &Around) -> Answer {
     let ended = seen.expires_at.map_or_else(String::new, |at| around.told(at));
     Answer::new("past-its-time", format!("Its time to live ended at {ended}, and no worker has marked it yet."))
         .since(seen.expires_at)
-        .next("The next worker that claims here, or its upkeep, marks it as expired. It is not sent.")
+        .next(format!(
+            "The next worker that claims here, or its upkeep, marks it as expired. It is not {}.",
+            seen.goal()
+        ))
         .advice(format!("Start a worker (`postroom up`); afterwards `postroom revive {} --ttl 1h`.", seen.id))
 }
 

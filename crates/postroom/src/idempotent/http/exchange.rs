@@ -163,7 +163,7 @@ impl<B: Backend> Core<B> {
                 IdempotencyProblem::differs().into_response()
             }
             Admission::Busy => IdempotencyProblem::in_progress().into_response(),
-            Admission::Held { .. } | Admission::Refused { .. } | Admission::Dead => {
+            Admission::Held { .. } | Admission::Refused { .. } | Admission::Dead | Admission::Expired => {
                 IdempotencyProblem::given_up().into_response()
             }
         }

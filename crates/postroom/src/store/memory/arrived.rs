@@ -14,11 +14,14 @@ impl MemoryStore {
         let (owner, (now, doubt)) = (OwnerToken::new(), self.time());
         let mut tables = self.tables();
         let before = tables.inbox.by_key(&incoming.key).cloned();
+        if before.is_none() && incoming.is_past_expiry(doubt.early(now)) {
+            return (Admission::Expired, None);
+        }
         if before.is_none() {
-            tables.inbox.insert_incoming(incoming, State::Ready, now);
+            tables.inbox.insert_incoming(incoming, State::Ready, now, doubt.late(now));
         }
         let Some(record) = tables.inbox.by_key(&incoming.key) else { return (Admission::Busy, None) };
-        let admission = record.admit(incoming, owner, doubt.late(now).plus(hold), now);
+        let admission = record.admit(incoming, owner, doubt.late(now).plus(hold), now, doubt);
         let arrived = Arrived { store: self.clone(), seq: record.seq, before, kept: false };
         drop(tables);
         let held = matches!(admission, Admission::Held { .. });

@@ -2,22 +2,15 @@
 
 use super::table::Table;
 use crate::clock::Timestamp;
-use crate::queue::{Queue, State};
+use crate::queue::State;
 use crate::store::{Audited, Deed, Operation};
 
 impl Table {
-    pub(super) fn change(
-        &mut self,
-        queue: Queue,
-        change: &Operation,
-        deed: Deed,
-        now: Timestamp,
-        early: Timestamp,
-    ) -> u64 {
+    pub(super) fn change(&mut self, change: &Operation, deed: Deed, now: Timestamp, early: Timestamp) -> u64 {
         let changed = match change {
             Operation::Dismiss(filter, dismissal) => self.dismiss(filter, dismissal, now),
-            Operation::Revive(filter, revival) => self.again(queue, filter.dead_letters(), filter, *revival, now),
-            Operation::Redrive(filter, revival) => self.again(queue, &[State::Done], filter, *revival, now),
+            Operation::Revive(filter, revival) => self.again(filter.dead_letters(), filter, *revival, now),
+            Operation::Redrive(filter, revival) => self.again(&[State::Done], filter, *revival, now),
             Operation::Expire(limit) => self.expire(*limit, early),
             Operation::Purge(retention, limit) => self.purge(State::Done, early.minus(*retention), *limit),
         };

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::clock::{Doubt, Timestamp};
 use crate::message::{InboxKey, Incoming, Message, NewMessage, Origin, OwnerToken, WorkItemId};
-use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Queue, Reaped, Settle, State, Verb, Work};
+use crate::queue::{ClaimRequest, Claimed, Claims, Lease, Noted, Reaped, Settle, State, Verb, Work};
 use crate::store::{Audited, FAILURES_KEPT, Failure, Filter, Hold, Holding, QueueStats, Record, Revival, Stored};
 
 #[derive(Debug, Default)]
@@ -56,9 +56,11 @@ impl Table {
         Stored { id, duplicate }
     }
 
-    pub(super) fn insert_incoming(&mut self, incoming: &Incoming, state: State, now: Timestamp) {
-        let work = Work::new(state, now).with(incoming.due_at, None, incoming.max_attempts);
-        self.insert(work, incoming.to_message(now));
+    /// What it lives for begins at `late`.
+    pub(super) fn insert_incoming(&mut self, incoming: &Incoming, state: State, now: Timestamp, late: Timestamp) {
+        let expires_at = incoming.expires(late);
+        let work = Work::new(state, now).with(incoming.due_at, expires_at, incoming.max_attempts);
+        self.insert(work, Message { expires_at, ..incoming.to_message(now) });
     }
 
     pub(super) fn knows(&self, wanted: WorkItemId) -> bool {
@@ -93,18 +95,9 @@ impl Table {
         self.rows.get_mut(&lease.seq).filter(|record| record.work.is_held_by(lease))
     }
 
-    pub(super) fn claim(
-        &mut self,
-        queue: Queue,
-        request: &ClaimRequest,
-        holding: &Holding,
-        now: Timestamp,
-        doubt: Doubt,
-    ) -> Claims {
+    pub(super) fn claim(&mut self, request: &ClaimRequest, holding: &Holding, now: Timestamp, doubt: Doubt) -> Claims {
         let mut reaped = self.reap(request.batch, holding, doubt.early(now));
-        if queue == Queue::Outbox {
-            reaped.expired += self.expire(request.batch, doubt.early(now));
-        }
+        reaped.expired += self.expire(request.batch, doubt.early(now));
         let in_line = self.in_line(now, request);
         let sizes =
             in_line.iter().map(|seq| self.rows[seq].message.as_ref().map_or(0, |held| held.payload.len() as u64));
@@ -191,18 +184,11 @@ impl Table {
         corrected
     }
 
-    pub(super) fn again(
-        &mut self,
-        queue: Queue,
-        states: &[State],
-        filter: &Filter,
-        revival: Revival,
-        now: Timestamp,
-    ) -> u64 {
+    pub(super) fn again(&mut self, states: &[State], filter: &Filter, revival: Revival, now: Timestamp) -> u64 {
         let chosen = |record: &&mut Record| states.contains(&record.state()) && filter.accepts(record);
         let mut count = 0;
         for record in self.rows.values_mut().filter(chosen).take(filter.limit) {
-            count += u64::from(record.put_back(queue, revival, count, now));
+            count += u64::from(record.put_back(revival, count, now));
             record.refresh();
         }
         count

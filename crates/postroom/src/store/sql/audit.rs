@@ -26,7 +26,7 @@ impl Verbs {
             Operation::Redrive(filter, revival) => {
                 self.again(session, queue, &[State::Done], filter, *revival, now).await?
             }
-            Operation::Expire(limit) => self.expire(session, *limit, now).await?,
+            Operation::Expire(limit) => self.expire(session, queue, *limit, now).await?,
             Operation::Purge(retention, limit) => {
                 self.purge(session, queue, State::Done, now.minus(*retention), *limit).await?
             }

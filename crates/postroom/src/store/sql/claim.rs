@@ -128,8 +128,8 @@ impl Verbs {
         (is_over, is_expired): (bool, bool),
     ) -> Result<Reaped> {
         let mut reaped = if is_over { self.reap(session, queue, limit, now).await? } else { Reaped::default() };
-        if is_expired && queue == Queue::Outbox {
-            reaped.expired += self.expire(session, limit, now).await?;
+        if is_expired {
+            reaped.expired += self.expire(session, queue, limit, now).await?;
         }
         Ok(reaped)
     }

@@ -28,13 +28,8 @@ mod column {
     pub(super) const DISMISSAL: usize = 15;
 }
 
-/// The states in which a queue gives messages up. What arrived does not expire.
-pub(crate) fn ends(queue: Queue) -> &'static [State] {
-    match queue {
-        Queue::Outbox => &[State::Dead, State::Expired],
-        Queue::Inbox => &[State::Dead],
-    }
-}
+/// The states in which messages are given up.
+const ENDS: [State; 2] = [State::Dead, State::Expired];
 
 impl Verbs {
     pub(crate) async fn failed_groups(
@@ -46,13 +41,13 @@ impl Verbs {
         let statements = self.statements.of(queue);
         // One place for both states, from which on everything is looked at.
         let mut first = i64::MIN;
-        for &state in ends(queue) {
+        for state in ENDS {
             let sql = if state == State::Dead { &statements.nth_newest_dead } else { &statements.nth_newest_expired };
             let select = sql.with(vec![int(state.code()), int(row_count(rows).saturating_sub(1))]);
             first = session.query(&select, |row| number(row, 0)).await?.into_iter().fold(first, i64::max);
         }
         let mut groups = Vec::new();
-        for &state in ends(queue) {
+        for state in ENDS {
             let sql = if state == State::Dead { &statements.groups_dead } else { &statements.groups_expired };
             let select = sql.with(vec![int(state.code()), int(first)]);
             groups.extend(merged(session.query(&select, |row| read_group(row, state)).await?));
@@ -101,8 +96,14 @@ impl Verbs {
         Ok(ended)
     }
 
-    pub(crate) async fn overdue(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
-        self.counted(session, &self.statements.outbox.count_overdue, self.early(now), limit).await
+    pub(crate) async fn overdue(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<u64> {
+        self.counted(session, &self.statements.of(queue).count_overdue, self.early(now), limit).await
     }
 
     pub(crate) async fn purgeable(

@@ -12,7 +12,7 @@ use crate::store::{Arrival, Mark, PutMode, Sighting};
 impl Verbs {
     /// In the caller's own transaction: the row is new, or was only seen before.
     pub(crate) fn accept(&self, incoming: &Incoming, now: Timestamp) -> Statement {
-        let values = Self::arrival(incoming, now);
+        let values = Self::arrival(incoming, now, self.late(now));
         let seen = self.statements.inbox_accept_seen.as_ref();
         let seen = seen.map(|seen| Box::new(seen.with(values.clone()).expecting(Expects::RowOrDuplicate)));
         let mut accept = self.statements.inbox_accept.with(values).expecting(Expects::RowOrDuplicate);
@@ -20,7 +20,8 @@ impl Verbs {
         accept
     }
 
-    pub(super) fn arrival(incoming: &Incoming, now: Timestamp) -> Vec<Value> {
+    /// The values of a row that arrives. What it lives for begins at `late`.
+    pub(super) fn arrival(incoming: &Incoming, now: Timestamp, late: Timestamp) -> Vec<Value> {
         vec![
             text(Some(incoming.key.source())),
             text(Some(incoming.key.message_id())),
@@ -34,6 +35,7 @@ impl Verbs {
             time(incoming.due_at),
             opt(incoming.max_attempts.map(i64::from)),
             int(now.as_micros()),
+            time(incoming.expires(late)),
         ]
     }
 
@@ -68,7 +70,7 @@ impl Verbs {
         mode: PutMode,
         now: Timestamp,
     ) -> Result<Arrival> {
-        let insert = self.statements.inbox_insert.with(Self::arrival(incoming, now));
+        let insert = self.statements.inbox_insert.with(Self::arrival(incoming, now, self.late(now)));
         if !session.execute(&insert.expecting(Expects::RowOrDuplicate)).await?.duplicate {
             return Ok(Arrival::First);
         }
@@ -77,7 +79,7 @@ impl Verbs {
             return Ok(Arrival::First);
         }
         let (was, claim_no) = (record.state(), record.work.claim_no);
-        let arrival = record.put(incoming, mode);
+        let arrival = record.put(incoming, mode, self.late(now));
         if matches!(arrival, Arrival::Known { .. }) {
             self.touch(session, &record, None, now).await?;
         } else {
@@ -96,8 +98,17 @@ impl Verbs {
     ) -> Result<bool> {
         let Some(mut record) = self.by_key(session, key).await? else { return Ok(false) };
         let (was, claim_no) = (record.state(), record.work.claim_no);
+        let processing = *mark == Mark::Processing;
+        let began = was == State::Processing && record.last_attempt_at() == Some(now);
+        if session.in_doubt() && processing && began {
+            return Ok(true);
+        }
         if !record.apply_mark(mark, now) {
             return Ok(session.in_doubt() && record.processed_at() == Some(now));
+        }
+        if processing {
+            let begin = self.statements.inbox_begin.with(vec![int(record.seq), int(now.as_micros())]);
+            return Ok(session.execute(&begin).await?.rows > 0);
         }
         self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
         Ok(true)

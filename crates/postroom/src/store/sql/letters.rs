@@ -33,9 +33,15 @@ impl Verbs {
         Ok(count)
     }
 
-    pub(crate) async fn expire_dead(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
+    pub(crate) async fn expire_dead(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<u64> {
         let values = vec![int(self.early(now).as_micros()), int(row_count(limit))];
-        Ok(session.execute(&self.statements.outbox.expire_dead.with(values)).await?.rows)
+        Ok(session.execute(&self.statements.of(queue).expire_dead.with(values)).await?.rows)
     }
 
     pub(crate) async fn purge(

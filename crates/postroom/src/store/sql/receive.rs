@@ -32,7 +32,12 @@ impl Verbs {
                 Err(error) => return Err(error),
             }
         }
-        let mut values = Self::arrival(incoming, now);
+        if incoming.is_past_expiry(self.early(now)) {
+            // Whatever is known of it counts; a new row would end here.
+            let Some(record) = self.by_key(session, &incoming.key).await? else { return Ok(Admission::Expired) };
+            return self.admit(session, record, incoming, owner, until, now).await;
+        }
+        let mut values = Self::arrival(incoming, now, self.late(now));
         values[VISIBLE_AT] = int(until.as_micros());
         values.push(uuid(Some(owner.as_uuid())));
         let insert = self.statements.inbox_arrive.with(values).expecting(Expects::RowOrDuplicate);
@@ -52,7 +57,7 @@ impl Verbs {
     /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
     #[cfg(feature = "rusqlite-0_39")]
     pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
-        let mut values = Self::arrival(incoming, self.late(now));
+        let mut values = Self::arrival(incoming, self.late(now), self.late(now));
         values[VISIBLE_AT] = uuid(Some(OwnerToken::new().as_uuid()));
         values.push(text(response));
         self.statements.inbox_handled.with(values).expecting(Expects::RowOrDuplicate)
@@ -84,7 +89,7 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<Admission> {
         let (was, claim_no) = (record.state(), record.work.claim_no);
-        let admission = record.admit(incoming, owner, until, now);
+        let admission = record.admit(incoming, owner, until, now, self.clock.doubt());
         if matches!(admission, Admission::Held { .. }) {
             if was == State::Seen {
                 session.execute(&self.content(record.seq, incoming, now)).await?;

@@ -40,17 +40,23 @@ impl Verbs {
         Ok(reaped)
     }
 
-    pub(crate) async fn expire(&self, session: &mut impl Session, limit: usize, now: Timestamp) -> Result<u64> {
+    pub(crate) async fn expire(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<u64> {
         let now = self.early(now);
         let values = vec![int(now.as_micros()), int(row_count(limit))];
-        let select = self.statements.outbox.load_expired.with(values);
+        let select = self.statements.of(queue).load_expired.with(values);
         let mut changes = Vec::new();
-        for mut record in self.load(session, Queue::Outbox, &select).await? {
+        for mut record in self.load(session, queue, &select).await? {
             let was = record.state();
             record.work.expire(now);
             changes.push(Change { was, claim_no: record.work.claim_no, failure: None, record });
         }
-        self.write_back(session, Queue::Outbox, &changes, now).await?;
+        self.write_back(session, queue, &changes, now).await?;
         Ok(changes.len() as u64)
     }
 
@@ -67,7 +73,7 @@ impl Verbs {
         let sql = &self.statements.of(queue).put_back;
         let mut count = 0;
         for Ended { failed, claim_no, mut work } in self.ended(session, queue, states, filter).await? {
-            if revival.put_back(&mut work, queue, count, now) {
+            if revival.put_back(&mut work, count, now) {
                 self.floor(queue).lower(work.visible_at());
                 // Another operator may have been faster: then it stands in line already, in the place it was given.
                 let put_back = rows::put_back(sql, failed.seq, claim_no, failed.state, &work);

@@ -92,7 +92,7 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("dismiss", json!({ "all": true, "by": "ada", "why": " " })),
         ("dismiss", json!({ "all": true, "by": "x".repeat(256), "why": "obsolete" })),
         ("dismiss", json!({ "group": "", "by": "ada", "why": "obsolete" })),
-        ("expire", json!({ "queue": "inbox" })),
+        ("expire", json!({ "queue": "both" })),
         ("purge", json!({ "queue": "outbox" })),
         ("purge", json!({ "olderThan": "long" })),
         // What the receiver takes must be known again.
@@ -108,13 +108,18 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
 #[tokio::test]
 async fn what_expired_needs_a_new_life() {
     let node = Node::new();
+    let key = InboxKey::new("stripe", "evt_1").unwrap();
     node.outbox.enqueue(NewMessage::new("a", "{}").expires_after(LEASE)).await.unwrap();
+    node.inbox.accept(Incoming::new(key, "a", "{}").expires_after(LEASE)).await.unwrap();
     node.clock.advance(LEASE);
-    assert_eq!(node.act("expire", json!({ "dryRun": true })).await.json()["messages"], 1);
-    assert_eq!(node.act("expire", json!({})).await.json()["told"], "1 message was expired.");
-    let without = node.act("revive", json!({ "row": 1 })).await.json();
-    assert_eq!((&without["messages"], &without["stillExpired"]), (&json!(0), &json!(1)), "{without}");
-    assert_eq!(node.act("revive", json!({ "row": 1, "ttl": "1h" })).await.json()["messages"], 1);
+    for queue in ["outbox", "inbox"] {
+        assert_eq!(node.act("expire", json!({ "queue": queue, "dryRun": true })).await.json()["messages"], 1);
+        assert_eq!(node.act("expire", json!({ "queue": queue })).await.json()["told"], "1 message was expired.");
+        let without = node.act("revive", json!({ "queue": queue, "row": 1 })).await.json();
+        assert_eq!((&without["messages"], &without["stillExpired"]), (&json!(0), &json!(1)), "{without}");
+        let with = node.act("revive", json!({ "queue": queue, "row": 1, "ttl": "1h" })).await.json();
+        assert_eq!(with["messages"], 1, "{with}");
+    }
 }
 
 #[tokio::test]
