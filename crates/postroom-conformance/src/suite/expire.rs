@@ -9,11 +9,11 @@ use crate::harness::{Draft, Harness, LEASE};
 
 cases! { expire:
     both a_message_past_its_time_is_not_claimed [];
-    both expire_moves_waiting_messages_only [];
+    both expire_moves_waiting_messages_only ["SQM-6.1.2"];
     both a_leased_message_expires_when_it_is_abandoned [];
     both a_leased_message_expires_when_it_is_released_or_reaped [];
     both an_acked_message_does_not_expire [];
-    both a_message_to_a_service_lives_a_day_after_it_is_due [];
+    both a_message_to_a_service_lives_a_day_after_it_is_due ["SQM-3.2.2"];
     both expires_at_most_so_many [];
     both the_inbox_does_not_expire [];
     both a_revived_inbox_message_does_not_expire [];
