@@ -1,8 +1,9 @@
 //! `cargo xtask ci`: everything that is checked besides the tests, one named step after another.
 
+mod dependencies;
 mod features;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -23,22 +24,9 @@ pub(crate) fn run() -> Result<()> {
     }
     let strict = [("RUSTDOCFLAGS", "-D warnings")];
     cargo_step("documentation", "doc --workspace --no-deps --all-features --locked", &strict)?;
-    dependencies()?;
+    dependencies::check()?;
     println!("\nci passed in {}", run::readable(watch.elapsed()));
     Ok(())
-}
-
-fn dependencies() -> Result<()> {
-    if is_installed("deny") {
-        return cargo_step("dependencies", "deny check", &[]);
-    }
-    println!("\n== dependencies: not run, cargo-deny is not installed (cargo install cargo-deny)");
-    Ok(())
-}
-
-fn is_installed(subcommand: &str) -> bool {
-    let mut probe = run::cargo([subcommand, "--version"]);
-    probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn cargo_step(name: &str, arguments: &str, variables: &[(&str, &str)]) -> Result<()> {
@@ -54,7 +42,7 @@ fn rerun(arguments: &str, variables: &[(&str, &str)]) -> String {
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().context("cannot start cargo")?;
+    let status = command.status().with_context(|| format!("cannot start {}", command.get_program().display()))?;
     if !status.success() {
         bail!("ended with {status}");
     }

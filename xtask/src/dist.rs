@@ -1,5 +1,7 @@
 //! `cargo xtask dist`: what is handed out, in one folder and one archive.
 
+mod sbom;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +37,7 @@ pub(crate) fn run(target: Option<&str>) -> Result<()> {
         let to = folder.join(Path::new(file).file_name().context("a file has a name")?);
         fs::copy(run::root().join(file), to).with_context(|| format!("cannot copy {file}"))?;
     }
+    fs::write(folder.join("postroom.cdx.json"), sbom::write(target)?)?;
     if target == host {
         print_manuals(&binary, &folder)?;
     } else {

@@ -64,7 +64,7 @@ enum Command {
     },
     /// Count the instructions of what the macros write, beside the same by hand
     Callgrind,
-    /// Build what is handed out: binary, manual pages, completions and the unit for systemd, in one archive
+    /// Build what is handed out: binary, bill of materials, manual pages, completions and the unit for systemd
     Dist {
         /// For this target; its standard library must be installed
         #[arg(long, value_name = "TRIPLE")]

@@ -1,9 +1,10 @@
 //! `cargo xtask spec`: every requirement, the tests that prove it, and the backends they passed on.
 //!
 //! It counts what ran, not what the source says: the conformance tests write one line of JSON for each test to the
-//! file that `POSTROOM_RESULTS` names.
+//! file that `POSTROOM_RESULTS` names, and the other tests that the catalog names are run by their names.
 
 mod catalog;
+mod elsewhere;
 mod matrix;
 mod report;
 mod results;
@@ -21,11 +22,15 @@ const CATALOG: &str = "crates/postroom-conformance/requirements.json";
 pub(crate) fn run(json: Option<&Path>, results: Option<&Path>) -> Result<()> {
     let catalog = fs::read_to_string(run::root().join(CATALOG)).with_context(|| format!("cannot read {CATALOG}"))?;
     let catalog = Catalog::parse(&catalog).with_context(|| format!("{CATALOG} is wrong"))?;
+    let servers = Servers::start_unnamed();
+    eprint!("{}", servers.missing());
     let (results, ran_well) = match results {
         Some(path) => (read(path)?, true),
-        None => conformance_results()?,
+        None => conformance_results(&servers)?,
     };
-    let matrix = Matrix::collate(&catalog, &results::parse(&results)?);
+    let mut results = results::parse(&results)?;
+    results.extend(elsewhere::run(&catalog, &servers)?);
+    let matrix = Matrix::collate(&catalog, &results);
 
     print!("{}", report::table(&matrix));
     if let Some(path) = json {
@@ -41,12 +46,10 @@ pub(crate) fn run(json: Option<&Path>, results: Option<&Path>) -> Result<()> {
 }
 
 /// What the conformance tests wrote, and whether cargo was content with them.
-fn conformance_results() -> Result<(String, bool)> {
+fn conformance_results(servers: &Servers) -> Result<(String, bool)> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("results.jsonl");
-    let servers = Servers::start_unnamed();
-    eprint!("{}", servers.missing());
-    let status = run::cargo(["test", "--package", "postroom-conformance", "--test", "matrix", "--locked"])
+    let status = run::cargo(["test", "--workspace", "--all-features", "--test", "matrix", "--locked"])
         .env("POSTROOM_RESULTS", &path)
         .envs(servers.variables())
         // Our own output is the table, and may be piped somewhere.

@@ -74,6 +74,7 @@ mod route;
 mod router;
 mod sabotage;
 mod schema;
+mod service_map;
 mod services_log;
 mod sessions;
 mod shutdown;
@@ -153,24 +154,17 @@ pub fn cases() -> Vec<Case> {
         processes::CASES,
         plans::CASES,
         cancel::CASES,
-        receive::CASES,
-        admission::CASES,
-        twins::CASES,
-        typed::CASES,
-        queued::CASES,
-        trust::CASES,
-        receipts::CASES,
-        failures::CASES,
-        neighbours::CASES,
     ];
-    let rest = [trouble::CASES, clocks::CASES, services_log::CASES, procedures::CASES, sessions::CASES].concat();
-    let rest = [rest, files_in_trouble(), under_trouble()].concat();
-    [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), between_services()].concat()
+    let rest = [clocks::CASES, procedures::CASES, sessions::CASES].concat();
+    let rest = [rest, between_services(), files_in_trouble(), under_trouble()].concat();
+    [areas.concat(), rest, asked(), once(), own_tx::PROMISES.concat(), wires::PROMISES.concat()].concat()
 }
 
-/// What every transport promises, and which one is taken.
+/// What one service is sent by another.
 fn between_services() -> Vec<Case> {
-    [wires::PROMISES.concat(), default_transport::CASES.to_vec()].concat()
+    let receivers = [receive::CASES, admission::CASES, twins::CASES, typed::CASES, queued::CASES, trust::CASES];
+    let senders = [receipts::CASES, failures::CASES, trouble::CASES, service_map::CASES, services_log::CASES];
+    [receivers.concat(), senders.concat(), neighbours::CASES.to_vec(), default_transport::CASES.to_vec()].concat()
 }
 
 /// What a server does to its stores.

@@ -1,8 +1,11 @@
-//! The requirements, and those that are not asked of every backend today.
+//! The requirements: numbered ones, and those that are sections of a document; and what is not asked of every backend.
+
+use std::fmt::{self, Display, Formatter};
 
 use anyhow::{Result, ensure};
 use serde::Deserialize;
 
+/// Requirements that the inbox and the outbox specification number themselves.
 const SERIES: &[(&str, u16)] = &[("IBX", 130), ("OBX", 107)];
 
 /// What `requirements.json` says.
@@ -15,6 +18,50 @@ pub(super) struct Catalog {
     pub(super) optional: Vec<String>,
     later: Vec<Later>,
     not_applicable: Vec<NotApplicable>,
+    /// What the SQLite document (SQM), the API reference (API) and the plan of the inbox pattern (PLN) ask, by section.
+    #[serde(default)]
+    sections: Vec<Section>,
+}
+
+/// What a section of a document asks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Section {
+    id: String,
+    pub(super) asks: String,
+    /// The backends that owe a proof; all of them unless told otherwise.
+    on: Option<Vec<String>>,
+    /// What is done instead, and why. Its tests prove that.
+    pub(super) differs: Option<String>,
+    /// Tests outside the matrix that prove it.
+    #[serde(default)]
+    pub(super) tests: Vec<TestName>,
+}
+
+/// A test outside the matrix: `postroom-server/it: node::a_webhook_comes_in_and_is_handled`. The target is `lib`, `bin`
+/// or the name of an integration test.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(try_from = "String")]
+pub(super) struct TestName {
+    pub(super) package: String,
+    pub(super) target: String,
+    pub(super) name: String,
+}
+
+impl TryFrom<String> for TestName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.split_once(": ").and_then(|(place, name)| Some((place.split_once('/')?, name)));
+        let ((package, target), name) = parts.ok_or_else(|| format!("`{text}` is not PACKAGE/TARGET: TEST"))?;
+        Ok(Self { package: package.to_owned(), target: target.to_owned(), name: name.to_owned() })
+    }
+}
+
+impl Display for TestName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}: {}", self.package, self.target, self.name)
+    }
 }
 
 /// Requirements of a coming release, the last one included.
@@ -42,17 +89,56 @@ impl Catalog {
         let is_known = |backend: &String| catalog.backends.contains(backend);
         ensure!(catalog.optional.iter().all(is_known), "an optional backend is unknown");
         for Later { from, to, why } in &catalog.later {
-            ensure!(exists(from) && exists(to) && from <= to, "{from} to {to} is no range of requirements");
+            let is_numbered = |id: &String| numbered().any(|number| number == *id);
+            ensure!(is_numbered(from) && is_numbered(to) && from <= to, "{from} to {to} is no range of requirements");
             ensure!(from[..3] == to[..3], "{from} and {to} are of different series");
             ensure!(!why.is_empty(), "{from} to {to} has no reason");
         }
         for NotApplicable { id, backends, why } in &catalog.not_applicable {
-            ensure!(exists(id), "{id} does not exist");
+            ensure!(catalog.exists(id), "{id} does not exist");
             ensure!(!why.is_empty(), "{id} has no reason");
             let unknown = backends.iter().find(|backend| !catalog.backends.contains(backend));
             ensure!(unknown.is_none(), "{id} names an unknown backend");
         }
+        for (place, Section { id, asks, on, differs, tests }) in catalog.sections.iter().enumerate() {
+            ensure!(is_section(id), "{id} is no section: SQM, API or PLN, and its numbers");
+            ensure!(catalog.sections[..place].iter().all(|other| other.id != *id), "{id} is there twice");
+            ensure!(!asks.is_empty() && differs.as_ref().is_none_or(|why| !why.is_empty()), "{id} says nothing");
+            let on = on.as_ref().unwrap_or(&catalog.backends);
+            ensure!(on.iter().all(|backend| catalog.backends.contains(backend)), "{id} names an unknown backend");
+            ensure!(!on.is_empty() || !tests.is_empty(), "{id} asks for no proof");
+        }
+        // They are told apart by their names in what is printed of them.
+        let others = |test: &TestName| catalog.tests().any(|(other, _)| other.name == test.name && other != test);
+        let twice = catalog.tests().map(|(test, _)| test).find(|test| others(test));
+        ensure!(twice.is_none(), "{} has the name of another test", twice.map(TestName::to_string).unwrap_or_default());
         Ok(catalog)
+    }
+
+    /// Every requirement, in order.
+    pub(super) fn requirements(&self) -> impl Iterator<Item = String> {
+        numbered().chain(self.sections.iter().map(|section| section.id.clone()))
+    }
+
+    /// Whether a requirement has this id.
+    pub(super) fn exists(&self, id: &str) -> bool {
+        self.requirements().any(|requirement| requirement == id)
+    }
+
+    /// What a document says of the requirement, if it is a section of one.
+    pub(super) fn section(&self, id: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| section.id == id)
+    }
+
+    /// Every test outside the matrix, with the requirement that it proves.
+    pub(super) fn tests(&self) -> impl Iterator<Item = (&TestName, &str)> {
+        self.sections.iter().flat_map(|section| section.tests.iter().map(|test| (test, section.id.as_str())))
+    }
+
+    /// The backends on which the requirement is to be proven.
+    pub(super) fn owing(&self, id: &str) -> impl Iterator<Item = &String> {
+        let on = self.section(id).and_then(|section| section.on.as_ref()).unwrap_or(&self.backends);
+        on.iter().filter(move |backend| self.not_applicable(id, backend).is_none())
     }
 
     /// Why the requirement waits for a coming release, if it does.
@@ -68,59 +154,17 @@ impl Catalog {
     }
 }
 
-/// Every requirement, in order.
-pub(super) fn requirements() -> impl Iterator<Item = String> {
+fn numbered() -> impl Iterator<Item = String> {
     SERIES.iter().flat_map(|(series, last)| (1..=*last).map(move |number| format!("{series}-{number:03}")))
 }
 
-/// Whether a requirement has this id.
-pub(super) fn exists(id: &str) -> bool {
-    requirements().any(|requirement| requirement == id)
+/// `SQM-3.4.1`: the document, and the numbers of the section.
+fn is_section(id: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    id.split_once('-').is_some_and(|(document, section)| {
+        ["SQM", "API", "PLN"].contains(&document) && section.split('.').all(is_number)
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn catalog(later: &str, not_applicable: &str) -> Result<Catalog> {
-        let json =
-            format!(r#"{{"backends":["memory","sqlite"],"later":[{later}],"not_applicable":[{not_applicable}]}}"#);
-        Catalog::parse(&json)
-    }
-
-    #[test]
-    fn requirements_are_numbered_without_gaps() {
-        let all: Vec<_> = requirements().collect();
-        assert_eq!(all.len(), 237);
-        assert_eq!((all[0].as_str(), all[236].as_str()), ("IBX-001", "OBX-107"));
-        assert!(exists("IBX-130") && !exists("IBX-131") && !exists("OBX-108") && !exists("OBX-1"));
-    }
-
-    #[test]
-    fn ranges_and_exceptions_are_found() {
-        let catalog = catalog(
-            r#"{"from":"OBX-066","to":"OBX-079","why":"next"}"#,
-            r#"{"id":"OBX-091","backends":["memory"],"why":"no disk"}"#,
-        )
-        .unwrap();
-        assert_eq!(catalog.later("OBX-079"), Some("next"));
-        assert_eq!((catalog.later("OBX-080"), catalog.later("IBX-070")), (None, None));
-        assert_eq!(catalog.not_applicable("OBX-091", "memory"), Some("no disk"));
-        assert_eq!(catalog.not_applicable("OBX-091", "sqlite"), None);
-    }
-
-    #[test]
-    fn a_wrong_catalog_is_refused() {
-        assert!(catalog(r#"{"from":"OBX-079","to":"OBX-066","why":"next"}"#, "").is_err());
-        assert!(catalog(r#"{"from":"IBX-100","to":"OBX-001","why":"next"}"#, "").is_err());
-        assert!(catalog(r#"{"from":"OBX-001","to":"OBX-002","why":""}"#, "").is_err());
-        assert!(catalog("", r#"{"id":"OBX-200","backends":["memory"],"why":"x"}"#).is_err());
-        assert!(catalog("", r#"{"id":"OBX-001","backends":["oracle"],"why":"x"}"#).is_err());
-        assert!(catalog("", r#"{"id":"OBX-001","backends":["memory"],"reason":"x"}"#).is_err());
-    }
-
-    #[test]
-    fn the_catalog_of_this_repository_is_right() {
-        Catalog::parse(include_str!("../../../crates/postroom-conformance/requirements.json")).unwrap();
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    catalog::{self, Catalog},
+    catalog::Catalog,
     results::{Outcome, TestResult},
 };
 
@@ -13,15 +13,20 @@ use super::{
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Row {
     pub(super) id: String,
+    /// What is asked, where it is a section of a document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) asks: Option<String>,
     /// Tests that passed, without the backend's name.
     pub(super) tests: BTreeSet<String>,
-    /// Backends on which one of them passed.
+    /// Backends on which one of them passed, and packages whose own tests did.
     pub(super) backends: BTreeSet<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) later: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_applicable: Option<String>,
-    /// Backends that owe a proof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) differs: Option<String>,
+    /// Backends that owe a proof, and tests outside the matrix that were not passed.
     #[serde(skip)]
     pub(super) missing: Vec<String>,
 }
@@ -43,8 +48,8 @@ impl Matrix {
         }
         let tested: BTreeSet<&str> = results.iter().map(|result| result.backend.as_str()).collect();
         let row = |id: String| Row::new(catalog, &tested, proofs.get(id.as_str()).map_or(&[], Vec::as_slice), id);
-        let rows: Vec<_> = catalog::requirements().map(row).collect();
-        let problems = result_problems(results).chain(rows.iter().filter_map(Row::problem)).collect();
+        let rows: Vec<_> = catalog.requirements().map(row).collect();
+        let problems = result_problems(catalog, results).chain(rows.iter().filter_map(Row::problem)).collect();
         Self { rows, problems }
     }
 }
@@ -55,19 +60,20 @@ impl Row {
         let backends: BTreeSet<_> = proofs.iter().map(|proof| proof.backend.clone()).collect();
         let later = catalog.later(&id).map(str::to_owned);
         let was_left_out = |backend: &String| catalog.optional.contains(backend) && !tested.contains(backend.as_str());
-        let owes = |backend: &&String| {
-            later.is_none()
-                && !was_left_out(backend)
-                && catalog.not_applicable(&id, backend).is_none()
-                && !backends.contains(*backend)
-        };
-        let missing = catalog.backends.iter().filter(owes).cloned().collect();
+        let owes = |backend: &&String| later.is_none() && !was_left_out(backend) && !backends.contains(*backend);
+        let mut missing: Vec<_> = catalog.owing(&id).filter(owes).cloned().collect();
         let not_applicable = not_applicable(catalog, &id);
-        Self { id, tests, backends, later, not_applicable, missing }
+        let (mut asks, mut differs) = (None, None);
+        if let Some(section) = catalog.section(&id) {
+            let passed = |test: &String| proofs.iter().any(|proof| proof.test == *test);
+            missing.extend(section.tests.iter().map(ToString::to_string).filter(|test| !passed(test)));
+            (asks, differs) = (Some(section.asks.clone()), section.differs.clone());
+        }
+        Self { id, asks, tests, backends, later, not_applicable, differs, missing }
     }
 
     fn problem(&self) -> Option<String> {
-        (!self.missing.is_empty()).then(|| format!("{} has no passed test on {}", self.id, self.missing.join(", ")))
+        (!self.missing.is_empty()).then(|| format!("{} is not proven by {}", self.id, self.missing.join(", ")))
     }
 }
 
@@ -83,11 +89,11 @@ fn not_applicable(catalog: &Catalog, id: &str) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-fn result_problems(results: &[TestResult]) -> impl Iterator<Item = String> {
+fn result_problems<'r>(catalog: &'r Catalog, results: &'r [TestResult]) -> impl Iterator<Item = String> + 'r {
     let failed = results.iter().filter(|result| result.outcome == Outcome::Failed);
     let failed = failed.map(|result| format!("{} failed on {}", result.case(), result.backend));
     let named = results.iter().flat_map(|result| result.proves.iter().map(move |id| (result, id)));
-    let unknown = named.filter(|(_, id)| !catalog::exists(id));
+    let unknown = named.filter(|(_, id)| !catalog.exists(id));
     let unknown = unknown.map(|(result, id)| format!("{} names {id}, which does not exist", result.test));
     failed.chain(unknown)
 }

@@ -24,11 +24,12 @@ pub(super) fn table(matrix: &Matrix) -> String {
 fn lines(row: &Row) -> Vec<[String; 3]> {
     let passed_on = row.backends.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let passed_on = if passed_on.is_empty() { "-".to_owned() } else { passed_on };
-    let mut notes: Vec<_> = row.tests.iter().cloned().collect();
+    let mut notes: Vec<_> = row.asks.iter().chain(&row.tests).cloned().collect();
     notes.extend(row.later.iter().map(|why| format!("later: {why}")));
     notes.extend(row.not_applicable.iter().map(|why| format!("not applicable to {why}")));
+    notes.extend(row.differs.iter().map(|why| format!("differs: {why}")));
     if !row.missing.is_empty() {
-        notes.push(format!("MISSING on {}", row.missing.join(", ")));
+        notes.push(format!("MISSING: {}", row.missing.join(", ")));
     }
     let mut notes = notes.into_iter();
     let first = [row.id.clone(), passed_on, notes.next().unwrap_or_default()];
@@ -47,7 +48,8 @@ fn summary(rows: &[Row]) -> String {
     )
 }
 
-/// A list of objects with id, tests and backends, and the reason where a requirement waits or does not apply.
+/// A list of objects with id, tests and backends, what is asked, and the reason where a requirement waits, does not
+/// apply or is met in another way.
 pub(super) fn json(matrix: &Matrix) -> Result<String> {
     Ok(serde_json::to_string_pretty(&matrix.rows)? + "\n")
 }
@@ -67,7 +69,15 @@ mod tests {
         let later = Row { id: "IBX-085".into(), later: Some("next release".into()), ..Row::default() };
         let nowhere = Row { id: "OBX-095".into(), not_applicable: Some("sqlite: no server".into()), ..Row::default() };
         let missing = Row { id: "OBX-096".into(), missing: vec!["sqlite".into()], ..Row::default() };
-        Matrix { rows: vec![proven, later, nowhere, missing], problems: Vec::new() }
+        let section = Row {
+            id: "SQM-6.2".into(),
+            asks: Some("what is asked".into()),
+            tests: strings(&["purge::c"]),
+            backends: strings(&["sqlite"]),
+            differs: Some("a month".into()),
+            ..Row::default()
+        };
+        Matrix { rows: vec![proven, later, nowhere, missing, section], problems: Vec::new() }
     }
 
     #[test]
@@ -78,9 +88,12 @@ IBX-001      memory, sqlite  claim::a
                              claim::b
 IBX-085      -               later: next release
 OBX-095      -               not applicable to sqlite: no server
-OBX-096      -               MISSING on sqlite
+OBX-096      -               MISSING: sqlite
+SQM-6.2      sqlite          what is asked
+                             purge::c
+                             differs: a month
 
-4 requirements: 1 proven, 1 later, 1 not applicable, 1 missing
+5 requirements: 2 proven, 1 later, 1 not applicable, 1 missing
 ";
         assert_eq!(table(&matrix()), expected);
     }
@@ -94,5 +107,6 @@ OBX-096      -               MISSING on sqlite
         assert_eq!(list[0], proven);
         assert_eq!(list[1], serde_json::json!({"id": "IBX-085", "tests": [], "backends": [], "later": "next release"}));
         assert_eq!(list[2]["not_applicable"], "sqlite: no server");
+        assert_eq!((&list[4]["asks"], &list[4]["differs"]), (&"what is asked".into(), &"a month".into()));
     }
 }

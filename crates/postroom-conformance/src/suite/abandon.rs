@@ -8,7 +8,8 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE, readable};
 
 cases! { settle:
-    both abandon_frees_the_message_and_counts ["OBX-037", "OBX-038", "OBX-043", "IBX-050", "IBX-051", "IBX-057"];
+    both abandon_frees_the_message_and_counts [
+        "OBX-037", "OBX-038", "OBX-043", "IBX-050", "IBX-051", "IBX-057", "API-4.2"];
     both abandon_waits_twice_as_long_each_time [
         "OBX-039", "OBX-042", "OBX-061", "OBX-062", "IBX-052", "IBX-056", "IBX-080", "IBX-081"];
     both abandon_takes_a_delay_of_the_callers ["IBX-053", "IBX-056"];

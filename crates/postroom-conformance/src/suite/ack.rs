@@ -8,7 +8,7 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE, Side};
 
 cases! { settle:
-    both ack_marks_the_message_done ["OBX-030", "OBX-031", "OBX-032", "IBX-044", "IBX-049"];
+    both ack_marks_the_message_done ["OBX-030", "OBX-031", "OBX-032", "IBX-044", "IBX-049", "SQM-3.1.2"];
     both ack_keeps_the_answer [];
     both ack_with_a_stale_lease_changes_nothing ["OBX-033", "OBX-034", "IBX-045", "IBX-046"];
     both ack_of_an_earlier_claim_by_the_same_owner_changes_nothing ["OBX-033", "IBX-045"];

@@ -26,7 +26,7 @@ cases! { admission:
     worker a_queued_message_that_says_when_it_expires_is_not_handled_later [];
     worker a_refused_message_that_is_revived_is_handled_by_the_worker [];
     worker a_refused_message_that_is_revived_is_handled_when_it_comes_again [];
-    worker what_was_enqueued_too_long_ago_is_gone [];
+    worker what_was_enqueued_too_long_ago_is_gone ["SQM-6.4.2", "SQM-13.3"];
     worker what_was_due_too_long_ago_is_gone_and_what_was_due_later_is_not [];
     worker a_source_may_have_a_window_of_its_own [];
     memory a_refusal_is_told_among_the_dead_letters_of_memory [];

@@ -9,9 +9,9 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, readable};
 
 cases! { arrive:
-    both the_first_time_it_gets_in_line ["IBX-013", "IBX-027"];
+    both the_first_time_it_gets_in_line ["IBX-013", "IBX-027", "API-1.5.1"];
     both many_at_once_make_one_row ["IBX-014"];
-    both the_same_content_again_moves_last_seen_and_nothing_else ["IBX-014", "IBX-026"];
+    both the_same_content_again_moves_last_seen_and_nothing_else ["IBX-014", "IBX-026", "API-4.1"];
     both a_done_message_is_left_alone ["IBX-028"];
     both a_seen_message_gets_in_line ["IBX-029"];
     both a_seen_message_takes_the_attempts_it_is_enqueued_with [];

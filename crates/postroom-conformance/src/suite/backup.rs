@@ -10,9 +10,9 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Stage, refused};
 
 cases! { backup:
-    sqlite a_copy_is_whole_while_others_write [];
+    sqlite a_copy_is_whole_while_others_write ["SQM-9.4.1"];
     sqlite a_file_that_exists_is_not_overwritten [];
-    sqlite a_damaged_copy_is_told [];
+    sqlite a_damaged_copy_is_told ["SQM-8.10"];
     sqlite progress_is_told_to_the_end [];
     sqlite a_copy_has_pages_of_any_size [];
     sqlite a_copy_is_written_once [];

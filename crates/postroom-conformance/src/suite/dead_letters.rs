@@ -8,7 +8,7 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, readable};
 
 cases! { dead_letters:
-    both a_death_is_told_once_and_names_the_message [];
+    both a_death_is_told_once_and_names_the_message ["SQM-3.4.4"];
     both an_expiry_is_told [];
     both other_content_for_a_dead_message_is_no_second_death [];
     both a_death_by_crashes_is_told [];

@@ -15,10 +15,10 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Stage, Testable, eventually, soon};
 
 cases! { declared:
-    worker two_services_talk [];
-    worker what_is_not_set_is_named [];
-    worker options_that_cannot_work_are_refused_at_the_start [];
-    sqlite two_services_talk_over_http [];
+    worker two_services_talk ["SQM-1.4", "SQM-4.2.4", "SQM-5.2.1", "SQM-7.1.5", "SQM-10.1.1"];
+    worker what_is_not_set_is_named ["SQM-10.2.3"];
+    worker options_that_cannot_work_are_refused_at_the_start ["SQM-6.4.2"];
+    sqlite two_services_talk_over_http ["SQM-1.3", "SQM-4.2.4", "SQM-10.1.2"];
 }
 
 #[derive(Serialize, Deserialize, Command)]

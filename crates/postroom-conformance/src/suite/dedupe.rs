@@ -9,14 +9,14 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, readable};
 
 cases! { dedupe:
-    both a_message_is_known_by_source_and_id ["IBX-001"];
-    both a_new_message_is_remembered_as_seen ["IBX-002", "IBX-004"];
-    both a_done_message_was_processed ["IBX-002", "IBX-003"];
-    both a_message_that_is_not_done_was_not_processed ["IBX-005"];
-    both a_second_look_moves_last_seen_and_nothing_else ["IBX-005", "IBX-026"];
-    both many_looks_at_once_make_one_row ["IBX-006"];
-    both the_first_hash_is_kept ["IBX-007"];
-    both another_hash_is_no_error ["IBX-008"];
+    both a_message_is_known_by_source_and_id ["IBX-001", "API-10.4"];
+    both a_new_message_is_remembered_as_seen ["IBX-002", "IBX-004", "API-1.1.1", "API-7.1"];
+    both a_done_message_was_processed ["IBX-002", "IBX-003", "API-1.1.2"];
+    both a_message_that_is_not_done_was_not_processed ["IBX-005", "API-1.1.2"];
+    both a_second_look_moves_last_seen_and_nothing_else ["IBX-005", "IBX-026", "API-1.1.2", "API-4.1", "API-7.2"];
+    both many_looks_at_once_make_one_row ["IBX-006", "API-1.1.3", "API-7.2"];
+    both the_first_hash_is_kept ["IBX-007", "API-1.1.4"];
+    both another_hash_is_no_error ["IBX-008", "API-1.1.4", "API-10.2"];
     both a_late_hash_is_stored ["IBX-007"];
 }
 

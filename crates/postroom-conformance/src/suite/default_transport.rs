@@ -13,7 +13,7 @@ use crate::{pair, peer};
 
 cases! { default_transport:
     sqlite an_address_without_a_scheme_is_spoken_to_by_the_default_transport [];
-    sqlite a_service_that_is_not_listed_is_where_its_name_says [];
+    sqlite a_service_that_is_not_listed_is_where_its_name_says ["SQM-7.2.3"];
     sqlite in_process_services_are_found_without_a_list [];
 }
 

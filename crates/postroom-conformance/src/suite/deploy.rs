@@ -8,15 +8,17 @@ use crate::harness::{Stage, refused};
 use crate::on_server::OnServer;
 
 cases! { deploy:
-    server creates_what_is_missing_when_asked_to ["OBX-091", "OBX-094", "IBX-114", "IBX-117"];
-    server creates_nothing_unless_asked_to ["OBX-092", "IBX-115"];
-    server needs_no_right_to_create_when_not_asked_to ["OBX-092", "IBX-115"];
+    server creates_what_is_missing_when_asked_to ["OBX-091", "OBX-094", "IBX-114", "IBX-117", "API-5.2", "PLN-10"];
+    server creates_nothing_unless_asked_to ["OBX-092", "IBX-115", "API-5.2"];
+    server needs_no_right_to_create_when_not_asked_to ["OBX-092", "IBX-115", "API-6.1"];
     server can_be_done_again_and_again ["OBX-093", "IBX-116"];
     server can_be_done_twice_at_once ["OBX-093", "IBX-116"];
     server refuses_a_newer_version [];
     server can_be_done_with_the_printed_text [];
-    server makes_the_indexes_that_claims_and_lookups_need ["OBX-094", "OBX-100", "IBX-117", "IBX-122", "IBX-125"];
-    server leaves_other_tables_alone [];
+    server makes_the_indexes_that_claims_and_lookups_need [
+        "OBX-094", "OBX-100", "IBX-117", "IBX-122", "IBX-125", "SQM-3.1.3", "SQM-4.1.2", "API-7.1"];
+    server makes_the_key_and_the_index_that_marks_need ["PLN-2.2", "PLN-10"];
+    server leaves_other_tables_alone ["API-5.1", "PLN-2.1"];
 }
 
 const OUTBOX: &str = "fresh_out";
@@ -119,6 +121,15 @@ async fn makes_the_indexes_that_claims_and_lookups_need<B: OnServer>(stage: &Sta
     assert!(found.iter().any(|index| index.contains("(source, message_id)")), "{found:?}");
     let found = indexes(OUTBOX).await?;
     assert!(found.iter().any(|index| index.contains("(id)")), "{found:?}");
+    Ok(())
+}
+
+async fn makes_the_key_and_the_index_that_marks_need<B: OnServer>(stage: &Stage<B>) -> Verdict {
+    drop(B::open_tables(&stage.place, fresh(stage)?, true).await?);
+    let found = B::ask(&stage.place, &B::INDEXES.replace("{t}", &format!("{INBOX}_marks"))).await?;
+    for columns in ["(source, message_id, handler)", "(handler, marked_at)"] {
+        assert!(found.iter().any(|index| index.contains(columns)), "{columns}: {found:?}");
+    }
     Ok(())
 }
 

@@ -24,7 +24,7 @@ use crate::suite::processes;
 cases! { disk:
     sqlite a_full_disk_spends_no_attempt [];
     sqlite too_many_open_files_are_an_outage [];
-    sqlite a_file_that_became_read_only_is_an_outage ["OBX-104", "IBX-126"];
+    sqlite a_file_that_became_read_only_is_an_outage ["OBX-104", "IBX-126", "API-9.2"];
 }
 
 /// The parts that children play here.

@@ -18,6 +18,7 @@ use crate::script::Running;
 cases! { effects:
     worker messages_a_handler_enqueues_commit_with_its_ack ["OBX-003"];
     worker messages_of_a_failed_handler_are_never_seen ["OBX-003"];
+    worker what_a_handler_enqueues_is_single_though_it_ran_twice ["OBX-058", "IBX-077"];
     worker a_message_that_is_known_is_told_to_the_handler_too [];
     sqlite rows_an_async_handler_writes_commit_with_its_ack [];
     sqlite rows_a_blocking_handler_writes_commit_with_its_ack [];
@@ -61,6 +62,28 @@ async fn messages_a_handler_enqueues_commit_with_its_ack<B: Testable>(stage: &St
 
 async fn messages_of_a_failed_handler_are_never_seen<B: Testable>(stage: &Stage<B>) -> Verdict {
     assert_eq!(forwarded(stage, "fails", State::Dead).await?, 0);
+    Ok(())
+}
+
+async fn forwards_and_fails_once<B: Testable>(ctx: &mut Ctx<B>, _: Arc<Message>) -> HandlerResult<Option<String>> {
+    ctx.enqueue(NewMessage::new("forwarded", "").due_at(NEVER)).await?;
+    if ctx.attempt() == 1 { Err(HandlerError::retry("not yet")) } else { Ok(None) }
+}
+
+async fn what_a_handler_enqueues_is_single_though_it_ran_twice<B: Testable>(stage: &Stage<B>) -> Verdict {
+    for (effects, side) in (1..).zip(stage.sides()) {
+        let handlers = Handlers::new().on_topic("a", forwards_and_fails_once::<B>);
+        let worker = Running::start(stage.worker(side.queue, handlers));
+        let seq = side.add("a").await?;
+        let is_done = || async move {
+            stage.skip_pause(side.queue).await?;
+            Ok(side.state(seq).await? == State::Done)
+        };
+        eventually("the second attempt succeeds", is_done).await?;
+        worker.stop().await?;
+        let forwarded = stage.outbox.queue().list(Filter::all().topic("forwarded")).await?.len();
+        assert_eq!((side.record(seq).await?.attempts(), forwarded), (1, effects));
+    }
     Ok(())
 }
 

@@ -12,11 +12,11 @@ cases! { enqueue:
     both a_message_is_stored_when_the_call_returns ["OBX-001", "OBX-002", "IBX-013"];
     durable a_message_outlives_its_store ["OBX-001", "IBX-013"];
     both many_messages_are_stored_together_or_not_at_all ["OBX-002", "OBX-080"];
-    both a_new_message_starts_from_zero ["OBX-015", "OBX-016", "IBX-025", "IBX-027"];
-    both every_message_has_an_id_of_its_own ["OBX-014"];
+    both a_new_message_starts_from_zero ["OBX-015", "OBX-016", "IBX-025", "IBX-027", "SQM-3.1.2"];
+    both every_message_has_an_id_of_its_own ["OBX-014", "SQM-3.2.2"];
     both the_same_message_twice_is_stored_once ["OBX-014"];
     both one_message_to_two_destinations_is_two_work_items ["OBX-014"];
-    both a_due_time_in_the_future_keeps_a_message_back ["OBX-012", "OBX-018", "IBX-023", "IBX-032"];
+    both a_due_time_in_the_future_keeps_a_message_back ["OBX-012", "OBX-018", "IBX-023", "IBX-032", "API-1.5.2"];
     both a_due_time_in_the_past_is_no_due_time ["OBX-013", "IBX-024"];
     both a_delay_counts_from_the_stores_clock ["OBX-012"];
     both nothing_to_enqueue_is_no_work [];

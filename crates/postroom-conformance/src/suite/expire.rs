@@ -9,12 +9,12 @@ use crate::harness::{Draft, Harness, LEASE, Side, readable, refused};
 
 cases! { expire:
     both a_message_past_its_time_is_not_claimed [];
-    both expire_moves_waiting_messages_only [];
+    both expire_moves_waiting_messages_only ["SQM-6.1.2"];
     both a_message_that_waits_for_a_retry_expires [];
     both a_leased_message_expires_when_it_is_abandoned [];
     both a_leased_message_expires_when_it_is_released_or_reaped [];
     both an_acked_message_does_not_expire [];
-    both a_message_to_a_service_lives_a_day_after_it_is_due [];
+    both a_message_to_a_service_lives_a_day_after_it_is_due ["SQM-3.2.2"];
     both expires_at_most_so_many [];
     both a_message_without_a_time_to_live_does_not_expire [];
     both a_revived_message_lives_as_long_as_it_was_given [];

@@ -15,15 +15,17 @@ use crate::script::{Gate, Running, Script};
 use crate::services::TOPIC;
 
 cases! { failures:
-    sqlite a_sender_that_crashes_before_its_outbox_write_has_done_nothing [];
-    sqlite a_sender_that_crashes_before_it_sends_does_so_after_a_restart [];
-    sqlite a_network_failure_during_a_send_is_tried_again [];
-    sqlite a_receiver_that_crashes_before_it_processes_does_so_on_the_next_attempt [];
-    sqlite a_receiver_that_crashes_before_its_inbox_write_processes_again_for_the_first_effective_time [];
-    sqlite an_ack_that_is_lost_is_answered_from_the_inbox_without_processing_again [];
-    sqlite a_sender_that_timed_out_gets_the_cached_answer [];
-    sqlite a_message_that_expires_before_delivery_is_told_to_a_dead_letter_handler [];
-    sqlite a_sender_and_a_receiver_that_crash_together_deliver_after_both_restart [];
+    sqlite a_sender_that_crashes_before_its_outbox_write_has_done_nothing ["SQM-8.1"];
+    sqlite a_sender_that_crashes_before_it_sends_does_so_after_a_restart ["SQM-1.1", "SQM-8.2"];
+    sqlite a_network_failure_during_a_send_is_tried_again ["SQM-3.3.3", "SQM-8.3"];
+    sqlite a_receiver_that_crashes_before_it_processes_does_so_on_the_next_attempt ["SQM-8.4"];
+    sqlite a_receiver_that_crashes_before_its_inbox_write_processes_again_for_the_first_effective_time [
+        "SQM-4.3.1", "SQM-8.5"];
+    sqlite an_ack_that_is_lost_is_answered_from_the_inbox_without_processing_again [
+        "SQM-3.3.2", "SQM-4.3.3", "SQM-8.6"];
+    sqlite a_sender_that_timed_out_gets_the_cached_answer ["SQM-8.7"];
+    sqlite a_message_that_expires_before_delivery_is_told_to_a_dead_letter_handler ["SQM-8.8"];
+    sqlite a_sender_and_a_receiver_that_crash_together_deliver_after_both_restart ["SQM-1.1", "SQM-8.9"];
 }
 
 fn order() -> NewMessage {

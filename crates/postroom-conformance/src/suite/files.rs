@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use postroom::{Durability, ErrorKind, NewMessage, Outbox, Sqlite, SqliteOptions};
+use postroom::{Durability, ErrorKind, NewMessage, Outbox, Sqlite, SqliteOptions, SqliteStore};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, refused};
@@ -18,6 +18,7 @@ cases! { files:
     sqlite a_missing_file_is_created_only_when_asked_for [];
     sqlite a_file_that_may_not_be_written_is_refused ["OBX-104", "IBX-126"];
     sqlite files_are_for_their_owners_eyes_only ["OBX-104", "IBX-126"];
+    sqlite a_connection_is_set_so_that_commits_last_and_readers_go_on ["SQM-9.1.1"];
     sqlite one_file_has_one_durability [];
     sqlite the_writer_ends_when_idle_and_comes_back [];
     sqlite the_same_file_by_two_names_is_one_store [];
@@ -88,6 +89,28 @@ async fn files_are_for_their_owners_eyes_only(stage: &Stage<Sqlite>) -> Verdict 
         let mode = std::fs::metadata(stage.place.path(name))?.permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
+    Ok(())
+}
+
+/// What a connection that writes says of itself.
+async fn settings(store: &SqliteStore) -> anyhow::Result<Vec<String>> {
+    let asked = store.write(|tx| {
+        let ask = |name: &&str| {
+            let value = tx.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, rusqlite::types::Value>(0))?;
+            Ok(format!("{name} {value:?}"))
+        };
+        ["journal_mode", "synchronous", "cache_size", "foreign_keys", "temp_store"].iter().map(ask).collect()
+    });
+    Ok(asked.await?)
+}
+
+async fn a_connection_is_set_so_that_commits_last_and_readers_go_on(stage: &Stage<Sqlite>) -> Verdict {
+    let log = "journal_mode Text(\"wal\")";
+    let rest = ["cache_size Integer(-8000)", "foreign_keys Integer(1)", "temp_store Integer(2)"];
+    assert_eq!(settings(&stage.store).await?, [&[log, "synchronous Integer(2)"], &rest[..]].concat());
+    let options = SqliteOptions::new(stage.place.path("fast.db")).deploy_schema(true);
+    let chosen = options.durability(Durability::Normal).open().await?;
+    assert_eq!(settings(&chosen).await?, [&[log, "synchronous Integer(1)"], &rest[..]].concat());
     Ok(())
 }
 

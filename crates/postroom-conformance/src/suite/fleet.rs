@@ -14,7 +14,7 @@ use crate::harness::{Draft, Stage, Testable, eventually, soon};
 use crate::script::{Running, Script};
 
 cases! { fleet:
-    worker round_robin_takes_one_batch_from_each_in_order ["OBX-067", "OBX-068", "IBX-086", "IBX-087"];
+    worker round_robin_takes_one_batch_from_each_in_order ["OBX-067", "OBX-068", "IBX-086", "IBX-087", "API-6.2"];
     worker drain_first_stays_with_a_store_until_it_is_empty ["OBX-067", "OBX-069", "IBX-086", "IBX-088"];
     worker a_selection_of_ones_own_is_followed ["OBX-067", "IBX-086"];
     worker every_line_about_a_message_names_its_store ["OBX-071", "IBX-090"];

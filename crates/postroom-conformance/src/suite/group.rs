@@ -16,14 +16,14 @@ use crate::harness::{Stage, eventually, refused, soon};
 use crate::script::Running;
 
 cases! { group:
-    sqlite a_write_is_committed_when_it_returns [];
+    sqlite a_write_is_committed_when_it_returns ["SQM-3.2.1", "SQM-9.3"];
     sqlite a_reader_cannot_write [];
-    sqlite an_error_rolls_the_write_back [];
+    sqlite an_error_rolls_the_write_back ["SQM-3.2.1"];
     sqlite a_panic_rolls_the_write_back [];
     sqlite the_users_code_cannot_end_the_transaction [];
     sqlite the_users_code_may_use_savepoints [];
-    sqlite one_rollback_spares_the_others [];
-    sqlite one_failed_commit_spares_the_others [];
+    sqlite one_rollback_spares_the_others ["SQM-13.1"];
+    sqlite one_failed_commit_spares_the_others ["SQM-13.1"];
     sqlite a_handler_that_swallows_a_rollback_leaves_nothing_behind [];
     sqlite a_write_that_calls_its_own_store_is_told [];
     sqlite an_async_handler_cannot_hold_the_writer_for_long [];

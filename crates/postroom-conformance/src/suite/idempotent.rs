@@ -26,17 +26,17 @@ use crate::harness::{Draft, Harness, Stage, Testable, soon};
 use crate::script::{Gate, Script, play};
 
 cases! { idempotent:
-    worker of_64_deliveries_at_once_one_is_handled [];
-    worker of_64_deliveries_in_two_processes_one_is_handled [];
+    worker of_64_deliveries_at_once_one_is_handled ["PLN-3.1", "PLN-4.1", "PLN-9.7"];
+    worker of_64_deliveries_in_two_processes_one_is_handled ["PLN-0.2", "PLN-3.1", "PLN-9.2"];
     server deliveries_that_wait_for_their_twin_hold_no_connection [];
-    worker each_handler_of_a_message_runs_once [];
-    worker a_typed_handler_is_given_its_payload [];
-    worker a_delivery_after_a_failure_is_handled_again [];
+    worker each_handler_of_a_message_runs_once ["PLN-1.1", "PLN-9.1"];
+    worker a_typed_handler_is_given_its_payload ["PLN-7.1"];
+    worker a_delivery_after_a_failure_is_handled_again ["PLN-0.1"];
     worker a_panic_is_a_failure [];
-    worker a_failure_says_whether_to_deliver_again [];
+    worker a_failure_says_whether_to_deliver_again ["PLN-4.2"];
     worker what_a_handler_enqueues_is_stored_only_with_the_mark [];
     worker a_run_that_is_dropped_leaves_nothing [];
-    worker a_duplicate_is_told_and_counted [];
+    worker a_duplicate_is_told_and_counted ["SQM-11.1.6", "PLN-4.3"];
 }
 
 /// With those about marks and how long they are kept, SQLite's writer, killed processes, commits without an answer, and

@@ -8,12 +8,12 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE};
 
 cases! { inspect:
-    both stats_count_every_state [];
+    both stats_count_every_state ["SQM-11.2.2"];
     both stats_tell_how_long_the_first_in_line_waits [];
     both list_filters_and_pages [];
     both find_knows_messages_and_work_items [];
-    both failures_are_kept_in_order_and_bounded [];
-    both states_have_the_names_people_know [];
+    both failures_are_kept_in_order_and_bounded ["SQM-3.1.2"];
+    both states_have_the_names_people_know ["API-4.2"];
     both reading_changes_nothing [];
 }
 

@@ -17,7 +17,7 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, Stage, Testable, soon};
 
 cases! { layers:
-    worker of_64_calls_at_once_one_is_served [];
+    worker of_64_calls_at_once_one_is_served ["PLN-4.1", "PLN-7.1"];
     worker a_call_that_fails_is_rolled_back_and_served_again [];
     worker marked_before_a_failure_keeps_or_releases_the_claim [];
     worker a_panic_is_passed_on_and_rolled_back [];

@@ -13,10 +13,10 @@ use crate::harness::{Draft, Harness, LEASE, Stage, Testable, readable, refused};
 use crate::script::Script;
 
 cases! { limits:
-    both topics_have_a_length_and_a_grammar ["OBX-004", "OBX-007", "IBX-015", "IBX-020"];
+    both topics_have_a_length_and_a_grammar ["OBX-004", "OBX-007", "IBX-015", "IBX-020", "API-9.1"];
     both correlation_ids_have_a_length ["OBX-009"];
     both sources_and_message_ids_have_a_length_and_a_grammar [
-        "IBX-009", "IBX-010", "IBX-011", "IBX-012", "IBX-016", "IBX-017"];
+        "IBX-009", "IBX-010", "IBX-011", "IBX-012", "IBX-016", "IBX-017", "API-9.1"];
     both destinations_have_a_length_and_a_grammar [];
     both a_payload_is_text_and_never_missing ["OBX-005", "IBX-018"];
     sqlite a_row_without_a_payload_cannot_be_written ["OBX-005", "IBX-018"];
@@ -27,7 +27,7 @@ cases! { limits:
     both the_nil_owner_is_nobody ["IBX-043", "IBX-130"];
     both a_delay_of_zero_is_refused ["IBX-058"];
     both a_life_of_zero_is_refused [];
-    both table_names_are_identifiers [];
+    both table_names_are_identifiers ["API-5.1"];
     worker a_worker_refuses_settings_that_cannot_work [];
 }
 

@@ -19,10 +19,10 @@ cases! { locked:
     sqlite a_foreign_lock_spends_no_attempt [];
     sqlite a_foreign_lock_for_minutes_kills_nothing [];
     sqlite a_lease_that_ran_out_under_a_foreign_lock_is_no_crash [];
-    sqlite all_that_wait_for_a_foreign_lock_are_told_together [];
+    sqlite all_that_wait_for_a_foreign_lock_are_told_together ["SQM-9.1.2"];
     sqlite a_claim_that_was_given_up_is_not_run [];
     sqlite a_write_that_was_given_up_is_not_run [];
-    sqlite a_lock_that_ends_in_time_is_waited_for [];
+    sqlite a_lock_that_ends_in_time_is_waited_for ["SQM-9.1.2"];
 }
 
 /// Another program's transaction, until it is dropped.

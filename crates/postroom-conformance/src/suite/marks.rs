@@ -1,23 +1,26 @@
 //! Moving an inbox row by hand.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postroom::{Queue, Record, State};
+use postroom::{Inbox, Queue, Record, State, hash_bytes};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, readable};
 
 cases! { marks:
-    both processing_takes_a_seen_message_out_of_sight [];
-    both each_attempt_outside_the_queue_is_counted [];
-    both a_poison_message_is_given_up_by_its_count [];
-    both processing_is_refused_where_the_queue_has_it [];
-    both processed_ends_a_message_in_any_state [];
-    both dead_ends_a_message_in_any_state_but_done [];
+    both processing_takes_a_seen_message_out_of_sight ["API-1.3.1"];
+    both each_attempt_outside_the_queue_is_counted ["API-1.3.2"];
+    both a_poison_message_is_given_up_by_its_count ["API-10.3.2"];
+    both processing_is_refused_where_the_queue_has_it ["API-1.3.1"];
+    both processed_ends_a_message_in_any_state ["API-1.2", "API-4.2"];
+    both dead_ends_a_message_in_any_state_but_done ["API-1.4"];
     both a_mark_voids_the_lease [];
-    both a_done_message_stays_done [];
+    both a_done_message_stays_done ["API-1.2"];
     both an_unknown_message_cannot_be_marked [];
-    both the_error_of_the_mark_is_seen_with_the_message [];
+    both the_error_of_the_mark_is_seen_with_the_message ["API-1.4"];
+    both a_consumer_that_asks_first_handles_a_message_once ["API-11.1", "API-11.2"];
+    both a_consumer_that_gives_a_message_up_marks_it_dead ["API-10.3.1", "API-11.1"];
 }
 
 async fn get(h: &Harness, draft: &Draft) -> anyhow::Result<Record> {
@@ -178,5 +181,36 @@ async fn the_error_of_the_mark_is_seen_with_the_message(h: &Harness) -> Verdict 
     assert!(h.inbox.mark_dead(&draft.key()?, "by hand").await?);
     let record = get(h, &draft).await?;
     assert_eq!(readable(&record)?.last_error.as_deref(), record.last_error());
+    Ok(())
+}
+
+/// A delivery by a broker, as its consumer handles it: whether it is to be confirmed.
+async fn consume(inbox: &Inbox, draft: &Draft, handle: impl FnOnce() -> bool) -> anyhow::Result<bool> {
+    let key = draft.key()?;
+    if inbox.already_processed_hash(&key, Some(hash_bytes(&draft.payload))).await? {
+        return Ok(true);
+    }
+    assert!(inbox.mark_processing(&key).await?);
+    let is_handled = handle();
+    assert!(if is_handled { inbox.mark_processed(&key).await? } else { inbox.mark_dead(&key, "it failed").await? });
+    Ok(is_handled)
+}
+
+async fn a_consumer_that_asks_first_handles_a_message_once(h: &Harness) -> Verdict {
+    let (draft, handled) = (Draft::new("a"), AtomicUsize::new(0));
+    for _ in 0..3 {
+        let handle = || handled.fetch_add(1, Ordering::SeqCst) < 9;
+        assert!(consume(&h.inbox, &draft, handle).await?, "it is confirmed each time it is delivered");
+    }
+    assert_eq!((handled.into_inner(), get(h, &draft).await?.state()), (1, State::Done));
+    Ok(())
+}
+
+async fn a_consumer_that_gives_a_message_up_marks_it_dead(h: &Harness) -> Verdict {
+    let draft = Draft::new("a");
+    assert!(!consume(&h.inbox, &draft, || false).await?);
+    let record = get(h, &draft).await?;
+    assert_eq!((record.state(), record.last_error()), (State::Dead, Some("it failed")));
+    assert!(h.side(Queue::Inbox).claim(10).await?.is_empty());
     Ok(())
 }

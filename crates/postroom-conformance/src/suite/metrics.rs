@@ -10,14 +10,14 @@ use crate::harness::{Draft, Harness, LEASE, Stage, Testable, eventually};
 use crate::script::Script;
 
 cases! { metrics:
-    worker handling_is_timed [];
-    worker retries_are_counted_once_it_is_done [];
-    both deaths_are_counted [];
-    both a_death_that_did_not_happen_is_not_counted [];
-    both expiries_are_counted_wherever_they_happen [];
-    both deaths_by_crashes_are_counted [];
-    both duplicates_are_counted [];
-    worker the_backlog_is_shown [];
+    worker handling_is_timed ["SQM-11.1.2", "SQM-11.1.7"];
+    worker retries_are_counted_once_it_is_done ["SQM-11.1.3"];
+    both deaths_are_counted ["SQM-11.1.4"];
+    both a_death_that_did_not_happen_is_not_counted ["SQM-11.1.4"];
+    both expiries_are_counted_wherever_they_happen ["SQM-11.1.5"];
+    both deaths_by_crashes_are_counted ["SQM-11.1.4"];
+    both duplicates_are_counted ["SQM-11.1.6"];
+    worker the_backlog_is_shown ["SQM-11.1.1", "SQM-11.1.8"];
 }
 
 async fn handling_is_timed<B: Testable>(stage: &Stage<B>) -> Verdict {

@@ -26,7 +26,7 @@ cases! { outage:
     server a_deadlock_that_a_handler_overlooks_leaves_no_half [];
     server a_server_that_is_away_spends_no_attempt [];
     server a_lease_that_ran_out_in_an_outage_is_no_crash [];
-    server a_server_that_never_answers_is_given_up [];
+    server a_server_that_never_answers_is_given_up ["API-9.2"];
     server slow_handlers_leave_connections_to_their_worker ["OBX-082", "IBX-104"];
 }
 

@@ -12,8 +12,9 @@ cases! { purge:
     both deletes_done_messages_past_their_retention ["IBX-098", "IBX-100"];
     both deletes_nothing_else ["IBX-099"];
     both deletes_at_most_so_many ["IBX-101"];
-    both what_was_deleted_is_new_again [];
-    worker a_worker_deletes_by_itself_in_bounded_steps ["IBX-098", "IBX-100", "IBX-101"];
+    both what_was_deleted_is_new_again ["SQM-13.3"];
+    worker a_worker_deletes_by_itself_in_bounded_steps [
+        "IBX-098", "IBX-100", "IBX-101", "SQM-6.1.1", "SQM-6.2", "SQM-6.3", "API-10.5"];
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

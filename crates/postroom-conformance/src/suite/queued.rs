@@ -13,12 +13,12 @@ use crate::services::{Desk, Receives, TOPIC, asynchronous};
 cases! { queued:
     worker a_message_is_put_in_line_and_nothing_more [];
     worker other_content_is_refused_and_the_first_stays [];
-    worker the_worker_handles_it_and_its_answer_reaches_the_request [];
+    worker the_worker_handles_it_and_its_answer_reaches_the_request ["SQM-2", "SQM-5.2.2"];
     worker an_answer_that_is_no_json_reaches_the_request_as_text [];
     worker an_answer_of_nothing_reaches_the_request [];
     worker an_answer_is_found_by_another_program_after_a_restart [];
     worker an_answer_that_comes_before_the_ack_is_kept [];
-    worker answers_are_deduplicated_and_the_first_one_stays [];
+    worker answers_are_deduplicated_and_the_first_one_stays ["SQM-5.2.2"];
     worker an_answer_by_another_service_is_not_taken [];
     worker no_answer_is_sent_to_who_wants_none [];
     worker a_handler_that_fails_sends_no_answer [];

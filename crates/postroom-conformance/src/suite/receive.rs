@@ -14,21 +14,21 @@ use crate::script::{Answer, Script};
 use crate::services::{Receives, TOPIC, Way, asynchronous};
 
 cases! { receive:
-    worker a_first_delivery_is_handled_once_and_answered ["IBX-001"];
-    worker a_duplicate_gets_the_stored_answer_byte_for_byte [];
-    worker an_answer_of_nothing_is_kept_too [];
+    worker a_first_delivery_is_handled_once_and_answered ["IBX-001", "SQM-4.1.1", "SQM-4.2.2"];
+    worker a_duplicate_gets_the_stored_answer_byte_for_byte ["SQM-1.2", "SQM-4.2.1", "SQM-4.3.2"];
+    worker an_answer_of_nothing_is_kept_too ["SQM-4.2.1"];
     worker an_answer_that_is_no_json_is_kept_as_text [];
-    worker the_same_id_with_other_content_is_refused_and_never_answered [];
+    worker the_same_id_with_other_content_is_refused_and_never_answered ["API-10.2"];
     worker the_same_id_of_another_topic_is_refused [];
-    worker a_handler_that_fails_leaves_nothing_and_can_be_tried_again [];
-    worker a_handler_that_panics_leaves_nothing_and_can_be_tried_again [];
+    worker a_handler_that_fails_leaves_nothing_and_can_be_tried_again ["SQM-4.2.3"];
+    worker a_handler_that_panics_leaves_nothing_and_can_be_tried_again ["SQM-4.2.2"];
     worker a_handler_that_is_told_in_time_can_still_answer [];
     worker a_handler_that_takes_too_long_leaves_nothing_and_can_be_tried_again [];
     worker a_handler_may_say_when_to_come_back [];
     worker a_refusal_for_good_is_kept_and_said_again_without_a_run [];
     worker a_topic_without_a_handler_is_not_found_and_not_stored [];
     worker a_message_that_cannot_be_read_is_refused_with_a_receipt [];
-    worker the_message_reaches_its_handler_whole [];
+    worker the_message_reaches_its_handler_whole ["SQM-4.1.1", "SQM-5.1"];
 }
 
 /// Runs a case with every kind of handler, each on a store of its own.

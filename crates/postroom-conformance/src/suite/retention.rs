@@ -13,11 +13,12 @@ cases! { retention:
     both at_most_so_many_of_a_state_are_deleted ["IBX-101"];
     both what_is_worked_on_is_never_deleted ["IBX-099"];
     both what_was_seen_again_is_kept ["IBX-100"];
-    both a_dead_message_past_its_time_to_live_becomes_expired [];
+    both a_dead_message_past_its_time_to_live_becomes_expired ["SQM-3.4.5"];
     both at_most_so_many_dead_messages_expire [];
-    worker a_worker_deletes_what_it_was_told_to_and_keeps_the_rest ["IBX-098", "IBX-100"];
+    worker a_worker_deletes_what_it_was_told_to_and_keeps_the_rest [
+        "IBX-098", "IBX-100", "SQM-6.1.1", "SQM-6.2", "SQM-6.4.1"];
     worker a_worker_keeps_dead_letters_unless_told_otherwise ["IBX-099"];
-    worker a_worker_expires_dead_messages_past_their_time_to_live [];
+    worker a_worker_expires_dead_messages_past_their_time_to_live ["SQM-6.1.2"];
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

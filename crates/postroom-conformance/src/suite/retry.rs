@@ -11,8 +11,8 @@ use crate::script::Script;
 cases! { retry:
     worker a_failed_message_is_tried_again_later ["OBX-056", "IBX-075"];
     worker the_pause_doubles_up_to_a_minute ["OBX-061", "OBX-062", "IBX-080", "IBX-081"];
-    worker a_policy_can_be_chosen ["OBX-063", "IBX-082"];
-    worker the_tenth_failure_ends_a_message ["OBX-064", "OBX-065", "IBX-083", "IBX-084"];
+    worker a_policy_can_be_chosen ["OBX-063", "IBX-082", "SQM-3.5"];
+    worker the_tenth_failure_ends_a_message ["OBX-064", "OBX-065", "IBX-083", "IBX-084", "API-10.3.1"];
     worker a_policy_ends_a_message_sooner ["OBX-065", "IBX-084"];
     worker a_message_can_limit_its_own_attempts ["OBX-064", "IBX-083"];
     worker a_terminal_error_ends_a_message_at_once ["OBX-056", "IBX-075"];

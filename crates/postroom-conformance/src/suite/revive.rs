@@ -8,7 +8,7 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE};
 
 cases! { revive:
-    both a_dead_message_starts_afresh [];
+    both a_dead_message_starts_afresh ["SQM-3.4.3"];
     both an_expired_message_needs_a_new_life [];
     both only_what_was_meant_comes_back [];
     both at_most_so_many_come_back [];

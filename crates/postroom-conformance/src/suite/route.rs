@@ -11,10 +11,10 @@ use crate::harness::{Draft, Stage, Testable, eventually, soon};
 use crate::script::{Running, Script, play};
 
 cases! { route:
-    worker by_topic ["OBX-054", "IBX-073"];
+    worker by_topic ["OBX-054", "IBX-073", "API-1.5.1", "API-2.1"];
     worker topics_differ_by_case ["OBX-010", "OBX-054", "IBX-021", "IBX-073"];
-    worker a_handler_is_given_the_whole_message ["OBX-057", "IBX-076"];
-    worker a_handler_is_told_when_its_work_is_in_vain ["OBX-057", "IBX-076"];
+    worker a_handler_is_given_the_whole_message ["OBX-057", "IBX-076", "API-2.2.1"];
+    worker a_handler_is_told_when_its_work_is_in_vain ["OBX-057", "IBX-076", "API-2.2.2"];
     worker an_unknown_topic_is_put_back_with_a_warning ["OBX-055", "IBX-074"];
     worker an_unknown_topic_never_kills ["OBX-055", "IBX-074"];
     worker typed_payloads_are_read_and_answers_are_kept [];

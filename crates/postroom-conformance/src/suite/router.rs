@@ -7,11 +7,11 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Stage, Testable};
 
 cases! { router:
-    worker each_database_has_a_store_of_its_own ["OBX-066", "IBX-085"];
+    worker each_database_has_a_store_of_its_own ["OBX-066", "IBX-085", "API-3.1.1", "API-6.2"];
     worker each_store_keeps_its_name_and_no_two_share_one ["OBX-070", "IBX-089"];
-    worker a_key_leads_to_the_same_doors_each_time ["OBX-072", "IBX-091"];
-    worker an_unknown_key_is_refused_and_named ["OBX-073", "IBX-092"];
-    worker a_key_is_text_or_a_uuid ["OBX-074", "IBX-091"];
+    worker a_key_leads_to_the_same_doors_each_time ["OBX-072", "IBX-091", "API-3.1.1"];
+    worker an_unknown_key_is_refused_and_named ["OBX-073", "IBX-092", "API-3.1.2"];
+    worker a_key_is_text_or_a_uuid ["OBX-074", "IBX-091", "API-3.2"];
 }
 
 async fn tenants<B: Testable>(stage: &Stage<B>, names: &[&str]) -> anyhow::Result<Vec<Stage<B>>> {

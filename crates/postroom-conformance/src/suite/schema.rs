@@ -7,15 +7,17 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Stage, refused};
 
 cases! { schema:
-    sqlite is_created_when_asked_for ["OBX-091", "OBX-094", "IBX-114", "IBX-117"];
-    sqlite is_not_created_unless_asked_for ["OBX-092", "IBX-115"];
-    sqlite is_used_as_it_is_when_it_is_there ["OBX-092", "IBX-115"];
+    sqlite is_created_when_asked_for ["OBX-091", "OBX-094", "IBX-114", "IBX-117", "API-5.2", "PLN-10"];
+    sqlite is_not_created_unless_asked_for ["OBX-092", "IBX-115", "API-5.2"];
+    sqlite is_used_as_it_is_when_it_is_there ["OBX-092", "IBX-115", "API-6.1"];
     sqlite can_be_deployed_again_and_again ["OBX-093", "IBX-116"];
     sqlite can_be_deployed_twice_at_once ["OBX-093", "IBX-116"];
     sqlite of_a_newer_version_is_refused [];
     sqlite can_be_printed_for_peoples_own_migrations [];
-    sqlite has_the_indexes_that_claims_and_lookups_need ["OBX-094", "OBX-100", "IBX-117", "IBX-122", "IBX-125"];
-    sqlite lives_beside_other_tables_and_under_other_names [];
+    sqlite has_the_indexes_that_claims_and_lookups_need [
+        "OBX-094", "OBX-100", "IBX-117", "IBX-122", "IBX-125", "SQM-3.1.3", "SQM-4.1.2", "API-7.1"];
+    sqlite has_the_key_and_the_index_that_marks_need ["PLN-2.2", "PLN-10"];
+    sqlite lives_beside_other_tables_and_under_other_names ["API-5.1", "PLN-2.1"];
 }
 
 fn names(conn: &rusqlite::Connection, kind: &str) -> anyhow::Result<Vec<String>> {
@@ -117,10 +119,27 @@ async fn has_the_indexes_that_claims_and_lookups_need(stage: &Stage<Sqlite>) -> 
             conn.query_row(sql, [index], |row| row.get::<_, i64>(0)).is_ok_and(|columns| columns == 1)
         });
         assert!(claims, "no index on {table} serves claims");
+        let old = format!("EXPLAIN QUERY PLAN SELECT seq FROM {table} WHERE state = 2 AND processed_at < 7");
+        let old: String = conn.query_row(&old, [], |row| row.get(3))?;
+        assert!(old.contains("(state=? AND processed_at<?)"), "no index on {table} serves purges: {old}");
     }
     let plan = "EXPLAIN QUERY PLAN SELECT seq FROM inbox_messages WHERE source = 'a' AND message_id = 'b'";
     let plan: String = conn.query_row(plan, [], |row| row.get(3))?;
     assert!(plan.contains("(source=? AND message_id=?)"), "{plan}");
+    Ok(())
+}
+
+async fn has_the_key_and_the_index_that_marks_need(stage: &Stage<Sqlite>) -> Verdict {
+    let conn = rusqlite::Connection::open(stage.place.path("store.db"))?;
+    let plan = |select: &str| -> anyhow::Result<String> {
+        let sql = format!("EXPLAIN QUERY PLAN {select}");
+        Ok(conn.query_row(&sql, [], |row| row.get(3))?)
+    };
+    let key = "SELECT marked_at FROM inbox_messages_marks WHERE source = 'a' AND message_id = 'b' AND handler = 'c'";
+    let key = plan(key)?;
+    assert!(key.contains("PRIMARY KEY (source=? AND message_id=? AND handler=?)"), "{key}");
+    let old = plan("SELECT source FROM inbox_messages_marks WHERE handler = 'c' AND marked_at < 7")?;
+    assert!(old.contains("(handler=? AND marked_at<?)"), "{old}");
     Ok(())
 }
 

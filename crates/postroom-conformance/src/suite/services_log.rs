@@ -12,11 +12,12 @@ use crate::script::Script;
 use crate::services::TOPIC;
 
 cases! { services_log:
-    sqlite a_message_that_is_sent_is_told_with_its_destination_and_time [];
-    sqlite a_send_that_fails_is_warned_of_with_its_count [];
-    sqlite a_message_that_is_given_up_is_an_error [];
-    sqlite a_message_that_is_processed_is_told_with_its_source_and_a_duplicate_is_warned_of [];
-    sqlite a_request_that_cannot_be_verified_is_warned_of [];
+    sqlite a_message_that_is_sent_is_told_with_its_destination_and_time ["SQM-11.3.1", "SQM-11.3.2"];
+    sqlite a_send_that_fails_is_warned_of_with_its_count ["SQM-11.3.3"];
+    sqlite a_message_that_is_given_up_is_an_error ["SQM-11.3.4"];
+    sqlite a_message_that_is_processed_is_told_with_its_source_and_a_duplicate_is_warned_of [
+        "SQM-11.3.5", "SQM-11.3.6"];
+    sqlite a_request_that_cannot_be_verified_is_warned_of ["SQM-11.3.7"];
 }
 
 /// The lines that say this, of whatever store of the case.

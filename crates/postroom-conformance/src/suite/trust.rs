@@ -18,7 +18,7 @@ use crate::script::Script;
 use crate::services::{Desk, Receives, TOPIC, asynchronous};
 
 cases! { trust:
-    sqlite v1_is_taken_only_where_it_is_allowed [];
+    sqlite v1_is_taken_only_where_it_is_allowed ["SQM-5.3.1"];
     sqlite v1_is_refused_once_v2_was_used [];
     sqlite v1_cannot_say_that_a_message_is_too_late [];
     sqlite sources_that_share_a_secret_cannot_use_v1 [];
@@ -27,10 +27,10 @@ cases! { trust:
     sqlite a_request_is_taken_for_five_minutes_either_way [];
     sqlite a_request_for_another_service_is_refused [];
     sqlite a_message_from_the_future_is_refused [];
-    sqlite every_reason_for_distrust_has_the_same_answer [];
-    sqlite a_source_cannot_speak_for_another [];
-    sqlite a_hundred_thousand_changed_requests_are_refused_and_none_touches_the_store [];
-    server a_hundred_thousand_changed_requests_cause_no_statement [];
+    sqlite every_reason_for_distrust_has_the_same_answer ["SQM-5.3.2"];
+    sqlite a_source_cannot_speak_for_another ["SQM-12.3"];
+    sqlite a_hundred_thousand_changed_requests_are_refused_and_none_touches_the_store ["SQM-5.3.2"];
+    server a_hundred_thousand_changed_requests_cause_no_statement ["SQM-5.3.2"];
     sqlite a_key_that_is_taken_away_is_refused_at_once [];
     sqlite a_key_is_needed_where_one_is_used [];
     sqlite nothing_goes_unencrypted_beyond_this_machine_unless_it_is_allowed [];

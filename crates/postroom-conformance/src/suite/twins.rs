@@ -19,12 +19,12 @@ cases! { twins:
     worker a_twin_is_told_to_come_back_while_the_first_is_handled [];
     server a_twin_in_another_process_is_told_to_come_back [];
     server a_twin_in_another_process_holds_no_connection [];
-    worker of_64_at_once_one_is_handled [];
-    server of_64_at_once_in_two_processes_one_is_handled [];
+    worker of_64_at_once_one_is_handled ["SQM-1.2"];
+    server of_64_at_once_in_two_processes_one_is_handled ["SQM-1.2"];
     worker more_than_can_be_handled_are_told_to_come_back [];
     worker a_sender_that_gives_up_does_not_break_the_handler_off [];
     server while_the_database_is_away_nothing_is_taken_and_nothing_lost [];
-    server a_commit_that_was_carried_out_is_answered_as_such [];
+    server a_commit_that_was_carried_out_is_answered_as_such ["SQM-4.3.2"];
     server a_commit_that_was_not_carried_out_is_tried_again [];
 }
 

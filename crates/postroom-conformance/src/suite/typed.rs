@@ -16,13 +16,13 @@ use crate::harness::{Stage, Testable, eventually, readable};
 use crate::script::Running;
 
 cases! { typed:
-    worker a_payload_reaches_the_handler_of_its_type [];
+    worker a_payload_reaches_the_handler_of_its_type ["SQM-10.1.3"];
     worker the_context_tells_headers_attempt_and_correlation [];
     worker what_a_handler_sends_belongs_to_what_it_handles [];
     worker an_older_version_is_upcast_step_by_step [];
     worker a_newer_version_waits_for_a_newer_program [];
     worker a_payload_that_does_not_fit_is_named_by_its_field [];
-    worker a_call_runs_its_function [];
+    worker a_call_runs_its_function ["SQM-5.2.1"];
     worker calls_of_methods_run_on_their_object [];
 }
 

@@ -14,9 +14,9 @@ cases! { values:
     both every_character_comes_back ["OBX-011", "IBX-022"];
     both times_are_kept_to_the_microsecond [];
     both an_empty_correlation_id_is_none ["OBX-008"];
-    both what_travels_beside_the_payload_comes_back [];
+    both what_travels_beside_the_payload_comes_back ["SQM-3.1.1", "API-1.5.1", "API-4.1"];
     both names_are_compared_byte_by_byte ["OBX-010", "IBX-021", "IBX-001"];
-    both hashes_are_sha_256 ["IBX-129", "IBX-007"];
+    both hashes_are_sha_256 ["IBX-129", "IBX-007", "API-8"];
     both payloads_are_not_printed ["OBX-106", "IBX-127"];
 }
 

@@ -10,10 +10,10 @@ use crate::harness::{Draft, Stage, Testable, eventually};
 use crate::script::Script;
 
 cases! { wake:
-    worker a_new_message_ends_the_wait_at_once [];
-    worker a_message_is_handled_when_it_is_due ["OBX-012", "IBX-023"];
+    worker a_new_message_ends_the_wait_at_once ["SQM-13.2"];
+    worker a_message_is_handled_when_it_is_due ["OBX-012", "IBX-023", "API-1.5.2"];
     worker an_idle_worker_looks_less_and_less_often ["OBX-103", "IBX-124"];
-    sqlite a_message_of_another_connection_is_found ["OBX-083", "IBX-105"];
+    sqlite a_message_of_another_connection_is_found ["OBX-083", "IBX-105", "SQM-13.2"];
 }
 
 const HOUR: Duration = Duration::from_secs(3600);

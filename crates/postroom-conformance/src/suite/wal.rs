@@ -6,20 +6,39 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::ensure;
-use postroom::Sqlite;
+use postroom::{NewMessage, Queue, Sqlite};
 use rusqlite::Connection;
 
 use crate::case::{Verdict, cases};
-use crate::harness::Stage;
+use crate::harness::{Stage, soon};
 
 cases! { wal:
-    sqlite the_log_becomes_short_again_although_somebody_always_reads [];
+    sqlite readers_and_the_writer_do_not_wait_for_each_other ["SQM-9.2"];
+    sqlite the_log_becomes_short_again_although_somebody_always_reads ["SQM-9.2"];
 }
 
 /// More than any log may grow to.
 const TOO_LONG: u64 = 800 << 20;
 /// From here on a log is long.
 const LONG: u64 = 64 << 20;
+
+fn seen(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.query_row("SELECT count(*) FROM outbox_messages", [], |row| row.get(0))
+}
+
+async fn readers_and_the_writer_do_not_wait_for_each_other(stage: &Stage<Sqlite>) -> Verdict {
+    let (side, path) = (stage.side(Queue::Outbox), stage.place.path("store.db"));
+    side.add("before").await?;
+    let (reading, writing) = (Connection::open(&path)?, Connection::open(&path)?);
+    reading.execute_batch("BEGIN")?;
+    assert_eq!(seen(&reading)?, 1);
+    soon("a message is stored while somebody reads", stage.outbox.enqueue(NewMessage::new("meanwhile", ""))).await??;
+    assert_eq!(seen(&reading)?, 1, "who reads sees one and the same moment");
+    writing.execute_batch("BEGIN IMMEDIATE; DELETE FROM outbox_messages")?;
+    assert_eq!(soon("the queue is read while somebody writes", side.rows()).await??, 2);
+    writing.execute_batch("ROLLBACK")?;
+    Ok(())
+}
 
 struct Readers {
     path: PathBuf,

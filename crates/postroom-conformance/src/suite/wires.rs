@@ -15,50 +15,54 @@ use crate::pair::Reserve;
 use crate::script::{Gate, Script};
 use crate::services::TOPIC;
 
-/// Each promise over each transport, one case each: `wires::the_answer_comes_back_over_unix`.
+/// Each promise over each transport, one case each: `wires::the_answer_comes_back_over_unix`. Besides what it lists, a
+/// case proves that its transport works, and that the promise holds whatever the transport.
 macro_rules! over {
-    ($($promise:ident over $wires:ident;)*) => {
+    ($($promise:ident over $wires:ident $ids:tt;)*) => {
         /// The cases, promise by promise.
-        pub(super) const PROMISES: &[&[Case]] = &[$(over!(@$wires $promise)),*];
+        pub(super) const PROMISES: &[&[Case]] = &[$(over!(@$wires $promise $ids)),*];
     };
-    (@all $promise:ident) => {
+    (@all $promise:ident $ids:tt) => {
         over!(
-            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs,
-            grpc_named GrpcNamed, in_process InProcess
+            @cases $promise $ids: http "SQM-7.1.1" Http, http2 "SQM-7.1.1" Http2, https "SQM-7.1.1" Https,
+            unix "SQM-7.1.4" Unix, pipe "SQM-7.1.3" Pipe, grpc "SQM-7.1.2" Grpc, grpcs "SQM-7.1.2" Grpcs,
+            grpc_named "SQM-7.1.6" GrpcNamed, in_process "SQM-7.1.5" InProcess
         )
     };
     // Nothing is signed or serialized in process.
-    (@signed $promise:ident) => {
+    (@signed $promise:ident $ids:tt) => {
         over!(
-            @cases $promise: http Http, http2 Http2, https Https, unix Unix, pipe Pipe, grpc Grpc, grpcs Grpcs,
-            grpc_named GrpcNamed
+            @cases $promise $ids: http "SQM-7.1.1" Http, http2 "SQM-7.1.1" Http2, https "SQM-7.1.1" Https,
+            unix "SQM-7.1.4" Unix, pipe "SQM-7.1.3" Pipe, grpc "SQM-7.1.2" Grpc, grpcs "SQM-7.1.2" Grpcs,
+            grpc_named "SQM-7.1.6" GrpcNamed
         )
     };
-    (@cases $promise:ident: $($name:ident $line:ident),*) => {
+    (@cases $promise:ident $ids:tt: $($name:ident $id:literal $line:ident),*) => {
         &[$(Case {
             name: concat!("wires::", stringify!($promise), "_over_", stringify!($name)),
-            proves: &[],
+            proves: over!(@proves $id $ids),
             on: &[("sqlite", cases!(@staged Sqlite, $promise::<$line>))],
         }),*]
     };
+    (@proves $wire:literal [$($id:literal),*]) => { &["SQM-1.5", $wire, $($id),*] };
 }
 
 over! {
-    a_message_arrives_whole over all;
-    the_answer_comes_back over all;
-    an_answer_nobody_waited_for_is_the_same_when_it_is_asked_for_again over all;
-    a_receiver_that_is_away_costs_nothing_and_gets_it_when_it_is_back over all;
-    a_receiver_with_too_much_to_do_costs_no_attempt over all;
-    no_more_than_allowed_are_on_their_way_at_once over all;
-    a_destination_that_is_away_is_left_alone_and_costs_no_attempt over signed;
-    a_message_that_its_handler_refuses_time_and_again_holds_up_no_other over all;
-    a_receiver_that_shuts_down_answers_what_has_come_in over all;
-    what_has_expired_is_never_sent over all;
-    when_a_message_expires_is_told_if_that_is_wanted over all;
-    what_is_too_large_is_not_handled_and_holds_up_no_other over signed;
-    what_is_signed_with_another_key_is_never_handled over signed;
-    of_several_keys_one_that_both_know_is_enough over signed;
-    a_key_signs_by_its_own_algorithm_and_by_no_other over signed;
+    a_message_arrives_whole over all ["SQM-5.1", "SQM-5.2.1"];
+    the_answer_comes_back over all ["SQM-2"];
+    an_answer_nobody_waited_for_is_the_same_when_it_is_asked_for_again over all ["SQM-4.3.3", "SQM-8.7"];
+    a_receiver_that_is_away_costs_nothing_and_gets_it_when_it_is_back over all ["SQM-1.1", "SQM-8.4"];
+    a_receiver_with_too_much_to_do_costs_no_attempt over all [];
+    no_more_than_allowed_are_on_their_way_at_once over all [];
+    a_destination_that_is_away_is_left_alone_and_costs_no_attempt over signed [];
+    a_message_that_its_handler_refuses_time_and_again_holds_up_no_other over all ["SQM-3.4.2"];
+    a_receiver_that_shuts_down_answers_what_has_come_in over all [];
+    what_has_expired_is_never_sent over all ["SQM-6.1.2"];
+    when_a_message_expires_is_told_if_that_is_wanted over all [];
+    what_is_too_large_is_not_handled_and_holds_up_no_other over signed [];
+    what_is_signed_with_another_key_is_never_handled over signed ["SQM-5.3.2"];
+    of_several_keys_one_that_both_know_is_enough over signed ["SQM-5.3.1"];
+    a_key_signs_by_its_own_algorithm_and_by_no_other over signed ["SQM-12.4"];
 }
 
 const PAYLOADS: &[&str] = &[

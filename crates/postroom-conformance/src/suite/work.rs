@@ -17,7 +17,8 @@ cases! { work:
     worker no_more_than_the_limit_are_handled_at_once [];
     worker one_message_is_never_handled_twice_at_once ["OBX-059", "IBX-078"];
     worker many_workers_share_the_work ["OBX-083", "OBX-084", "IBX-105", "IBX-106"];
-    worker the_defaults_are_fifty_rows_for_half_a_minute ["OBX-097", "OBX-098", "IBX-119", "IBX-120"];
+    worker the_defaults_are_fifty_rows_for_half_a_minute [
+        "OBX-097", "OBX-098", "IBX-119", "IBX-120", "SQM-3.3.1", "SQM-3.5"];
     worker stores_are_cheap_clones_of_one ["OBX-102", "IBX-123"];
     worker suspects_run_one_at_a_time_beside_the_others [];
 }

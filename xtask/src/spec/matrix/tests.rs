@@ -38,16 +38,16 @@ fn a_complete_run_has_no_problems() {
 #[test]
 fn a_requirement_without_proof_on_a_backend_is_a_problem() {
     let matrix = collate(&COMPLETE[..2]);
-    assert_eq!(matrix.problems, ["IBX-003 has no passed test on sqlite"]);
+    assert_eq!(matrix.problems, ["IBX-003 is not proven by sqlite"]);
     let matrix = collate(&COMPLETE[1..]);
-    assert_eq!(matrix.problems, ["IBX-001 has no passed test on memory", "IBX-002 has no passed test on memory"]);
+    assert_eq!(matrix.problems, ["IBX-001 is not proven by memory", "IBX-002 is not proven by memory"]);
 }
 
 #[test]
 fn a_skipped_test_proves_nothing() {
     let skipped = ("sqlite::b", "IBX-003", "skipped");
     let matrix = collate(&[COMPLETE[0], COMPLETE[1], skipped]);
-    assert_eq!(matrix.problems, ["IBX-003 has no passed test on sqlite"]);
+    assert_eq!(matrix.problems, ["IBX-003 is not proven by sqlite"]);
     assert!(matrix.rows[2].tests.is_empty());
 }
 
@@ -79,4 +79,24 @@ fn an_optional_backend_owes_a_proof_only_where_it_was_tested() {
     };
     assert_eq!(collate(&[]), 0);
     assert_eq!(collate(&[result("memory::a", "IBX-001 IBX-002", "passed")]), 1);
+}
+
+#[test]
+fn a_section_is_proven_by_its_backends_and_by_each_test_it_names() {
+    let section = r#"{"id":"SQM-6.3","asks":"a","on":["sqlite"],"differs":"b","tests":["xtask/lib: tests::c"]}"#;
+    let catalog = format!(
+        r#"{{"backends":["memory","sqlite"],"later":[{REST_LATER},{{"from":"IBX-001","to":"IBX-003","why":"next"}}],
+            "not_applicable":[],"sections":[{section}]}}"#
+    );
+    let catalog = Catalog::parse(&catalog).unwrap();
+    let mut results = results::parse(&result("sqlite::a", "SQM-6.3", "passed")).unwrap();
+    assert_eq!(Matrix::collate(&catalog, &results).problems, ["SQM-6.3 is not proven by xtask/lib: tests::c"]);
+    let (test, backend) = ("xtask/lib: tests::c".to_owned(), "xtask".to_owned());
+    results.push(TestResult { test, backend, proves: vec!["SQM-6.3".to_owned()], outcome: Outcome::Passed });
+    let matrix = Matrix::collate(&catalog, &results);
+    assert_eq!(matrix.problems, [""; 0]);
+    let row = matrix.rows.last().unwrap();
+    assert_eq!((row.asks.as_deref(), row.differs.as_deref()), (Some("a"), Some("b")));
+    assert_eq!(row.tests, ["a", "xtask/lib: tests::c"].map(str::to_owned).into());
+    assert_eq!(row.backends, ["sqlite", "xtask"].map(str::to_owned).into());
 }

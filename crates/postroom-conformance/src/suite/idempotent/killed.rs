@@ -20,8 +20,8 @@ use crate::servers;
 use crate::suite::processes::as_child;
 
 cases! { idempotent:
-    durable killed_with_the_mark_in_its_transaction_it_is_handled_once_when_delivered_again [];
-    durable killed_with_the_mark_put_before_it_is_never_handled [];
+    durable killed_with_the_mark_in_its_transaction_it_is_handled_once_when_delivered_again ["SQM-4.3.1", "PLN-0.1"];
+    durable killed_with_the_mark_put_before_it_is_never_handled ["PLN-0.3"];
     durable killed_with_the_mark_put_before_it_is_never_handled_even_if_errors_release_it [];
 }
 

@@ -10,15 +10,15 @@ use crate::harness::{Draft, Stage, Testable, eventually, refused};
 use crate::script::{Script, play};
 
 cases! { idempotent:
-    worker marked_before_handling_a_failure_keeps_the_claim [];
-    worker marked_before_handling_a_failure_can_release_the_claim [];
-    worker marked_before_handling_one_of_64_is_handled [];
-    worker switched_off_every_delivery_is_handled [];
-    worker only_old_marks_of_the_same_handler_are_purged [];
-    worker old_marks_are_purged_after_a_run [];
-    worker old_marks_are_purged_again_and_again [];
-    worker a_mark_tells_the_topic_of_its_message_and_when_it_was_put [];
-    worker names_and_retention_are_checked [];
+    worker marked_before_handling_a_failure_keeps_the_claim ["PLN-6.3", "PLN-9.4"];
+    worker marked_before_handling_a_failure_can_release_the_claim ["PLN-3.2", "PLN-6.3", "PLN-9.3"];
+    worker marked_before_handling_one_of_64_is_handled ["PLN-0.3", "PLN-9.2", "PLN-9.7"];
+    worker switched_off_every_delivery_is_handled ["PLN-6.2"];
+    worker only_old_marks_of_the_same_handler_are_purged ["PLN-5.1", "PLN-6.1", "PLN-9.6"];
+    worker old_marks_are_purged_after_a_run ["PLN-1.1", "PLN-5.1", "PLN-7.1", "PLN-9.5"];
+    worker old_marks_are_purged_again_and_again ["PLN-5.2", "PLN-6.4"];
+    worker a_mark_tells_the_topic_of_its_message_and_when_it_was_put ["PLN-1.2"];
+    worker names_and_retention_are_checked ["PLN-6.1"];
 }
 
 async fn marked_before_handling_a_failure_keeps_the_claim<B: Testable>(stage: &Stage<B>) -> Verdict {

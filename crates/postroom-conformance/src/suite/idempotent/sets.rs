@@ -14,7 +14,7 @@ use crate::harness::{Draft, Stage, Testable, refused};
 use crate::script::{Script, play};
 
 cases! { idempotent:
-    worker every_handler_of_a_set_runs_once_for_each_message [];
+    worker every_handler_of_a_set_runs_once_for_each_message ["PLN-7.2", "PLN-8"];
     worker two_sets_handle_the_same_message_once_each [];
     worker a_handler_of_a_set_that_fails_is_run_again [];
     worker a_set_says_which_topics_it_does_not_handle [];

@@ -17,8 +17,8 @@ macro_rules! through {
     ($($driver:ident on $backend:ident: $caller:ty;)*) => { [$(through!(@promises $driver, $backend, $caller)),*] };
     (@promises $driver:ident, $backend:ident, $caller:ty) => {
         through!(@each $driver, $backend, $caller:
-            a_commit_brings_the_message_and_wakes_the_worker ["OBX-003"];
-            a_rollback_leaves_nothing ["OBX-003"];
+            a_commit_brings_the_message_and_wakes_the_worker ["OBX-003", "SQM-3.2.1"];
+            a_rollback_leaves_nothing ["OBX-003", "SQM-3.2.1"];
             the_transaction_is_the_callers_to_end ["OBX-003"];
             a_duplicate_is_told_and_the_transaction_goes_on ["OBX-003"];
             an_accept_commits_with_the_caller [];
@@ -26,13 +26,13 @@ macro_rules! through {
             an_ack_commits_with_the_caller [];
             a_lost_lease_rolls_the_caller_back [];
             text_is_kept_exactly [];
-            a_missing_table_is_told []
+            a_missing_table_is_told ["API-9.2"]
         )
     };
-    (@each $driver:ident, $backend:ident, $caller:ty: $($case:ident [$($id:literal)?]);*) => {
+    (@each $driver:ident, $backend:ident, $caller:ty: $($case:ident [$($id:literal),*]);*) => {
         &[$(Case {
             name: concat!("own_tx::", stringify!($driver), "::", stringify!($case)),
-            proves: &[$($id)?],
+            proves: &[$($id),*],
             on: &[(<postroom::$backend as Testable>::NAME, cases!(@staged postroom::$backend, $case::<$caller>))],
         }),*]
     };
