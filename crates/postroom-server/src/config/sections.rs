@@ -117,18 +117,19 @@ fn node(mut section: Section<'_>) -> (String, Option<TransportType>) {
         name
     });
     let transport = section.text("default_transport").and_then(|(text, at)| match text.parse() {
-        Ok(known @ (TransportType::Http | TransportType::Https | TransportType::Unix)) => Some(known),
-        _ => {
-            section.mistake(&at, "`default_transport` in [node] must be \"http\", \"https\" or \"unix\"");
+        // To itself a node is but one service.
+        Ok(TransportType::InProcess) | Err(_) => {
+            let forms = "\"http\", \"https\", \"grpc\", \"grpcs\", \"unix\" or \"pipe\"";
+            section.mistake(&at, format!("`default_transport` in [node] must be {forms}"));
             None
         }
+        Ok(known) => Some(known),
     });
     section.finish();
     (name.unwrap_or_else(|| "postroom".into()), transport)
 }
 
-/// What stands in an envelope; the library would say the same, without the line.
-/// What a name is made of.
+/// What a name is made of. The library would say the same, without the line.
 pub(crate) const NAME_RULE: &str = "1 to 64 of a-z, 0-9, `.`, `_` and `-`, and begin with a letter or digit";
 
 pub(crate) fn is_name(name: &str) -> bool {

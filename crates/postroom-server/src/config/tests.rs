@@ -161,7 +161,7 @@ fn the_default_transport_completes_what_does_not_say() {
     for (url, name, node, expected) in [
         ("url = \"billing:7410\"", "billing", "", "`url` in [services.billing] must be http://host:port"),
         ("", "billing", "", "[services.billing] needs a `url`"),
-        ("", "billing", "default_transport = \"grpc\"", "must be \"http\", \"https\" or \"unix\""),
+        ("", "billing", "default_transport = \"in-process\"", "must be \"http\", \"https\", \"grpc\""),
         ("", "billing", "default_transport = \"http\"", "messages would travel unencrypted"),
         ("url = \"https://billing:7410\"", "\"*\"", "", "{service} stands for the name"),
         ("url = \"https://{service}:7410\"", "billing", "", "{service} stands for the name"),
