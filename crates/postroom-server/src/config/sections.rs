@@ -46,6 +46,10 @@ pub(super) const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=Y
 /// A semaphore has so many places.
 pub(super) const PLACES_MAX: u64 = 1_000_000;
 const NAME_CHARS_MAX: usize = 64;
+/// The address of the node itself.
+const IN_PROCESS: &str = "in-process";
+const ADDRESSES: &str = "http://host:port, https://host:port, grpc://host:port, grpcs://host:port, unix:///path or \
+                         pipe://name";
 
 /// Reads every section; what is wrong is told to the reader.
 pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> Config {
@@ -83,6 +87,10 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
     };
     for hook in config.hooks.iter().filter(|hook| config.sources.iter().any(|source| source.name == hook.name)) {
         reader.mistake(&hook.at, format!("{} is both a source and a hook; give one of them another name", hook.name));
+    }
+    for service in config.services.iter().filter(|to| to.url == IN_PROCESS && to.name != config.name) {
+        let why = format!("{IN_PROCESS} is this node itself, so that it stands in [services.{}] alone", config.name);
+        reader.mistake(&service.at, format!("`url` in [services.{}]: {why}", service.name));
     }
     if let Some(at) = fetched_at.filter(|_| !config.receiver.queued) {
         let why = "nobody can fetch a message while its sender waits; leave `queued` in [receiver] true";
@@ -212,18 +220,22 @@ fn backup(mut section: Section<'_>) -> Backup {
 fn receiver(mut section: Section<'_>) -> Receiver {
     let listen = section.list("listen");
     for (address, at) in listen.iter().flatten() {
-        check_address(&section, "listen", address, at);
+        check_listen(&section, address, at);
     }
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
     let exposed = listen.iter().flatten().find(|(address, _)| !allow_unencrypted && is_exposed(address));
-    if let Some((_, at)) = exposed {
-        let why = "beyond this machine it would listen unencrypted; use https://, or set `allow_unencrypted` to true";
-        section.mistake(at, format!("`listen` in [receiver]: {why}"));
+    if let Some((address, at)) = exposed {
+        let instead = secured(address);
+        let why = format!("it would listen unencrypted; use {instead}://, or set `allow_unencrypted` to true");
+        section.mistake(at, format!("`listen` in [receiver]: beyond this machine {why}"));
     }
     let tls = Tls::of_listener(&mut section);
     let https = listen.iter().flatten().find(|(address, _)| is_tls(address));
-    if let Some((_, at)) = https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none()) {
-        section.mistake(at, "to listen at https:// [receiver] needs `tls_cert` and `tls_key`");
+    if let Some((address, at)) =
+        https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none())
+    {
+        let scheme = secured(address);
+        section.mistake(at, format!("to listen at {scheme}:// [receiver] needs `tls_cert` and `tls_key`"));
     }
     let receiver = Receiver {
         listen: listen.map(|listen| listen.into_iter().map(|(address, _)| address).collect()),
@@ -238,13 +250,19 @@ fn receiver(mut section: Section<'_>) -> Receiver {
     receiver
 }
 
-/// Whether it is an address of the wires that this program has.
-fn check_address(section: &Section<'_>, key: &str, text: &str, at: &At) -> bool {
-    let is_known = ["http://", "https://", "unix://"].iter().any(|scheme| text.starts_with(scheme));
-    let is_fine = is_known && text.parse::<Address>().is_ok();
+/// Whether it is an address at which messages can be received.
+fn check_listen(section: &Section<'_>, text: &str, at: &At) {
+    if text == IN_PROCESS || text.parse::<Address>().is_err() {
+        section.mistake(at, format!("`listen` in {} must be {ADDRESSES}, without a user or password", section.title));
+    }
+}
+
+/// Whether it is an address to which messages can go.
+fn check_url(section: &Section<'_>, text: &str, at: &At) -> bool {
+    let is_fine = text.parse::<Address>().is_ok();
     if !is_fine {
-        let forms = "http://host:port, https://host:port or unix:///path, without a user or password";
-        section.mistake(at, format!("`{key}` in {} must be {forms}", section.title));
+        let forms = format!("{ADDRESSES}, without a user or password, or {IN_PROCESS} for this node itself");
+        section.mistake(at, format!("`url` in {} must be {forms}", section.title));
     }
     is_fine
 }
@@ -293,9 +311,11 @@ fn tokens(section: &mut Section<'_>) -> Tokens {
 fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
     check_name(&section, &name, &section.at, "the name of a service");
     let url = required(&mut section, "https://billing.example.com:7410");
-    let url = url.filter(|(url, at)| check_address(&section, "url", url, at));
+    let url = url.filter(|(url, at)| check_url(&section, url, at));
     let keys = section.keys("keys");
-    needs_key(&section, keys.is_empty());
+    // Nobody stands between a node and itself.
+    let is_itself = url.as_ref().is_some_and(|(url, _)| url == IN_PROCESS);
+    needs_key(&section, keys.is_empty() && !is_itself);
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
     let concurrency = places(section.number("concurrency", 1..=PLACES_MAX), 32);
     let allow_unencrypted = section.flag("allow_unencrypted").unwrap_or(false);
@@ -303,16 +323,23 @@ fn service((name, mut section): (String, Section<'_>)) -> Option<Service> {
     let service =
         url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted, tls, retry });
     if let Some(service) = service.as_ref().filter(|service| !service.allow_unencrypted && is_exposed(&service.url)) {
-        let why = "messages would travel unencrypted; use https://, or set `allow_unencrypted` to true";
-        section.mistake(&service.at, format!("`url` in {}: {why}", section.title));
+        let why = "messages would travel unencrypted";
+        let instead = format!("use {}://, or set `allow_unencrypted` to true", secured(&service.url));
+        section.mistake(&service.at, format!("`url` in {}: {why}; {instead}", section.title));
     }
     section.finish();
     service
 }
 
+/// The scheme that is spoken there by TLS.
+fn secured(address: &str) -> &'static str {
+    if address.starts_with("grpc") { "grpcs" } else { "https" }
+}
+
 /// Whether others can hear what is said there.
 pub(super) fn is_exposed(address: &str) -> bool {
-    let Some(rest) = address.strip_prefix("http://") else { return false };
+    let rest = ["http://", "grpc://"].iter().find_map(|scheme| address.strip_prefix(scheme));
+    let Some(rest) = rest else { return false };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

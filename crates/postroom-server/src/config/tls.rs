@@ -106,17 +106,18 @@ impl Config {
         let handlers = self.handlers.iter().map(|to| (format!("[handlers.{:?}]", to.topic), &to.url, &to.tls));
         let unused = services.chain(handlers).filter(|(_, url, _)| !is_tls(url)).filter_map(|(title, _, tls)| {
             let key = tls.key()?;
-            Some(format!("`{key}` in {title} is for https:// alone, and its url is none"))
+            Some(format!("`{key}` in {title} is for https:// and grpcs:// alone, and its url is neither"))
         });
         let asks = self.receiver.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
         let open = self.receiver.listen.iter().flatten().filter(|address| asks && !is_tls(address));
-        let open =
-            open.map(|address| format!("`client_ca` in [receiver] is for https:// alone: {address} asks nobody"));
+        let open = open.map(|address| {
+            format!("`client_ca` in [receiver] is for https:// and grpcs:// alone: {address} asks nobody")
+        });
         unused.chain(open).collect()
     }
 }
 
 /// Whether TLS is spoken there.
 pub(super) fn is_tls(address: &str) -> bool {
-    address.starts_with("https://")
+    address.starts_with("https://") || address.starts_with("grpcs://")
 }

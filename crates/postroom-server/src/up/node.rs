@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Courier, Listener, Places, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions};
+use postroom::{
+    Backend, Courier, Listener, Neighbours, Places, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions,
+};
 
 use super::backups::Backups;
 use super::exec::Command;
@@ -46,8 +48,11 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let command = node.exec.as_ref().map(|(_, command)| command.clone());
     let (routes, printer) = (Routes::default(), Printer::new(node.show_payload, stop.clone()));
     let work = Arc::new(Work { command: command.clone(), routes: routes.clone(), printer });
-    let courier = Courier::new(services(&node.config.name, &node.secrets, store.clock()))?;
+    let neighbours = Neighbours::default();
+    let services = services(&node.config.name, &node.secrets, store.clock());
+    let courier = Courier::with_neighbours(services, neighbours.clone())?;
     let receiver = receiver::<B>(&node.config, &node.secrets, store.clone(), &work)?;
+    neighbours.add(receiver.clone());
     let tls = [node.secrets.tls.clone(), node.secrets.admin_tls.clone()];
     let (listeners, receives) = listeners(&node.config, node.secrets.tls.as_ref()).await?;
     let (admin, administered) = admin(&node.config.admin, node.secrets.admin_tls.as_ref()).await?;

@@ -30,3 +30,4 @@ mod tls;
 mod up;
 mod watch;
 mod web;
+mod wires;

@@ -10,7 +10,7 @@ use crate::desk::{Desk, Running, until};
 use crate::hook::{Hook, said};
 
 /// A port that nobody listens at.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -169,6 +169,24 @@ fn a_certificate_does_not_stand_for_a_signature() {
     fails(&pair.orders, &pair.send(), "the destination answered 401");
 }
 
+#[test]
+fn certificates_are_shown_and_asked_for_over_grpc_too() {
+    let pair = Pair::new();
+    pair.inventory.write("ours.pem", &pair.authority.pem());
+    let (_there, port) = pair.listen("grpcs", "client_ca = \"ours.pem\"\n");
+    let url = format!("grpcs://localhost:{port}");
+    pair.send_to(&url, "tls_ca = \"authority.pem\"\n");
+    let here = pair.orders.start(&["up"]);
+    let id = pair.send();
+    until("it is turned away", || pair.orders.json(&["show", &id])[0]["last_error"].is_string());
+    assert_eq!(pair.inventory.json(&["stats"])["inbox"]["total"], 0);
+    pair.authority.issue(&pair.orders, "client");
+    let tls = "tls_ca = \"authority.pem\"\ntls_cert = \"client.pem\"\ntls_key = \"client.key\"\n";
+    pair.send_to(&url, tls);
+    here.hang_up();
+    until("it has arrived", || pair.orders.outbox("done") == 1);
+}
+
 /// What the admin listener answers to that token, and to somebody with that certificate.
 fn ask(desk: &Desk, port: u16, client: Option<&str>, token: &str) -> String {
     let mut command = Command::new("openssl");
