@@ -176,6 +176,8 @@ impl Peer {
             value("rf-timestamp").as_bytes(),
             said.status.to_string().as_bytes(),
             &hash_bytes(&said.body),
+            said.header("retry-after").unwrap_or_default().as_bytes(),
+            said.header("rf-inbox-retention").unwrap_or_default().as_bytes(),
         ]);
         let expected = format!("v2;kid={};{}", self.key_id, self.mac("postroom v2 receipt", &signed)?);
         Ok(said.header("rf-ack") == Some(expected.as_str()))

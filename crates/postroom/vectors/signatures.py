@@ -45,6 +45,7 @@ def receipt(secret, kid, v):
     parts = [b"rf-ack-v2", b"ack", kid.encode()]
     parts += [v[name].encode() for name in ["destination", "messageId", "timestamp", "status"]]
     parts.append(hashlib.sha256(v["body"].encode()).digest())
+    parts += [v[name].encode() for name in ["retryAfter", "retention"] if "retention" in v]
     return "v2;kid=%s;%s" % (kid, url64(mac(v, mac(v, secret, b"postroom v2 receipt"), pieces(parts))))
 
 

@@ -112,6 +112,7 @@ def answer(vector):
 def is_receipt(vector):
     parts = ["rf-ack-v2", "ack"] + [vector[name] for name in ["destination", "messageId", "timestamp", "status"]]
     parts.append(hashlib.sha256(vector["body"].encode()).digest())
+    parts += [vector[name] for name in ["retryAfter", "retention"] if "retention" in vector]
     return has_signature(vector["signature"], vector, b"postroom v2 receipt", parts)
 
 

@@ -70,7 +70,8 @@ fn a_node_listens_for_http_and_for_grpc_and_each_port_understands_both() {
 #[test]
 fn two_nodes_talk_over_sockets_and_pipes() {
     let folder = Desk::new();
-    let socket = |name: &str| format!("unix://{}", folder.path(name).display());
+    // The nodes make this folder, for their user alone.
+    let socket = |name: &str| format!("unix://{}/{name}", folder.path("sockets").display());
     let pipe = |name: &str| format!("pipe://{name}");
     let runtime = folder.path("");
     for (here, there) in [(socket("orders.sock"), socket("inventory.sock")), (pipe("orders"), pipe("inventory"))] {

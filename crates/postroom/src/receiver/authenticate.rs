@@ -47,7 +47,7 @@ impl Authenticated {
     }
 
     /// The receipt of an answer; none for those who cannot read one.
-    pub(crate) fn receipt(&self, status: u16, digest: [u8; 32]) -> Option<String> {
+    pub(crate) fn receipt(&self, status: u16, digest: [u8; 32], beside: Option<[String; 2]>) -> Option<String> {
         let head = self.head.as_ref()?;
         let receipt = Receipt {
             destination: head.destination.clone(),
@@ -55,6 +55,7 @@ impl Authenticated {
             timestamp: head.timestamp,
             status,
             digest,
+            beside,
         };
         Some(receipt.sign(&self.keys))
     }

@@ -1,9 +1,12 @@
 //! A message on its way out: everything a wire needs to write and sign it.
 
+use http::HeaderMap;
+
 use crate::clock::Timestamp;
 use crate::error::Result;
-use crate::message::{Message, hash_bytes};
+use crate::message::Message;
 use crate::wire::envelope::{self, Envelope};
+use crate::wire::headers;
 use crate::wire::key::Key;
 use crate::wire::signature::{Head, Receipt, Signature, sign_v1};
 
@@ -47,19 +50,18 @@ impl Parcel<'_> {
         }
     }
 
-    /// Whether an answer is the destination's own.
-    pub(crate) fn proves(&self, receipt: Option<&str>, status: u16, body: &[u8]) -> bool {
-        self.proves_digest(receipt, status, hash_bytes(body))
-    }
-
-    pub(crate) fn proves_digest(&self, receipt: Option<&str>, status: u16, digest: [u8; 32]) -> bool {
+    /// Whether an answer with these headers is the destination's own.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nothing is signed in process"))]
+    pub(crate) fn proves(&self, beside: &HeaderMap, status: u16, digest: [u8; 32]) -> bool {
         let expected = Receipt {
             destination: self.destination.to_owned(),
             message_id: self.message.id(),
             timestamp: self.now,
             status,
             digest,
+            beside: headers::beside(beside),
         };
+        let receipt = beside.get(headers::RECEIPT).and_then(|receipt| receipt.to_str().ok());
         receipt.is_some_and(|receipt| expected.is_signed(&Signature::parse_list(receipt), &self.keys))
     }
 }

@@ -1,5 +1,6 @@
 //! The signed head of a request, and the receipt of an answer, as transport headers: the same for HTTP and gRPC.
 
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::clock::Timestamp;
@@ -36,6 +37,13 @@ pub(crate) fn write(head: &Head, signatures: &str, headers: &mut HeaderMap) -> R
     set(headers, ATTEMPT, &head.attempt.to_string())?;
     set(headers, DIGEST, &hex(&head.digest))?;
     set(headers, SIGNATURE, signatures)
+}
+
+/// What a receipt covers of the headers beside an answer; none where none of them is there.
+pub(crate) fn beside(headers: &HeaderMap) -> Option<[String; 2]> {
+    let value = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_owned());
+    let found = [value(RETRY_AFTER.as_str()), value(RETENTION)];
+    found.iter().any(Option::is_some).then(|| found.map(Option::unwrap_or_default))
 }
 
 pub(crate) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<()> {
@@ -96,4 +104,19 @@ fn time(headers: &HeaderMap, name: &'static str) -> Result<Timestamp> {
 
 fn malformed(name: &str) -> Error {
     Error::invalid(format!("the header {name} is missing, or not as it must be"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_covers_what_stands_beside_the_answer_and_that_nothing_does() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(beside(&headers), None);
+        set(&mut headers, RETENTION, "2505600").unwrap();
+        assert_eq!(beside(&headers), Some([String::new(), "2505600".to_owned()]));
+        set(&mut headers, RETRY_AFTER.as_str(), "1").unwrap();
+        assert_eq!(beside(&headers), Some(["1".to_owned(), "2505600".to_owned()]));
+    }
 }

@@ -85,23 +85,25 @@ pub(crate) struct Receipt {
     pub(crate) timestamp: Timestamp,
     pub(crate) status: u16,
     pub(crate) digest: [u8; 32],
+    /// What stands beside the answer: how long to wait, and for how long it is known again.
+    pub(crate) beside: Option<[String; 2]>,
 }
 
 impl Receipt {
     fn mac(&self, key: &Key) -> Keyed {
-        pieces(
-            key.material.receipt.mac(),
-            &[
-                b"rf-ack-v2",
-                b"ack",
-                key.id().as_bytes(),
-                self.destination.as_bytes(),
-                self.message_id.as_bytes(),
-                self.timestamp.as_micros().to_string().as_bytes(),
-                self.status.to_string().as_bytes(),
-                &self.digest,
-            ],
-        )
+        let (timestamp, status) = (self.timestamp.as_micros().to_string(), self.status.to_string());
+        let mut list: Vec<&[u8]> = vec![
+            b"rf-ack-v2",
+            b"ack",
+            key.id().as_bytes(),
+            self.destination.as_bytes(),
+            self.message_id.as_bytes(),
+            timestamp.as_bytes(),
+            status.as_bytes(),
+            &self.digest,
+        ];
+        list.extend(self.beside.iter().flatten().map(String::as_bytes));
+        pieces(key.material.receipt.mac(), &list)
     }
 
     pub(crate) fn sign(&self, keys: &[Key]) -> String {

@@ -63,6 +63,7 @@ fn receipt(vector: &Value) -> Receipt {
         timestamp: micros(vector, "timestamp").unwrap(),
         status: text(vector, "status").parse().unwrap(),
         digest: hash_bytes(text(vector, "body")),
+        beside: vector.get("retention").map(|_| [text(vector, "retryAfter"), text(vector, "retention")]),
     }
 }
 
@@ -118,7 +119,8 @@ fn random_vector(random: &mut fastrand::Rng) -> Value {
             "attempt": random.u32(1..99).to_string(), "timestamp": micros(random), "contentType": word(random, 40),
             "body": word(random, 300) }),
         1 => json!({ "what": "receipt", "secret": secret, "kid": kid, "destination": word(random, 64), "messageId": id,
-            "timestamp": micros(random), "status": random.u16(100..600).to_string(), "body": word(random, 300) }),
+            "timestamp": micros(random), "status": random.u16(100..600).to_string(), "body": word(random, 300),
+            "retryAfter": if random.bool() { "30" } else { "" }, "retention": random.u32(..).to_string() }),
         _ => json!({ "what": "v1", "secret": secret, "kid": kid, "messageId": id,
             "sourceServiceId": word(random, 64), "endpoint": word(random, 64),
             "payload": json!({ "text": word(random, 300) }).to_string() }),

@@ -14,7 +14,7 @@ use super::{GRPC, status};
 use crate::error::{Error, Result};
 use crate::store::BoxFuture;
 use crate::transport::address::{Address, Place};
-use crate::transport::http::client::{ANSWER_MAX, Connections, connections, seconds, text};
+use crate::transport::http::client::{ANSWER_MAX, Connections, connections, seconds};
 use crate::transport::judge::{Answered, Peer};
 use crate::transport::parcel::Parcel;
 use crate::transport::services::Service;
@@ -79,7 +79,7 @@ fn answered(parcel: &Parcel<'_>, response: Response<Answer>) -> Answered {
     };
     Answered {
         status,
-        has_receipt: parcel.proves_digest(text(&headers, headers::RECEIPT), status, answer.digest()),
+        has_receipt: parcel.proves(&headers, status, answer.digest()),
         retry_after: seconds(&headers, RETRY_AFTER.as_str()),
         window: seconds(&headers, headers::RETENTION),
         answer: Some(answer.into_answer()),

@@ -85,7 +85,7 @@ impl HttpWire {
         let body = body.to_bytes();
         Ok(Answered {
             status: head.status.as_u16(),
-            has_receipt: parcel.proves(text(&head.headers, headers::RECEIPT), head.status.as_u16(), &body),
+            has_receipt: parcel.proves(&head.headers, head.status.as_u16(), hash_bytes(&body)),
             retry_after: seconds(&head.headers, RETRY_AFTER.as_str()),
             window: seconds(&head.headers, headers::RETENTION),
             answer: serde_json::from_slice::<Answer>(&body).ok(),

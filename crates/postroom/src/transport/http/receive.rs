@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::error::Error;
 use crate::handler::Backend;
 use crate::receiver::{Authenticated, Receiver, ReceiverOptions, Reply, Room};
-use crate::wire::headers::{RECEIPT, RETENTION};
+use crate::wire::headers::{self, RECEIPT, RETENTION};
 
 /// How long a request says it is.
 pub(crate) fn declared_length(headers: &HeaderMap) -> Option<usize> {
@@ -74,7 +74,8 @@ pub(crate) fn annotate<B: Backend>(
     }
     let Some(from) = from else { return };
     headers.insert(RETENTION, HeaderValue::from(receiver.window(&from.source).as_secs()));
-    let receipt = from.receipt(reply.status, digest).map(|receipt| HeaderValue::from_str(&receipt));
+    let receipt =
+        from.receipt(reply.status, digest, headers::beside(headers)).map(|receipt| HeaderValue::from_str(&receipt));
     if let Some(Ok(receipt)) = receipt {
         headers.insert(RECEIPT, receipt);
     }

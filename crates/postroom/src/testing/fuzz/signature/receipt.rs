@@ -27,6 +27,7 @@ fn receipt(mut lines: Lines<'_>) -> Receipt {
         message_id: lines.text(),
         timestamp: Timestamp::from_micros(lines.number()),
         status: status(lines.number()),
+        beside: None,
         digest: hash_bytes(lines.0),
     }
 }
@@ -37,12 +38,13 @@ fn status(number: i64) -> u16 {
 
 fn changed(receipt: &Receipt, change: &Change) -> Receipt {
     let mut changed = receipt.clone();
-    match change.what % 6 {
+    match change.what % 7 {
         0 => change.edit(&mut changed.destination),
         1 => change.edit(&mut changed.message_id),
         2 => changed.timestamp = Timestamp::from_micros(change.number()),
         3 => changed.status = status(change.number()),
         4 => changed.digest = hash_bytes(change.number().to_le_bytes()),
+        5 => changed.beside = Some([change.number().to_string(), String::new()]),
         _ => changed.message_id.extend(changed.destination.pop()),
     }
     changed

@@ -80,7 +80,7 @@ async fn a_peer_that_signs_by_hand_is_heard_and_can_check_the_receipt() {
         assert_eq!((answer.status, answer.acknowledged, answer.duplicate_detected), (200, true, is_duplicate));
         assert_eq!(answer.payload.as_deref(), Some(r#"{"number": 1}"#));
         let said = |name| response.metadata().get(name).unwrap().to_str().unwrap();
-        assert_eq!(said("rf-ack"), handmade::receipt(&headers, answer));
+        assert_eq!(said("rf-ack"), handmade::receipt(&headers, answer, ["", said("rf-inbox-retention")]));
         assert_eq!(said("rf-inbox-retention"), (29 * 24 * 3600).to_string());
     }
     assert_eq!(handled.messages().len(), 1);
@@ -182,9 +182,10 @@ async fn a_signed_envelope_that_cannot_be_read_is_refused_for_sure() {
         change(&mut sent);
         let headers = metadata(&sent, GRPC);
         let response = call(&receiver, headers.clone(), sent).await.unwrap();
-        let receipt = response.metadata().get("rf-ack").unwrap().to_str().unwrap();
+        let said = |name| response.metadata().get(name).unwrap().to_str().unwrap();
         assert_eq!((response.get_ref().status, response.get_ref().acknowledged), (400, false));
-        assert_eq!(receipt, handmade::receipt(&headers, response.get_ref()));
+        let expected = handmade::receipt(&headers, response.get_ref(), ["", said("rf-inbox-retention")]);
+        assert_eq!(said("rf-ack"), expected);
     }
     assert!(handled.messages().is_empty());
 }

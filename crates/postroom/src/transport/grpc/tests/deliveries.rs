@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use super::{Listening, SECRET, courier, key, message, plain_receiver, receiver};
 use crate::clock::Clock;
 use crate::message::{Message, Origin};
@@ -9,6 +11,7 @@ use crate::neighbour::CloudEventsMode;
 use crate::queue::Fault;
 use crate::receiver::{ReceiverOptions, Source};
 use crate::transport::grpc::GrpcWire;
+use crate::transport::http::{ListenOptions, Listener};
 use crate::transport::judge::Answered;
 use crate::transport::parcel::Parcel;
 use crate::transport::wires::Wire;
@@ -73,6 +76,31 @@ async fn who_shall_wait_is_told_how_long() {
     let answered = exchange(&listening, &message("later", "{}")).await;
     let said = (answered.status, answered.has_receipt, answered.retry_after);
     assert_eq!(said, (500, true, Some(Duration::from_secs(7))), "never shorter than asked for");
+}
+
+#[tokio::test]
+async fn how_long_to_wait_counts_only_as_the_receiver_said_it() {
+    for (said, is_proven) in [("7", true), ("3600", false)] {
+        let (receiver, _) = plain_receiver();
+        let router = axum::Router::new().route_service("/_rf/receive", receiver.service());
+        let router = router.route_service("/postroom.v1.Receiver/Receive", receiver.grpc_service());
+        // Somebody stands in between.
+        let router =
+            router.layer(axum::middleware::map_response(move |mut response: axum::response::Response| async move {
+                response.headers_mut().insert("retry-after", said.parse().unwrap());
+                response
+            }));
+        let listener = Listener::bind("http://127.0.0.1:0", ListenOptions::default()).await.unwrap();
+        let address = listener.tcp_address().unwrap();
+        let mut serving = JoinSet::new();
+        serving.spawn(listener.serve(router, std::future::pending()));
+        for scheme in ["http", "grpc"] {
+            let courier = courier(Service::new("inventory", format!("{scheme}://{address}")).keys(key(SECRET)));
+            let delivery = courier.send(&message("later", "{}")).await;
+            let holds = delivery.fault().map(Fault::holds_the_place);
+            assert_eq!(holds, Some(!is_proven), "{scheme}: {delivery:?}");
+        }
+    }
 }
 
 #[tokio::test]

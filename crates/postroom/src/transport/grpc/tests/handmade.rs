@@ -103,7 +103,7 @@ pub(super) fn metadata_for(path: &str, envelope: &Envelope, content_type: &str) 
 }
 
 /// What the receipt of an answer must be.
-pub(super) fn receipt(request: &HeaderMap, answer: &Answer) -> String {
+pub(super) fn receipt(request: &HeaderMap, answer: &Answer, beside: [&str; 2]) -> String {
     let flag = |set: bool| if set { b"1" } else { b"0" };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let (payload, error) = (text(&answer.payload), text(&answer.error));
@@ -119,6 +119,8 @@ pub(super) fn receipt(request: &HeaderMap, answer: &Answer) -> String {
             request["rf-timestamp"].as_bytes(),
             answer.status.to_string().as_bytes(),
             &Sha256::digest(encode(&fields)),
+            beside[0].as_bytes(),
+            beside[1].as_bytes(),
         ]),
     );
     format!("v2;kid=2026-11;{}", URL_SAFE_NO_PAD.encode(receipt))
