@@ -277,7 +277,11 @@ impl Config {
     pub(crate) fn backups(&self, database: &Database) -> Result<Option<Plan>> {
         let Some((every, at)) = &self.backup.every else { return Ok(None) };
         let Database::Sqlite(file) = database else {
-            let what = format!("`every` in [backup]: only a SQLite file is backed up, and this is {}", database.kind());
+            let what = format!(
+                "`every` in [backup]: only a SQLite file is backed up, and this is {}; leave [backup] out, and use the \
+                 server's own tools",
+                database.kind()
+            );
             return Err(Mistakes::new(vec![(at.clone(), what)], &self.shown()).into());
         };
         let folder = self.backup.folder.as_ref().map(|folder| self.folder().join(folder));

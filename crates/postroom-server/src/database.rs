@@ -7,7 +7,7 @@ use postroom::MssqlOptions;
 
 use crate::problem::Problem;
 
-const ALLOWED: &str =
+pub(crate) const ALLOWED: &str =
     "postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, mssql://USER@HOST/DATABASE, sqlite:PATH or a path";
 
 /// A database, as it is named on the command line.

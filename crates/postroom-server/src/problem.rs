@@ -109,8 +109,8 @@ fn specific(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     let error = cause.downcast_ref::<sqlx::Error>()?.as_database_error()?;
     if error.code().as_deref() == Some("42501") {
         return Some(
-            "to let the owner of the tables give the rights: GRANT USAGE ON SCHEMA infra TO app; GRANT SELECT, INSERT, \
-             UPDATE, DELETE ON ALL TABLES IN SCHEMA infra TO app",
+            "to let the owner of the tables give the rights: GRANT USAGE ON SCHEMA infra TO app; GRANT SELECT, \
+             INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA infra TO app",
         );
     }
     let number = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()?.number();

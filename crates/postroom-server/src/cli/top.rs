@@ -19,8 +19,8 @@ use crate::{duration, open, output};
 
 /// Watch both queues: counts, rates, what waits and what failed, by topic and destination
 ///
-/// On a terminal the view is drawn anew in its place until q or Ctrl-C. Elsewhere a snapshot is printed each interval; with
-/// --json each is a line.
+/// On a terminal the view is drawn anew in its place until q or Ctrl-C. Elsewhere a snapshot is printed each interval;
+/// with --json each is a line.
 #[derive(Args)]
 pub(crate) struct Top {
     /// How often to look

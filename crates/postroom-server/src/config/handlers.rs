@@ -51,8 +51,8 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
         for key in ["url", "secret", "timeout", "concurrency", "allow_unencrypted"].into_iter().chain(Trust::KEYS) {
             if let Some(at) = section.place_of(key) {
                 let title = &section.title;
-                section
-                    .mistake(&at, format!("`{key}` in {title} is for messages that are posted; with `pull` none are"));
+                let what = "is for messages that are posted; with `pull` none are: leave one of the two out";
+                section.mistake(&at, format!("`{key}` in {title} {what}"));
             }
         }
         section.finish();

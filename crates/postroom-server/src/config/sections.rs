@@ -16,7 +16,7 @@ use super::tls::{Tls, Trust, is_tls};
 use super::tokens::token;
 use super::tree::{At, Table};
 use super::{Admin, Backup, Config, Receiver, Retention, Service, Store, Worker};
-use crate::database::Database;
+use crate::database::{ALLOWED, Database};
 use crate::duration;
 
 const SECTIONS: [&str; 14] = [
@@ -150,7 +150,7 @@ fn store(mut section: Section<'_>) -> Store {
     if let Some((Place::Here(text), at)) = &url {
         match Database::parse(Path::new(text)) {
             _ if text.trim().is_empty() => section.mistake(at, "`url` in [store] must not be empty"),
-            Err(error) => section.mistake(at, format!("`url` in [store]: {error}")),
+            Err(error) => section.mistake(at, format!("`url` in [store]: {error}; write {ALLOWED}")),
             Ok(database) if matches!(at, At::Line(_)) && !database.is_public() => section.mistake(
                 at,
                 "`url` in [store] holds a password, which must not stand here; write { env = \"VARIABLE\" } or { file \

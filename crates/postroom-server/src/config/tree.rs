@@ -60,11 +60,34 @@ pub(super) fn parse(text: &str) -> Result<Table, Vec<(At, String)>> {
     if errors.is_empty() {
         return Ok(self::table(table.get_ref(), &|span| At::Line(line(text, &span))));
     }
-    let told = errors.iter().map(|error| {
-        let at = At::Line(line(text, &error.span().unwrap_or_default()));
-        (at, format!("this is no TOML: {}", error.message().lines().collect::<Vec<_>>().join(", ")))
-    });
-    Err(told.collect())
+    let mut told: Vec<(At, String)> = Vec::new();
+    let mut is_in_twin = false;
+    for error in &errors {
+        let number = line(text, &error.span().unwrap_or_default());
+        let written = text.lines().nth(number - 1).unwrap_or_default().trim();
+        let is_double = error.message() == "duplicate key";
+        // The keys of a section that is there twice are no further mistakes.
+        if is_double && is_in_twin && !written.starts_with('[') {
+            continue;
+        }
+        is_in_twin = is_double && written.starts_with('[');
+        told.push((At::Line(number), in_words(error.message(), written)));
+    }
+    Err(told)
+}
+
+/// What is wrong with this line of a file.
+fn in_words(message: &str, written: &str) -> String {
+    if message == "duplicate key" {
+        // Never what stands behind the key.
+        let name = written.split('=').next().unwrap_or_default().trim();
+        let name = if name.starts_with('[') { name.to_owned() } else { format!("`{name}`") };
+        return format!("{name} stands here a second time; keep one of the two");
+    }
+    if message.starts_with("string values must be quoted") {
+        return "this is no TOML: text stands in quotes, like \"30s\"".to_owned();
+    }
+    format!("this is no TOML: {}", message.lines().collect::<Vec<_>>().join(", "))
 }
 
 /// Reads one value, as it would stand behind a key.

@@ -117,7 +117,8 @@ fn names_addresses_and_secrets_are_checked_too() {
         ),
         (
             "[sources.orders]\nkeys = { a = { env = \"NO_SUCH_VARIABLE\" } }",
-            "postroom.toml:2: the key `a` in [sources.orders]: no secret: the variable NO_SUCH_VARIABLE is not set",
+            "postroom.toml:2: the key `a` in [sources.orders]: no secret: the variable NO_SUCH_VARIABLE is not set; \
+             set it where this program starts",
         ),
     ] {
         assert_eq!(said(text), [wanted], "{text}");
@@ -245,4 +246,26 @@ fn every_command_finds_the_database_of_the_configuration() {
     assert!(desk.path("shop.db").exists() && !desk.path("postroom.db").exists());
     desk.ok(&["send", "a", "--db", "other.db"]);
     assert_eq!(desk.outbox("ready"), 1);
+}
+
+/// Each file of `wrong` has its message beside it: what is wrong, where, and what to write instead.
+#[test]
+fn every_wrong_file_gets_the_message_that_stands_beside_it() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/wrong");
+    let desk = Desk::new();
+    desk.write("open.key", "0123456789012345678901234567890123456789");
+    std::fs::set_permissions(desk.path("open.key"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let mut checked = 0;
+    for file in std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_none_or(|kind| kind != "toml") {
+            continue;
+        }
+        desk.write("postroom.toml", &std::fs::read_to_string(&file).unwrap());
+        let ran = desk.run(&["config", "check"]);
+        assert_eq!(ran.code, Some(1), "{}: {ran:?}", file.display());
+        let wanted = std::fs::read_to_string(file.with_extension("txt")).unwrap();
+        assert_eq!(ran.stderr, wanted, "{}", file.display());
+        checked += 1;
+    }
+    assert!(checked >= 20, "{checked} files");
 }

@@ -102,13 +102,18 @@ pub(crate) fn random() -> Zeroizing<[u8; SECRET_MIN]> {
 /// A secret of any kind from this environment variable.
 pub(crate) fn read_env<T>(variable: &str, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
     let text = std::env::var(variable).map(Zeroizing::new);
-    let text = text.map_err(|_| Error::invalid(format!("no secret: the variable {variable} is not set")))?;
+    let text = text.map_err(|_| {
+        Error::invalid(format!("no secret: the variable {variable} is not set; set it where this program starts"))
+    })?;
     parse(text.trim()).map_err(|error| Error::invalid(format!("the variable {variable}: {error}")))
 }
 
 /// A secret of any kind from this file, which nobody but its owner and its group may be able to read.
 pub(crate) fn read_file<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
     let trouble = |error: &dyn fmt::Display| Error::invalid(format!("the secret in {}: {error}", path.display()));
+    if std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Err(trouble(&"there is no such file; write the secret into it, readable for its owner alone"));
+    }
     check_private(path).map_err(|error| trouble(&error))?;
     let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| trouble(&error))?;
     parse(text.trim()).map_err(|error| trouble(&error))

@@ -59,8 +59,8 @@ impl Trouble {
     pub(super) fn advice(self, topic: &str, party: &str) -> String {
         match self {
             Self::NoHandler => format!(
-                "Start a program that handles {topic}, or give the node a [handlers.\"{topic}\"] section: nobody who runs \
-                 handles this topic. Waiting spends no attempt."
+                "Start a program that handles {topic}, or give the node a [handlers.\"{topic}\"] section: nobody who \
+                 runs handles this topic. Waiting spends no attempt."
             ),
             Self::NoRoute => format!(
                 "Add {party} to the services of the program that sends, or correct its name or its key. Waiting \
