@@ -209,7 +209,7 @@ fn the_admin_listener_asks_for_a_certificate_and_for_a_token() {
     Authority::new().issue(&desk, "stranger");
     desk.write("authority.pem", &authority.pem());
     let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\nclient_ca = \"authority.pem\"\n";
-    let tokens = format!("read_tokens = [\"{DIGEST}\"]\n");
+    let tokens = format!("[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[admin]\nlisten = \"127.0.0.1:0\"\n{tls}{tokens}[receiver]\nlisten = []\n"));
     let up = desk.start(&["up"]);
     let said = up.wait_for("answers services and operators at https://127.0.0.1:");
