@@ -20,7 +20,8 @@ use crate::{duration, open};
 /// Work on both queues of the database, receive from other services and send to them; a file that is missing is created
 ///
 /// What it does stands in postroom.toml: `postroom config print` explains every key. Options go before it. SIGTERM ends
-/// it once what is in hand is finished, a second one at once; on SIGHUP it reads secrets, sources, services and handlers again.
+/// it once what is in hand is finished, a second one at once; on SIGHUP it reads secrets,
+/// sources, services and handlers again.
 ///
 /// A server's tables are not created by this, unless the configuration says so: `postroom migrate` does it once.
 ///

@@ -25,8 +25,8 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[admin]\ncolour = \"red\"",
-            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, `client_ca`, `hosts`, \
-             `read_tokens`, `write_tokens`, `payload_tokens`",
+            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, `client_ca`, \
+             `hosts`, `read_tokens`, `write_tokens`, `payload_tokens`",
         ),
         (
             "[handlers.a]\nurl = \"http://10.0.0.7:8080/\"",
