@@ -76,10 +76,11 @@ fn deliver_v1(port: u16, id: &str, secret: &str) -> u16 {
     let mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     let mac = mac.chain_update(format!("{id}ordersstock.reserve{payload}")).finalize().into_bytes();
     let signature = base64::engine::general_purpose::STANDARD.encode(mac);
-    let body = format!(
-        r#"{{"messageId":"{id}","sourceServiceId":"orders","messageType":"Command","endpoint":"stock.reserve","payload":7,"headers":{{"rf-hmac":"{signature}"}}}}"#
-    );
-    post(port, "/_rf/receive", "rf-nothing: 0", &body)
+    let body = serde_json::json!({
+        "messageId": id, "sourceServiceId": "orders", "messageType": "Command", "endpoint": "stock.reserve",
+        "payload": 7, "headers": { "rf-hmac": signature },
+    });
+    post(port, "/_rf/receive", "rf-nothing: 0", &body.to_string())
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl TlsIdentity {
         Ok(Self(Arc::new(RwLock::new(Arc::new(Shown { pair, server: server.into() })))))
     }
 
-    /// Listeners with it ask who connects for a certificate by one of these authorities (PEM), and speak to nobody else.
+    /// Listeners with it ask who connects for a certificate by one of these authorities (PEM), and speak to no others.
     pub fn require_clients(self, authority: impl AsRef<[u8]>) -> Result<Self> {
         let trusted = Arc::new(authorities(authority.as_ref())?);
         let clients = WebPkiClientVerifier::builder_with_provider(trusted, provider()).build();
