@@ -7,9 +7,10 @@ use std::{
     env,
     io::{self, BufRead, BufReader, Read, Write},
     process::{ExitCode, Stdio},
+    thread,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
     run::{self, Stopwatch},
@@ -23,8 +24,14 @@ const WITHOUT_SERVERS: &[&str] = &["xtask", "postroom-testbed", "postroom-tracin
 
 pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
     let watch = Stopwatch::start();
-    let servers = start_servers(only, runs_in_ci())?;
-    let tools = install_tools(only, runs_in_ci())?;
+    // The compiler waits for the processors, servers and tools for the disk and the network.
+    let (built, servers, tools) = thread::scope(|scope| {
+        let build = scope.spawn(|| build(only));
+        let (servers, tools) = (start_servers(only, runs_in_ci()), install_tools(only, runs_in_ci()));
+        (build.join(), servers, tools)
+    });
+    built.map_err(|_| anyhow!("the build panicked"))??;
+    let (servers, tools) = (servers?, tools?);
     let mut cargo = run::cargo(arguments(only, filters));
     cargo.envs(servers.variables()).envs(tools.variables()).stdout(Stdio::piped());
     let mut child = cargo.spawn().context("cannot start cargo test")?;
@@ -39,6 +46,13 @@ pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
     }
     judge(&tally, runs_in_ci())?;
     Ok(run::exit_code(status))
+}
+
+/// Builds everything that `cargo test` runs besides the examples of the documentation.
+fn build(only: Option<&str>) -> Result<()> {
+    let status = run::cargo(arguments(only, &[])).arg("--no-run").status().context("cannot start cargo test")?;
+    ensure!(status.success(), "the tests cannot be built");
+    Ok(())
 }
 
 /// The servers that the environment does not name already. Without one, its tests are skipped.
