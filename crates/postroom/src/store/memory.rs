@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
@@ -256,7 +256,7 @@ impl Store for MemoryStore {
         self.run(move |tables, now| Ok(tables.outbox.again(&[State::Done], &filter, ttl.into(), now)))
     }
 
-    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
+    fn see(&self, key: InboxKey, hash: Option<ContentHash>) -> BoxFuture<'_, Result<Sighting>> {
         self.run(move |tables, now| {
             let Some(record) = tables.inbox.by_key(&key) else {
                 let incoming = Incoming { hash, ..Incoming::new(key, "", "") };
@@ -265,7 +265,7 @@ impl Store for MemoryStore {
             };
             let done = record.state() == State::Done;
             let stored = record.touch(now, hash.clone());
-            let hash_differs = stored.zip(hash).is_some_and(|(stored, arrived)| stored != arrived);
+            let hash_differs = stored.zip(hash).is_some_and(|(stored, arrived)| stored.differs(&arrived));
             Ok(Sighting { done, hash_differs })
         })
     }
