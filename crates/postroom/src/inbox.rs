@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 use crate::error::Result;
-use crate::message::{InboxKey, Incoming, error_text};
+use crate::message::{ContentHash, InboxKey, Incoming, error_text};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Statement, Tx};
 use crate::store::{Arrival, Identity, Mark, PutMode, Record, Store};
@@ -50,12 +50,13 @@ impl Inbox {
 
     /// Whether the message was handled before. One that is new is remembered as seen.
     pub async fn already_processed(&self, key: &InboxKey) -> Result<bool> {
-        self.already_processed_hash(key, None::<&[u8]>).await
+        self.already_processed_hash(key, None::<ContentHash>).await
     }
 
-    /// The same, with a hash of the content: another one than the first time is warned of, and changes nothing.
-    pub async fn already_processed_hash(&self, key: &InboxKey, hash: Option<impl AsRef<[u8]>>) -> Result<bool> {
-        let sighting = self.store.see(key.clone(), hash.map(|hash| hash.as_ref().to_vec())).await?;
+    /// The same, with a hash of the content: another one than the first time is warned of, and changes nothing. A hash of
+    /// another algorithm than the first time says nothing.
+    pub async fn already_processed_hash(&self, key: &InboxKey, hash: Option<impl Into<ContentHash>>) -> Result<bool> {
+        let sighting = self.store.see(key.clone(), hash.map(Into::into)).await?;
         telemetry::seen(&self.queue, key, sighting);
         Ok(sighting.done)
     }

@@ -134,8 +134,8 @@ pub use idempotent::{
 pub use idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
 pub use inbox::Inbox;
 pub use message::{
-    Command, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, Payload,
-    PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
+    Command, ContentHash, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken,
+    Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
 };
 #[cfg(feature = "tiberius-0_13")]
 pub use mssql::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};

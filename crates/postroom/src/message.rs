@@ -9,7 +9,7 @@ mod payload;
 mod stored;
 
 pub(crate) use check::{RESERVED, SERVICE_MAX, error_text, name as check_name, service as check_service};
-pub use hash::{hash_bytes, hash_value};
+pub use hash::{ContentHash, hash_bytes, hash_value};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
 pub(crate) use new::{EXPIRES_AT, SERVICE_TTL};
 pub use new::{Incoming, NewMessage};

@@ -31,7 +31,7 @@ use crate::background::in_background;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Handlers};
-use crate::message::{InboxKey, Incoming, Kind, Message, NewMessage, RESERVED};
+use crate::message::{ContentHash, InboxKey, Incoming, Kind, Message, NewMessage, RESERVED};
 use crate::store::Store;
 use crate::wire::envelope::{Envelope, IN_REPLY_TO};
 use crate::wire::key::Key;
@@ -253,9 +253,9 @@ pub(crate) fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
     Ok(incoming)
 }
 
-/// What tells the same id with other content.
-pub(crate) fn content_hash(topic: &str, payload: &str) -> [u8; 32] {
-    digest_pieces([topic.as_bytes(), payload.as_bytes()])
+/// What tells the same id with other content. It is over more than the payload, so it has a name of its own.
+pub(crate) fn content_hash(topic: &str, payload: &str) -> ContentHash {
+    ContentHash::of("sha256-topic-payload", digest_pieces([topic.as_bytes(), payload.as_bytes()]))
 }
 
 impl<B: Backend> Clone for Receiver<B> {

@@ -50,7 +50,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 
@@ -138,7 +138,7 @@ pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
     fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>>;
 
     /// Checks whether a message was handled before, and remembers that it was seen.
-    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>>;
+    fn see(&self, key: InboxKey, hash: Option<ContentHash>) -> BoxFuture<'_, Result<Sighting>>;
 
     /// Puts an arrived message in line.
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>>;
@@ -249,12 +249,12 @@ pub struct Stored {
 /// What the inbox knew of a message.
 ///
 /// ```
-/// use postroom::{InboxKey, MemoryStore, Store};
+/// use postroom::{InboxKey, MemoryStore, Store, hash_bytes};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let (store, key) = (MemoryStore::new(), InboxKey::new("stripe", "evt_1")?);
-/// store.see(key.clone(), Some(vec![1])).await?;
-/// let again = store.see(key, Some(vec![2])).await?;
+/// store.see(key.clone(), Some(hash_bytes("1").into())).await?;
+/// let again = store.see(key, Some(hash_bytes("2").into())).await?;
 /// assert!(!again.done && again.hash_differs);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use postroom::{
-    Clock, Filter, HandlerError, Incoming, Memory, MemoryStore, Queue, ReceiverOptions, Source, Sqlite, State,
-    Timestamp, WorkerOptions,
+    Clock, ContentHash, Filter, HandlerError, Incoming, Memory, MemoryStore, Queue, ReceiverOptions, Source, Sqlite,
+    State, Timestamp, WorkerOptions, hash_bytes,
 };
 
 use crate::case::{Verdict, cases};
@@ -18,6 +18,7 @@ cases! { admission:
     worker a_row_that_was_only_seen_is_taken_over ["IBX-006"];
     worker a_row_that_waits_in_line_is_taken_over [];
     worker a_row_that_waits_with_other_content_is_not [];
+    worker a_row_with_a_hash_of_another_algorithm_is_taken_over [];
     worker a_row_in_a_workers_hands_is_busy [];
     worker a_dead_row_is_unavailable_until_it_is_revived [];
     worker a_row_past_its_time_is_gone_until_it_is_revived [];
@@ -66,9 +67,19 @@ async fn a_row_that_waits_in_line_is_taken_over<B: Receives>(stage: &Stage<B>) -
 async fn a_row_that_waits_with_other_content_is_not<B: Receives>(stage: &Stage<B>) -> Verdict {
     let script = Script::succeed();
     let (desk, letter) = (stage.desk_playing(asynchronous::<B>, &script)?, Letter::new(TOPIC));
-    stage.inbox.accept(arrived(&desk, &letter)?.hash([7; 32])).await?;
+    stage.inbox.accept(arrived(&desk, &letter)?.hash(ContentHash::new("sha256-topic-payload", [7; 32])?)).await?;
     assert_eq!((desk.send(&letter).await?.status, script.count()), (422, 0));
     assert_eq!(stage.side(Queue::Inbox).claim(10).await?.len(), 1, "it still waits");
+    Ok(())
+}
+
+async fn a_row_with_a_hash_of_another_algorithm_is_taken_over<B: Receives>(stage: &Stage<B>) -> Verdict {
+    for way in B::WAYS {
+        let script = Script::succeed();
+        let (desk, letter) = (stage.desk_playing(*way, &script)?, Letter::new(TOPIC));
+        stage.inbox.accept(arrived(&desk, &letter)?.hash(hash_bytes(&letter.payload))).await?;
+        assert_eq!((desk.send(&letter).await?.status, script.count()), (200, 1), "the receiver hashes the topic too");
+    }
     Ok(())
 }
 

@@ -44,7 +44,7 @@ async fn is_other(h: &Harness, draft: &Draft) -> Verdict {
     let record = get(h, draft).await?;
     let message = readable(&record)?;
     assert_eq!((message.topic.as_str(), message.payload.as_str()), ("other.topic", "other"));
-    assert!(matches!(&message.origin, Origin::Inbox { hash: Some(hash), .. } if *hash == hash_bytes("other")));
+    assert!(matches!(&message.origin, Origin::Inbox { hash: Some(hash), .. } if *hash == hash_bytes("other").into()));
     Ok(())
 }
 
@@ -202,7 +202,7 @@ async fn another_hash_replaces_the_first(h: &Harness) -> Verdict {
     h.inbox.enqueue(draft.incoming()?.hash(hash_bytes("b"))).await?;
     let record = get(h, &draft).await?;
     let message = readable(&record)?;
-    assert!(matches!(&message.origin, Origin::Inbox { hash: Some(hash), .. } if *hash == hash_bytes("b")));
+    assert!(matches!(&message.origin, Origin::Inbox { hash: Some(hash), .. } if *hash == hash_bytes("b").into()));
     let warned = h.setup.logs.saying("inbox: the same id came with other content");
     assert_eq!(warned.len(), 1);
     Ok(())

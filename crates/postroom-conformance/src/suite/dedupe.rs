@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use postroom::{InboxKey, Origin, Record, State, hash_bytes};
+use postroom::{Arrival, ContentHash, InboxKey, Origin, Record, Sqlite, State, hash_bytes};
 use tokio::task::JoinSet;
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Draft, Harness, LEASE, readable};
+use crate::harness::{Draft, Harness, LEASE, Stage, readable};
 
 cases! { dedupe:
     both a_message_is_known_by_source_and_id ["IBX-001", "API-10.4"];
@@ -18,13 +18,15 @@ cases! { dedupe:
     both the_first_hash_is_kept ["IBX-007", "API-1.1.4"];
     both another_hash_is_no_error ["IBX-008", "API-1.1.4", "API-10.2"];
     both a_late_hash_is_stored ["IBX-007"];
+    both a_hash_of_another_algorithm_is_not_compared ["IBX-007", "IBX-008"];
+    sqlite a_row_says_what_its_hash_was_made_with ["IBX-007", "IBX-129"];
 }
 
 async fn get(h: &Harness, key: &InboxKey) -> anyhow::Result<Record> {
     h.inbox.get(key).await?.ok_or_else(|| anyhow::anyhow!("{key} is not known"))
 }
 
-fn origin(record: &Record) -> anyhow::Result<(Option<Vec<u8>>, postroom::Timestamp)> {
+fn origin(record: &Record) -> anyhow::Result<(Option<ContentHash>, postroom::Timestamp)> {
     match &readable(record)?.origin {
         Origin::Inbox { hash, last_seen_at, .. } => Ok((hash.clone(), *last_seen_at)),
         other => anyhow::bail!("not a message that arrived: {other:?}"),
@@ -122,7 +124,7 @@ async fn the_first_hash_is_kept(h: &Harness) -> Verdict {
     let key = Draft::new("a").key()?;
     for content in ["first", "second", "first"] {
         assert!(!h.inbox.already_processed_hash(&key, Some(hash_bytes(content))).await?);
-        assert_eq!(origin(&get(h, &key).await?)?.0, Some(hash_bytes("first").to_vec()));
+        assert_eq!(origin(&get(h, &key).await?)?.0, Some(ContentHash::from(hash_bytes("first"))));
     }
     Ok(())
 }
@@ -146,7 +148,41 @@ async fn a_late_hash_is_stored(h: &Harness) -> Verdict {
     let key = Draft::new("a").key()?;
     assert!(!h.inbox.already_processed(&key).await?);
     assert_eq!(origin(&get(h, &key).await?)?.0, None);
-    assert!(!h.inbox.already_processed_hash(&key, Some([1, 2, 3])).await?);
-    assert_eq!(origin(&get(h, &key).await?)?.0, Some(vec![1, 2, 3]));
+    assert!(!h.inbox.already_processed_hash(&key, Some(ContentHash::new("crc", [1, 2, 3])?)).await?);
+    assert_eq!(origin(&get(h, &key).await?)?.0, Some(ContentHash::new("crc", [1, 2, 3])?));
+    Ok(())
+}
+
+async fn a_hash_of_another_algorithm_is_not_compared(h: &Harness) -> Verdict {
+    h.setup.logs.listen();
+    let (draft, other) = (Draft::new("a"), ContentHash::new("blake3", hash_bytes("a"))?);
+    assert!(!h.inbox.already_processed_hash(&draft.key()?, Some(hash_bytes("a"))).await?);
+    assert!(!h.inbox.already_processed_hash(&draft.key()?, Some(other.clone())).await?);
+    assert_eq!(origin(&get(h, &draft.key()?).await?)?.0, Some(hash_bytes("a").into()), "the first one stays");
+    let seen = h.inbox.enqueue(draft.incoming()?.hash(other.clone())).await?;
+    assert_eq!(seen, Arrival::Seen { hash_differs: false });
+    assert_eq!(origin(&get(h, &draft.key()?).await?)?.0, Some(other), "it came with the content");
+    let again = draft.incoming()?.hash(hash_bytes("b"));
+    assert_eq!(h.inbox.enqueue(again).await?, Arrival::Known { done: false, differs: false });
+    assert!(h.setup.logs.saying("inbox: the same id came with other content").is_empty());
+    let changed = draft.clone().payload("[]").incoming()?.hash(hash_bytes("b"));
+    assert_eq!(h.inbox.enqueue(changed).await?, Arrival::Replaced, "the content itself is compared all the same");
+    Ok(())
+}
+
+async fn a_row_says_what_its_hash_was_made_with(stage: &Stage<Sqlite>) -> Verdict {
+    let draft = Draft::new("a");
+    stage.inbox.enqueue(draft.incoming()?.hash(hash_bytes("abc"))).await?;
+    let sql = "SELECT hash FROM inbox_messages";
+    let stored: Vec<u8> = stage.store.read(move |conn| Ok(conn.query_row(sql, [], |row| row.get(0))?)).await?;
+    assert_eq!(stored, [b"sha256:".as_slice(), &hash_bytes("abc")].concat());
+    // By another program, which does not say.
+    let bare = hash_bytes("abd").to_vec();
+    let sql = "UPDATE inbox_messages SET hash = ?1";
+    assert_eq!(stage.store.write(move |tx| Ok(tx.execute(sql, [bare.clone()])?)).await?, 1);
+    let read = origin(&get(stage, &draft.key()?).await?)?.0;
+    assert_eq!(read.as_ref().map(|hash| (hash.algorithm(), hash.digest().len())), Some((None, 32)));
+    let again = draft.incoming()?.hash(hash_bytes("abc"));
+    assert_eq!(stage.inbox.accept(again).await?, Arrival::Known { done: false, differs: false });
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{InboxKey, Incoming, Kind, NewMessage, Origin, Timestamp, hash_bytes, hash_value};
+use postroom::{ContentHash, InboxKey, Incoming, Kind, NewMessage, Origin, Timestamp, hash_bytes, hash_value};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, readable};
@@ -92,12 +92,12 @@ async fn what_travels_beside_the_payload_comes_back(h: &Harness) -> Verdict {
     assert_eq!(message.headers.len(), 2);
     assert_eq!(message.expires_at, Some(h.now().plus(Duration::from_secs(9))));
     let incoming = Draft::new("a").incoming()?.kind(Kind::Response).header("h", "v").correlation_id("c");
-    h.inbox.enqueue(incoming.hash(vec![0, 255])).await?;
+    h.inbox.enqueue(incoming.hash(ContentHash::new("odd", [0, 255, 58])?)).await?;
     let claimed = h.side(postroom::Queue::Inbox).claim(1).await?.remove(0);
     let message = claimed.message.map_err(anyhow::Error::msg)?;
     assert_eq!((message.kind, message.source()), (Kind::Response, Some("shop")));
     assert_eq!((message.headers.len(), message.correlation_id.as_deref()), (1, Some("c")));
-    assert!(matches!(message.origin, Origin::Inbox { hash: Some(hash), .. } if hash == [0, 255]));
+    assert!(matches!(message.origin, Origin::Inbox { hash: Some(hash), .. } if hash.to_string() == "odd:00ff3a"));
     Ok(())
 }
 
@@ -125,7 +125,7 @@ async fn hashes_are_sha_256(h: &Harness) -> Verdict {
     h.inbox.enqueue(draft.incoming()?.hash(hash_bytes("abc"))).await?;
     let claimed = h.side(postroom::Queue::Inbox).claim(1).await?.remove(0);
     let message = claimed.message.map_err(anyhow::Error::msg)?;
-    assert!(matches!(message.origin, Origin::Inbox { hash: Some(hash), .. } if hash == hash_bytes("abc")));
+    assert!(matches!(message.origin, Origin::Inbox { hash: Some(hash), .. } if hash == hash_bytes("abc").into()));
     Ok(())
 }
 

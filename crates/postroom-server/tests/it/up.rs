@@ -29,7 +29,8 @@ fn a_sent_message_is_printed_and_done_and_a_signal_drains() {
 #[test]
 fn with_a_configuration_what_nobody_handles_waits_and_health_says_so() {
     let desk = Desk::new();
-    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
+    let admin =
+        format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}"));
     let id = desk.ok(&["send", "order.placed", "{}"]);
     desk.ok(&["send", "order.placed", "{}", "--count", "2"]);

@@ -91,7 +91,7 @@ CREATE TABLE {inbox} (
     kind            nvarchar(32)     NOT NULL DEFAULT N'Event',
     topic           nvarchar(510)    COLLATE Latin1_General_100_BIN2 NOT NULL DEFAULT N'',
     payload         nvarchar(max)    NOT NULL DEFAULT N'',
-    hash            varbinary(max)   NULL,
+    hash            varbinary(max)   NULL, -- the name of the algorithm, a colon, the digest
     headers         nvarchar(max)    NULL,
     correlation_id  nvarchar(510)    COLLATE Latin1_General_100_BIN2 NULL,
     state           tinyint          NOT NULL DEFAULT 5 CHECK (state <= 7),

@@ -84,7 +84,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     kind            VARCHAR(32)     NOT NULL DEFAULT 'Event',
     topic           VARCHAR(255)    NOT NULL DEFAULT '',
     payload         LONGTEXT        NOT NULL,
-    hash            VARBINARY(1024),
+    hash            VARBINARY(1024), -- the name of the algorithm, a colon, the digest
     headers         LONGTEXT,
     correlation_id  VARCHAR(255),
     state           SMALLINT        NOT NULL DEFAULT 5 CHECK (state BETWEEN 0 AND 7),

@@ -110,7 +110,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     kind            text     NOT NULL DEFAULT 'Event',
     topic           text     NOT NULL DEFAULT '',
     payload         text     NOT NULL DEFAULT '',
-    hash            bytea,
+    hash            bytea, -- the name of the algorithm, a colon, the digest
     headers         text,
     correlation_id  text,
     last_error      text,

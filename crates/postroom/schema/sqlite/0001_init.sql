@@ -135,7 +135,7 @@ CREATE TABLE IF NOT EXISTS {inbox} (
     message_id      TEXT    NOT NULL,
     kind            TEXT    NOT NULL DEFAULT 'Event',
     topic           TEXT    NOT NULL DEFAULT '',
-    hash            BLOB,
+    hash            BLOB, -- the name of the algorithm, a colon, the digest
     correlation_id  TEXT,
     state           INTEGER NOT NULL DEFAULT 5,
     visible_at      INTEGER,

@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::message::payload::VERSION_HEADER;
-use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, Payload, WorkItemId, check, json};
+use crate::message::{
+    ContentHash, Headers, InboxKey, Kind, Message, MessageId, Origin, Payload, WorkItemId, check, json,
+};
 
 /// How long a message to another service lives when it does not say so itself.
 pub(crate) const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
@@ -186,7 +188,7 @@ pub struct Incoming {
     pub(crate) kind: Kind,
     pub(crate) topic: String,
     pub(crate) payload: String,
-    pub(crate) hash: Option<Vec<u8>>,
+    pub(crate) hash: Option<ContentHash>,
     pub(crate) headers: Headers,
     pub(crate) correlation_id: Option<String>,
     pub(crate) due_at: Option<Timestamp>,
@@ -213,9 +215,10 @@ impl Incoming {
         }
     }
 
-    /// With this hash of its content, to notice the same id with other content.
+    /// With this hash of its content, to notice the same id with other content: what [`hash_bytes`](crate::hash_bytes)
+    /// makes, or a [`ContentHash`] of another algorithm.
     #[must_use]
-    pub fn hash(mut self, hash: impl Into<Vec<u8>>) -> Self {
+    pub fn hash(mut self, hash: impl Into<ContentHash>) -> Self {
         self.hash = Some(hash.into());
         self
     }

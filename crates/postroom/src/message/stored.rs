@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::clock::Timestamp;
-use crate::message::{EXPIRES_AT, Headers, InboxKey, Incoming, Kind, MessageId, WorkItemId};
+use crate::message::{ContentHash, EXPIRES_AT, Headers, InboxKey, Incoming, Kind, MessageId, WorkItemId};
 
 /// Which table a message stands in, and what it is known by there.
 ///
@@ -36,8 +36,8 @@ pub enum Origin {
     Inbox {
         /// Who sent it, and under which id.
         key: InboxKey,
-        /// The hash of its content, when one was given.
-        hash: Option<Vec<u8>>,
+        /// The hash of its content and what it was made with, when one was given.
+        hash: Option<ContentHash>,
         /// When it last arrived.
         last_seen_at: Timestamp,
     },
@@ -104,10 +104,10 @@ impl Message {
         self.expires_at.filter(|_| self.headers.contains_key(EXPIRES_AT))
     }
 
-    pub(crate) fn hash(&self) -> Option<&[u8]> {
+    pub(crate) fn hash(&self) -> Option<&ContentHash> {
         match &self.origin {
             Origin::Outbox { .. } => None,
-            Origin::Inbox { hash, .. } => hash.as_deref(),
+            Origin::Inbox { hash, .. } => hash.as_ref(),
         }
     }
 

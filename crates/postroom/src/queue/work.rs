@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::message::{Incoming, Message, OwnerToken};
+use crate::message::{ContentHash, Incoming, Message, OwnerToken};
 use crate::queue::{CRASHES_MAX, Cause, Lease, Noted, State, Verb};
 use crate::retry::crash_delay;
 
@@ -219,12 +219,23 @@ pub(crate) const CRASH_ERROR: &str = "the worker vanished: its lease ran out";
 const OUTAGE_ERROR: &str = "the database was away: the lease ran out";
 
 /// What an inbox row holds, as far as a second arrival can change it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Content<'a> {
     pub(crate) topic: &'a str,
     pub(crate) payload: &'a str,
-    pub(crate) hash: Option<&'a [u8]>,
+    pub(crate) hash: Option<&'a ContentHash>,
     pub(crate) due_at: Option<Timestamp>,
+}
+
+impl Content<'_> {
+    /// Hashes of two algorithms say nothing of each other.
+    pub(crate) fn differs(&self, other: &Self) -> bool {
+        let hash_differs = match (self.hash, other.hash) {
+            (Some(one), Some(two)) => one.differs(two),
+            (one, two) => one.is_some() != two.is_some(),
+        };
+        hash_differs || (self.topic, self.payload, self.due_at) != (other.topic, other.payload, other.due_at)
+    }
 }
 
 impl<'a> From<&'a Incoming> for Content<'a> {
@@ -232,7 +243,7 @@ impl<'a> From<&'a Incoming> for Content<'a> {
         Self {
             topic: &incoming.topic,
             payload: &incoming.payload,
-            hash: incoming.hash.as_deref(),
+            hash: incoming.hash.as_ref(),
             due_at: incoming.due_at,
         }
     }

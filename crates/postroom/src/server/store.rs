@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::background::{in_background, to_its_end};
 use crate::clock::{Clock, ServerClock};
 use crate::error::Result;
-use crate::message::{InboxKey, Incoming, NewMessage};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::server::gather::Gatherer;
 use crate::server::{Engine, Link, Pool, Purpose, Settings, Signal, pulse, transact};
@@ -285,8 +285,8 @@ impl<E: Engine> Store for ServerStore<E> {
         self.verb((queue, limit), |verbs, link, (queue, limit), _| Box::pin(verbs.audit(link, *queue, *limit)))
     }
 
-    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
-        self.verb((key, hash), |verbs, link, (key, hash), now| Box::pin(verbs.see(link, key, hash.as_deref(), now)))
+    fn see(&self, key: InboxKey, hash: Option<ContentHash>) -> BoxFuture<'_, Result<Sighting>> {
+        self.verb((key, hash), |verbs, link, (key, hash), now| Box::pin(verbs.see(link, key, hash.as_ref(), now)))
     }
 
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {

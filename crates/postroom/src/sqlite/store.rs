@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::clock::{Clock, Timestamp};
 use crate::driver::rusqlite_039::SqliteConn;
 use crate::error::Result;
-use crate::message::{InboxKey, Incoming, NewMessage};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::sql::Statement;
 use crate::sql::sqlite::SQLITE;
@@ -289,8 +289,8 @@ impl Store for SqliteStore {
         self.ask(move |verbs, conn, _| now(verbs.audit(conn, queue, limit)))
     }
 
-    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
-        self.verb(move |verbs, conn, time| now(verbs.see(conn, &key, hash.as_deref(), time)))
+    fn see(&self, key: InboxKey, hash: Option<ContentHash>) -> BoxFuture<'_, Result<Sighting>> {
+        self.verb(move |verbs, conn, time| now(verbs.see(conn, &key, hash.as_ref(), time)))
     }
 
     fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {

@@ -76,7 +76,7 @@ impl Record {
         doubt: Doubt,
     ) -> Admission {
         let stored = self.message.as_ref().ok().and_then(Message::hash);
-        if stored.zip(incoming.hash.as_deref()).is_some_and(|(stored, arrived)| stored != arrived) {
+        if stored.zip(incoming.hash.as_ref()).is_some_and(|(stored, arrived)| stored.differs(arrived)) {
             return Admission::Differs;
         }
         match self.work.state {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
 use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::store::{
@@ -253,7 +253,7 @@ impl Store for MemoryStore {
         self.run(move |tables, _| Ok(tables.of(queue).audit(limit)))
     }
 
-    fn see(&self, key: InboxKey, hash: Option<Vec<u8>>) -> BoxFuture<'_, Result<Sighting>> {
+    fn see(&self, key: InboxKey, hash: Option<ContentHash>) -> BoxFuture<'_, Result<Sighting>> {
         self.run(move |tables, now| {
             let Some(record) = tables.inbox.by_key(&key) else {
                 let incoming = Incoming { hash, ..Incoming::new(key, "", "") };
@@ -262,7 +262,7 @@ impl Store for MemoryStore {
             };
             let done = record.state() == State::Done;
             let stored = record.touch(now, hash.clone());
-            let hash_differs = stored.zip(hash).is_some_and(|(stored, arrived)| stored != arrived);
+            let hash_differs = stored.zip(hash).is_some_and(|(stored, arrived)| stored.differs(&arrived));
             Ok(Sighting { done, hash_differs })
         })
     }

@@ -174,11 +174,9 @@ impl Record {
     pub(crate) fn put(&mut self, incoming: &Incoming, mode: PutMode, late: Timestamp) -> Arrival {
         let arrived = Content::from(incoming);
         let stored = self.message.as_ref().ok().map(Content::from);
-        let differs = stored.as_ref() != Some(&arrived);
-        let hash_differs = match (stored.as_ref().and_then(|stored| stored.hash), arrived.hash) {
-            (Some(stored), Some(arrived)) => stored != arrived,
-            _ => false,
-        };
+        let differs = stored.as_ref().is_none_or(|stored| stored.differs(&arrived));
+        let hashes = stored.as_ref().and_then(|stored| stored.hash).zip(arrived.hash);
+        let hash_differs = hashes.is_some_and(|(stored, arrived)| stored.differs(arrived));
         match (put(self.work.state, differs), mode) {
             (Put::Nothing, _) | (Put::Replace | Put::ReplaceUnderLease, PutMode::FirstWins) => {
                 return Arrival::Known { done: self.work.state == State::Done, differs };

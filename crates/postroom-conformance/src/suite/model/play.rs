@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postroom::{
-    Claimed, Dismissal, Filter, Inbox, InboxKey, Incoming, Lease, MessageId, NewMessage, Outbox, OwnerToken, Queue,
-    Record, Settle, State, Store, Timestamp, WorkQueue,
+    Claimed, ContentHash, Dismissal, Filter, Inbox, InboxKey, Incoming, Lease, MessageId, NewMessage, Outbox,
+    OwnerToken, Queue, Record, Settle, State, Store, Timestamp, WorkQueue,
 };
 use uuid::Uuid;
 
@@ -100,7 +100,7 @@ impl World {
                 format!("{:?}", self.outbox.redrive(self.filter(Queue::Outbox, which), *ttl).await?)
             }
             Op::See { key, hash } => {
-                let hash = hash.map(|hash| vec![hash]);
+                let hash = hash.map(content_hash).transpose()?;
                 format!("{:?}", self.store.see(inbox_key(*key)?, hash).await?)
             }
             Op::Put { key, arrived, first_wins } => {
@@ -175,7 +175,7 @@ impl World {
     fn incoming(&self, key: u8, arrived: &Arrived) -> anyhow::Result<Incoming> {
         let mut incoming = Incoming::new(inbox_key(key)?, arrived.topic, arrived.payload);
         if let Some(hash) = arrived.hash {
-            incoming = incoming.hash(vec![hash]);
+            incoming = incoming.hash(content_hash(hash)?);
         }
         if let Some(due) = self.time(arrived.due_after) {
             incoming = incoming.due_at(due);
@@ -234,6 +234,11 @@ impl World {
 
 fn inbox_key(key: u8) -> postroom::Result<InboxKey> {
     InboxKey::new(format!("shop-{}", key % 2), (key / 2).to_string())
+}
+
+/// One of three hashes, of two algorithms.
+fn content_hash(hash: u8) -> postroom::Result<ContentHash> {
+    ContentHash::new(if hash == 2 { "md5" } else { "sha256" }, [hash])
 }
 
 fn at(queue: Queue) -> usize {

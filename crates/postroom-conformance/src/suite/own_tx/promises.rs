@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{ErrorKind, Inbox, InboxKey, Incoming, Lease, NewMessage, Queue, State, WorkerOptions};
+use postroom::{ContentHash, ErrorKind, Inbox, InboxKey, Incoming, Lease, NewMessage, Queue, State, WorkerOptions};
 
 use super::by_rusqlite::Rusqlite;
 use super::by_sqlx::Sqlx;
@@ -190,7 +190,10 @@ async fn text_is_kept_exactly<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
     let message = NewMessage::new(name, &long).to("orders-2.eu_west").correlation_id(name).header(name, odd);
     let enqueued = tx.enqueue(&stage.outbox, &message).await?;
     let key = InboxKey::new(name, name)?;
-    let incoming = Incoming::new(key.clone(), name, &long).correlation_id(name).header(name, odd).hash([0, 255, 39]);
+    let incoming = Incoming::new(key.clone(), name, &long)
+        .correlation_id(name)
+        .header(name, odd)
+        .hash(ContentHash::new("odd", [0, 255, 39])?);
     let incoming = incoming.expires_after(LEASE * 9);
     assert!(tx.accept(&stage.inbox, &incoming).await?);
     tx.commit().await?;

@@ -10,7 +10,7 @@ use http::request::Parts;
 use super::options::Scope;
 use super::problem::IdempotencyProblem;
 use crate::error::Result;
-use crate::message::InboxKey;
+use crate::message::{ContentHash, InboxKey};
 use crate::wire::signature::digest_pieces;
 
 const HEADER: &str = "idempotency-key";
@@ -56,13 +56,14 @@ pub(super) fn scoped(name: &str, scope: Option<&Scope>, request: &Parts, key: St
 }
 
 /// What must be the same when a key is used again.
-pub(super) fn fingerprint(request: &Parts, body: &[u8]) -> [u8; 32] {
+pub(super) fn fingerprint(request: &Parts, body: &[u8]) -> ContentHash {
     // A nested router sees only the rest of the path.
     let uri = request.extensions.get::<OriginalUri>().map_or(&request.uri, |OriginalUri(uri)| uri);
     let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let host = request.headers.get(HOST).map_or(b"".as_slice(), |host| host.as_bytes());
     let authority = uri.authority().map_or(host, |authority| authority.as_str().as_bytes());
-    digest_pieces([request.method.as_str().as_bytes(), authority, target.as_bytes(), body])
+    let pieces = [request.method.as_str().as_bytes(), authority, target.as_bytes(), body];
+    ContentHash::of("sha256-request", digest_pieces(pieces))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::MemoryStore;
 use crate::clock::Timestamp;
-use crate::message::{Incoming, Origin, OwnerToken};
+use crate::message::{ContentHash, Incoming, Origin, OwnerToken};
 use crate::queue::State;
 use crate::store::{Admission, Record};
 
@@ -59,7 +59,7 @@ impl Drop for Arrived {
 
 impl Record {
     /// Notes that it arrived again; the first hash stays. Returns the hash it had before.
-    pub(super) fn touch(&mut self, now: Timestamp, arrived: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    pub(super) fn touch(&mut self, now: Timestamp, arrived: Option<ContentHash>) -> Option<ContentHash> {
         let Ok(message) = &mut self.message else { return None };
         let Origin::Inbox { hash, last_seen_at, .. } = &mut message.origin else { return None };
         *last_seen_at = now;

@@ -4,7 +4,7 @@ use super::rows::{headers_json, int, opt, text, time};
 use super::{Record, Session, Statement, Verbs};
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{InboxKey, Incoming};
+use crate::message::{ContentHash, InboxKey, Incoming};
 use crate::queue::{Queue, State};
 use crate::sql::{Expects, Value};
 use crate::store::{Arrival, Mark, PutMode, Sighting};
@@ -28,7 +28,7 @@ impl Verbs {
             text(Some(incoming.kind.as_str())),
             text(Some(&incoming.topic)),
             text(Some(&incoming.payload)),
-            Value::Bytes(incoming.hash.clone()),
+            hash_value(incoming.hash.as_ref()),
             Value::Text(headers_json(&incoming.headers)),
             text(incoming.correlation_id.as_deref()),
             int(now.max(incoming.due_at.unwrap_or(now)).as_micros()),
@@ -43,15 +43,11 @@ impl Verbs {
         &self,
         session: &mut impl Session,
         key: &InboxKey,
-        hash: Option<&[u8]>,
+        hash: Option<&ContentHash>,
         now: Timestamp,
     ) -> Result<Sighting> {
-        let values = vec![
-            text(Some(key.source())),
-            text(Some(key.message_id())),
-            Value::Bytes(hash.map(<[u8]>::to_vec)),
-            int(now.as_micros()),
-        ];
+        let values =
+            vec![text(Some(key.source())), text(Some(key.message_id())), hash_value(hash), int(now.as_micros())];
         let see = self.statements.inbox_see.with(values).expecting(Expects::RowOrDuplicate);
         if !session.execute(&see).await?.duplicate {
             return Ok(Sighting { done: false, hash_differs: false });
@@ -59,7 +55,7 @@ impl Verbs {
         let record = self.by_key(session, key).await?.ok_or_else(vanished)?;
         self.touch(session, &record, hash, now).await?;
         let stored = record.message.as_ref().ok().and_then(|message| message.hash());
-        let hash_differs = stored.zip(hash).is_some_and(|(stored, arrived)| stored != arrived);
+        let hash_differs = stored.zip(hash).is_some_and(|(stored, arrived)| stored.differs(arrived));
         Ok(Sighting { done: record.state() == State::Done, hash_differs })
     }
 
@@ -118,10 +114,10 @@ impl Verbs {
         &self,
         session: &mut impl Session,
         record: &Record,
-        hash: Option<&[u8]>,
+        hash: Option<&ContentHash>,
         now: Timestamp,
     ) -> Result<()> {
-        let values = vec![int(record.seq), int(now.as_micros()), Value::Bytes(hash.map(<[u8]>::to_vec))];
+        let values = vec![int(record.seq), int(now.as_micros()), hash_value(hash)];
         session.execute(&self.statements.inbox_touch.with(values)).await?;
         Ok(())
     }
@@ -132,7 +128,7 @@ impl Verbs {
             text(Some(incoming.kind.as_str())),
             text(Some(&incoming.topic)),
             text(Some(&incoming.payload)),
-            Value::Bytes(incoming.hash.clone()),
+            hash_value(incoming.hash.as_ref()),
             Value::Text(headers_json(&incoming.headers)),
             text(incoming.correlation_id.as_deref()),
             int(now.as_micros()),
@@ -149,4 +145,8 @@ pub(super) fn key_values(key: &InboxKey) -> Vec<Value> {
 /// The row was there when it was inserted and is gone: somebody purged it in between. Tried again, it is new.
 pub(super) fn vanished() -> Error {
     Error::new(ErrorKind::NotCommitted, "the message's row was purged in the same moment")
+}
+
+fn hash_value(hash: Option<&ContentHash>) -> Value {
+    Value::Bytes(hash.map(ContentHash::stored))
 }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerToken, WorkItemId};
+use crate::message::{ContentHash, Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Cause, Claimed, Lease, Queue, State, Work};
 use crate::sql::text::Text;
 use crate::sql::{Row, Statement, Value};
@@ -216,7 +216,7 @@ pub(super) fn read_origin(row: &dyn Row, queue: Queue, first: usize) -> Result<O
         }
         Queue::Inbox => Ok(Origin::Inbox {
             key: InboxKey::new(row.text(first)?.unwrap_or_default(), row.text(first + 1)?.unwrap_or_default())?,
-            hash: row.bytes(first + 2)?,
+            hash: row.bytes(first + 2)?.map(ContentHash::of_stored),
             last_seen_at: Timestamp::from_micros(number(row, first + 3)?),
         }),
     }
