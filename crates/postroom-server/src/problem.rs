@@ -115,8 +115,8 @@ fn specific(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     }
     let number = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()?.number();
     [1044, 1142, 1143, 1227, 1370].contains(&number).then_some(
-        "to let an administrator give the rights: GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO app, with the names \
-         of your database and of this user",
+        "to let an administrator give the rights: GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO app, with the \
+         names of your database and of this user",
     )
 }
 

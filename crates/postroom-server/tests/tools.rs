@@ -79,9 +79,8 @@ fn has_python() -> bool {
 }
 
 fn node(desk: &Desk, more: &str) -> (Running, Asked) {
-    let admin = format!(
-        "[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"enqueue\", \"pull\", \"operate\"]\n"
-    );
+    let may = "may = [\"enqueue\", \"pull\", \"operate\"]\n";
+    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\n{may}");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}{more}"));
     let up = desk.start(&["up"]);
     let asked = Asked::read(&up.wait_for("answers services and operators at"));

@@ -53,8 +53,8 @@ impl Inbox {
         self.already_processed_hash(key, None::<ContentHash>).await
     }
 
-    /// The same, with a hash of the content: another one than the first time is warned of, and changes nothing. A hash of
-    /// another algorithm than the first time says nothing.
+    /// The same, with a hash of the content: another one than the first time is warned of, and changes nothing. A hash
+    /// of another algorithm than the first time says nothing.
     pub async fn already_processed_hash(&self, key: &InboxKey, hash: Option<impl Into<ContentHash>>) -> Result<bool> {
         let sighting = self.store.see(key.clone(), hash.map(Into::into)).await?;
         telemetry::seen(&self.queue, key, sighting);

@@ -50,8 +50,8 @@ impl WorkQueue {
         Self { store: self.store.clone(), queue, deed: None }
     }
 
-    /// The same queue in the hands of an operator: what is expired, deleted, dismissed or put back in line through it is
-    /// one entry of the audit trail, written in the transactions of the changes themselves.
+    /// The same queue in the hands of an operator: what is expired, deleted, dismissed or put back in line through it
+    /// is one entry of the audit trail, written in the transactions of the changes themselves.
     #[must_use]
     pub fn by(&self, operator: Operator) -> Self {
         Self { deed: Some(Box::new(Deed::new(operator))), ..self.clone() }

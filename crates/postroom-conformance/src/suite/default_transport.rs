@@ -35,7 +35,8 @@ async fn sends(stage: &Stage<Sqlite>, courier: Courier, destination: &str, scrip
 }
 
 async fn an_address_without_a_scheme_is_spoken_to_by_the_default_transport(stage: &Stage<Sqlite>) -> Verdict {
-    let addresses: [(TransportType, fn(&crate::harness::Place) -> String); 4] = [
+    type Address = fn(&crate::harness::Place) -> String;
+    let addresses: [(TransportType, Address); 4] = [
         (TransportType::Http, Http::address),
         (TransportType::Grpc, Grpc::address),
         (TransportType::Unix, Unix::address),

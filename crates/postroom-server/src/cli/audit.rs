@@ -10,8 +10,8 @@ use crate::{open, output};
 
 /// Show what people did to messages by hand: who, what, to how many, and why; the newest first
 ///
-/// Every retry, revive, redrive, dismiss, expire and purge is written down in the transaction that it changes messages in,
-/// whether it came from the command line, from the page or by HTTP. There the name is that of the token.
+/// Every retry, revive, redrive, dismiss, expire and purge is written down in the transaction that it changes messages
+/// in, whether it came from the command line, from the page or by HTTP. There the name is that of the token.
 #[derive(Args)]
 pub(crate) struct Audit {
     /// Only this queue

@@ -13,8 +13,8 @@ use crate::{config, duration, output};
 
 /// Make a token for services or operators, and the section of the configuration that allows it
 ///
-/// The token goes to stdout, the section to stderr. Only its digest stands in the section: keep the token where its user
-/// keeps secrets. A running node takes it after the section was added and SIGHUP sent.
+/// The token goes to stdout, the section to stderr. Only its digest stands in the section: keep the token where its
+/// user keeps secrets. A running node takes it after the section was added and SIGHUP sent.
 #[derive(Args)]
 pub(crate) struct Token {
     /// What it is called: who uses it. The audit trail tells this name

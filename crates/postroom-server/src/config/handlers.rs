@@ -13,7 +13,7 @@ pub(crate) const EVERY: &str = "*";
 
 /// What a section says.
 pub(super) enum Way {
-    Posted(Handler),
+    Posted(Box<Handler>),
     Fetched(String, Retry),
 }
 
@@ -69,5 +69,5 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
         }
     }
     section.finish();
-    url.map(|(url, at)| Way::Posted(Handler { topic, at, url, secrets, timeout, concurrency, tls, retry }))
+    url.map(|(url, at)| Way::Posted(Box::new(Handler { topic, at, url, secrets, timeout, concurrency, tls, retry })))
 }

@@ -61,7 +61,7 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
     for (topic, section) in reader.sections(&mut root, "handlers") {
         let at = section.at.clone();
         match handler((topic, section)) {
-            Some(Way::Posted(handler)) => handlers.push(handler),
+            Some(Way::Posted(handler)) => handlers.push(*handler),
             Some(Way::Fetched(topic, retry)) => {
                 pulled.push(topic);
                 pulled_retry.push(retry);

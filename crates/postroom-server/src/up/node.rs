@@ -44,16 +44,23 @@ pub(crate) struct Node {
     pub(crate) backups: Option<Backups>,
 }
 
+impl Node {
+    /// Who handles messages.
+    fn work(&self, routes: &Routes, stop: &Stop) -> Work {
+        match &self.exec {
+            Some((_, command)) => Work::Command(command.clone()),
+            None if self.prints => Work::Printer(Printer::new(self.show_payload, stop.clone())),
+            None => Work::Routes(routes.clone()),
+        }
+    }
+}
+
 /// Runs until it is told to stop.
 pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signals, HangUps)) -> Result<()> {
     let (stop, stopped) = stop();
     let command = node.exec.as_ref().map(|(_, command)| command.clone());
     let routes = Routes::default();
-    let work = Arc::new(match &command {
-        Some(command) => Work::Command(command.clone()),
-        None if node.prints => Work::Printer(Printer::new(node.show_payload, stop.clone())),
-        None => Work::Routes(routes.clone()),
-    });
+    let work = Arc::new(node.work(&routes, &stop));
     let handles_all = node.exec.is_some() || node.prints;
     let neighbours = Neighbours::default();
     let services = services(&node.config.name, &node.secrets, store.clock());

@@ -1,5 +1,5 @@
-//! Reads the configuration again while the node runs: secrets, tokens, certificates, sources, services and handlers. With
-//! a mistake in it, everything stays as it was.
+//! Reads the configuration again while the node runs: secrets, tokens, certificates, sources, services and handlers.
+//! With a mistake in it, everything stays as it was.
 
 use std::path::PathBuf;
 use std::sync::Arc;

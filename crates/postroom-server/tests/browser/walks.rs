@@ -263,7 +263,8 @@ pub(crate) fn a_token_that_may_only_read(stage: &mut Stage) {
 pub(crate) fn beyond_this_machine_it_is_reached_by_tls(stage: &mut Stage) {
     Certificate::issue(&stage.desk.path("")).unwrap();
     let files = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\nhosts = [\"localhost\"]";
-    stage.restart(&format!("listen = \"0.0.0.0:0\"\n{files}\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"enqueue\", \"pull\", \"operate\"]"));
+    let token = format!("[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"operate\"]");
+    stage.restart(&format!("listen = \"0.0.0.0:0\"\n{files}\n{token}"));
     assert!(stage.address.starts_with("https://localhost:"), "{}", stage.address);
     stage.give_up(1, "order.placed", "no stock");
     stage.enter("failed");

@@ -7,9 +7,8 @@ use crate::hook::{Hook, said};
 use crate::web::{Asked, DIGEST};
 
 fn configure(desk: &Desk, handlers: &str) {
-    let admin = format!(
-        "[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"enqueue\", \"pull\", \"operate\"]\n"
-    );
+    let may = "may = [\"enqueue\", \"pull\", \"operate\"]\n";
+    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\n{may}");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}{handlers}"));
 }
 

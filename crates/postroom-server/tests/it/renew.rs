@@ -161,7 +161,7 @@ fn is_renewed(desk: &Desk, up: &Running, port: u16) {
     issue(desk, "second");
     up.hang_up();
     let said = up.wait_for("SIGHUP: ");
-    assert!(said.contains("secrets, sources, services and handlers"), "{said}");
+    assert!(said.contains("secrets, tokens, sources, services and handlers"), "{said}");
     let said = up.wait_for("SIGHUP: ");
     assert!(said.contains("whoever connects from now on sees the certificate of the file"), "{said}");
     open.ask();

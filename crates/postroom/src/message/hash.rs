@@ -39,7 +39,7 @@ pub fn hash_value<T: Serialize + ?Sized>(value: &T) -> Result<[u8; 32]> {
     Ok(hash_bytes(json))
 }
 
-/// The hash of a message's content, and what it was made with. Only hashes that were made with the same can be compared.
+/// The hash of a message's content, and what it was made with. Only hashes made with the same can be compared.
 ///
 /// In the table it is the name of the algorithm, a colon, and the digest.
 ///

@@ -162,7 +162,8 @@ queue_texts! {
     list_rows, save, save_batch, brief_done, brief_dead, brief_expired, brief_dismissed, brief_rows, put_back, dismiss,
     expire_dead, nth_newest_dead, nth_newest_expired, groups_dead, groups_expired, count_overdue, count_purgeable,
     failure_add, failure_add_batch, failure_trim, failure_trim_batch, failure_list, hold_remove, hold_add, hold_list,
-    audit_more, audit_add, audit_list,    count_to, count_of, count, count_waiting, oldest, ahead_leased, ahead_ready, ahead_set,
+    audit_more, audit_add, audit_list, count_to, count_of, count, count_waiting, oldest, ahead_leased, ahead_ready,
+    ahead_set,
 }
 
 /// A dialect's statements with the tables' names in them: made once, when a store is opened.

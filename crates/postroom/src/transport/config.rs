@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn what_does_not_say_how_it_is_spoken_to_has_the_default_transport() {
         let with = |transport: &str, of_b: &str| {
-            let default = format!(r#""default":{{"address":"{{service}}.internal:7","peer":"webhook"}}"#);
+            let default = r#""default":{"address":"{service}.internal:7","peer":"webhook"}"#;
             let b = format!(r#""services":{{"b":{{{of_b}"peer":"webhook"}}}}"#);
             services(&format!(r#"{{"service":"a",{transport}{default},{b}}}"#)).and_then(Services::checked)
         };

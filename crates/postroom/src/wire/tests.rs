@@ -209,7 +209,7 @@ fn a_key_of_one_algorithm_takes_nothing_of_another() {
         assert_eq!(head.is_signed(&by(signer), std::slice::from_ref(verifier), &decoys), holds);
     }
     let short: String = by(&longer)[0].to_string().chars().take("v2;kid=a;".len() + 43).collect();
-    for keys in [[usual.clone()], [longer.clone()]] {
+    for keys in [[usual.clone()], [longer]] {
         assert!(!head.is_signed(&Signature::parse_list(&short), &keys, &decoys), "{short}");
     }
     let both = [usual, key("b", SECRET).algorithm(HmacAlgorithm::Sha512)];
