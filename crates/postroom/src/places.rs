@@ -200,7 +200,7 @@ impl Known {
         PlaceState { place: self.place.clone(), in_progress, failures, held }
     }
 
-    fn failed(&self, fault: &Fault) {
+    fn failed(&self, store: &str, fault: &Fault) {
         {
             let mut trouble = self.trouble();
             let since = trouble.as_ref().map_or_else(|| Clock::Database.now(), |trouble| trouble.since);
@@ -211,14 +211,14 @@ impl Known {
             self.breaker.despair();
         }
         if self.breaker.failed(monotonic(), fault.pause()) {
-            telemetry::place_held(&self.place, fault);
+            telemetry::place_held(store, &self.place, fault);
         }
     }
 
-    fn answered(&self) {
+    fn answered(&self, store: &str) {
         *self.trouble() = None;
         if self.breaker.answered() {
-            telemetry::place_answers(&self.place);
+            telemetry::place_answers(store, &self.place);
         }
     }
 }
@@ -231,13 +231,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The place took it, or failed with it.
-    pub(crate) fn ended(mut self, fault: Option<&Fault>) {
+    /// The place took a message of that store, or failed with it.
+    pub(crate) fn ended(mut self, store: &str, fault: Option<&Fault>) {
         match fault {
-            Some(fault) if fault.holds_the_place() => self.known.failed(fault),
+            Some(fault) if fault.holds_the_place() => self.known.failed(store, fault),
             // What is ours says nothing of the place.
             Some(fault) if fault.whose() == crate::queue::Whose::Ours => return,
-            _ => self.known.answered(),
+            _ => self.known.answered(store),
         }
         self.is_trying = false;
     }

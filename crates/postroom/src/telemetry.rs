@@ -303,14 +303,14 @@ fn headline(why: &str) -> &str {
 }
 
 /// A place failed too often and is left alone.
-pub(crate) fn place_held(place: &Place, fault: &Fault) {
+pub(crate) fn place_held(store: &str, place: &Place, fault: &Fault) {
     let (kind, name, code, reason) = (place.kind(), place.name(), fault.cause().code(), headline(fault.why()));
-    warn!(kind, name, code, reason, "left alone: its messages wait");
+    warn!(store, kind, name, code, reason, "left alone: its messages wait");
 }
 
 /// A place that was left alone took a message.
-pub(crate) fn place_answers(place: &Place) {
-    info!(kind = place.kind(), name = place.name(), "it answers again; its messages go on");
+pub(crate) fn place_answers(store: &str, place: &Place) {
+    info!(store, kind = place.kind(), name = place.name(), "it answers again; its messages go on");
 }
 
 pub(crate) fn holds_not_written(queue: &WorkQueue, error: &Error) {

@@ -90,11 +90,12 @@ async fn sources_and_message_ids_have_a_length_and_a_grammar(h: &Harness) -> Ver
 }
 
 async fn destinations_have_a_length_and_a_grammar(h: &Harness) -> Verdict {
-    for (what, name) in bad_names() {
+    let others = [("one of 65 characters", "x".repeat(65)), ("one with a blank", "Bad Name".to_owned())];
+    for (what, name) in bad_names().into_iter().chain(others) {
         refused(h.outbox.enqueue(NewMessage::new("a", "").to(name)).await, ErrorKind::InvalidInput, what)?;
     }
     nothing_was_written(h).await?;
-    h.outbox.enqueue(NewMessage::new("a", "").to("x".repeat(255))).await?;
+    h.outbox.enqueue(NewMessage::new("a", "").to("x".repeat(64))).await?;
     Ok(())
 }
 

@@ -26,6 +26,8 @@ pub(crate) trait Process: Send + Sync + 'static {
 /// One batch at work.
 #[derive(Clone, Debug)]
 pub struct Run {
+    /// What the store is called.
+    pub(crate) store: Arc<str>,
     pub(crate) reports: mpsc::UnboundedSender<(Lease, Outcome)>,
     /// For each message, by its row: its lease could not be kept, or the worker must stop at once.
     pub(crate) lost: Arc<HashMap<i64, CancellationToken>>,
@@ -53,7 +55,7 @@ impl Run {
     pub(crate) fn report(&self, lease: Lease, outcome: Outcome) {
         let entry = self.entered.lock().unwrap_or_else(PoisonError::into_inner).remove(&lease.seq());
         if let Some(entry) = entry.filter(|_| outcome.is_answered() || outcome.fault().is_some()) {
-            entry.ended(outcome.fault());
+            entry.ended(&self.store, outcome.fault());
         }
         let _ = self.reports.send((lease, outcome));
     }

@@ -220,6 +220,7 @@ impl Loop {
             return self.give_back(batch);
         }
         let run = Run {
+            store: self.queue.store_name().into(),
             reports: self.reporter.clone(),
             lost: Arc::new(batch.iter().map(|claimed| (claimed.lease.seq(), CancellationToken::new())).collect()),
             stop: self.stop.clone(),

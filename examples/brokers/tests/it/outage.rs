@@ -1,5 +1,7 @@
 //! A broker that is killed and comes back: what was sent meanwhile waits in the outbox.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use libtest_mimic::Trial;
 use postroom::{Delivery, NewMessage};
@@ -38,6 +40,11 @@ async fn nothing_is_lost<R: Rig>() -> anyhow::Result<()> {
         for _ in 1..10 {
             next(&mut handled).await?;
         }
+        // What arrived may not be known to have arrived: then it is sent once more.
+        let mut look = tokio::time::interval(Duration::from_millis(5));
+        while sender.outbox.queue().stats().await?.done < 10 {
+            look.tick().await;
+        }
         drop((stop_sending, stop_taking, stop_handling));
         anyhow::Ok(())
     };
@@ -50,7 +57,6 @@ async fn nothing_is_lost<R: Rig>() -> anyhow::Result<()> {
     sent?;
     worked?;
     outlived?;
-    ensure!(sender.outbox.queue().stats().await?.done == 10, "the outbox is not through");
     ensure!(receiver.placed().await?.len() == 10, "not every effect is there once");
     Ok(())
 }
