@@ -108,7 +108,12 @@ async fn a_thousand_answers_that_anybody_could_give_are_not_believed(stage: &Sta
     let script = counting();
     let mut faulty = Faulty::new(stage, &script, 1_000).await?;
     faulty.proxy.next(Fault::AnswerOk, 1_000);
-    let believed = faulty.send_all().await.iter().filter(|sent| !matches!(sent, Delivery::Failed { .. })).count();
+    let is_believed = |sent: &Delivery| !matches!(sent, Delivery::Failed { .. });
+    let mut believed = faulty.send_all().await.iter().filter(|sent| is_believed(sent)).count();
+    // A connection that was being closed brought no answer at all.
+    while faulty.proxy.counts().of(Fault::AnswerOk) < 1_000 {
+        believed += usize::from(is_believed(&faulty.courier.send(&faulty.messages[0]).await));
+    }
     println!("{} answers of 200 by the proxy, {believed} believed", faulty.proxy.counts().of(Fault::AnswerOk));
     assert_eq!((faulty.proxy.counts().of(Fault::AnswerOk), believed, script.count()), (1_000, 0, 0));
     assert!(matches!(faulty.courier.send(&faulty.messages[0]).await, Delivery::Accepted { .. }));
