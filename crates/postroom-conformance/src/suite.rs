@@ -35,7 +35,6 @@ mod failures;
 mod fair;
 mod files;
 mod fleet;
-mod flood;
 mod grants;
 mod group;
 mod idempotency_key;
@@ -179,7 +178,7 @@ fn asked() -> Vec<Case> {
 
 /// What happens to a SQLite file, and what becomes of the messages in it.
 fn files_in_trouble() -> Vec<Case> {
-    [disk::CASES, flood::CASES, large::CASES, locked::CASES, replaced::CASES, wal::CASES].concat()
+    [disk::CASES, large::CASES, locked::CASES, replaced::CASES, wal::CASES].concat()
 }
 
 fn once() -> Vec<Case> {

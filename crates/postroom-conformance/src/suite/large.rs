@@ -42,7 +42,7 @@ fn memory() -> anyhow::Result<usize> {
 }
 
 /// The memory of a process, in bytes, without its program.
-pub(super) fn memory_of(process: u32) -> anyhow::Result<usize> {
+fn memory_of(process: u32) -> anyhow::Result<usize> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no memory is told")?;
     let kib: usize = line.trim().trim_end_matches(" kB").parse()?;

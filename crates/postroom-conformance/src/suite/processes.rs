@@ -10,7 +10,7 @@ use postroom::{OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, WorkQueue
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
 use crate::suite::any_language::terminal::{plain_mssql, plain_sqlite};
-use crate::suite::{disk, flood, idempotent, large, replaced};
+use crate::suite::{disk, idempotent, large, replaced};
 
 cases! { processes:
     sqlite no_message_is_under_two_live_leases ["OBX-083", "OBX-084"];
@@ -33,7 +33,6 @@ pub fn run_as_child() -> Option<i32> {
             "holder" => replaced::hold(&path),
             "plain-sqlite" => plain_sqlite(&path),
             "plain-mssql" => runtime.block_on(plain_mssql(path.to_str().context("no schema")?)),
-            flood::ROLE => runtime.block_on(flood::play_part(&path)),
             large::ROLE => runtime.block_on(large::play_part(&path)),
             role if disk::ROLES.contains(&role) => runtime.block_on(disk::play_part(role, &path)),
             role if idempotent::ROLES.contains(&role) => runtime.block_on(idempotent::play_part(role, &path)),

@@ -133,11 +133,11 @@ pub(crate) fn digest(text: &str) -> Result<[u8; 32], String> {
     bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| wrong.to_owned())
 }
 
-/// A new token: 256 random bits as text, and its digest in hexadecimal digits.
-pub(crate) fn generate() -> (String, String) {
+/// A new token, 256 random bits as text, and its digest.
+pub(crate) fn generate() -> (String, [u8; 32]) {
     let text = postroom::Secret::generate();
-    let digest: [u8; 32] = Sha256::digest(&text).into();
-    (text, digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digest = Sha256::digest(&text).into();
+    (text, digest)
 }
 
 /// What is known of a token that somebody sent.
@@ -163,9 +163,8 @@ impl Tokens {
 
     /// A new token that may do everything for as long as the node runs, and its text.
     pub(crate) fn generate(name: &str) -> (Self, String) {
-        let text = postroom::Secret::generate();
-        let digests = vec![Sha256::digest(&text).into()];
-        let made = vec![Token { digests, rights: Rights::everything(name), expires: None }];
+        let (text, digest) = generate();
+        let made = vec![Token { digests: vec![digest], rights: Rights::everything(name), expires: None }];
         (Self { now: Arc::new(RwLock::new(made.clone())), made: made.into() }, text)
     }
 
@@ -195,10 +194,8 @@ impl Tokens {
     /// A node with one token for each of these, and their texts.
     pub(super) fn with<const N: usize>(all: [(&str, &[&str]); N]) -> (Self, [String; N]) {
         let made = all.map(|(name, may)| {
-            let (text, hex) = generate();
-            let token =
-                Token { digests: vec![digest(&hex).unwrap()], rights: Rights::new(name, may).unwrap(), expires: None };
-            (token, text)
+            let (text, digest) = generate();
+            (Token { digests: vec![digest], rights: Rights::new(name, may).unwrap(), expires: None }, text)
         });
         (Self::new(made.iter().map(|(token, _)| token.clone()).collect()), made.map(|(_, text)| text))
     }
@@ -242,9 +239,9 @@ mod tests {
 
     #[test]
     fn both_digests_are_good_while_a_token_is_changed() {
-        let (new, hex) = generate();
+        let (new, digest) = generate();
         let mut both = token(&["read"], None);
-        both.digests.push(digest(&hex).unwrap());
+        both.digests.push(digest);
         let tokens = Tokens::new(vec![both]);
         assert_eq!(tokens.look_up("secret", NOW), tokens.look_up(&new, NOW));
     }

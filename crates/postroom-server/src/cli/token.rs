@@ -38,6 +38,7 @@ impl Token {
         let words: Vec<_> = self.may.iter().map(|word| word.trim()).collect();
         Rights::new(&self.name, &words).map_err(|why| anyhow!("--may: {why}"))?;
         let (token, digest) = generate();
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         let expires = self.expires.map(|span| Clock::Database.now().plus(span).to_string());
         if global.json {
             return output::json(&serde_json::json!({

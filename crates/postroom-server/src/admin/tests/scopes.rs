@@ -5,13 +5,12 @@ use postroom::{NewMessage, Timestamp, Topics};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::super::{Rights, Scope, Token, digest, generate};
+use super::super::{Rights, Scope, Token, generate};
 use super::{GUARDED, Node, Said, request};
 
 fn token(name: &str, may: &[&str], expires: Option<Timestamp>) -> (Token, String) {
-    let (text, hex) = generate();
-    let rights = Rights::new(name, may).unwrap();
-    (Token { digests: vec![digest(&hex).unwrap()], rights, expires }, text)
+    let (text, digest) = generate();
+    (Token { digests: vec![digest], rights: Rights::new(name, may).unwrap(), expires }, text)
 }
 
 impl Node {
