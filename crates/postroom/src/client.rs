@@ -4,9 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::error::Result;
-use crate::message::{MessageId, Payload, Replies};
+use crate::message::{MessageId, Outgoing, Payload, Replies};
 use crate::outbox::Outbox;
-use crate::outgoing::Outgoing;
 use crate::request::Pending;
 use crate::store::Stored;
 

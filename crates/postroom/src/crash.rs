@@ -1,5 +1,8 @@
 //! Places where a test may let the program crash.
 
+#[cfg(feature = "testing")]
+pub(crate) mod point;
+
 /// Names a place at which a test can break the program off, to see that nothing is lost and nothing is done twice.
 ///
 /// Without the feature `testing` it does nothing and costs nothing. With it, [`testing::CrashPoint`] breaks off who
@@ -17,7 +20,7 @@
 #[inline]
 pub fn crash_here(name: &str) {
     #[cfg(feature = "testing")]
-    crate::testing::crash::reached(name);
+    point::reached(name);
     #[cfg(not(feature = "testing"))]
     let _ = name;
 }

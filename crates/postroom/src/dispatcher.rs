@@ -7,14 +7,15 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tracing::Instrument;
 
+use crate::batch::{Process, Run, Slots};
 use crate::clock::{Clock, monotonic};
+use crate::delivery::{Delivery, Transport};
 use crate::message::Message;
 use crate::places::{Known, Places};
+use crate::queue::Outcome;
 use crate::queue::{Claimed, Lease, Place, Queue};
 use crate::store::{BoxFuture, Store};
 use crate::telemetry;
-use crate::transport::{Delivery, Transport};
-use crate::worker::{Outcome, Process, Run, Slots};
 
 pub(crate) struct Dispatcher {
     store: String,
@@ -70,7 +71,7 @@ impl Dispatcher {
         };
         drop(permits);
         let outcome = delivery.map_or(Outcome::Release, Outcome::from);
-        telemetry::sent(&self.store, message, &outcome, run, started.elapsed());
+        telemetry::sent(&self.store, message, &outcome, &run.meters, &run.policies, started.elapsed());
         run.report(lease, outcome);
     }
 }

@@ -6,6 +6,7 @@ mod call;
 mod context;
 mod erased;
 mod failure;
+mod in_progress;
 mod memory;
 mod runner;
 
@@ -17,5 +18,6 @@ pub(crate) use context::{HOLD_MAX, Received, State};
 pub(crate) use erased::{Entry, Erased, decode, encode};
 pub use erased::{Handle, HandlerFn, Handlers};
 pub use failure::{HandlerError, HandlerResult};
+pub(crate) use in_progress::InProgress;
 pub use memory::Memory;
 pub(crate) use runner::{Runner, conclude};

@@ -150,7 +150,7 @@ impl<B: Backend> Idempotent<B> {
         });
         let once = self.once(&incoming, attempts).await;
         if let Err(Unhandled::Handler(failure)) = &once {
-            telemetry::marked_failed(core.store.name(), &core.handler, key, failure);
+            telemetry::marked_failed(core.store.name(), &core.handler, key, failure.why());
         }
         once
     }

@@ -57,7 +57,7 @@ impl Inbox {
     /// of another algorithm than the first time says nothing.
     pub async fn already_processed_hash(&self, key: &InboxKey, hash: Option<impl Into<ContentHash>>) -> Result<bool> {
         let sighting = self.store.see(key.clone(), hash.map(Into::into)).await?;
-        telemetry::seen(&self.queue, key, sighting);
+        telemetry::seen(self.queue.named(), key, sighting);
         Ok(sighting.done)
     }
 
@@ -112,8 +112,9 @@ impl Inbox {
     async fn put(&self, incoming: Incoming, mode: PutMode) -> Result<Arrival> {
         incoming.check_from_outside()?;
         let (key, topic) = (incoming.key().clone(), incoming.topic.clone());
-        let arrival = self.store.put(incoming, mode).instrument(telemetry::verb_span("put", &self.queue)).await?;
-        telemetry::arrived(&self.queue, &key, &topic, arrival);
+        let arrival =
+            self.store.put(incoming, mode).instrument(telemetry::verb_span("put", self.queue.named())).await?;
+        telemetry::arrived(self.queue.named(), &key, &topic, arrival);
         Ok(arrival)
     }
 

@@ -90,9 +90,10 @@ mod receiver;
 mod wire;
 
 // Who works on it.
+mod batch;
+mod delivery;
 mod dispatcher;
 mod handler;
-mod maintenance;
 mod places;
 mod pull;
 mod transport;
@@ -123,6 +124,7 @@ pub use client::{Accepts, Client, Target};
 pub use clock::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
 pub use crash::crash_here;
 pub use declared::{Declaration, Declared, Running};
+pub use delivery::{Delivery, Transport};
 pub use error::{Error, ErrorKind, Result};
 pub use handler::{Backend, Callable, Calls, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory};
 #[cfg(feature = "tower")]
@@ -134,8 +136,8 @@ pub use idempotent::{
 pub use idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
 pub use inbox::Inbox;
 pub use message::{
-    Command, ContentHash, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken,
-    Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
+    Command, ContentHash, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, Outgoing,
+    OwnerToken, Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
 };
 #[cfg(feature = "tiberius-0_13")]
 pub use mssql::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
@@ -143,7 +145,6 @@ pub use mssql::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
 pub use mysql::{MySql, MySqlOptions, MySqlStore};
 pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 pub use outbox::{Enqueued, Outbox};
-pub use outgoing::Outgoing;
 pub use places::{Endpoint, HeldPlace, Limits, PlaceState, Places};
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use postgres::{Postgres, PostgresOptions, PostgresStore};
@@ -174,8 +175,7 @@ pub use tenancy::{
 #[cfg(feature = "grpc")]
 pub use transport::GrpcService;
 pub use transport::{
-    Address, Courier, Delivery, Destination, Neighbours, Peer, Service, Services, ServicesConfig, Transport,
-    TransportType,
+    Address, Courier, Destination, Neighbours, Peer, Service, Services, ServicesConfig, TransportType,
 };
 #[cfg(feature = "http")]
 pub use transport::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};

@@ -1,18 +1,23 @@
 //! What travels: ids, kinds, headers, and a message before and after it is stored.
 
+mod answer;
 mod check;
 mod hash;
 mod id;
 pub(crate) mod json;
 mod new;
+mod outgoing;
 mod payload;
 mod stored;
 
+pub(crate) use answer::{ANSWER_TO, IN_REPLY_TO, answer_to};
 pub(crate) use check::{RESERVED, SERVICE_MAX, error_text, name as check_name, service as check_service};
 pub use hash::{ContentHash, hash_bytes, hash_value};
+pub(crate) use hash::{digest_pieces, encode_pieces};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
 pub(crate) use new::{EXPIRES_AT, SERVICE_TTL};
 pub use new::{Incoming, NewMessage};
+pub use outgoing::Outgoing;
 pub use payload::{Command, Event, Payload, PushCall, Replies, Signal};
 pub use stored::{Message, Origin};
 

@@ -144,7 +144,8 @@ impl Outbox {
         };
         let messages = telemetry::all_traced(messages);
         let told = telemetry::Enqueued::of(&messages);
-        let stored = self.store.enqueue(messages).instrument(telemetry::verb_span("enqueue", &self.queue)).await?;
+        let stored =
+            self.store.enqueue(messages).instrument(telemetry::verb_span("enqueue", self.queue.named())).await?;
         told.tell(self.queue.store_name(), &stored);
         Ok(stored)
     }
@@ -201,7 +202,7 @@ impl Outbox {
 
     /// What waits for the answer to a message that was sent before, perhaps by a program that has ended since.
     pub fn requested(&self, id: MessageId, destination: &str) -> Request {
-        Request::new(self.clone(), id, destination)
+        Request::new(self.store.clone(), id, destination)
     }
 
     /// Puts done messages back in line, because their receiver was restored from a backup.

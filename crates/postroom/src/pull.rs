@@ -18,9 +18,10 @@ use crate::error::Result;
 use crate::handler::{Backend, Ctx, HOLD_MAX, conclude};
 use crate::message::Message;
 use crate::queue::{Cause, Fault, Lease, Queue, State, Topics, Verb};
+use crate::queue::{Outcome, Terms};
 use crate::store::{Filter, Record, Store};
 use crate::telemetry::{self, Meters};
-use crate::worker::{Outcome, Terms, WorkerOptions};
+use crate::worker::WorkerOptions;
 use crate::workqueue::WorkQueue;
 
 /// Hands messages of one queue out to services that fetch them: a worker whose handlers are elsewhere.
@@ -81,7 +82,7 @@ impl<B: Backend> Pull<B> {
     /// without being woken, and what a worker leaves ([`WorkerOptions::leave`]): then it settles nothing else.
     pub fn new(store: B::Store, queue: Queue, options: WorkerOptions) -> Result<Self> {
         let queue = WorkQueue::new(Arc::new(store.clone()), queue);
-        let meters = Arc::new(Meters::new(&queue));
+        let meters = Arc::new(Meters::new(queue.named()));
         Ok(Self { store, queue, options: options.checked()?, meters, under_way: UnderWay::new() })
     }
 

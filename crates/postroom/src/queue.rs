@@ -12,6 +12,7 @@
 
 mod fault;
 mod lease;
+mod outcome;
 mod place;
 mod settle;
 mod times;
@@ -22,6 +23,7 @@ pub use fault::{Cause, Fault, Whose};
 pub(crate) use lease::Budget;
 pub(crate) use lease::check_lease;
 pub use lease::{BATCH_MAX, ClaimRequest, Claimed, Claims, LEASE_MAX, Lease};
+pub(crate) use outcome::{Outcome, Terms};
 pub use place::Place;
 pub(crate) use settle::{Noted, Verb};
 pub use settle::{Reaped, Settle, Settled};

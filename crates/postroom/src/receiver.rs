@@ -9,7 +9,6 @@ mod hooks;
 mod options;
 mod reply;
 mod source;
-mod twins;
 
 pub(crate) use authenticate::Authenticated;
 use bodies::Bodies;
@@ -19,7 +18,6 @@ pub use hooks::Hook;
 pub use options::ReceiverOptions;
 pub(crate) use reply::Reply;
 pub use source::Source;
-pub(crate) use twins::Twins;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,17 +28,14 @@ use tokio::sync::Semaphore;
 use crate::background::in_background;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::handler::{Backend, Handlers};
-use crate::message::{ContentHash, InboxKey, Incoming, Kind, Message, NewMessage, RESERVED};
+use crate::handler::{Backend, Handlers, InProgress};
+use crate::message::{ContentHash, IN_REPLY_TO, InboxKey, Incoming, Kind, RESERVED, digest_pieces};
 use crate::store::Store;
-use crate::wire::envelope::{Envelope, IN_REPLY_TO};
+use crate::telemetry;
+use crate::wire::envelope::Envelope;
 use crate::wire::key::Key;
-use crate::wire::signature::digest_pieces;
 use crate::wire::{HmacAlgorithm, Secret, grammar};
 use source::{Known, Sources};
-
-/// Marks a message whose answer goes back to its source by the outbox. Nobody outside can set it.
-pub(crate) const ANSWER_TO: &str = "rf-answer-to";
 
 /// Receives messages of other services for one store.
 ///
@@ -64,7 +59,7 @@ struct Inner<B: Backend> {
     sources: RwLock<Arc<Sources>>,
     hooks: RwLock<HashMap<String, Arc<Hook>>>,
     options: ReceiverOptions,
-    twins: Twins,
+    in_progress: InProgress,
     in_flight: Arc<Semaphore>,
     bodies: Bodies,
     /// Keep a request of an unknown source as busy as one of a known source: one for each algorithm.
@@ -105,7 +100,7 @@ impl<B: Backend> Receiver<B> {
             handlers: handlers.checked()?,
             sources: RwLock::new(Arc::new(known)),
             hooks: RwLock::new(hooks),
-            twins: Twins::default(),
+            in_progress: InProgress::default(),
             in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
             bodies: Bodies::new(options.unverified_max.max(options.body_max)),
             options: options.checked()?,
@@ -159,12 +154,12 @@ impl<B: Backend> Receiver<B> {
         let sources = self.0.sources();
         let known = sources.get(&from.source).filter(|_| !from.is_webhook);
         if known.is_some_and(|known| !known.may_send(&incoming.topic)) {
-            crate::telemetry::topic_refused(self.0.store.name(), &from.source, &incoming.topic);
+            telemetry::topic_refused(self.0.store.name(), &from.source, &incoming.topic);
             return Reply::not_allowed(&incoming.topic);
         }
         let Ok(permit) = self.0.in_flight.clone().try_acquire_owned() else { return Reply::overloaded() };
         let (inner, key) = (self.0.clone(), incoming.key().clone());
-        let Some(alone) = inner.twins.enter(incoming.key()) else { return Reply::busy() };
+        let Some(alone) = inner.in_progress.enter(incoming.key()) else { return Reply::busy() };
         let is_answered = !from.is_webhook && inner.answers(&from.source);
         let is_finished_elsewhere = inner.is_handled_by_writer(&incoming);
         let handling = async move {
@@ -175,7 +170,8 @@ impl<B: Backend> Receiver<B> {
             true => handling.await,
             false => in_background(handling).await.unwrap_or_else(|_| Reply::failed("the receiver is shutting down")),
         };
-        crate::telemetry::received(self.0.store.name(), &key, &reply);
+        let refusal = (!reply.is_success()).then_some((reply.status, reply.body.error.as_deref()));
+        telemetry::received(self.0.store.name(), &key, reply.body.duplicate, refusal);
         reply
     }
 
@@ -226,17 +222,6 @@ fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Arc<Hook>>> {
         }
     }
     Ok(known)
-}
-
-/// The answer to a message that was queued, for the service that waits for it. A signal without one needs none.
-pub(crate) fn answer_to(message: &Message, response: Option<&str>) -> Option<NewMessage> {
-    let source = message.headers.get(ANSWER_TO)?;
-    if message.kind == Kind::Signal && response.is_none() {
-        return None;
-    }
-    let correlation_id = message.correlation_id.clone().unwrap_or_else(|| message.id());
-    let answer = NewMessage::new(&message.topic, response.unwrap_or("null")).kind(Kind::Response);
-    Some(answer.to(source).correlation_id(correlation_id).header(IN_REPLY_TO, message.id()))
 }
 
 /// An envelope as a message that arrived. Headers of the wire itself stay outside.

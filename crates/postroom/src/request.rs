@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -9,9 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{MessageId, WorkItemId, json};
-use crate::outbox::Outbox;
 use crate::queue::State;
-use crate::store::Record;
+use crate::store::{Identity, Record, Store};
 
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
@@ -37,14 +37,14 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Request {
-    outbox: Outbox,
+    store: Arc<dyn Store>,
     id: MessageId,
     work_item: WorkItemId,
 }
 
 impl Request {
-    pub(crate) fn new(outbox: Outbox, id: MessageId, destination: &str) -> Self {
-        Self { outbox, id, work_item: WorkItemId::of(id, Some(destination)) }
+    pub(crate) fn new(store: Arc<dyn Store>, id: MessageId, destination: &str) -> Self {
+        Self { store, id, work_item: WorkItemId::of(id, Some(destination)) }
     }
 
     /// The message's id. With it and the destination the answer can be waited for by another program.
@@ -62,7 +62,7 @@ impl Request {
     pub async fn answer<R: DeserializeOwned>(&self) -> Result<R> {
         let mut pause = PAUSE_MIN;
         loop {
-            let found = self.outbox.find(self.work_item.as_uuid()).await?.pop();
+            let found = self.store.find(Identity::Outbox(self.work_item.as_uuid())).await?.pop();
             let record = found
                 .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no message {} is in the outbox", self.id)))?;
             if let Some(answer) = answer_of(&record)? {

@@ -20,6 +20,8 @@ mod readers;
 mod receive;
 mod schema;
 mod session;
+#[cfg(feature = "testing")]
+pub(crate) mod statements;
 mod store;
 mod thread;
 mod times;

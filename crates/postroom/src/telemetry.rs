@@ -33,12 +33,10 @@ use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
 use crate::error::Error;
 use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
+use crate::queue::Outcome;
 use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Settled, State, Whose};
 use crate::store::{Arrival, Sighting, Stored};
 use crate::telemetry::label::store_label;
-use crate::tenancy::Refreshed;
-use crate::worker::Outcome;
-use crate::workqueue::WorkQueue;
 
 /// The metrics, by the names of the SQLite document.
 ///
@@ -74,6 +72,13 @@ pub mod metric {
     pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
     /// Jumps of the clock that a store goes by.
     pub const CLOCK_JUMPS: &str = "rf_clock_jumps_count";
+}
+
+/// Which queue of which store something is said about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    pub(crate) store: &'a str,
+    pub(crate) kind: Queue,
 }
 
 /// What is told of messages once they are stored; taken from them before they are moved into the store.
@@ -112,8 +117,8 @@ pub fn begin_at_zero(store: &str) {
 }
 
 /// Around a verb.
-pub(crate) fn verb_span(verb: &'static str, queue: &WorkQueue) -> Span {
-    debug_span!("store", verb, store = queue.store_name(), queue = %queue.kind())
+pub(crate) fn verb_span(verb: &'static str, queue: Named<'_>) -> Span {
+    debug_span!("store", verb, store = queue.store, queue = %queue.kind)
 }
 
 /// Around a handler, or a message's way to another service.
@@ -124,26 +129,26 @@ pub(crate) fn handle_span(store: &str, queue: Queue, message: &Message) -> Span 
     span
 }
 
-pub(crate) fn claimed(queue: &WorkQueue, claims: &Claims) {
+pub(crate) fn claimed(queue: Named<'_>, claims: &Claims) {
     reaped(queue, claims.reaped);
-    debug!(store = queue.store_name(), queue = %queue.kind(), count = claims.claimed.len(), "messages claimed");
+    debug!(store = queue.store, queue = %queue.kind, count = claims.claimed.len(), "messages claimed");
 }
 
-pub(crate) fn claim_failed(queue: &WorkQueue, error: &Error) {
-    warn!(store = queue.store_name(), queue = %queue.kind(), %error, "the claim failed; trying again later");
+pub(crate) fn claim_failed(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "the claim failed; trying again later");
 }
 
-pub(crate) fn claim_slow(queue: &WorkQueue, patience: Duration) {
-    let (store, queue, seconds) = (queue.store_name(), queue.kind(), patience.as_secs_f64());
+pub(crate) fn claim_slow(queue: Named<'_>, patience: Duration) {
+    let (store, queue, seconds) = (queue.store, queue.kind, patience.as_secs_f64());
     warn!(store, %queue, seconds, "the claim is not answered; other stores go on without it");
 }
 
-pub(crate) fn unchanged(queue: &WorkQueue) {
-    debug!(store = queue.store_name(), queue = %queue.kind(), "nothing has changed");
+pub(crate) fn unchanged(queue: Named<'_>) {
+    debug!(store = queue.store, queue = %queue.kind, "nothing has changed");
 }
 
-pub(crate) fn settled(queue: &WorkQueue, settled: Settled) {
-    let (store, kind) = (queue.store_name(), queue.kind());
+pub(crate) fn settled(queue: Named<'_>, settled: Settled) {
+    let (store, kind) = (queue.store, queue.kind);
     debug!(store, queue = %kind, applied = settled.applied, lost = settled.lost, "messages settled");
     if settled.lost > 0 {
         warn!(store, queue = %kind, lost = settled.lost, "leases were lost; nothing was changed for them");
@@ -152,39 +157,39 @@ pub(crate) fn settled(queue: &WorkQueue, settled: Settled) {
     expired(queue, settled.expired);
 }
 
-pub(crate) fn settle_failed(queue: &WorkQueue, count: usize, error: &Error) {
-    let (store, queue) = (queue.store_name(), queue.kind());
+pub(crate) fn settle_failed(queue: Named<'_>, count: usize, error: &Error) {
+    let (store, queue) = (queue.store, queue.kind);
     error!(store, %queue, count, %error, "messages could not be settled; their leases will run out");
 }
 
-pub(crate) fn reaped(queue: &WorkQueue, reaped: Reaped) {
+pub(crate) fn reaped(queue: Named<'_>, reaped: Reaped) {
     if reaped.freed + reaped.dead > 0 {
-        let (store, queue) = (queue.store_name(), queue.kind());
+        let (store, queue) = (queue.store, queue.kind);
         info!(store, %queue, freed = reaped.freed, dead = reaped.dead, "expired leases reaped");
     }
     failed(queue, reaped.dead);
     expired(queue, reaped.expired);
 }
 
-fn failed(queue: &WorkQueue, failed: u64) {
-    if failed > 0 && queue.kind() == Queue::Outbox {
-        counter!(metric::OUTBOX_FAILED, "store" => store_label(queue.store_name())).increment(failed);
+fn failed(queue: Named<'_>, failed: u64) {
+    if failed > 0 && queue.kind == Queue::Outbox {
+        counter!(metric::OUTBOX_FAILED, "store" => store_label(queue.store)).increment(failed);
     }
 }
 
-pub(crate) fn expired(queue: &WorkQueue, expired: u64) {
+pub(crate) fn expired(queue: Named<'_>, expired: u64) {
     if expired > 0 {
-        info!(store = queue.store_name(), queue = %queue.kind(), count = expired, "messages expired");
-        let name = match queue.kind() {
+        info!(store = queue.store, queue = %queue.kind, count = expired, "messages expired");
+        let name = match queue.kind {
             Queue::Outbox => metric::OUTBOX_EXPIRED,
             Queue::Inbox => metric::INBOX_EXPIRED,
         };
-        counter!(name, "store" => store_label(queue.store_name())).increment(expired);
+        counter!(name, "store" => store_label(queue.store)).increment(expired);
     }
 }
 
-pub(crate) fn purged(queue: &WorkQueue, state: State, purged: u64) {
-    let (store, kind) = (queue.store_name(), queue.kind());
+pub(crate) fn purged(queue: Named<'_>, state: State, purged: u64) {
+    let (store, kind) = (queue.store, queue.kind);
     match (purged, state) {
         (0, _) => {}
         (_, State::Done) => info!(store, queue = %kind, count = purged, "done messages deleted"),
@@ -192,25 +197,25 @@ pub(crate) fn purged(queue: &WorkQueue, state: State, purged: u64) {
     }
 }
 
-pub(crate) fn dismissed(queue: &WorkQueue, dismissed: u64) {
-    info!(store = queue.store_name(), queue = %queue.kind(), count = dismissed, "dead letters dismissed");
+pub(crate) fn dismissed(queue: Named<'_>, dismissed: u64) {
+    info!(store = queue.store, queue = %queue.kind, count = dismissed, "dead letters dismissed");
 }
 
-pub(crate) fn revived(queue: &WorkQueue, revived: u64) {
-    info!(store = queue.store_name(), queue = %queue.kind(), count = revived, "messages put back in line");
+pub(crate) fn revived(queue: Named<'_>, revived: u64) {
+    info!(store = queue.store, queue = %queue.kind, count = revived, "messages put back in line");
 }
 
-pub(crate) fn backlog(queue: &WorkQueue, rows: u64) {
-    let name = match queue.kind() {
+pub(crate) fn backlog(queue: Named<'_>, rows: u64) {
+    let name = match queue.kind {
         Queue::Outbox => metric::OUTBOX_PENDING,
         Queue::Inbox => metric::INBOX_SIZE,
     };
     #[allow(clippy::cast_precision_loss, reason = "a gauge of rows needs no more than 52 bits")]
-    gauge!(name, "store" => store_label(queue.store_name())).set(rows as f64);
+    gauge!(name, "store" => store_label(queue.store)).set(rows as f64);
 }
 
-pub(crate) fn seen(queue: &WorkQueue, key: &InboxKey, sighting: Sighting) {
-    let store = queue.store_name();
+pub(crate) fn seen(queue: Named<'_>, key: &InboxKey, sighting: Sighting) {
+    let store = queue.store;
     debug!(
         store,
         source = key.source(),
@@ -232,8 +237,8 @@ pub(crate) fn seen(queue: &WorkQueue, key: &InboxKey, sighting: Sighting) {
     }
 }
 
-pub(crate) fn arrived(queue: &WorkQueue, key: &InboxKey, topic: &str, arrival: Arrival) {
-    let store = queue.store_name();
+pub(crate) fn arrived(queue: Named<'_>, key: &InboxKey, topic: &str, arrival: Arrival) {
+    let store = queue.store;
     let (source, message_id) = (key.source(), key.message_id());
     info!(store, topic, source, message_id, first = !arrival.is_duplicate(), "inbox: message enqueued");
     arrivals::count(store, arrival.is_duplicate());
@@ -313,8 +318,8 @@ pub(crate) fn place_answers(store: &str, place: &Place) {
     info!(store, kind = place.kind(), name = place.name(), "it answers again; its messages go on");
 }
 
-pub(crate) fn holds_not_written(queue: &WorkQueue, error: &Error) {
-    let (store, queue) = (queue.store_name(), queue.kind());
+pub(crate) fn holds_not_written(queue: Named<'_>, error: &Error) {
+    let (store, queue) = (queue.store, queue.kind);
     debug!(store, %queue, %error, "which places are left alone could not be written down");
 }
 
@@ -342,33 +347,33 @@ pub(crate) fn listening_failed(store: &str, error: &sqlx::Error) {
     warn!(store, %error, "wake-ups from other processes are not heard; polling meanwhile");
 }
 
-pub(crate) fn renewal_failed(queue: &WorkQueue, error: &Error) {
-    warn!(store = queue.store_name(), queue = %queue.kind(), %error, "leases could not be renewed");
+pub(crate) fn renewal_failed(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "leases could not be renewed");
 }
 
-pub(crate) fn leases_overdue(queue: &WorkQueue, count: usize) {
-    let (store, queue) = (queue.store_name(), queue.kind());
+pub(crate) fn leases_overdue(queue: Named<'_>, count: usize) {
+    let (store, queue) = (queue.store, queue.kind);
     warn!(store, %queue, count, "leases may be over; the work on them is broken off");
 }
 
-pub(crate) fn maintenance_failed(queue: &WorkQueue, error: &Error) {
-    warn!(store = queue.store_name(), queue = %queue.kind(), %error, "maintenance failed; trying again later");
+pub(crate) fn maintenance_failed(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "maintenance failed; trying again later");
 }
 
-pub(crate) fn worker_started(queue: &WorkQueue, owner: OwnerToken) {
-    info!(store = queue.store_name(), queue = %queue.kind(), %owner, "worker started");
+pub(crate) fn worker_started(queue: Named<'_>, owner: OwnerToken) {
+    info!(store = queue.store, queue = %queue.kind, %owner, "worker started");
 }
 
-pub(crate) fn worker_stopping(queue: &WorkQueue, in_hand: usize) {
-    info!(store = queue.store_name(), queue = %queue.kind(), in_hand, "worker stopping");
+pub(crate) fn worker_stopping(queue: Named<'_>, in_hand: usize) {
+    info!(store = queue.store, queue = %queue.kind, in_hand, "worker stopping");
 }
 
-pub(crate) fn worker_stopped(queue: &WorkQueue, left: usize) {
-    info!(store = queue.store_name(), queue = %queue.kind(), left, "worker stopped");
+pub(crate) fn worker_stopped(queue: Named<'_>, left: usize) {
+    info!(store = queue.store, queue = %queue.kind, left, "worker stopped");
 }
 
-pub(crate) fn worker_broke_down(queue: &WorkQueue, error: &Error) {
-    error!(store = queue.store_name(), queue = %queue.kind(), %error, "the worker broke down; it is started again");
+pub(crate) fn worker_broke_down(queue: Named<'_>, error: &Error) {
+    error!(store = queue.store, queue = %queue.kind, %error, "the worker broke down; it is started again");
 }
 
 pub(crate) fn fleet_started(stores: usize) {
@@ -383,11 +388,15 @@ pub(crate) fn discovery_failed(error: &Error) {
     warn!(%error, "discovery failed; the stores stay as they are");
 }
 
-pub(crate) fn discovered(refreshed: &Refreshed) {
-    let (added, removed, failed) = (refreshed.added.len(), refreshed.removed.len(), refreshed.failed.len());
-    refreshed.added.iter().for_each(|key| info!(store = key.as_str(), "store added"));
-    refreshed.removed.iter().for_each(|key| info!(store = key.as_str(), "store removed; it is drained and closed"));
-    debug!(added, removed, failed, kept = refreshed.kept, "stores discovered");
+pub(crate) fn discovered<'a>(
+    added: impl ExactSizeIterator<Item = &'a str>,
+    removed: impl ExactSizeIterator<Item = &'a str>,
+    failed: usize,
+    kept: usize,
+) {
+    debug!(added = added.len(), removed = removed.len(), failed, kept, "stores discovered");
+    added.for_each(|store| info!(store, "store added"));
+    removed.for_each(|store| info!(store, "store removed; it is drained and closed"));
 }
 
 pub(crate) fn store_not_opened(store: &str, error: &Error) {

@@ -28,23 +28,20 @@
 //! # Ok::<(), postroom::Error>(()) }).unwrap();
 //! ```
 
-pub(crate) mod crash;
 mod drain;
 mod enqueued;
 #[doc(hidden)]
 pub mod fuzz;
-#[cfg(feature = "rusqlite-0_39")]
-pub(crate) mod statements;
 mod twice;
 mod workbench;
 
-pub use crash::CrashPoint;
 pub use drain::Drained;
 pub use enqueued::{assert_enqueued, assert_not_enqueued, enqueued};
-#[cfg(feature = "rusqlite-0_39")]
-pub use statements::statements;
 pub use twice::{Twice, handle_twice};
 pub use workbench::Workbench;
 
+pub use crate::crash::point::CrashPoint;
+#[cfg(feature = "rusqlite-0_39")]
+pub use crate::sqlite::statements::statements;
 pub use crate::store::sabotage::Sabotage;
 pub use crate::worker::{Point, Probe};

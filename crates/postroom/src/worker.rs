@@ -5,23 +5,20 @@ mod claims;
 mod flight;
 mod gate;
 mod holds;
+mod maintenance;
 mod options;
-mod outcome;
 mod probe;
 mod quiet;
 mod retention;
-mod run;
 mod settling;
 mod shares;
 mod turn;
 
 pub(crate) use gate::Gate;
 pub use options::WorkerOptions;
-pub(crate) use outcome::{Outcome, Terms};
 #[cfg(feature = "testing")]
 pub use probe::{Point, Probe};
 pub use retention::Retention;
-pub(crate) use run::{Process, Run};
 pub(crate) use turn::Loop;
 
 use std::fmt;
@@ -30,12 +27,13 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use crate::batch::{Process, Slots};
+use crate::delivery::Transport;
 use crate::dispatcher::Dispatcher;
 use crate::error::Result;
 use crate::handler::{Backend, Handlers, Runner};
-use crate::places::{Endpoints, Limits, Places};
+use crate::places::Places;
 use crate::queue::Queue;
-use crate::transport::Transport;
 use crate::workqueue::WorkQueue;
 
 /// A worker on one queue of one store.
@@ -110,15 +108,6 @@ pub(crate) struct Filling<B: Backend> {
     pub(crate) places: Places,
     handling: Slots,
     sending: Slots,
-}
-
-/// How many messages there may be at once, in all and for one place.
-#[derive(Clone, Debug)]
-pub(crate) struct Slots {
-    pub(crate) all: Arc<Semaphore>,
-    pub(crate) share: usize,
-    pub(crate) limits: Limits,
-    pub(crate) endpoints: Endpoints,
 }
 
 /// So many messages may be on their way to other services for each handler that may run: they only wait.

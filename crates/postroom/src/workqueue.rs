@@ -65,13 +65,18 @@ impl WorkQueue {
     /// Changes messages by hand. Nobody does so without a trace.
     pub(crate) async fn change(&self, operation: Operation) -> Result<u64> {
         let deed = self.deed.as_ref().map_or_else(|| Deed::unnamed(&operation), |deed| Deed::clone(deed));
-        let span = telemetry::verb_span(operation.act().as_str(), self);
+        let span = telemetry::verb_span(operation.act().as_str(), self.named());
         self.store.change(self.queue, operation, deed).instrument(span).await
     }
 
     /// Which of the two it is.
     pub fn kind(&self) -> Queue {
         self.queue
+    }
+
+    /// How it is called in logs and metrics.
+    pub(crate) fn named(&self) -> telemetry::Named<'_> {
+        telemetry::Named { store: self.store.name(), kind: self.queue }
     }
 
     /// What its store is called.
@@ -118,9 +123,9 @@ impl WorkQueue {
             return Ok(claims);
         }
         let claim = self.store.claim(self.queue, request.suspects());
-        let suspects = claim.instrument(telemetry::verb_span("claim", self)).await?;
+        let suspects = claim.instrument(telemetry::verb_span("claim", self.named())).await?;
         if !suspects.claimed.is_empty() || suspects.reaped.total() > 0 {
-            telemetry::claimed(self, &suspects);
+            telemetry::claimed(self.named(), &suspects);
         }
         let next_at = [claims.next_at, suspects.next_at].into_iter().flatten().min();
         let next_at = next_at.filter(|_| suspects.claimed.is_empty());
@@ -128,8 +133,9 @@ impl WorkQueue {
     }
 
     pub(crate) async fn claim_as(&self, request: ClaimRequest) -> Result<Claims> {
-        let claims = self.store.claim(self.queue, request).instrument(telemetry::verb_span("claim", self)).await?;
-        telemetry::claimed(self, &claims);
+        let claims =
+            self.store.claim(self.queue, request).instrument(telemetry::verb_span("claim", self.named())).await?;
+        telemetry::claimed(self.named(), &claims);
         telemetry::clock_jumped(self.store.name(), self.store.clock());
         Ok(claims)
     }
@@ -179,9 +185,12 @@ impl WorkQueue {
         if settles.is_empty() {
             return Ok(Settled::default());
         }
-        let settled =
-            self.store.settle(self.queue, settles.clone()).instrument(telemetry::verb_span("settle", self)).await?;
-        telemetry::settled(self, settled);
+        let settled = self
+            .store
+            .settle(self.queue, settles.clone())
+            .instrument(telemetry::verb_span("settle", self.named()))
+            .await?;
+        telemetry::settled(self.named(), settled);
         Ok(settled)
     }
 
@@ -191,14 +200,20 @@ impl WorkQueue {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        self.store.extend(self.queue, leases.to_vec(), lease).instrument(telemetry::verb_span("extend", self)).await
+        self.store
+            .extend(self.queue, leases.to_vec(), lease)
+            .instrument(telemetry::verb_span("extend", self.named()))
+            .await
     }
 
     /// Frees up to `limit` messages whose lease ran out.
     pub async fn reap(&self, limit: usize) -> Result<Reaped> {
-        let reaped =
-            self.store.reap(self.queue, at_least_one(limit)?).instrument(telemetry::verb_span("reap", self)).await?;
-        telemetry::reaped(self, reaped);
+        let reaped = self
+            .store
+            .reap(self.queue, at_least_one(limit)?)
+            .instrument(telemetry::verb_span("reap", self.named()))
+            .await?;
+        telemetry::reaped(self.named(), reaped);
         Ok(reaped)
     }
 
@@ -207,9 +222,11 @@ impl WorkQueue {
         let limit = at_least_one(limit)?;
         let expired = match self.deed {
             Some(_) => self.change(Operation::Expire(limit)).await?,
-            None => self.store.expire(self.queue, limit).instrument(telemetry::verb_span("expire", self)).await?,
+            None => {
+                self.store.expire(self.queue, limit).instrument(telemetry::verb_span("expire", self.named())).await?
+            }
         };
-        telemetry::expired(self, expired);
+        telemetry::expired(self.named(), expired);
         Ok(expired)
     }
 
@@ -217,9 +234,12 @@ impl WorkQueue {
     /// more without a new one. What they hold is not loaded.
     pub async fn expire_dead(&self, limit: usize) -> Result<u64> {
         let limit = at_least_one(limit)?;
-        let expired =
-            self.store.expire_dead(self.queue, limit).instrument(telemetry::verb_span("expire_dead", self)).await?;
-        telemetry::expired(self, expired);
+        let expired = self
+            .store
+            .expire_dead(self.queue, limit)
+            .instrument(telemetry::verb_span("expire_dead", self.named()))
+            .await?;
+        telemetry::expired(self.named(), expired);
         Ok(expired)
     }
 
@@ -254,9 +274,9 @@ impl WorkQueue {
         let purge = || self.store.purge(self.queue, state, retention, limit);
         let purged = match (&self.deed, state) {
             (Some(_), State::Done) => self.change(Operation::Purge(retention, limit)).await?,
-            _ => purge().instrument(telemetry::verb_span("purge", self)).await?,
+            _ => purge().instrument(telemetry::verb_span("purge", self.named())).await?,
         };
-        telemetry::purged(self, state, purged);
+        telemetry::purged(self.named(), state, purged);
         Ok(purged)
     }
 
@@ -279,7 +299,7 @@ impl WorkQueue {
     /// ```
     pub async fn dismiss(&self, filter: Filter, dismissal: Dismissal) -> Result<u64> {
         let dismissed = self.change(Operation::Dismiss(filter, dismissal)).await?;
-        telemetry::dismissed(self, dismissed);
+        telemetry::dismissed(self.named(), dismissed);
         Ok(dismissed)
     }
 
@@ -290,7 +310,7 @@ impl WorkQueue {
         let revival = revival.into();
         revival.check()?;
         let revived = self.change(Operation::Revive(filter, revival)).await?;
-        telemetry::revived(self, revived);
+        telemetry::revived(self.named(), revived);
         Ok(revived)
     }
 
@@ -303,7 +323,7 @@ impl WorkQueue {
             return Err(Error::invalid("a redriven message must live longer than zero"));
         }
         let redriven = self.change(Operation::Redrive(filter, ttl.into())).await?;
-        telemetry::revived(self, redriven);
+        telemetry::revived(self.named(), redriven);
         Ok(redriven)
     }
 
@@ -361,15 +381,16 @@ impl WorkQueue {
             Queue::Outbox => self.store.backlog(self.queue).await?,
             Queue::Inbox => self.store.inbox_size().await?,
         };
-        telemetry::backlog(self, rows);
+        telemetry::backlog(self.named(), rows);
         Ok(())
     }
 
     /// Puts right messages that wait only because a clock was wrong when they were written, and says how many. Their
     /// due times stay as they were asked for. Workers do it when they start, and after the clock has jumped.
     pub async fn correct_times(&self) -> Result<u64> {
-        let corrected = self.store.correct_times(self.queue).instrument(telemetry::verb_span("correct", self)).await?;
-        telemetry::times_corrected(self, corrected);
+        let corrected =
+            self.store.correct_times(self.queue).instrument(telemetry::verb_span("correct", self.named())).await?;
+        telemetry::times_corrected(self.named(), corrected);
         Ok(corrected)
     }
 

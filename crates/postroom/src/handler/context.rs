@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::batch::Run;
 use crate::error::{Error, Result};
 use crate::handler::{HandlerError, HandlerResult};
 use crate::message::{Headers, Incoming, Message, MessageId, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, MarkId, Marks, Store, Stored};
 use crate::telemetry;
-use crate::worker::Run;
 
 /// For so long an async handler that is not a worker's may keep everybody else from writing on an embedded database.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::driver;
 use crate::error::{Error, ErrorKind, panic_message};
-use crate::queue::{Cause, Fault};
+use crate::queue::{Cause, Fault, Outcome};
 
 /// What a handler returns.
 ///
@@ -131,6 +131,10 @@ impl HandlerError {
         Self::new(Cause::HandlerPanicked, format_args!("the handler panicked: {}", panic_message(panic)))
     }
 
+    pub(crate) fn why(&self) -> &str {
+        self.fault.why()
+    }
+
     pub(crate) fn into_why(self) -> String {
         self.fault.into_why()
     }
@@ -157,6 +161,16 @@ impl<E: std::error::Error + 'static> From<E> for HandlerError {
             source = deeper.source();
         }
         Self::new(cause.unwrap_or(Cause::HandlerFailed), message)
+    }
+}
+
+impl From<HandlerError> for Outcome {
+    fn from(error: HandlerError) -> Self {
+        Self::Failed(match error.fault {
+            // Time after time: then it is the handler's after all.
+            fault if fault.cause() == Cause::DatabaseConflict => Fault::new(Cause::RolledBack, fault.into_why()),
+            fault => fault,
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::batch::Run;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, HandlerResult, Received, State};
 use crate::message::{Incoming, Message, MessageId, NewMessage, WorkItemId};
@@ -11,7 +12,6 @@ use crate::queue::{Claimed, Lease, Queue};
 use crate::store::memory::{Arrived, Held};
 use crate::store::{Admission, MarkId, MemoryStore, Store, Stored};
 use crate::telemetry;
-use crate::worker::Run;
 
 /// The in-memory store, as handlers see it.
 ///

@@ -12,17 +12,17 @@ use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tracing::Instrument;
 
+use crate::batch::{Process, Run, Slots};
 use crate::clock::monotonic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::erased::{Entry, Erased};
 use crate::handler::{Backend, Ctx, HandlerError, Handlers};
-use crate::message::Message;
+use crate::message::{Message, answer_to};
 use crate::places::{Known, Places};
+use crate::queue::Outcome;
 use crate::queue::{Cause, Claimed, Lease, Place, Queue, Whose};
-use crate::receiver::answer_to;
 use crate::store::{BoxFuture, Store};
 use crate::telemetry;
-use crate::worker::{Outcome, Process, Run, Slots};
 
 /// So often a handler is run when the database rolled its transaction back, before that counts as a failure.
 const TRIES_AT_ONCE: u32 = 3;

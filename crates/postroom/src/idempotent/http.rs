@@ -27,8 +27,8 @@ use tracing::Instrument;
 use crate::background::in_background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::Backend;
+use crate::handler::InProgress;
 use crate::message::{Incoming, check_name};
-use crate::receiver::Twins;
 use crate::store::BoxFuture;
 use exchange::{Whole, read};
 use extract::Unkeyed;
@@ -87,7 +87,7 @@ struct Core<B: Backend> {
     store: B::Store,
     name: String,
     options: IdempotencyKeyOptions,
-    twins: Twins,
+    in_progress: InProgress,
     /// Bounds what clients who have gone leave behind.
     room: Arc<Semaphore>,
 }
@@ -106,7 +106,7 @@ impl<B: Backend> IdempotencyKeyLayer<B> {
             return Err(Error::invalid(format!("a layer's name has at most {NAME_CHARS_MAX} characters")));
         }
         let room = Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS)));
-        Ok(Self(Arc::new(Core { store, name, room, options, twins: Twins::default() })))
+        Ok(Self(Arc::new(Core { store, name, room, options, in_progress: InProgress::default() })))
     }
 }
 
@@ -216,7 +216,7 @@ impl<B: Backend> Core<B> {
         let scoped = key::scoped(&self.name, self.options.scope.as_deref(), &head, key);
         let key = scoped.map_err(|_| IdempotencyProblem::malformed_key())?;
         let incoming = Incoming::new(key, "http.request", "").hash(key::fingerprint(&head, &body));
-        let alone = self.twins.enter(incoming.key()).ok_or_else(IdempotencyProblem::in_progress)?;
+        let alone = self.in_progress.enter(incoming.key()).ok_or_else(IdempotencyProblem::in_progress)?;
         let exchange = async move {
             let _held = (alone, room);
             self.exchange(ready, spare, Whole { head, body }, incoming).await

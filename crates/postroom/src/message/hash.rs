@@ -39,6 +39,22 @@ pub fn hash_value<T: Serialize + ?Sized>(value: &T) -> Result<[u8; 32]> {
     Ok(hash_bytes(json))
 }
 
+/// The digest of a list of pieces.
+pub(crate) fn digest_pieces<'a>(list: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    encode_pieces(&list.into_iter().collect::<Vec<_>>(), |bytes| digest.update(bytes));
+    digest.finalize().into()
+}
+
+/// The number of pieces, then each with its length before it: no two lists of pieces read the same.
+pub(crate) fn encode_pieces(pieces: &[&[u8]], mut write: impl FnMut(&[u8])) {
+    write(&(pieces.len() as u64).to_le_bytes());
+    for piece in pieces {
+        write(&(piece.len() as u64).to_le_bytes());
+        write(piece);
+    }
+}
+
 /// The hash of a message's content, and what it was made with. Only hashes made with the same can be compared.
 ///
 /// In the table it is the name of the algorithm, a colon, and the digest.

@@ -4,8 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Headers, Kind, Message, json};
-use crate::outgoing::Outgoing;
+use crate::message::{Headers, Kind, Message, Outgoing, json};
 
 /// Says which version of its type a payload was written by; without it, the first.
 pub(crate) const VERSION_HEADER: &str = "payload-version";

@@ -10,8 +10,9 @@ use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, OwnerToken};
 use crate::queue::{Cause, ClaimRequest, Claimed, Lease, Settle};
+use crate::queue::{Outcome, Terms};
 use crate::telemetry;
-use crate::worker::{Outcome, Terms, WorkerOptions};
+use crate::worker::WorkerOptions;
 use crate::workqueue::WorkQueue;
 
 /// One claim out of this many looks first for what a worker crashed with.
@@ -131,7 +132,7 @@ async fn keep(queue: &WorkQueue, taken: &mut Taken, claimed: Vec<Claimed>, bytes
     }
     let count = settles.len();
     if let Err(error) = queue.settle(settles).await {
-        telemetry::settle_failed(queue, count, &error);
+        telemetry::settle_failed(queue.named(), count, &error);
     }
 }
 
@@ -143,6 +144,6 @@ fn size_of(message: &Message) -> usize {
 async fn give_back(queue: &WorkQueue, leases: Vec<Lease>) {
     let count = leases.len();
     if let Err(error) = queue.release(leases).await {
-        telemetry::settle_failed(queue, count, &error);
+        telemetry::settle_failed(queue.named(), count, &error);
     }
 }

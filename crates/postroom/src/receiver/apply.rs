@@ -7,16 +7,16 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tracing::Instrument;
 
-use super::{ANSWER_TO, Inner, Reply};
+use super::{Inner, Reply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{
     Backend, Ctx, Entry, Erased, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, persist,
 };
-use crate::message::{Incoming, Kind, Message, MessageId};
+use crate::message::{ANSWER_TO, IN_REPLY_TO, Incoming, Kind, Message, MessageId};
 use crate::queue::{Cause, Queue, Whose};
 use crate::store::{Admission, Arrival, PutMode, Store};
 use crate::telemetry;
-use crate::wire::envelope::{self, IN_REPLY_TO};
+use crate::wire::envelope;
 
 impl<B: Backend> Inner<B> {
     /// A blocking handler is finished on the database's own thread, whoever waits for it.
@@ -49,7 +49,7 @@ impl<B: Backend> Inner<B> {
 
     /// A refusal for good is kept, and said to everybody who asks again; any other failure leaves nothing behind.
     async fn failed(&self, incoming: &Incoming, failure: HandlerError) -> Reply {
-        telemetry::receive_failed(self.store.name(), incoming.key(), &incoming.topic, &failure);
+        telemetry::receive_failed(self.store.name(), incoming.key(), &incoming.topic, failure.why());
         let (cause, after) = (failure.cause(), failure.retry_delay());
         match cause.whose() {
             _ if failure.is_terminal() => match self.store.refuse(incoming.clone(), failure.into_why()).await {

@@ -101,7 +101,7 @@ macro_rules! handlers_on_server {
                 _: $crate::Queue,
                 work: Vec<($crate::Claimed, std::convert::Infallible)>,
                 _: &$crate::handler::State,
-                _: &$crate::worker::Run,
+                _: &$crate::batch::Run,
             ) {
                 if let Some((_, never)) = work.into_iter().next() {
                     match never {}

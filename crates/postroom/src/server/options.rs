@@ -167,8 +167,8 @@ macro_rules! shared_options {
         /// Removes a guard, for a test that shows what happens without it.
         #[cfg(feature = "testing")]
         #[must_use]
-        pub fn sabotage(mut self, sabotage: Option<$crate::testing::Sabotage>) -> Self {
-            use $crate::testing::Sabotage;
+        pub fn sabotage(mut self, sabotage: Option<$crate::store::sabotage::Sabotage>) -> Self {
+            use $crate::store::sabotage::Sabotage;
             self.settings.fence = (sabotage == Some(Sabotage::Fencing)).then_some($no_fence);
             self.settings.ack_outside = sabotage == Some(Sabotage::AckOutside);
             self

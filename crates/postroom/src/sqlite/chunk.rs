@@ -6,12 +6,13 @@ use std::time::Duration;
 use rusqlite::{CachedStatement, Connection};
 use tokio::sync::oneshot;
 
+use crate::batch::Run;
 use crate::clock::monotonic;
 use crate::error::{ErrorKind, Result};
 use crate::handler::State;
-use crate::message::Message;
+use crate::message::{Message, answer_to};
+use crate::queue::Outcome;
 use crate::queue::{Cause, Claimed, Lease, Queue};
-use crate::receiver::answer_to;
 use crate::sql::Statement;
 use crate::sqlite::guard::{Guard, Savepoints, TransactionLost};
 use crate::sqlite::handling::{as_error, call};
@@ -21,7 +22,6 @@ use crate::sqlite::writer::broken_down;
 use crate::sqlite::{BlockingCtx, BlockingHandler, SqliteStore, SqliteTx};
 use crate::store::Store;
 use crate::telemetry::{self, Meters};
-use crate::worker::{Outcome, Run};
 
 /// For so long a job may hold the writer; what it does not get to in that time is put in line again.
 const CHUNK_TIME: Duration = Duration::from_millis(5);

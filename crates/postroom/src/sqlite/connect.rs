@@ -118,7 +118,7 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection> {
     )
     .map_err(|source| explain(path, source))?;
     #[cfg(feature = "testing")]
-    crate::testing::statements::count(&conn);
+    super::statements::count(&conn);
     // Otherwise every claim is compiled anew, because the planner peeks at its values: an eighth of the writer's time.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde::Serialize;
 
+use crate::batch::Run;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, HandlerError, HandlerResult, Handlers, Received, State};
 use crate::message::{Headers, Incoming, Message, MessageId, NewMessage, Payload};
@@ -14,7 +15,6 @@ use crate::sqlite::chunk::run_all;
 use crate::sqlite::store::Core;
 use crate::sqlite::{SqliteStore, SqliteTx};
 use crate::store::{Admission, MarkId, Store, Stored};
-use crate::worker::Run;
 
 /// SQLite, as handlers see it.
 ///

@@ -5,7 +5,6 @@ use tracing::{error, info, warn};
 
 use super::{metric, store_label};
 use crate::error::Error;
-use crate::handler::HandlerError;
 use crate::message::InboxKey;
 
 pub(crate) fn handled_before(store: &str, handler: &str, key: &InboxKey) {
@@ -13,9 +12,9 @@ pub(crate) fn handled_before(store: &str, handler: &str, key: &InboxKey) {
     counter!(metric::INBOX_DUPLICATES, "store" => store_label(store)).increment(1);
 }
 
-pub(crate) fn marked_failed(store: &str, handler: &str, key: &InboxKey, failure: &HandlerError) {
+pub(crate) fn marked_failed(store: &str, handler: &str, key: &InboxKey, why: &str) {
     let (source, message_id) = (key.source(), key.message_id());
-    error!(store, handler, source, message_id, error = failure.fault.why(), "the handler failed");
+    error!(store, handler, source, message_id, error = why, "the handler failed");
 }
 
 pub(crate) fn marking_broken(store: &str, handler: &str, key: &InboxKey, error: &Error) {

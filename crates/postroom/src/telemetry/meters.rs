@@ -7,10 +7,9 @@ use std::time::Duration;
 use metrics::{Histogram, counter, histogram};
 
 use super::label::{DESTINATIONS, TOPICS, store_label};
-use super::metric;
+use super::{Named, metric};
 use crate::message::Message;
 use crate::queue::{Fault, Queue};
-use crate::workqueue::WorkQueue;
 
 /// The meters of one worker. Each is looked up once, when the first message of its kind comes.
 #[derive(Debug)]
@@ -28,8 +27,8 @@ struct Pair {
 }
 
 impl Meters {
-    pub(crate) fn new(queue: &WorkQueue) -> Self {
-        Self { store: store_label(queue.store_name()), queue: queue.kind(), known: RwLock::default() }
+    pub(crate) fn new(queue: Named<'_>) -> Self {
+        Self { store: store_label(queue.store), queue: queue.kind, known: RwLock::default() }
     }
 
     /// It took so long, whatever came of it.

@@ -6,33 +6,38 @@ use metrics::counter;
 use tracing::{error, info, warn};
 
 use super::arrivals::count as count_arrival;
-use super::{duplicate, handled, headline, metric, store_label};
+use super::{Meters, duplicate, handled, headline, metric, store_label};
 use crate::error::Error;
-use crate::handler::HandlerError;
 use crate::message::{InboxKey, Message};
-use crate::queue::{Queue, Whose};
-use crate::receiver::Reply;
-use crate::worker::{Outcome, Run};
+use crate::queue::{Outcome, Queue, Whose};
+use crate::retry::RetryPolicies;
 
 /// What became of a message to another service.
-pub(crate) fn sent(store: &str, message: &Message, outcome: &Outcome, run: &Run, took: Duration) {
+pub(crate) fn sent(
+    store: &str,
+    message: &Message,
+    outcome: &Outcome,
+    meters: &Meters,
+    policies: &RetryPolicies,
+    took: Duration,
+) {
     let fault = match outcome {
         Outcome::Done { .. } => {
             let ms = took.as_secs_f64() * 1000.0;
-            run.meters.took(message, took);
-            run.meters.done(message);
+            meters.took(message, took);
+            meters.done(message);
             info!(store, message_id = message.id(), destination = message.destination(), ms, "outbox: message sent");
             return;
         }
         Outcome::Failed(fault) if fault.whose() == Whose::Message => fault,
-        _ => return handled(store, Queue::Outbox, message, outcome, &run.meters, took),
+        _ => return handled(store, Queue::Outbox, message, outcome, meters, took),
     };
-    let policy = run.policies.of(&message.topic, message.destination());
+    let policy = policies.of(&message.topic, message.destination());
     let max_retries = message.max_attempts.unwrap_or(policy.attempts_max()).saturating_sub(1);
     let (retry, message_id, destination) = (message.attempts + 1, message.id(), message.destination());
     let (code, why) = (fault.cause().code(), headline(fault.why()));
-    run.meters.took(message, took);
-    run.meters.failed(message, fault);
+    meters.took(message, took);
+    meters.failed(message, fault);
     if retry > max_retries || fault.is_final() {
         error!(
             store,
@@ -107,23 +112,22 @@ pub(crate) fn topic_refused(store: &str, source: &str, topic: &str) {
     counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => "topic").increment(1);
 }
 
-pub(crate) fn received(store: &str, key: &InboxKey, reply: &Reply) {
-    let (source, message_id, status) = (key.source(), key.message_id(), reply.status);
-    if reply.body.duplicate || reply.is_success() {
-        count_arrival(store, reply.body.duplicate);
+/// What a receiver answered: for a message it took, or has had before, and for one it did not take.
+pub(crate) fn received(store: &str, key: &InboxKey, is_duplicate: bool, refusal: Option<(u16, Option<&str>)>) {
+    let (source, message_id) = (key.source(), key.message_id());
+    if is_duplicate || refusal.is_none() {
+        count_arrival(store, is_duplicate);
     }
-    if reply.body.duplicate {
-        duplicate(store, key);
-    } else if reply.is_success() {
-        info!(store, source, message_id, "inbox: message processed");
-    } else {
-        info!(store, source, message_id, status, error = reply.body.error, "inbox: message not taken");
+    match refusal {
+        _ if is_duplicate => duplicate(store, key),
+        None => info!(store, source, message_id, "inbox: message processed"),
+        Some((status, error)) => info!(store, source, message_id, status, error, "inbox: message not taken"),
     }
 }
 
-pub(crate) fn receive_failed(store: &str, key: &InboxKey, topic: &str, failure: &HandlerError) {
+pub(crate) fn receive_failed(store: &str, key: &InboxKey, topic: &str, why: &str) {
     let (source, message_id) = (key.source(), key.message_id());
-    error!(store, source, message_id, topic, error = headline(failure.fault.why()), "the handler failed");
+    error!(store, source, message_id, topic, error = headline(why), "the handler failed");
 }
 
 pub(crate) fn receive_broken(store: &str, key: &InboxKey, error: &Error) {

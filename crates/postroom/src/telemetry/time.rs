@@ -3,10 +3,9 @@
 use metrics::counter;
 use tracing::{info, warn};
 
-use super::metric;
+use super::{Named, metric};
 use crate::clock::{Clock, JumpState};
 use crate::telemetry::label::store_label;
-use crate::workqueue::WorkQueue;
 
 /// Tells of a jump when it is seen, and again when it is accepted or taken back.
 pub(crate) fn clock_jumped(store: &str, clock: &Clock) {
@@ -24,9 +23,9 @@ pub(crate) fn clock_jumped(store: &str, clock: &Clock) {
     }
 }
 
-pub(crate) fn times_corrected(queue: &WorkQueue, corrected: u64) {
+pub(crate) fn times_corrected(queue: Named<'_>, corrected: u64) {
     if corrected > 0 {
-        let (store, queue, count) = (queue.store_name(), queue.kind(), corrected);
+        let (store, queue, count) = (queue.store, queue.kind, corrected);
         warn!(store, %queue, count, "messages waited because a clock was wrong; their times were corrected");
     }
 }

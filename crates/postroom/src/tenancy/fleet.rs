@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::delivery::Transport;
 use crate::error::{Error, Result};
 use crate::handler::{Backend, Handlers};
 use crate::places::Places;
@@ -19,7 +20,6 @@ use crate::telemetry;
 use crate::tenancy::stores::{Member, StoreProvider, Stores};
 use crate::tenancy::turns::Turns;
 use crate::tenancy::{RoundRobin, Selection};
-use crate::transport::Transport;
 use crate::worker::{Filling, Loop, WorkerOptions};
 
 /// A worker that broke down is started again after this.
@@ -220,7 +220,7 @@ impl<B: Backend> Team<B> {
                     Loop::new(queue.clone(), process.clone(), options.clone(), places.clone(), Some(gate.clone()));
                 match Box::pin(worker.run(stop.cancelled())).await {
                     Ok(()) => return,
-                    Err(error) => telemetry::worker_broke_down(&queue, &error),
+                    Err(error) => telemetry::worker_broke_down(queue.named(), &error),
                 }
                 let _ = timeout(RESTART_AFTER, stop.cancelled()).await;
             }

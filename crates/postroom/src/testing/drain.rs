@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Workbench;
 use crate::clock::{Timestamp, monotonic};
+use crate::delivery::{Delivery, Transport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Backend, Handlers};
 use crate::message::{Message, Payload};
 use crate::queue::{Queue, State};
 use crate::store::{BoxFuture, Filter, Record, Store};
-use crate::transport::{Delivery, Transport};
 use crate::worker::{Retention, Worker, WorkerOptions};
 
 /// So often the clock is moved before the test is told that there is no end.

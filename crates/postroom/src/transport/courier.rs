@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::delivery::{Delivery, Transport};
 use crate::error::Result;
 use crate::message::Message;
 use crate::places::Limits;
@@ -18,7 +19,6 @@ use crate::transport::judge::{Answered, judge};
 use crate::transport::parcel::Parcel;
 use crate::transport::services::{Checked, Service, Services};
 use crate::transport::wires::{self, Wire, WireError};
-use crate::transport::{Delivery, Transport};
 
 /// Takes messages to other services. Cheap to clone.
 ///

@@ -6,13 +6,13 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::handler::Backend;
-use crate::message::{InboxKey, Incoming, Message, RESERVED};
+use crate::message::{IN_REPLY_TO, InboxKey, Incoming, Message, RESERVED};
 use crate::receiver::{Authenticated, Receiver, Reply, content_hash};
 use crate::store::BoxFuture;
 use crate::transport::judge::Answered;
 use crate::transport::parcel::Parcel;
 use crate::transport::wires::{Wire, WireError};
-use crate::wire::envelope::{IN_REPLY_TO, wire_kind};
+use crate::wire::envelope::wire_kind;
 
 /// The receivers of this process, by the names of their services. Clones share them.
 ///

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::delivery::Delivery;
 use crate::neighbour::CloudEventsMode;
 use crate::queue::{Cause, Fault};
-use crate::transport::Delivery;
 use crate::wire::Answer;
 
 /// What kind of peer a destination is: what it is sent, and what its answers mean.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::message::{EXPIRES_AT, Headers, Kind, Message, Origin, RESERVED};
+use crate::message::{EXPIRES_AT, Headers, IN_REPLY_TO, Kind, Message, Origin, RESERVED};
 use crate::wire::grammar;
 
 /// The header that says how the text of a payload is to be read; JSON, where there is none.
@@ -19,8 +19,6 @@ const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 pub(crate) const VERSION: &str = "rf-version";
 pub(crate) const TIMESTAMP: &str = "rf-timestamp";
 pub(crate) const HMAC: &str = "rf-hmac";
-/// The message that a Response answers.
-pub(crate) const IN_REPLY_TO: &str = "rf-in-reply-to";
 
 /// A message as it travels between services.
 ///

@@ -3,10 +3,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use sha2::{Digest, Sha256};
 
 use crate::clock::Timestamp;
-use crate::message::hash_bytes;
+use crate::message::{encode_pieces, hash_bytes};
 use crate::wire::algorithm::{HmacAlgorithm, Keyed};
 use crate::wire::envelope::Envelope;
 use crate::wire::key::Key;
@@ -155,25 +154,9 @@ impl std::fmt::Display for Signature {
     }
 }
 
-/// The number of pieces, then each with its length before it: no two lists of pieces read the same.
 fn pieces(mut mac: Keyed, pieces: &[&[u8]]) -> Keyed {
     encode_pieces(pieces, |bytes| mac.update(bytes));
     mac
-}
-
-/// The digest of a list of pieces.
-pub(crate) fn digest_pieces<'a>(list: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    encode_pieces(&list.into_iter().collect::<Vec<_>>(), |bytes| digest.update(bytes));
-    digest.finalize().into()
-}
-
-fn encode_pieces(pieces: &[&[u8]], mut write: impl FnMut(&[u8])) {
-    write(&(pieces.len() as u64).to_le_bytes());
-    for piece in pieces {
-        write(&(piece.len() as u64).to_le_bytes());
-        write(piece);
-    }
 }
 
 /// The v1 signature of an envelope, with one key.

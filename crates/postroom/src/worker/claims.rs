@@ -223,7 +223,7 @@ impl Loop {
         let claims = match claims {
             Ok(claims) => claims,
             Err(error) => {
-                telemetry::claim_failed(&self.queue, &error);
+                telemetry::claim_failed(self.queue.named(), &error);
                 return self.failed_to_claim(&target);
             }
         };

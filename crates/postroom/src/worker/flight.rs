@@ -7,10 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Timestamp;
 use crate::message::Message;
+use crate::queue::Terms;
 use crate::queue::{Claimed, Lease, Place};
 use crate::retry::RetryPolicies;
 use crate::store::{Held, Holding};
-use crate::worker::outcome::Terms;
 
 /// What a message is settled by.
 #[derive(Clone, Debug)]

@@ -76,7 +76,7 @@ impl Turn {
         if let Ok(claims) = timeout(gate.patience(), &mut claim).await {
             return claims;
         }
-        telemetry::claim_slow(queue, gate.patience());
+        telemetry::claim_slow(queue.named(), gate.patience());
         gate.step_aside();
         timeout(lease, claim).await.unwrap_or_else(|_| Err(too_late(lease)))
     }

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use crate::message::OwnerToken;
 use crate::places::Places;
+use crate::queue::Outcome;
 use crate::queue::Place;
 use crate::store::{BoxFuture, Hold, HoldChange};
 use crate::telemetry;
-use crate::worker::Outcome;
 use crate::workqueue::WorkQueue;
 
 /// Which places this worker has written down as held.
@@ -63,7 +63,7 @@ impl Holds {
         let (queue, change) = (queue.clone(), HoldChange { owner, held, lifted });
         Some(Box::pin(async move {
             if let Err(error) = queue.hold(change).await {
-                telemetry::holds_not_written(&queue, &error);
+                telemetry::holds_not_written(queue.named(), &error);
             }
         }))
     }

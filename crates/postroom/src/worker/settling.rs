@@ -27,7 +27,7 @@ pub(super) async fn settle(queue: WorkQueue, settles: Vec<Settle>, options: Arc<
                 tokio::time::sleep_until((monotonic() + pause).into()).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
             }
-            Err(error) => return telemetry::settle_failed(&queue, settles.len(), &error),
+            Err(error) => return telemetry::settle_failed(queue.named(), settles.len(), &error),
         }
     }
 }

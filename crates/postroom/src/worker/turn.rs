@@ -12,24 +12,25 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::batch::{Process, Run};
 use crate::clock::{Timestamp, monotonic};
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance;
 use crate::message::OwnerToken;
 use crate::places::Places;
-use crate::queue::{Claimed, Lease, Settle, Verb};
+use crate::queue::Terms;
+use crate::queue::{Claimed, Lease, Outcome, Settle, Verb};
 use crate::store::{BoxFuture, WakeListener};
 use crate::telemetry;
+use crate::worker::WorkerOptions;
 use crate::worker::claims::{Answer, SUSPECTS_EVERY, Target};
 use crate::worker::flight::{Facts, Flights};
 use crate::worker::gate::{Gate, Turn, few_at_once};
 use crate::worker::holds::Holds;
-use crate::worker::outcome::Terms;
+use crate::worker::maintenance;
 use crate::worker::probe::Point;
 use crate::worker::quiet::Quiet;
 use crate::worker::settling::settle;
 use crate::worker::shares::Shares;
-use crate::worker::{Outcome, Process, Run, WorkerOptions};
 use crate::workqueue::WorkQueue;
 
 /// So many reports are taken up at once.
@@ -122,7 +123,7 @@ impl Loop {
             // The line goes first.
             suspect_at: now + SUSPECTS_EVERY,
             has_looked: false,
-            meters: Arc::new(telemetry::Meters::new(&queue)),
+            meters: Arc::new(telemetry::Meters::new(queue.named())),
             stop: CancellationToken::new(),
             look_at: now,
             line_after: now,
@@ -136,7 +137,7 @@ impl Loop {
     }
 
     pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
-        telemetry::worker_started(&self.queue, self.owner);
+        telemetry::worker_started(self.queue.named(), self.owner);
         let mut shutdown = pin!(shutdown);
         let mut renewal = tokio::time::interval((self.options.lease / 6).max(Duration::from_millis(1)));
         renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -177,7 +178,7 @@ impl Loop {
                 }
             }
         }
-        telemetry::worker_stopped(&self.queue, self.flights.len());
+        telemetry::worker_stopped(self.queue.named(), self.flights.len());
         Ok(())
     }
 
@@ -194,7 +195,7 @@ impl Loop {
         let (topics, _) = self.wanted(&Target::Line);
         match self.quiet.as_ref().filter(|quiet| quiet.lasts(&self.queue, topics.as_ref())) {
             Some(quiet) => {
-                telemetry::unchanged(&self.queue);
+                telemetry::unchanged(self.queue.named());
                 self.wait(quiet.next_at);
             }
             None => self.look_now(),
@@ -286,7 +287,7 @@ impl Loop {
         let (now, lease) = (monotonic(), self.options.lease);
         let broken_off = self.flights.drop_overdue(lease / 5, now);
         if broken_off > 0 {
-            telemetry::leases_overdue(&self.queue, broken_off);
+            telemetry::leases_overdue(self.queue.named(), broken_off);
         }
         let ending = self.flights.ending_within(lease * 2 / 3, now);
         if ending.is_empty() || self.renewing.is_some() {
@@ -303,7 +304,7 @@ impl Loop {
         self.renewing = None;
         match held {
             Ok(held) => self.flights.renewed(&leases, &held, until),
-            Err(error) => telemetry::renewal_failed(&self.queue, &error),
+            Err(error) => telemetry::renewal_failed(self.queue.named(), &error),
         }
     }
 
@@ -318,7 +319,7 @@ impl Loop {
     }
 
     fn begin_stop(&mut self) -> Instant {
-        telemetry::worker_stopping(&self.queue, self.flights.len());
+        telemetry::worker_stopping(self.queue.named(), self.flights.len());
         self.stop.cancel();
         self.holds.lift_all();
         self.settling.extend(self.holds.write(&self.queue, &self.places, self.owner));

@@ -10,8 +10,8 @@ use http::request::Parts;
 use super::options::Scope;
 use super::problem::IdempotencyProblem;
 use crate::error::Result;
+use crate::message::digest_pieces;
 use crate::message::{ContentHash, InboxKey};
-use crate::wire::signature::digest_pieces;
 
 const HEADER: &str = "idempotency-key";
 const BYTES_MAX: usize = 255;

@@ -52,7 +52,9 @@ impl<D: Discovery> Inventory<D> {
         let to_open = self.compare(found, &mut refreshed);
         self.publish();
         self.open_all(to_open, &mut refreshed).await;
-        telemetry::discovered(&refreshed);
+        let (added, removed) = (&refreshed.added, &refreshed.removed);
+        let (added, removed) = (added.iter().map(StoreKey::as_str), removed.iter().map(StoreKey::as_str));
+        telemetry::discovered(added, removed, refreshed.failed.len(), refreshed.kept);
         Ok(refreshed)
     }
 

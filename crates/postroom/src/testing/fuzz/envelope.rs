@@ -2,10 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use crate::message::{Headers, Kind, RESERVED};
-use crate::receiver::{ANSWER_TO, incoming};
+use crate::message::{ANSWER_TO, Headers, IN_REPLY_TO, Kind, RESERVED};
+use crate::receiver::incoming;
 use crate::wire::Answer;
-use crate::wire::envelope::{CONTENT_TYPE, Envelope, IN_REPLY_TO, Reply, from_json, to_json};
+use crate::wire::envelope::{CONTENT_TYPE, Envelope, Reply, from_json, to_json};
 
 /// What is read is written and read again as it was, and the payload keeps its bytes.
 pub fn envelope(bytes: &[u8]) {

@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::generated as v1;
 use crate::error::{Error, Result};
+use crate::message::digest_pieces;
 use crate::receiver::Reply;
 use crate::wire::envelope::{self, Envelope};
-use crate::wire::signature::digest_pieces;
 
 impl v1::Envelope {
     /// What a signature covers of it: its values, because the same values can be written as different bytes. Both ends

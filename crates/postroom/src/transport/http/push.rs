@@ -12,16 +12,17 @@ use hyper::body::Incoming;
 use super::JSON;
 use super::client::{Connections, connections, seconds, told};
 use crate::clock::Clock;
+use crate::delivery::{Delivery, Transport};
 use crate::error::{Error, Result};
 use crate::message::{Message, hash_bytes};
 use crate::neighbour::WebhookSigner;
 use crate::queue::{Cause, Fault};
 use crate::store::BoxFuture;
 use crate::telemetry;
+use crate::transport::ClientTls;
 use crate::transport::address::{Address, Host, Place};
 use crate::transport::judge::of_status;
 use crate::transport::services::Service;
-use crate::transport::{ClientTls, Delivery, Transport};
 
 /// The largest answer that is kept.
 const ANSWER_MAX: usize = 64 * 1024;

@@ -1,6 +1,6 @@
 //! What is digested piece by piece.
 
-use crate::wire::signature::digest_pieces;
+use crate::message::digest_pieces;
 
 /// The same bytes, cut in many ways, and parts of them: equal digests only of equal lists.
 pub(super) fn no_two_lists_read_the_same(bytes: &[u8]) {

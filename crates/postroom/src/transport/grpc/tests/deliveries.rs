@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 
 use super::{Listening, SECRET, courier, key, message, plain_receiver, receiver};
 use crate::clock::Clock;
+use crate::delivery::{Delivery, Transport};
 use crate::message::{Message, Origin};
 use crate::neighbour::CloudEventsMode;
 use crate::queue::Fault;
@@ -15,7 +16,7 @@ use crate::transport::http::{ListenOptions, Listener};
 use crate::transport::judge::Answered;
 use crate::transport::parcel::Parcel;
 use crate::transport::wires::Wire;
-use crate::transport::{Courier, Delivery, Peer, Service, Services, Transport};
+use crate::transport::{Courier, Peer, Service, Services};
 
 /// It failed, and the reason contains this.
 #[track_caller]

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorKind};
-use crate::handler::HandlerError;
 use crate::message::Message;
 use crate::queue::{Cause, Fault, Lease, Settle, Whose};
 use crate::retry::{RetryPolicies, RetryPolicy};
-use crate::transport::Delivery;
 
 /// What became of a message.
 #[derive(Clone, PartialEq, Debug)]
@@ -114,23 +112,4 @@ fn judge(fault: &Fault, lease: Lease, terms: Terms<'_>) -> Settle {
     };
     // A pause is never nothing and never for ever, whatever a handler or another service asks for.
     Settle::again(lease, delay.clamp(Duration::from_millis(1), DELAY_MAX), fault)
-}
-
-impl From<HandlerError> for Outcome {
-    fn from(error: HandlerError) -> Self {
-        Self::Failed(match error.fault {
-            // Time after time: then it is the handler's after all.
-            fault if fault.cause() == Cause::DatabaseConflict => Fault::new(Cause::RolledBack, fault.into_why()),
-            fault => fault,
-        })
-    }
-}
-
-impl From<Delivery> for Outcome {
-    fn from(delivery: Delivery) -> Self {
-        match delivery {
-            Delivery::Accepted { response } => Self::Done { response },
-            Delivery::Failed(fault) => Self::Failed(fault),
-        }
-    }
 }

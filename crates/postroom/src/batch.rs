@@ -1,18 +1,18 @@
-//! What the loop and its filling say to each other.
+//! A batch of claimed messages: what the worker's loop and whoever processes the messages say to each other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::places::{Entry, Known};
+use crate::places::{Endpoints, Entry, Known, Limits};
+use crate::queue::Outcome;
 use crate::queue::{Claimed, Lease, Place};
 use crate::retry::RetryPolicies;
 use crate::store::BoxFuture;
 use crate::telemetry::Meters;
-use crate::worker::Outcome;
 
 /// What a worker does with the messages it claimed.
 pub(crate) trait Process: Send + Sync + 'static {
@@ -21,6 +21,15 @@ pub(crate) trait Process: Send + Sync + 'static {
 
     /// How many messages may be with that place at once.
     fn slots(&self, place: &Place) -> usize;
+}
+
+/// How many messages there may be at once, in all and for one place.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots {
+    pub(crate) all: Arc<Semaphore>,
+    pub(crate) share: usize,
+    pub(crate) limits: Limits,
+    pub(crate) endpoints: Endpoints,
 }
 
 /// One batch at work.

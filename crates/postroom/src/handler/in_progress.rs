@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::message::InboxKey;
 
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Twins(Arc<Mutex<HashSet<InboxKey>>>);
+pub(crate) struct InProgress(Arc<Mutex<HashSet<InboxKey>>>);
 
-impl Twins {
+impl InProgress {
     /// Comes in alone, or not at all.
-    pub(crate) fn enter(&self, key: &InboxKey) -> Option<Alone> {
+    pub(crate) fn enter(&self, key: &InboxKey) -> Option<InProgressGuard> {
         let is_first = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-        is_first.then(|| Alone { twins: self.clone(), key: key.clone() })
+        is_first.then(|| InProgressGuard { in_progress: self.clone(), key: key.clone() })
     }
 }
 
 /// Leaves when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Alone {
-    twins: Twins,
+pub(crate) struct InProgressGuard {
+    in_progress: InProgress,
     key: InboxKey,
 }
 
-impl Drop for Alone {
+impl Drop for InProgressGuard {
     fn drop(&mut self) {
-        self.twins.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        self.in_progress.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
 }

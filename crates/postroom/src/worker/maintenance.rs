@@ -15,12 +15,12 @@ pub(crate) async fn run(queue: WorkQueue, options: Arc<WorkerOptions>) {
     match queue.take_maintenance(options.maintenance).await {
         Ok(true) => {}
         Ok(false) => return,
-        Err(error) => return telemetry::maintenance_failed(&queue, &error),
+        Err(error) => return telemetry::maintenance_failed(queue.named(), &error),
     }
     // What cannot be counted is deleted all the same, and the other way round.
     for done in [tidy(&queue, &options).await, measure(&queue).await] {
         if let Err(error) = done {
-            telemetry::maintenance_failed(&queue, &error);
+            telemetry::maintenance_failed(queue.named(), &error);
         }
     }
 }
