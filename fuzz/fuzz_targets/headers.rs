@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| postroom::testing::fuzz::headers(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| postroom_fuzzing::headers(bytes));

@@ -44,8 +44,8 @@ fn message(call: &Call, visibility: &Visibility) -> TokenStream {
         #[doc = #told]
         ///
         #(#docs)*
-        #[derive(::postroom::written::serde::Serialize, ::postroom::written::serde::Deserialize)]
-        #[serde(crate = "::postroom::written::serde")]
+        #[derive(::postroom::macro_support::serde::Serialize, ::postroom::macro_support::serde::Deserialize)]
+        #[serde(crate = "::postroom::macro_support::serde")]
         #visibility struct #name { #(#fields),* }
 
         #(#cfgs)*

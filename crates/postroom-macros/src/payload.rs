@@ -103,7 +103,7 @@ impl Message<'_> {
                 if <#older as ::postroom::Payload>::VERSION >= #version {
                     ::core::panic!(#not_older);
                 }
-                if !::postroom::written::same(<#older as ::postroom::Payload>::TOPIC, #topic) {
+                if !::postroom::macro_support::same(<#older as ::postroom::Payload>::TOPIC, #topic) {
                     ::core::panic!(#other_topic);
                 }
             };

@@ -44,154 +44,88 @@
 //! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(
-    not(all(
-        feature = "rusqlite-0_39",
-        feature = "sqlx-0_9-postgres",
-        feature = "sqlx-0_9-mysql",
-        feature = "tiberius-0_13",
-        feature = "grpc",
-        feature = "pipe"
-    )),
-    allow(dead_code, unused_imports, reason = "what stores and wires share has a user only with all of them")
-)]
 
-// What travels, and how it stands.
-mod message;
-mod queue;
-mod retry;
-
-// The two doors, and the verbs they share.
-mod idempotent;
-mod inbox;
-mod outbox;
-mod outgoing;
-mod request;
-mod workqueue;
-
-// Where it is kept.
-mod driver;
-#[cfg(feature = "tiberius-0_13")]
-mod mssql;
-#[cfg(feature = "sqlx-0_9-mysql")]
-mod mysql;
-#[cfg(feature = "sqlx-0_9-postgres")]
-mod postgres;
+pub use postroom_core::Inbox;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-mod server;
-mod sql;
-#[cfg(feature = "rusqlite-0_39")]
-mod sqlite;
-mod store;
-
-// How it travels.
-mod neighbour;
-mod receiver;
-mod wire;
-
-// Who works on it.
-mod batch;
-mod delivery;
-mod dispatcher;
-mod handler;
-mod places;
-mod pull;
-mod transport;
-mod worker;
-
-// A service as a whole.
-mod client;
-mod declared;
-
-// Many databases at once.
-mod tenancy;
-
-// Everywhere.
-mod background;
-mod clock;
-mod crash;
+pub use postroom_core::ServerStore;
+pub use postroom_core::WorkQueue;
+pub use postroom_core::crash_here;
 #[cfg(any(
     feature = "rusqlite-0_39",
     feature = "sqlx-0_9-postgres",
     feature = "sqlx-0_9-mysql",
     feature = "tiberius-0_13"
 ))]
-pub mod doctor;
-mod error;
-pub mod telemetry;
-
-pub use client::{Accepts, Client, Target};
-pub use clock::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
-pub use crash::crash_here;
-pub use declared::{Declaration, Declared, Running};
-pub use delivery::{Delivery, Transport};
-pub use error::{Error, ErrorKind, Result};
-pub use handler::{Backend, Callable, Calls, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory};
-#[cfg(feature = "tower")]
-pub use idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Identified, SharedCtx};
-#[cfg(feature = "axum")]
-pub use idempotent::{
-    IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
-};
-pub use idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
-pub use inbox::Inbox;
-pub use message::{
-    Command, ContentHash, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, Outgoing,
-    OwnerToken, Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
-};
-#[cfg(feature = "tiberius-0_13")]
-pub use mssql::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
-#[cfg(feature = "sqlx-0_9-mysql")]
-pub use mysql::{MySql, MySqlOptions, MySqlStore};
-pub use neighbour::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
-pub use outbox::{Enqueued, Outbox};
-pub use places::{Endpoint, HeldPlace, Limits, PlaceState, Places};
-#[cfg(feature = "sqlx-0_9-postgres")]
-pub use postgres::{Postgres, PostgresOptions, PostgresStore};
-pub use pull::{LeaseToken, Pull, PullRequest, Pulled};
-pub use queue::{
-    BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Fault, LEASE_MAX, Lease, Place, Queue, Reaped,
-    Settle, Settled, State, Topics, Whose,
-};
-pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
-pub use request::{Pending, Request};
-pub use retry::{RetryPolicies, RetryPolicy};
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-pub use server::ServerStore;
-pub use sql::{BlockingTx, Done, Statement, TableNames, Tx, Value};
-#[cfg(feature = "rusqlite-0_39")]
-pub use sqlite::{
-    BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
-};
-pub use store::{
+pub use postroom_core::doctor;
+pub use postroom_core::telemetry;
+#[cfg(feature = "testing")]
+pub use postroom_core::testing;
+pub use postroom_core::{
     Act, Admission, Arrival, Audited, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure,
     Filter, Hold, Identity, Mark, MarkId, Marked, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival,
     Sighting, Store, Stored, Times, Wake, WakeListener,
 };
-pub use tenancy::{
+pub use postroom_core::{
+    BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Fault, LEASE_MAX, Lease, Place, Queue, Reaped,
+    Settle, Settled, State, Topics, Whose,
+};
+pub use postroom_core::{
+    Backend, Callable, Calls, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory,
+};
+#[cfg(feature = "rusqlite-0_39")]
+pub use postroom_core::{
+    BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
+};
+pub use postroom_core::{BlockingTx, Done, Statement, TableNames, Tx, Value};
+pub use postroom_core::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
     Selection, StoreKey, StoreProvider, Stores,
 };
+pub use postroom_core::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
+pub use postroom_core::{
+    Command, ContentHash, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, Outgoing,
+    OwnerToken, Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
+};
+pub use postroom_core::{Delivery, Transport};
+pub use postroom_core::{Endpoint, HeldPlace, Limits, PlaceState, Places};
+pub use postroom_core::{Enqueued, Outbox};
+pub use postroom_core::{Error, ErrorKind, Result};
+pub use postroom_core::{LeaseToken, Pull, PullRequest, Pulled};
+#[cfg(feature = "tiberius-0_13")]
+pub use postroom_core::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
+#[cfg(feature = "sqlx-0_9-mysql")]
+pub use postroom_core::{MySql, MySqlOptions, MySqlStore};
+pub use postroom_core::{Pending, Request};
+#[cfg(feature = "sqlx-0_9-postgres")]
+pub use postroom_core::{Postgres, PostgresOptions, PostgresStore};
+pub use postroom_core::{Retention, Worker, WorkerOptions};
+pub use postroom_core::{RetryPolicies, RetryPolicy};
+#[cfg(feature = "tower")]
+pub use postroom_idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Identified, SharedCtx};
+#[cfg(feature = "axum")]
+pub use postroom_idempotent::{
+    IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
+};
+pub use postroom_idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
 #[cfg(feature = "grpc")]
-pub use transport::GrpcService;
-pub use transport::{
+pub use postroom_services::GrpcService;
+pub use postroom_services::{Accepts, Client, Target};
+pub use postroom_services::{
     Address, Courier, Destination, Neighbours, Peer, Service, Services, ServicesConfig, TransportType,
 };
 #[cfg(feature = "http")]
-pub use transport::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
-pub use wire::{HmacAlgorithm, Key, Keys, Secret};
-pub use worker::{Retention, Worker, WorkerOptions};
-pub use workqueue::WorkQueue;
+pub use postroom_services::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
+pub use postroom_services::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
+pub use postroom_services::{Declaration, Declared, Running};
+pub use postroom_services::{HmacAlgorithm, Key, Keys, Secret};
+pub use postroom_services::{Hook, Receiver, ReceiverOptions, Source};
 
 #[cfg(feature = "macros")]
 pub use postroom_macros::{Command, Event, Signal, push_call, service};
 
 #[cfg(feature = "macros")]
 #[doc(hidden)]
-pub mod written;
-
-#[cfg(feature = "testing")]
-pub mod testing;
+pub mod macro_support;
 
 // The programs in the README and the guides are compiled with the other examples in the documentation.
 #[cfg(all(doctest, feature = "rusqlite-0_39"))]

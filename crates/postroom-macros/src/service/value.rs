@@ -43,10 +43,10 @@ impl Text {
         match self {
             Self::Literal(text) => quote!(::std::string::String::from(#text)),
             Self::Env { variable, otherwise: None } => {
-                quote!(::postroom::written::env(#variable, ::core::option::Option::None)?)
+                quote!(::postroom::macro_support::env(#variable, ::core::option::Option::None)?)
             }
             Self::Env { variable, otherwise: Some(text) } => {
-                quote!(::postroom::written::env(#variable, ::core::option::Option::Some(#text))?)
+                quote!(::postroom::macro_support::env(#variable, ::core::option::Option::Some(#text))?)
             }
             Self::Expression(expression) => quote!(::std::string::String::from(#expression)),
         }

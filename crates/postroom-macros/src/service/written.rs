@@ -86,7 +86,7 @@ fn declaration(declared: &Declared) -> TokenStream {
 
             fn handlers() -> ::postroom::Handlers<#backend> {
                 #[allow(unused_imports, reason = "depends on what is handled")]
-                use ::postroom::written::{Answered as _, Unanswered as _};
+                use ::postroom::macro_support::{Answered as _, Unanswered as _};
                 let handlers = ::postroom::Handlers::<#backend>::new();
                 #(#handled)*
                 handlers
@@ -113,7 +113,7 @@ fn declaration(declared: &Declared) -> TokenStream {
 
 fn handled(handled: &Handled) -> TokenStream {
     let payload = &handled.payload;
-    let topic = quote_spanned!(payload.span() => (&::postroom::written::topic::<#payload>()));
+    let topic = quote_spanned!(payload.span() => (&::postroom::macro_support::topic::<#payload>()));
     match &handled.by {
         By::Function(function) => {
             quote_spanned!(function.span() => let handlers = #topic.on(handlers, #function);)
@@ -148,7 +148,7 @@ fn clients(declared: &Declared) -> TokenStream {
 
             #(#accepts)*
             // With one message alone the compiler would take every other for it, and complain about that.
-            impl ::postroom::Accepts<::postroom::written::Nothing> for #target {}
+            impl ::postroom::Accepts<::postroom::macro_support::Nothing> for #target {}
 
             #[allow(dead_code, reason = "not every program needs both")]
             impl #service {

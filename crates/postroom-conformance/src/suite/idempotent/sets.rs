@@ -33,7 +33,7 @@ fn handlers<B: Testable>(script: &Script) -> Handlers<B> {
 
 async fn every_handler_of_a_set_runs_once_for_each_message<B: Testable>(stage: &Stage<B>) -> Verdict {
     let script = Script::succeed();
-    let set = handlers::<B>(&script).idempotent(stage.store.clone(), "stock")?;
+    let set = IdempotentHandlers::new(stage.store.clone(), "stock", handlers::<B>(&script))?;
     let topics = ["order.placed", "order.cancelled", "order.lost"];
     let mut deliveries = Vec::new();
     for topic in topics {
@@ -62,7 +62,7 @@ async fn two_sets_handle_the_same_message_once_each<B: Testable>(stage: &Stage<B
     let (script, incoming) = (Script::succeed(), Draft::new("order.placed").incoming()?);
     let sets: Vec<IdempotentHandlers<B>> = ["stock", "invoices"]
         .into_iter()
-        .map(|name| handlers::<B>(&script).idempotent(stage.store.clone(), name))
+        .map(|name| IdempotentHandlers::new(stage.store.clone(), name, handlers::<B>(&script)))
         .collect::<postroom::Result<_>>()?;
     for _ in 0..2 {
         for set in &sets {
@@ -75,7 +75,7 @@ async fn two_sets_handle_the_same_message_once_each<B: Testable>(stage: &Stage<B
 
 async fn a_handler_of_a_set_that_fails_is_run_again<B: Testable>(stage: &Stage<B>) -> Verdict {
     let (script, incoming) = (fails_before(2), Draft::new("order.placed").incoming()?);
-    let set = handlers::<B>(&script).idempotent(stage.store.clone(), "stock")?;
+    let set = IdempotentHandlers::new(stage.store.clone(), "stock", handlers::<B>(&script))?;
     assert!(set.run(incoming.clone()).await.is_err());
     assert_eq!(forwarded(stage).await?, 0);
     assert_eq!(set.run(incoming.clone()).await?, Once::Ran(None));
@@ -85,7 +85,7 @@ async fn a_handler_of_a_set_that_fails_is_run_again<B: Testable>(stage: &Stage<B
 
 async fn a_set_says_which_topics_it_does_not_handle<B: Testable>(stage: &Stage<B>) -> Verdict {
     let set = Handlers::<B>::new().state(Script::succeed()).on_topic("order.placed", play::<B>);
-    let set = set.idempotent(stage.store.clone(), "stock")?;
+    let set = IdempotentHandlers::new(stage.store.clone(), "stock", set)?;
     match set.run(Draft::new("order.lost").incoming()?).await {
         Err(Unhandled::Handler(failure)) => {
             assert_eq!((failure.cause(), failure.is_terminal()), (Cause::NoHandler, false));
@@ -95,10 +95,14 @@ async fn a_set_says_which_topics_it_does_not_handle<B: Testable>(stage: &Stage<B
     }
     assert!(set.of("order.lost").is_none());
     let twice = Handlers::<B>::new().on_topic("a", play::<B>).on_topic("a", play::<B>);
-    refused(twice.idempotent(stage.store.clone(), "stock"), ErrorKind::InvalidInput, "two handlers of a topic")?;
+    refused(
+        IdempotentHandlers::new(stage.store.clone(), "stock", twice),
+        ErrorKind::InvalidInput,
+        "two handlers of a topic",
+    )?;
     for name in ["", &"x".repeat(250)] {
         refused(
-            handlers::<B>(&Script::succeed()).idempotent(stage.store.clone(), name),
+            IdempotentHandlers::new(stage.store.clone(), name, handlers::<B>(&Script::succeed())),
             ErrorKind::InvalidInput,
             name,
         )?;
@@ -109,7 +113,7 @@ async fn a_set_says_which_topics_it_does_not_handle<B: Testable>(stage: &Stage<B
 async fn the_options_of_a_set_are_those_of_each_handler<B: Testable>(stage: &Stage<B>) -> Verdict {
     let script = fails_before(3);
     let options = IdempotentOptions::default().release_claim_on_error(false);
-    let set = handlers::<B>(&script).idempotent_with(stage.store.clone(), "stock", options)?;
+    let set = IdempotentHandlers::with(stage.store.clone(), "stock", handlers::<B>(&script), options)?;
     for topic in ["order.placed", "order.lost"] {
         let incoming = Draft::new(topic).incoming()?;
         assert!(set.run(incoming.clone()).await.is_err());
@@ -132,7 +136,7 @@ async fn blocking_handlers_of_a_set_run_once_and_are_rolled_back_with_their_mark
         Ok(None)
     }
     let set = Handlers::new().on_topic_blocking("order.placed", reserve).on_topic("other", other);
-    let set = set.state("shelf 7".to_owned()).idempotent(stage.store.clone(), "stock")?;
+    let set = IdempotentHandlers::new(stage.store.clone(), "stock", set.state("shelf 7".to_owned()))?;
     for (payload, told) in [("bad", "never"), ("worse", "the handler panicked: out of cheese")] {
         let incoming = Draft::new("order.placed").payload(payload).incoming()?;
         for _ in 0..2 {

@@ -1,0 +1,53 @@
+//! The tables: judged alike on every database.
+
+use super::{Facts, Finding, Level};
+
+/// Whether they are there, and of the version this program knows.
+pub(crate) fn is_there(facts: &Facts) -> Option<Finding> {
+    let wanted = facts.number("schema.wanted")?;
+    let found = facts.number("schema.found");
+    let value = found.map_or_else(|| "missing".to_owned(), |version| format!("version {version}"));
+    Some(match found {
+        Some(version) if version == wanted => Finding::ok("schema", value, "the tables are there and up to date"),
+        Some(version) if version > wanted => Finding::new(
+            Level::Warning,
+            "schema",
+            value,
+            format!("a newer program deployed it: this one knows version {wanted} and refuses to open the store"),
+            "upgrade this program",
+        ),
+        Some(_) => Finding::new(
+            Level::Warning,
+            "schema",
+            value,
+            format!("this program needs version {wanted} and refuses to open the store"),
+            "run `postroom migrate`; programs that know only the older version refuse the newer one",
+        ),
+        None => Finding::new(
+            Level::Warning,
+            "schema",
+            value,
+            "the tables are not there, so nothing can be stored",
+            "run `postroom migrate`, or what `postroom migrate --print` prints",
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(judge: impl Fn(&Facts) -> Option<Finding>, facts: &Facts) -> Option<Level> {
+        judge(facts).map(|finding| finding.level)
+    }
+
+    #[test]
+    fn a_schema_is_missing_older_newer_or_right() {
+        for (found, expected) in [("1", Level::Warning), ("2", Level::Ok), ("3", Level::Warning)] {
+            let facts = Facts::from([("schema.wanted", "2"), ("schema.found", found)]);
+            assert_eq!(level(is_there, &facts), Some(expected), "{found}");
+        }
+        let missing = is_there(&Facts::from([("schema.wanted", "2")])).unwrap();
+        assert_eq!((missing.level, missing.value.as_str()), (Level::Warning, "missing"));
+    }
+}

@@ -1,0 +1,78 @@
+//! SQL Server.
+
+mod connection_string;
+pub(crate) mod dialect;
+mod doctor;
+pub(crate) mod driver_tiberius_013;
+pub(crate) mod error;
+mod options;
+
+pub use options::MssqlOptions;
+
+/// A connection to SQL Server: what handlers are lent, and what [`MssqlOptions::connect`] makes.
+///
+/// ```
+/// use postroom::{Enqueued, MssqlConnection, NewMessage, Outbox, Result};
+///
+/// /// In the transaction that the caller began on it.
+/// async fn placed(conn: &mut MssqlConnection, outbox: &Outbox) -> Result<Enqueued> {
+///     outbox.enqueue_in(conn, &NewMessage::new("order.placed", "{}")).await
+/// }
+/// ```
+pub type MssqlConnection = tiberius::Client<tokio_util::compat::Compat<tokio::net::TcpStream>>;
+
+use crate::db::mssql::dialect::MSSQL;
+use crate::db::mssql::driver_tiberius_013::{MssqlLink, MssqlTarget};
+use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
+use crate::sql::dialect::Dialect;
+use crate::support::error::Result;
+
+/// SQL Server, as handlers see it.
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Handlers, Mssql, Payload};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderPlaced { order: i64 }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+///
+/// async fn reserve(ctx: &mut Ctx<Mssql>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     ctx.tx().await?.execute("INSERT INTO reserved (order_id) VALUES (@P1)", &[&placed.order]).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<Mssql>::new().on(reserve);
+/// ```
+#[derive(Debug)]
+pub enum Mssql {}
+
+/// A store in a SQL Server database, beside the user's own tables. Cheap to clone.
+///
+/// ```no_run
+/// # async fn f() -> postroom::Result<()> {
+/// use postroom::{MssqlOptions, MssqlStore, Outbox};
+///
+/// let store: MssqlStore = MssqlOptions::new("mssql://app:secret@db.example/shop")?.open().await?;
+/// let outbox = Outbox::new(store);
+/// # Ok(()) }
+/// ```
+pub type MssqlStore = ServerStore<Mssql>;
+
+/// The transaction of a handler on SQL Server.
+#[derive(Debug)]
+pub struct MssqlTx(HandlerTx<Mssql>);
+
+impl Engine for Mssql {
+    type Target = MssqlTarget;
+    type Link = MssqlLink;
+    type Signal = Silence;
+
+    const DIALECT: &'static Dialect = &MSSQL;
+    const LISTENERS: usize = 0;
+
+    async fn connect(target: &MssqlTarget, _: Purpose) -> Result<MssqlLink> {
+        MssqlLink::connect(target).await
+    }
+}
+
+handlers_on_server!(Mssql, MssqlStore, MssqlTx, MssqlConnection);

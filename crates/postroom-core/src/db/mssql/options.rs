@@ -1,0 +1,110 @@
+//! How to open a SQL Server store.
+
+use tiberius::Config;
+
+use crate::db::doctor::Report;
+use crate::db::mssql::connection_string::{self, ConnectionString};
+use crate::db::mssql::doctor::{self, QUESTIONS};
+use crate::db::mssql::driver_tiberius_013::MssqlTarget;
+use crate::db::mssql::{Mssql, MssqlConnection, MssqlStore};
+use crate::db::server::{Settings, examine};
+use crate::sql::TableNames;
+use crate::support::error::Result;
+
+/// How to open a SQL Server store.
+///
+/// ```no_run
+/// # async fn open() -> postroom::Result<()> {
+/// let store = postroom::MssqlOptions::new("mssql://app:secret@db.example/shop")?.deploy_schema(true).open().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MssqlOptions {
+    target: MssqlTarget,
+    settings: Settings,
+}
+
+impl MssqlOptions {
+    /// A store in the database at `url`, which may also be a connection string of the .NET world. Connections are
+    /// encrypted and the server's certificate is checked, unless it is told otherwise there.
+    ///
+    /// ```
+    /// use postroom::MssqlOptions;
+    ///
+    /// MssqlOptions::new("mssql://app:p%40ss@db.example:1433/shop?encrypt=strict")?;
+    /// MssqlOptions::new("Server=db.example,1433;Database=shop;User Id=app;Password='p@ss';Encrypt=True")?;
+    /// // A certificate that a private authority has signed, and one that nobody has: for development alone.
+    /// MssqlOptions::new("mssql://app:p%40ss@db.example/shop?trust_server_certificate_ca=/etc/ssl/company.pem")?;
+    /// MssqlOptions::new("mssql://app:p%40ss@localhost/shop?trust_server_certificate=true")?;
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn new(url: &str) -> Result<Self> {
+        let place = ConnectionString::parse(url)?;
+        let name = place.database.clone().unwrap_or_else(|| "mssql".to_owned());
+        let may_be_plain = place.may_be_plain();
+        let target = MssqlTarget::new(place.config()?, may_be_plain);
+        Ok(Self { target, settings: Settings::new(name, TableNames::infra_capitals()) })
+    }
+
+    /// Whether [`new`](Self::new) would take this text for its own: a URL of SQL Server, or a connection string that
+    /// begins with one of the settings it knows.
+    ///
+    /// ```
+    /// use postroom::MssqlOptions;
+    ///
+    /// assert!(MssqlOptions::recognises("mssql://db.example/shop"));
+    /// assert!(MssqlOptions::recognises("User Id=app;Server=db.example"));
+    /// assert!(!MssqlOptions::recognises("shop.db"));
+    /// ```
+    pub fn recognises(text: &str) -> bool {
+        connection_string::is_ours(text)
+    }
+
+    /// A store in the database that this configuration leads to.
+    pub fn with(target: Config) -> Self {
+        let target = MssqlTarget::new(target, false);
+        Self { target, settings: Settings::new("mssql".to_owned(), TableNames::infra_capitals()) }
+    }
+
+    crate::db::server::shared_options! {
+        crate::db::mssql::dialect::NO_FENCE,
+        /// What the tables are called: `infra.Outbox` and `infra.Inbox`.
+    }
+
+    /// A connection of your own, made in the same way as the store's.
+    pub async fn connect(&self) -> Result<MssqlConnection> {
+        self.target.connect().await
+    }
+
+    /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
+    pub async fn examine(self) -> Result<Report> {
+        let facts = Box::pin(examine::<Mssql>(self.target.clone(), &self.settings, QUESTIONS)).await?;
+        Ok(doctor::report(&facts))
+    }
+
+    /// Connects, and deploys the schema if it is to.
+    pub async fn open(self) -> Result<MssqlStore> {
+        Box::pin(MssqlStore::open(self.target, self.settings.checked()?)).await
+    }
+}
+
+impl MssqlStore {
+    /// The schema with its procedures as SQL text, for people with migrations of their own. `GO` ends each batch, as
+    /// sqlcmd and others want it.
+    pub fn schema(tables: &TableNames) -> String {
+        Self::schema_text(tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_never_printed() {
+        let options = MssqlOptions::new("mssql://app:hunter2@db.example/shop").unwrap();
+        assert!(!format!("{options:?}").contains("hunter2"));
+        let error = MssqlOptions::new("app:hunter2@db.example").unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("hunter2"), "{error:?}");
+    }
+}

@@ -1,0 +1,67 @@
+//! MySQL and MariaDB.
+
+pub(crate) mod dialect;
+mod doctor;
+pub(crate) mod driver_sqlx_09;
+pub(crate) mod error;
+mod options;
+
+pub use options::MySqlOptions;
+
+use crate::db::mysql::dialect::MYSQL;
+use crate::db::mysql::driver_sqlx_09::MySqlLink;
+use crate::db::server::connection::Unprinted;
+use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
+use crate::sql::dialect::Dialect;
+use crate::support::error::Result;
+
+/// MySQL and MariaDB, as handlers see it.
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Handlers, MySql, Payload};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderPlaced { order: i64 }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+///
+/// async fn reserve(ctx: &mut Ctx<MySql>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let insert = sqlx::query("INSERT INTO reserved (order_id) VALUES (?)").bind(placed.order);
+///     insert.execute(ctx.tx().await?).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<MySql>::new().on(reserve);
+/// ```
+#[derive(Debug)]
+pub enum MySql {}
+
+/// A store in a MySQL or MariaDB database, beside the user's own tables. Cheap to clone.
+///
+/// ```no_run
+/// # async fn f() -> postroom::Result<()> {
+/// use postroom::{MySqlOptions, MySqlStore, Outbox};
+///
+/// let store: MySqlStore = MySqlOptions::new("mysql://app@db.example/shop")?.open().await?;
+/// let outbox = Outbox::new(store);
+/// # Ok(()) }
+/// ```
+pub type MySqlStore = ServerStore<MySql>;
+
+/// The transaction of a handler on MySQL and MariaDB.
+#[derive(Debug)]
+pub struct MySqlTx(HandlerTx<MySql>);
+
+impl Engine for MySql {
+    type Target = Unprinted<sqlx::mysql::MySqlConnectOptions>;
+    type Link = MySqlLink;
+    type Signal = Silence;
+
+    const DIALECT: &'static Dialect = &MYSQL;
+    const LISTENERS: usize = 0;
+
+    async fn connect(target: &Self::Target, purpose: Purpose) -> Result<MySqlLink> {
+        MySqlLink::connect(target, purpose).await
+    }
+}
+
+handlers_on_server!(MySql, MySqlStore, MySqlTx, sqlx::MySqlConnection);

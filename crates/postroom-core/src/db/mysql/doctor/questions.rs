@@ -1,0 +1,21 @@
+//! What the database is asked about itself. Every answer is a name and a value, both text; what this user may not see
+//! is null or left out. `{outbox}` and `{inbox}` are the tables, `{schema}` where they are.
+
+/// MySQL and MariaDB. A variable that a server does not have is left out by SHOW, and would be an error elsewhere.
+pub(crate) const QUESTIONS: &[&str] = &[
+    "SELECT 'now', CAST(CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS CHAR)
+     UNION ALL SELECT 'version', version()
+     UNION ALL SELECT 'client', SUBSTRING_INDEX(user(), '@', -1)",
+    "SHOW GLOBAL VARIABLES WHERE Variable_name IN
+         ('innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'binlog_format', 'innodb_doublewrite',
+          'innodb_flush_method', 'innodb_force_recovery', 'read_only', 'super_read_only', 'innodb_read_only',
+          'wsrep_on', 'transaction_isolation', 'tx_isolation', 'max_allowed_packet', 'max_connections')",
+    "SHOW GLOBAL STATUS WHERE Variable_name IN
+         ('Threads_connected', 'Slave_running', 'Slaves_connected', 'Innodb_history_list_length',
+          'wsrep_cluster_size')",
+    "SHOW SESSION STATUS WHERE Variable_name = 'Ssl_cipher'",
+    "SELECT concat('engine.', table_name), engine FROM information_schema.tables
+     WHERE table_schema = coalesce(nullif('{schema}', ''), database())
+       AND table_name IN ('{outbox_name}', '{outbox_name}_failures', '{inbox_name}', '{inbox_name}_failures',
+                          '{inbox_name}_marks', 'postroom_schema')",
+];

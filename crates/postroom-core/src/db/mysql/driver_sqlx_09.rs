@@ -1,0 +1,251 @@
+//! sqlx 0.9 on MySQL and MariaDB.
+
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, Row as _, SqlSafeStr};
+use uuid::Uuid;
+
+use crate::db::mysql::dialect::{
+    BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, FOR_VERBS, HELLO, RELEASE_HANDLER, ROLL_BACK,
+};
+use crate::db::mysql::error::{failed, number_of};
+use crate::db::server::connection::{Patience, Unprinted, ended_inside, may_not_deploy};
+use crate::db::server::{Began, Link, Purpose};
+use crate::db::sqlx_09::begin_for_good;
+use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, ErrorKind, Result};
+
+/// The row was there before.
+const DUPLICATE: u16 = 1062;
+/// What was begun with this savepoint is gone.
+const NO_SUCH_SAVEPOINT: u16 = 1305;
+
+/// One of our connections.
+#[derive(Debug)]
+pub(crate) struct MySqlLink {
+    conn: MySqlConnection,
+    patience: Patience,
+    in_doubt: bool,
+    outage_at: Option<Timestamp>,
+}
+
+impl MySqlLink {
+    pub(crate) async fn connect(target: &Unprinted<MySqlConnectOptions>, purpose: Purpose) -> Result<Self> {
+        let mut conn = MySqlConnection::connect_with(&target.0).await.map_err(failed)?;
+        begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
+        let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
+        link.roll_back().await?;
+        if purpose == Purpose::Verbs {
+            link.say(FOR_VERBS).await?;
+        }
+        Ok(link)
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut MySqlConnection {
+        &mut self.conn
+    }
+
+    async fn say(&mut self, text: &'static str) -> Result<()> {
+        let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
+        self.patience.wait(said).await
+    }
+
+    /// Asks without values: the server answers in text.
+    async fn ask(&mut self, text: &'static str) -> Result<MySqlRow> {
+        let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
+        self.patience.wait(answer).await
+    }
+
+    async fn began(&mut self, text: &'static str) -> Result<Began> {
+        let answer = self.ask(text).await?;
+        Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
+    }
+}
+
+fn number(row: &MySqlRow, column: usize) -> Result<i64> {
+    let text = row.str(column)?.unwrap_or_default();
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
+}
+
+impl Link for MySqlLink {
+    async fn hello(&mut self) -> Result<Timestamp> {
+        let answer = self.ask(HELLO).await?;
+        if number(&answer, 1)? != 0 {
+            return Err(unsupported("the server is read-only: a replica? connect to the primary"));
+        }
+        let version = answer.str(2)?.unwrap_or_default();
+        if !is_new_enough(version) {
+            return Err(unsupported(&format!("the server is {version}; MySQL 8.0.29 or MariaDB 10.6 is the oldest")));
+        }
+        Ok(Timestamp::from_micros(number(&answer, 0)?))
+    }
+
+    async fn deploy(&mut self, schema: &str) -> Result<()> {
+        if number(&self.ask(DEPLOY_LOCK).await?, 0)? != 1 {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "another program has been deploying the schema for a minute",
+            ));
+        }
+        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
+        self.say(DEPLOY_UNLOCK).await?;
+        deployed.map(|_| ()).map_err(|source| may_not_deploy(failed(source)))
+    }
+
+    async fn begin(&mut self) -> Result<Began> {
+        self.began(BEGIN).await
+    }
+
+    async fn begin_for_handler(&mut self) -> Result<Began> {
+        self.began(BEGIN_HANDLER).await
+    }
+
+    async fn commit(&mut self) -> Result<()> {
+        self.say("COMMIT").await
+    }
+
+    async fn roll_back(&mut self) -> Result<()> {
+        self.began(ROLL_BACK).await?;
+        if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.patience.is_spent()
+    }
+
+    fn spend(&mut self) {
+        self.patience.spend();
+    }
+
+    async fn check_open(&mut self) -> Result<()> {
+        let released = async {
+            match self.conn.execute(RELEASE_HANDLER).await {
+                Ok(_) if self.conn.is_in_transaction() => Ok(()),
+                Err(error) if number_of(&error) != Some(NO_SUCH_SAVEPOINT) => Err(failed(error)),
+                _ => Err(ended_inside()),
+            }
+        };
+        self.patience.wait(released).await
+    }
+
+    async fn seal(&mut self) -> Result<()> {
+        self.check_open().await
+    }
+
+    fn set_patience(&mut self, limit: Duration) {
+        self.patience.limit = limit;
+    }
+
+    fn set_in_doubt(&mut self, in_doubt: bool) {
+        self.in_doubt = in_doubt;
+    }
+
+    fn set_outage(&mut self, at: Option<Timestamp>) {
+        self.outage_at = at;
+    }
+}
+
+/// `8.0.36`, `10.11.6-MariaDB-0+deb12u1`, and behind some proxies `5.5.5-10.11.6-MariaDB`.
+pub(crate) fn is_new_enough(version: &str) -> bool {
+    let is_mariadb = version.contains("MariaDB");
+    let plain = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
+    let mut parts = plain.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let version = [(); 3].map(|()| parts.next().unwrap_or(0));
+    version >= if is_mariadb { [10, 6, 0] } else { [8, 0, 29] }
+}
+
+impl Session for MySqlLink {
+    async fn execute(&mut self, statement: &Statement) -> Result<Done> {
+        self.patience.wait(self.conn.run(statement)).await
+    }
+
+    async fn query<T: Send>(
+        &mut self,
+        statement: &Statement,
+        mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
+    ) -> Result<Vec<T>> {
+        let rows = async { bound(statement).fetch_all(&mut self.conn).await.map_err(failed) };
+        let rows = self.patience.wait(rows).await?;
+        rows.iter().map(|row| read(row)).collect()
+    }
+
+    fn in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    fn outage_at(&self) -> Option<Timestamp> {
+        self.outage_at
+    }
+}
+
+impl Tx for MySqlConnection {
+    async fn run(&mut self, statement: &Statement) -> Result<Done> {
+        match bound(statement).execute(self).await {
+            Ok(done) => statement.check(done.rows_affected()),
+            // The statement did nothing, and the transaction goes on.
+            Err(error) if statement.expects == Expects::RowOrDuplicate && number_of(&error) == Some(DUPLICATE) => {
+                statement.check(0)
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+fn bound(statement: &Statement) -> Query<'_, MySql, MySqlArguments> {
+    let query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
+    statement.values.iter().fold(query, |query, value| match value {
+        Value::Int(value) => query.bind(*value),
+        Value::Text(value) => query.bind(value.as_deref()),
+        Value::Bytes(value) => query.bind(value.as_deref()),
+        Value::Uuid(value) => query.bind(*value),
+        // Batches travel as rows here.
+        Value::Ints(_) | Value::Texts(_) | Value::Uuids(_) => query,
+    })
+}
+
+impl Row for MySqlRow {
+    fn int(&self, column: usize) -> Result<Option<i64>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+
+    fn str(&self, column: usize) -> Result<Option<&str>> {
+        // Keys are stored as bytes.
+        let bytes: Option<&[u8]> = self.try_get_unchecked(column).map_err(failed)?;
+        bytes
+            .map(std::str::from_utf8)
+            .transpose()
+            .map_err(|source| Error::new(ErrorKind::Corrupt, "a text is not one").caused_by(source))
+    }
+
+    fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+}
+
+fn unsupported(why: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_told_by_their_version() {
+        for new in
+            ["8.0.36", "8.4.0-commercial", "9.1.0", "10.6.0-MariaDB", "5.5.5-10.11.6-MariaDB-log", "11.4.2-MariaDB"]
+        {
+            assert!(is_new_enough(new), "{new}");
+        }
+        for old in ["5.7.44", "8.0.28", "10.5.20-MariaDB", "5.5.5-10.3.1-MariaDB", "", "nonsense"] {
+            assert!(!is_new_enough(old), "{old}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! PostgreSQL.
+
+pub(crate) mod dialect;
+mod doctor;
+pub(crate) mod driver_sqlx_09;
+#[cfg(feature = "tokio-postgres-0_7")]
+mod driver_tokio_postgres_07;
+pub(crate) mod error;
+mod options;
+mod signal;
+
+pub use options::PostgresOptions;
+
+use crate::db::postgres::dialect::POSTGRES;
+use crate::db::postgres::driver_sqlx_09::{PgLink, PgTarget};
+use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, handlers_on_server};
+use crate::sql::dialect::Dialect;
+use crate::support::error::Result;
+
+/// PostgreSQL, as handlers see it.
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Handlers, Payload, Postgres};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderPlaced { order: i64 }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+///
+/// async fn reserve(ctx: &mut Ctx<Postgres>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let insert = sqlx::query("INSERT INTO reserved (order_id) VALUES ($1)").bind(placed.order);
+///     insert.execute(ctx.tx().await?).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<Postgres>::new().on(reserve);
+/// ```
+#[derive(Debug)]
+pub enum Postgres {}
+
+/// A store in a PostgreSQL database, beside the user's own tables. Cheap to clone.
+///
+/// ```no_run
+/// # async fn f() -> postroom::Result<()> {
+/// use postroom::{Outbox, PostgresOptions, PostgresStore};
+///
+/// let store: PostgresStore = PostgresOptions::new("postgres://app@db.example/shop")?.open().await?;
+/// let outbox = Outbox::new(store);
+/// # Ok(()) }
+/// ```
+pub type PostgresStore = ServerStore<Postgres>;
+
+/// The transaction of a handler on PostgreSQL.
+#[derive(Debug)]
+pub struct PostgresTx(HandlerTx<Postgres>);
+
+impl Engine for Postgres {
+    type Target = PgTarget;
+    type Link = PgLink;
+    type Signal = signal::Notify;
+
+    const DIALECT: &'static Dialect = &POSTGRES;
+    const LISTENERS: usize = 1;
+
+    async fn connect(target: &PgTarget, purpose: Purpose) -> Result<PgLink> {
+        PgLink::connect(target, purpose).await
+    }
+}
+
+handlers_on_server!(Postgres, PostgresStore, PostgresTx, sqlx::PgConnection);

@@ -1,0 +1,239 @@
+//! PostgreSQL: what its settings mean for messages.
+
+mod questions;
+
+pub(crate) use questions::QUESTIONS;
+
+use crate::db::postgres::driver_sqlx_09::VERSION_MIN;
+
+use crate::db::doctor::{Facts, Finding, Judge, Level, Report, judged, schema, server, times};
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+/// So many transactions have passed since a snapshot that is still held was taken.
+const SNAPSHOT_OLD: i64 = 1_000_000;
+const DEAD_ROWS_MANY: i64 = 100_000;
+
+pub(crate) fn report(database: &str, facts: &Facts) -> Report {
+    let version = facts.text("server_version").unwrap_or("of unknown version");
+    let mut findings = judged(facts, JUDGES);
+    findings.extend(overrides(facts));
+    findings.extend(["outbox", "inbox"].iter().flat_map(|queue| table(facts, queue)));
+    Report::new(format!("PostgreSQL {version}, database {database}"), findings)
+}
+
+const JUDGES: &[Judge] = &[
+    version,
+    standby,
+    schema::is_there,
+    server::clock,
+    times::ahead,
+    fsync,
+    full_page_writes,
+    synchronous_commit,
+    replicas,
+    autovacuum,
+    old_transactions,
+    old_snapshots,
+    isolation,
+    pooler,
+    server::connections,
+    |facts| server::encryption(facts, "sslmode=verify-full in the URL"),
+];
+
+fn version(facts: &Facts) -> Option<Finding> {
+    let (version, number) = (facts.text("server_version")?, facts.number("server_version_num")?);
+    Some(if number < VERSION_MIN {
+        let means = "the store's statements need version 13 or newer, and opening it is refused";
+        Finding::new(Level::Danger, "server_version", version, means, "upgrade the server")
+    } else {
+        Finding::ok("server_version", version, "new enough")
+    })
+}
+
+fn standby(facts: &Facts) -> Option<Finding> {
+    let is_standby = facts.is_on("standby")?;
+    let value = if is_standby { "yes" } else { "no" };
+    Some(if is_standby {
+        let means = "a standby cannot be written to, and opening a store on it is refused";
+        let advice = "connect to the primary; with several hosts, target_session_attrs has no effect here";
+        Finding::new(Level::Danger, "standby", value, means, advice)
+    } else {
+        Finding::ok("standby", value, "this is the primary")
+    })
+}
+
+fn fsync(facts: &Facts) -> Option<Finding> {
+    let value = facts.text("fsync")?;
+    Some(if facts.is_on("fsync")? {
+        Finding::ok("fsync", value, "commits reach the disk")
+    } else {
+        let means = "a power cut or a crash of the machine can lose commits and damage the whole database";
+        Finding::new(Level::Danger, "fsync", value, means, "fsync = on; off is for data that nobody needs")
+    })
+}
+
+fn full_page_writes(facts: &Facts) -> Option<Finding> {
+    let value = facts.text("full_page_writes")?;
+    Some(if facts.is_on("full_page_writes")? {
+        Finding::ok("full_page_writes", value, "half-written pages can be repaired")
+    } else {
+        let means = "a page that was half written in a power cut stays damaged";
+        let advice = "full_page_writes = on, unless the file system never writes half a page (ZFS)";
+        Finding::new(Level::Danger, "full_page_writes", value, means, advice)
+    })
+}
+
+/// Our own transactions turn it on where it is off; the user's do not.
+fn synchronous_commit(facts: &Facts) -> Option<Finding> {
+    let name = "synchronous_commit";
+    let value = facts.text(name)?;
+    let has_standbys = facts.text("synchronous_standby_names").is_some_and(|names| !names.is_empty());
+    Some(match value {
+        "off" => {
+            let means = "a crash of the server can undo your own transactions of the last moments, with the messages \
+                         in them; claims, arrivals and handlers turn it on for themselves";
+            Finding::new(Level::Warning, name, value, means, "on, for every role that commits what must not be lost")
+        }
+        "local" | "remote_write" if has_standbys => {
+            let means = "a commit does not wait until a standby has it on disk: failing over can lose it";
+            Finding::new(Level::Notice, name, value, means, "on or remote_apply, if a failover must lose nothing")
+        }
+        _ => Finding::ok(name, value, "commits wait for the disk"),
+    })
+}
+
+/// The same setting where it is set for a role or for the database.
+fn overrides(facts: &Facts) -> Vec<Finding> {
+    let off = facts.under("override.").filter(|(_, value)| *value == "off");
+    let finding = |(role, value): (&str, &str)| {
+        let setting = format!("synchronous_commit of {role}");
+        let means =
+            "a crash of the server can undo its own transactions of the last moments, with the messages in them";
+        let advice = format!("ALTER ROLE {role} RESET synchronous_commit (or ALTER DATABASE)");
+        Finding::new(Level::Warning, &setting, value, means, advice)
+    };
+    off.map(finding).collect()
+}
+
+fn replicas(facts: &Facts) -> Option<Finding> {
+    let (names, replicas) = (facts.text("synchronous_standby_names")?, facts.number("replicas").unwrap_or(0));
+    let name = "synchronous_standby_names";
+    Some(match (names, replicas) {
+        ("", 0) => Finding::ok(name, "none", "no replica is connected: what this server loses is lost"),
+        ("", _) => {
+            let means = format!("{replicas} connected, none synchronous: failing over loses the last commits");
+            let advice = "name a synchronous standby, if a failover must lose nothing";
+            Finding::new(Level::Notice, name, "none", means, advice)
+        }
+        (_, 0) => {
+            let means = "no standby is connected: every commit waits until one is";
+            Finding::new(Level::Warning, name, names, means, "bring a standby back, or take its name out")
+        }
+        _ => Finding::ok(name, names, format!("{replicas} connected")),
+    })
+}
+
+fn autovacuum(facts: &Facts) -> Option<Finding> {
+    let value = facts.text("autovacuum")?;
+    Some(if facts.is_on("autovacuum")? {
+        Finding::ok("autovacuum", value, "what was claimed and done is cleared away")
+    } else {
+        let means = "every claim steps over the rows that were claimed before it: the queue gets slower without end";
+        Finding::new(Level::Warning, "autovacuum", value, means, "autovacuum = on")
+    })
+}
+
+fn old_transactions(facts: &Facts) -> Option<Finding> {
+    let name = "oldest transaction";
+    let open = [facts.number("oldest_transaction_seconds"), facts.number("oldest_prepared_seconds")];
+    let Some(seconds) = open.into_iter().flatten().max() else {
+        return facts.is_on("sees_others").map(|sees| match sees {
+            true => Finding::ok(name, "none", "nobody else has a transaction open"),
+            false => {
+                let means = "this role does not see how long others have had transactions open";
+                Finding::new(Level::Notice, name, "not visible", means, "GRANT pg_read_all_stats, to have it watched")
+            }
+        });
+    };
+    let value = format!("{seconds} s");
+    let means = "while it is open nothing that was done since can be cleared away: claims get slower";
+    let advice = "end it (pg_stat_activity, pg_prepared_xacts), and set idle_in_transaction_session_timeout";
+    Some(match seconds {
+        HOUR.. => Finding::new(Level::Warning, name, value, means, advice),
+        MINUTE.. => Finding::new(Level::Notice, name, value, means, advice),
+        _ => Finding::ok(name, value, "no transaction has been open for long"),
+    })
+}
+
+fn old_snapshots(facts: &Facts) -> Option<Finding> {
+    let age = facts.number("oldest_snapshot_age")?;
+    let (name, value) = ("oldest snapshot", format!("{age} transactions"));
+    Some(if age > SNAPSHOT_OLD {
+        let means = "rows that were done since it was taken cannot be cleared away: claims get slower";
+        let advice = "end what holds it: pg_stat_activity, pg_replication_slots, pg_prepared_xacts";
+        Finding::new(Level::Warning, name, value, means, advice)
+    } else {
+        Finding::ok(name, value, "nothing keeps old rows for long")
+    })
+}
+
+fn isolation(facts: &Facts) -> Option<Finding> {
+    let name = "default_transaction_isolation";
+    let value = facts.text(name)?;
+    Some(if value == "read committed" {
+        Finding::ok(name, value, "for handlers and for your own transactions; ours are READ COMMITTED whatever it is")
+    } else {
+        let means = "handlers run at this level, ours do not: two of them that touch the same rows may fail each \
+                     other, and are run again at once, a few times";
+        let advice = "read committed, unless your own code relies on it";
+        Finding::new(Level::Notice, name, value, means, advice)
+    })
+}
+
+/// A server process that is older than our connection was opened for somebody else.
+fn pooler(facts: &Facts) -> Option<Finding> {
+    let (server, ours) = (facts.number("backend_age_micros")?, facts.number("our.age_micros")?);
+    let (name, is_declared) = ("pooler", facts.is_on("our.pooler")?);
+    Some(match (server > ours, is_declared) {
+        (true, true) => Finding::ok(name, "yes", "it is declared: nothing depends on one connection for long"),
+        (true, false) => {
+            let means = "a pooler stands before the server: if it gives each transaction another connection, prepared \
+                         statements get lost there";
+            let advice = "unless it pools sessions: `pooler = true` in [store], `?pooler=true` in the URL, or \
+                          PostgresOptions::behind_pooler()";
+            Finding::new(Level::Warning, name, "yes", means, advice)
+        }
+        (false, true) => Finding::ok(name, "declared", "none was seen this time; a new connection looks the same"),
+        (false, false) => Finding::ok(name, "none seen", "this connection leads to the server itself"),
+    })
+}
+
+fn table(facts: &Facts, queue: &str) -> Vec<Finding> {
+    let fact = |name: &str| facts.text(&format!("{queue}.{name}"));
+    let number = |name: &str| facts.number(&format!("{queue}.{name}"));
+    let mut findings = Vec::new();
+    if fact("persistence").is_some_and(|kind| kind != "p") {
+        let means = "the server empties an unlogged table when it recovers from a crash";
+        let advice = format!("ALTER TABLE … SET LOGGED, for the {queue}");
+        findings.push(Finding::new(Level::Danger, &format!("{queue} table"), "not logged", means, advice));
+    }
+    if fact("autovacuum").is_some_and(|value| !matches!(value, "on" | "true" | "yes" | "1")) {
+        let means = "every claim steps over the rows that were claimed before it: the queue gets slower without end";
+        let advice = "ALTER TABLE … RESET (autovacuum_enabled)";
+        findings.push(Finding::new(Level::Warning, &format!("{queue} autovacuum"), "off", means, advice));
+    }
+    if let (Some(dead), Some(live)) = (number("dead_rows"), number("live_rows")) {
+        let (name, value) = (format!("{queue} dead rows"), format!("{dead}, {live} live"));
+        findings.push(if dead > DEAD_ROWS_MANY.max(live) {
+            let means = "vacuum does not keep up, or an old snapshot keeps it from its work: claims get slower";
+            Finding::new(Level::Warning, &name, value, means, "look for old transactions, then VACUUM the table")
+        } else {
+            Finding::ok(&name, value, "vacuum keeps up")
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! sqlx 0.9 on PostgreSQL.
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _, SqlSafeStr};
+use uuid::Uuid;
+
+use crate::db::postgres::dialect::{
+    BEGIN, BEGIN_HANDLER, BEGIN_PLAIN, DEPLOY_LOCK, FOR_VERBS, HAS_SETTINGS, HELLO, POOLED_BEGIN_HANDLER, ROLL_BACK,
+    SEAL,
+};
+use crate::db::postgres::error::{NO_SUCH_SETTING, POOLED, kind_of};
+use crate::db::server::connection::{Patience, Unprinted, ended_inside, may_not_deploy};
+use crate::db::server::{Began, Link, Purpose};
+use crate::db::sqlx_09::{begin_for_good, explained};
+use crate::sql::{Done, Row, Session, Statement, Tx, Value};
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, ErrorKind, Result};
+
+/// Where the server is, and whether a pooler stands before it.
+#[derive(Clone, Debug)]
+pub(crate) struct PgTarget {
+    pub(crate) options: Unprinted<PgConnectOptions>,
+    pub(crate) is_pooled: bool,
+}
+
+/// One of our connections.
+#[derive(Debug)]
+pub(crate) struct PgLink {
+    conn: PgConnection,
+    patience: Patience,
+    in_doubt: bool,
+    is_pooled: bool,
+    /// Whether it has none of the settings for verbs: each transaction sets them for itself.
+    is_plain: bool,
+    outage_at: Option<Timestamp>,
+}
+
+impl PgLink {
+    pub(crate) async fn connect(target: &PgTarget, purpose: Purpose) -> Result<Self> {
+        let wants_settings = purpose == Purpose::Verbs && !target.is_pooled;
+        let mut conn = open(target, wants_settings).await.map_err(failed)?;
+        begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
+        let mut link = Self {
+            conn,
+            patience: Patience::new(),
+            in_doubt: false,
+            outage_at: None,
+            is_pooled: target.is_pooled,
+            is_plain: true,
+        };
+        link.roll_back().await?;
+        if wants_settings {
+            link.is_plain = number(&link.ask(HAS_SETTINGS).await?, 0)? != 1;
+        }
+        Ok(link)
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.conn
+    }
+
+    async fn say(&mut self, text: &'static str) -> Result<()> {
+        let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
+        self.patience.wait(said).await
+    }
+
+    /// Asks without values: one trip, nothing is prepared, and the server answers in text.
+    async fn ask(&mut self, text: &'static str) -> Result<PgRow> {
+        let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
+        self.patience.wait(answer).await
+    }
+
+    async fn began(&mut self, text: &'static str) -> Result<Began> {
+        let answer = self.ask(text).await?;
+        Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
+    }
+
+    /// Behind a pooler a statement's name may be another client's, or be unknown to the next connection.
+    fn bound<'s>(&self, statement: &'s Statement) -> Query<'s, Postgres, PgArguments> {
+        bound(statement).persistent(!self.is_pooled)
+    }
+}
+
+/// A pooler refuses settings that it does not know, even one that keeps a connection for each client. Then each
+/// transaction sets them for itself.
+async fn open(target: &PgTarget, wants_settings: bool) -> sqlx::Result<PgConnection> {
+    if wants_settings {
+        match PgConnection::connect_with(&target.options.0.clone().options(FOR_VERBS)).await {
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NO_SUCH_SETTING) => {}
+            connected => return connected,
+        }
+    }
+    PgConnection::connect_with(&target.options.0).await
+}
+
+fn number(row: &PgRow, column: usize) -> Result<i64> {
+    let text = row.str(column)?.unwrap_or_default();
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
+}
+
+impl Link for PgLink {
+    async fn hello(&mut self) -> Result<Timestamp> {
+        let answer = self.ask(HELLO).await?;
+        if number(&answer, 1)? == 1 {
+            return Err(unsupported("the server is a standby, which cannot be written to; connect to the primary"));
+        }
+        if number(&answer, 2)? < VERSION_MIN {
+            return Err(unsupported("the server is older than PostgreSQL 13"));
+        }
+        Ok(Timestamp::from_micros(number(&answer, 0)?))
+    }
+
+    async fn deploy(&mut self, schema: &str) -> Result<()> {
+        self.say(BEGIN_HANDLER).await?;
+        self.say(DEPLOY_LOCK).await?;
+        let deployed = sqlx::raw_sql(AssertSqlSafe(schema.to_owned())).execute(&mut self.conn).await;
+        deployed.map_err(|source| may_not_deploy(failed(source)))?;
+        self.commit().await
+    }
+
+    async fn begin(&mut self) -> Result<Began> {
+        self.began(if self.is_plain { BEGIN_PLAIN } else { BEGIN }).await
+    }
+
+    async fn begin_for_handler(&mut self) -> Result<Began> {
+        self.began(if self.is_pooled { POOLED_BEGIN_HANDLER } else { BEGIN_HANDLER }).await
+    }
+
+    async fn commit(&mut self) -> Result<()> {
+        self.say("COMMIT").await
+    }
+
+    async fn roll_back(&mut self) -> Result<()> {
+        self.began(ROLL_BACK).await?;
+        self.check_open().await
+    }
+
+    fn is_spent(&self) -> bool {
+        self.patience.is_spent()
+    }
+
+    fn spend(&mut self) {
+        self.patience.spend();
+    }
+
+    async fn check_open(&mut self) -> Result<()> {
+        if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
+    }
+
+    async fn seal(&mut self) -> Result<()> {
+        self.check_open().await?;
+        self.say(SEAL).await
+    }
+
+    fn set_patience(&mut self, limit: Duration) {
+        self.patience.limit = limit;
+    }
+
+    fn set_in_doubt(&mut self, in_doubt: bool) {
+        self.in_doubt = in_doubt;
+    }
+
+    fn set_outage(&mut self, at: Option<Timestamp>) {
+        self.outage_at = at;
+    }
+}
+
+impl Session for PgLink {
+    async fn execute(&mut self, statement: &Statement) -> Result<Done> {
+        let query = self.bound(statement);
+        let done = async { query.execute(&mut self.conn).await.map_err(failed) };
+        statement.check(self.patience.wait(done).await?.rows_affected())
+    }
+
+    async fn query<T: Send>(
+        &mut self,
+        statement: &Statement,
+        mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
+    ) -> Result<Vec<T>> {
+        let query = self.bound(statement);
+        let rows = async { query.fetch_all(&mut self.conn).await.map_err(failed) };
+        let rows = self.patience.wait(rows).await?;
+        rows.iter().map(|row| read(row)).collect()
+    }
+
+    fn in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    fn outage_at(&self) -> Option<Timestamp> {
+        self.outage_at
+    }
+}
+
+impl Tx for PgConnection {
+    async fn run(&mut self, statement: &Statement) -> Result<Done> {
+        let done = bound(statement).execute(self).await.map_err(failed)?;
+        statement.check(done.rows_affected())
+    }
+}
+
+fn bound(statement: &Statement) -> Query<'_, Postgres, PgArguments> {
+    let query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
+    statement.values.iter().fold(query, |query, value| match value {
+        Value::Int(value) => query.bind(*value),
+        Value::Text(value) => query.bind(value.as_deref()),
+        Value::Bytes(value) => query.bind(value.as_deref()),
+        Value::Uuid(value) => query.bind(*value),
+        Value::Ints(values) => query.bind(values),
+        Value::Texts(values) => query.bind(values),
+        Value::Uuids(values) => query.bind(values),
+    })
+}
+
+/// The first version with everything the statements use.
+pub(crate) const VERSION_MIN: i64 = 130_000;
+
+impl Row for PgRow {
+    fn int(&self, column: usize) -> Result<Option<i64>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+
+    fn str(&self, column: usize) -> Result<Option<&str>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+
+    fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>> {
+        self.try_get_unchecked(column).map_err(failed)
+    }
+}
+
+fn unsupported(why: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, why)
+}
+
+fn failed(source: sqlx::Error) -> Error {
+    let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    let is_pooled = code.as_deref().is_some_and(|code| POOLED.contains(&code));
+    let hint = "; is there a pooler that gives each transaction another connection? Then open with `behind_pooler()`";
+    explained("PostgreSQL", source, kind_of, if is_pooled { hint } else { "" })
+}

@@ -1,0 +1,175 @@
+//! Wake-ups between processes: NOTIFY, sent outside the producer's transaction and not more often than every few
+//! milliseconds. Inside the transaction it would make commits wait for each other; without it workers poll.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio::runtime::Handle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::db::postgres::Postgres;
+use crate::db::postgres::dialect::NOTIFY;
+use crate::db::postgres::driver_sqlx_09::PgTarget;
+use crate::db::server::{Pool, Settings, Signal};
+use crate::queue::Queue;
+use crate::sql::{Session, Statement, Value};
+use crate::store::Wake;
+use crate::support::clock::monotonic;
+use crate::support::task::in_background;
+use crate::telemetry;
+
+/// What rings in between is one ring.
+const PAUSE: Duration = Duration::from_millis(2);
+const RETRY: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct Notify {
+    channel: Option<Arc<str>>,
+    pending: Arc<[AtomicBool; 2]>,
+    is_sending: Arc<AtomicBool>,
+    /// Until somebody waits for news.
+    ear: Mutex<Option<Ear>>,
+    gone: DropGuard,
+}
+
+impl Signal<Postgres> for Notify {
+    fn new(target: PgTarget, settings: &Settings, wakes: [Wake; 2]) -> Self {
+        let channel: Arc<str> = settings.tables.channel().into();
+        let (target, name, pending) = (target.options.0, settings.name.clone(), Arc::default());
+        let ear = Ear { target, channel: channel.clone(), name, wakes, pending };
+        Self {
+            channel: settings.notify.then_some(channel),
+            pending: Arc::default(),
+            is_sending: Arc::default(),
+            ear: Mutex::new(Some(ear).filter(|_| settings.notify)),
+            gone: CancellationToken::new().drop_guard(),
+        }
+    }
+
+    fn listen(&self) {
+        let ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ear) = ear {
+            drop(in_background(ear.listen(self.gone.token().clone())));
+        }
+    }
+
+    fn tell(&self, queue: Queue, pool: &Arc<Pool<Postgres>>) {
+        let Some(channel) = &self.channel else { return };
+        // Whoever rings may be past the end of the runtime: then the others poll.
+        if Handle::try_current().is_err() {
+            return;
+        }
+        self.pending[usize::from(queue == Queue::Inbox)].store(true, Ordering::SeqCst);
+        if !self.is_sending.swap(true, Ordering::SeqCst) {
+            let voice = Voice {
+                channel: channel.clone(),
+                pending: self.pending.clone(),
+                is_sending: self.is_sending.clone(),
+                pool: pool.clone(),
+            };
+            drop(in_background(voice.speak()));
+        }
+    }
+}
+
+struct Voice {
+    channel: Arc<str>,
+    pending: Arc<[AtomicBool; 2]>,
+    is_sending: Arc<AtomicBool>,
+    pool: Arc<Pool<Postgres>>,
+}
+
+impl Voice {
+    async fn speak(self) {
+        loop {
+            for (pending, queue) in self.pending.iter().zip([Queue::Outbox, Queue::Inbox]) {
+                if pending.swap(false, Ordering::SeqCst) {
+                    self.notify(queue).await;
+                }
+            }
+            tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
+            if self.is_quiet() {
+                self.is_sending.store(false, Ordering::SeqCst);
+                // Somebody may have rung between the look and the store, and counts on us.
+                if self.is_quiet() || self.is_sending.swap(true, Ordering::SeqCst) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        !self.pending.iter().any(|pending| pending.load(Ordering::SeqCst))
+    }
+
+    /// An error only costs the others some time: they poll.
+    async fn notify(&self, queue: Queue) {
+        let Ok(mut link) = self.pool.get().await else { return };
+        let text = |text: &str| Value::Text(Some(text.to_owned()));
+        let notify = Statement::new(NOTIFY.into(), vec![text(&self.channel), text(queue.as_str())]);
+        if link.query(&notify, |_| Ok(())).await.is_ok() {
+            link.give_back();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Ear {
+    target: PgConnectOptions,
+    channel: Arc<str>,
+    name: String,
+    wakes: [Wake; 2],
+    /// Whether a ring waits for its moment.
+    pending: Arc<[AtomicBool; 2]>,
+}
+
+impl Ear {
+    /// Listens until the store is gone.
+    async fn listen(self, store_is_gone: CancellationToken) {
+        let listening = async {
+            loop {
+                let Err(error) = self.hear().await;
+                telemetry::listening_failed(&self.name, &error);
+                tokio::time::sleep_until((monotonic() + RETRY).into()).await;
+            }
+        };
+        tokio::select! {
+            () = listening => {}
+            () = store_is_gone.cancelled() => {}
+        }
+    }
+
+    async fn hear(&self) -> Result<Infallible, sqlx::Error> {
+        let pool = PgPoolOptions::new().max_connections(1).connect_with(self.target.clone()).await?;
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.listen(&self.channel).await?;
+        // What came in before we listened was not heard.
+        self.wakes.iter().for_each(Wake::ring);
+        loop {
+            let Some(news) = listener.try_recv().await? else {
+                return Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into()));
+            };
+            self.ring(usize::from(news.payload() == Queue::Inbox.as_str()));
+        }
+    }
+
+    fn ring(&self, queue: usize) {
+        let wake = self.wakes[queue].clone();
+        let pause = wake.pause_from_afar();
+        if pause.is_zero() {
+            return wake.ring_from_afar();
+        }
+        if !self.pending[queue].swap(true, Ordering::SeqCst) {
+            let pending = self.pending.clone();
+            drop(in_background(async move {
+                tokio::time::sleep_until((monotonic() + pause).into()).await;
+                // What is heard from now on is a ring of its own.
+                pending[queue].store(false, Ordering::SeqCst);
+                wake.ring_from_afar();
+            }));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A store on a database server, whatever the server and its driver: connections, transactions that are tried again,
+//! group commit, wake-ups. What differs between servers is an [`Engine`].
+
+mod backend;
+pub(crate) mod connection;
+mod examine;
+mod gather;
+mod handling;
+mod marks;
+mod options;
+#[cfg(feature = "testing")]
+mod plans;
+mod pool;
+mod pulse;
+mod store;
+mod texts;
+mod times;
+mod transact;
+
+pub(crate) use backend::handlers_on_server;
+pub(crate) use examine::examine;
+pub(crate) use handling::HandlerTx;
+pub(crate) use options::{Settings, check_scheme, shared_options};
+pub(crate) use pool::{Pool, Pooled};
+pub(crate) use store::Core;
+pub use store::ServerStore;
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::sql::Session;
+use crate::sql::dialect::Dialect;
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, ErrorKind, Result};
+
+/// A database server through one of its drivers.
+pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
+    /// Where the server is and who we are there.
+    type Target: fmt::Debug + Clone + Send + Sync;
+    type Link: Link;
+    /// How other processes are told that rows came in.
+    type Signal: Signal<Self>;
+
+    const DIALECT: &'static Dialect;
+    /// How many connections listen for other processes.
+    const LISTENERS: usize;
+
+    fn connect(target: &Self::Target, purpose: Purpose) -> impl Future<Output = Result<Self::Link>> + Send;
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Our own verbs: only our own statements run on it.
+    Verbs,
+    /// Handlers: whatever the user does.
+    Handlers,
+}
+
+/// One of our connections. Dropping it closes it.
+pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
+    /// What the server says of itself; an error when it cannot keep the promise.
+    fn hello(&mut self) -> impl Future<Output = Result<Timestamp>> + Send;
+
+    /// Runs a text of several statements without values, under a lock that keeps a second one waiting.
+    fn deploy(&mut self, schema: &str) -> impl Future<Output = Result<()>> + Send;
+
+    /// Begins a transaction whose commit will be durable.
+    fn begin(&mut self) -> impl Future<Output = Result<Began>> + Send;
+
+    /// Begins a handler's transaction, in which the user's own code runs.
+    fn begin_for_handler(&mut self) -> impl Future<Output = Result<Began>> + Send;
+
+    /// Commits. An error of kind `Unavailable` leaves open whether it was.
+    fn commit(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Undoes the transaction.
+    fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Whether it must not be used again: it broke, did not answer, or leads to a server that is read-only. Another
+    /// connection may lead to the server that has taken over.
+    fn is_spent(&self) -> bool;
+
+    /// From now on it must not be used again.
+    fn spend(&mut self);
+
+    /// Fails when a handler's transaction is no longer the one that was begun: what is written now would stand alone.
+    fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// What comes before the commit of a handler's transaction that ends without an ack: it fails as the ack would when
+    /// the transaction is no longer open, or was aborted by an error that the handler overlooked. PostgreSQL takes the
+    /// COMMIT of such a one for a ROLLBACK, and says nothing.
+    fn seal(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// So long an answer may take; then the connection is given up.
+    fn set_patience(&mut self, limit: Duration);
+
+    /// Says whether the same work was tried before and nobody knows if it was committed.
+    fn set_in_doubt(&mut self, in_doubt: bool);
+
+    /// Says when the database was last out of reach.
+    fn set_outage(&mut self, at: Option<Timestamp>);
+}
+
+/// What a server says when a transaction begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    /// What time it is there.
+    pub(crate) said: Timestamp,
+    /// Whether nothing can be written there.
+    pub(crate) is_read_only: bool,
+}
+
+impl Began {
+    /// The server's time, if it takes writes.
+    pub(crate) fn writable(self) -> Result<Timestamp> {
+        if self.is_read_only {
+            let why = "the server is read-only: a standby, or a primary that another one has taken over from";
+            return Err(Error::new(ErrorKind::Unavailable, why));
+        }
+        Ok(self.said)
+    }
+}
+
+/// How other processes are told that rows came in, and how they tell us.
+pub(crate) trait Signal<E: Engine>: fmt::Debug + Send + Sync + 'static {
+    fn new(target: E::Target, settings: &Settings, wakes: [crate::store::Wake; 2]) -> Self;
+
+    /// Listens for the others from now on, until it is dropped.
+    fn listen(&self);
+
+    /// Tells the others, soon and not too often.
+    fn tell(&self, queue: crate::queue::Queue, pool: &std::sync::Arc<Pool<E>>);
+}
+
+/// Nobody is told: the others poll.
+#[cfg(any(feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+#[derive(Debug)]
+pub(crate) struct Silence;
+
+#[cfg(any(feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+impl<E: Engine> Signal<E> for Silence {
+    fn new(_: E::Target, _: &Settings, _: [crate::store::Wake; 2]) -> Self {
+        Self
+    }
+
+    fn listen(&self) {}
+
+    fn tell(&self, _: crate::queue::Queue, _: &std::sync::Arc<Pool<E>>) {}
+}

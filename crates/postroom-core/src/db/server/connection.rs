@@ -1,0 +1,77 @@
+//! What is the same for every driver that a store on a server runs on.
+
+use std::time::Duration;
+
+use crate::db::server::Began;
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, ErrorKind, Result};
+
+/// How long one of our connections waits for an answer. A server that died without a word, or one behind a broken
+/// network, never gives one; the connection is of no use after that.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    pub(crate) limit: Duration,
+    is_over: bool,
+    is_spent: bool,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self { limit: Duration::MAX, is_over: false, is_spent: false }
+    }
+
+    pub(crate) async fn wait<T>(&mut self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        let answered = if self.is_over { None } else { tokio::time::timeout(self.limit, answer).await.ok() };
+        let answer = answered.unwrap_or_else(|| {
+            self.is_over = true;
+            Err(Error::new(ErrorKind::Unavailable, format!("the server did not answer for {:?}", self.limit)))
+        });
+        self.is_spent |= answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable);
+        answer
+    }
+
+    /// What a server said of its time, and whether it is read-only. Nobody uses a connection to such a server again.
+    pub(crate) fn began(&mut self, said: i64, read_only: i64) -> Began {
+        let is_read_only = read_only != 0;
+        self.is_spent |= is_read_only;
+        Began { said: Timestamp::from_micros(said), is_read_only }
+    }
+
+    /// From now on the connection must not be used again.
+    pub(crate) fn spend(&mut self) {
+        self.is_spent = true;
+    }
+
+    /// Whether the connection must not be used again.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+}
+
+/// How a server is reached: with a password in it, and so never printed.
+#[derive(Clone)]
+pub(crate) struct Unprinted<T>(pub(crate) T);
+
+impl<T> std::fmt::Debug for Unprinted<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// What a handler wrote last would commit by itself, without what it wrote first.
+pub(crate) fn ended_inside() -> Error {
+    let why = "the transaction ended inside the handler: after a deadlock, or by a statement that was broken off";
+    Error::new(ErrorKind::NotCommitted, why)
+}
+
+/// Deploying needs more than working does: whoever may not is told who must.
+pub(crate) fn may_not_deploy(error: Error) -> Error {
+    if error.kind() != ErrorKind::Unsupported {
+        return error;
+    }
+    let message = format!(
+        "this user may not deploy the schema ({error}): run `postroom migrate` once as a user that may create tables, \
+         and open without deploying it"
+    );
+    Error::new(ErrorKind::Unsupported, message).caused_by(error)
+}

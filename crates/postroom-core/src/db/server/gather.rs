@@ -1,0 +1,111 @@
+//! Group commit on our side of the wire: what many callers enqueue at the same time travels as one statement and
+//! commits once. Nobody waits for company: a lone message goes at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::db::server::{Core, Engine};
+use crate::message::NewMessage;
+use crate::store::Stored;
+use crate::store::sql::Verbs;
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::support::task::in_background;
+
+/// So many groups are on their way at once: while one waits for the disk the next is written.
+const GROUPS: usize = 2;
+/// So many messages in a group.
+const GROUP_ROWS_MAX: usize = 1000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Gatherer(Mutex<Gathered>);
+
+#[derive(Debug, Default)]
+struct Gathered {
+    waiting: Vec<Caller>,
+    groups: usize,
+}
+
+#[derive(Debug)]
+struct Caller {
+    messages: Vec<NewMessage>,
+    reply: oneshot::Sender<Result<Vec<Stored>>>,
+}
+
+impl Gatherer {
+    /// What waits now, up to a group's size; none ends the group that asks.
+    fn next(&self) -> Option<Vec<Caller>> {
+        let mut gathered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if gathered.waiting.is_empty() {
+            gathered.groups -= 1;
+            return None;
+        }
+        let mut rows = 0;
+        let fits = gathered.waiting.iter().take_while(|caller| {
+            rows += caller.messages.len();
+            rows <= GROUP_ROWS_MAX
+        });
+        let count = fits.count().max(1);
+        Some(gathered.waiting.drain(..count).collect())
+    }
+
+    /// Puts a caller in line; true when a group has to be begun for it.
+    fn join(&self, caller: Caller) -> bool {
+        let mut gathered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        gathered.waiting.push(caller);
+        let begins = gathered.groups < GROUPS;
+        gathered.groups += usize::from(begins);
+        begins
+    }
+}
+
+impl<E: Engine> Core<E> {
+    pub(super) async fn enqueue(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+        if messages.len() > GROUP_ROWS_MAX {
+            return self.store(messages).await;
+        }
+        let (reply, answer) = oneshot::channel();
+        if self.gatherer.join(Caller { messages, reply }) {
+            drop(in_background(send_groups(self.clone())));
+        }
+        answer.await.map_err(|_| Error::new(ErrorKind::Closed, "the runtime is shutting down"))?
+    }
+
+    async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+        self.transact_briefly(
+            messages,
+            |verbs: &Verbs, link: &mut E::Link, messages: &Vec<NewMessage>, now| {
+                Box::pin(verbs.enqueue_alone(link, messages, now))
+            },
+            |verbs, link, messages, now| Box::pin(verbs.enqueue(link, messages, now)),
+        )
+        .await
+    }
+}
+
+async fn send_groups<E: Engine>(core: Arc<Core<E>>) {
+    while let Some(callers) = core.gatherer.next() {
+        let messages = callers.iter().flat_map(|caller| caller.messages.clone()).collect();
+        match core.store(messages).await {
+            Ok(stored) => {
+                let mut stored = stored.into_iter();
+                for caller in callers {
+                    let own = stored.by_ref().take(caller.messages.len()).collect();
+                    let _ = caller.reply.send(Ok(own));
+                }
+            }
+            // One of several is at fault, or none: each for itself.
+            Err(error) if callers.len() > 1 && !error.is_transient() => {
+                for caller in callers {
+                    let _ = caller.reply.send(core.store(caller.messages).await);
+                }
+            }
+            Err(error) => callers.into_iter().for_each(|caller| drop(caller.reply.send(Err(copy(&error))))),
+        }
+    }
+}
+
+/// The same news for each of a group.
+fn copy(error: &Error) -> Error {
+    Error::new(error.kind(), error.to_string())
+}

@@ -1,0 +1,90 @@
+//! Marks on a database server, and a handler's transaction that ends without an ack.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::db::server::{Core, Engine, HandlerTx, Link, ServerStore, handling};
+use crate::queue::Queue;
+use crate::store::sql::Verbs;
+use crate::store::{BoxFuture, MarkId, Marked, Marks};
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::support::task::to_its_end;
+use crate::telemetry;
+
+impl<E: Engine> Marks for ServerStore<E> {
+    fn put_mark(&self, mark: MarkId, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
+        self.verb((mark, topic), |verbs, link, (mark, topic), now| Box::pin(verbs.put_mark(link, mark, topic, now)))
+    }
+
+    fn find_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Marked>>> {
+        self.verb(mark, |verbs, link, mark, _| Box::pin(verbs.find_mark(link, mark)))
+    }
+
+    fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {
+        self.verb((mark, marked_at), |verbs, link, (mark, marked_at), _| {
+            Box::pin(verbs.remove_mark(link, mark, *marked_at))
+        })
+    }
+
+    fn purge_marks(&self, handler: Arc<str>, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
+        self.verb((handler, retention, limit), |verbs, link, (handler, retention, limit), now| {
+            Box::pin(verbs.purge_marks(link, handler, now.minus(*retention), *limit))
+        })
+    }
+}
+
+impl<E: Engine> HandlerTx<E> {
+    /// Puts a mark that is there from the commit on; false when it is there already.
+    pub(crate) async fn mark(&mut self, mark: &MarkId, topic: &str) -> Result<bool> {
+        let now = self.core.clock.now();
+        let marked_at = self.core.verbs.put_mark(&mut *self.link, mark, topic, now).await?;
+        self.marked = marked_at.map(|at| (mark.clone(), at));
+        Ok(marked_at.is_some())
+    }
+
+    /// Commits. An error means that nothing of it is stored, except one of kind `InDoubt`: then nobody can say.
+    pub(crate) async fn conclude(self) -> Result<()> {
+        to_its_end(self.conclude_to_the_end()).await
+    }
+
+    async fn conclude_to_the_end(mut self) -> Result<()> {
+        if let Err(error) = self.link.seal().await {
+            self.roll_back().await;
+            return Err(error);
+        }
+        match self.link.commit().await {
+            Ok(()) => self.link.give_back(),
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                telemetry::commit_in_doubt(&self.core.name, &error);
+                drop(self.link);
+                read_back(&self.core, self.marked, error).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        if self.enqueued {
+            self.core.rang(Queue::Outbox);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a commit without an answer was one. Its mark says; without a mark nobody does.
+async fn read_back<E: Engine>(
+    core: &Arc<Core<E>>,
+    marked: Option<(MarkId, Timestamp)>,
+    unanswered: Error,
+) -> Result<()> {
+    let Some(marked) = marked else {
+        return Err(Error::new(ErrorKind::InDoubt, "the connection broke at the commit").caused_by(unanswered));
+    };
+    let committed = core
+        .transact(marked, |verbs: &Verbs, link: &mut E::Link, (mark, marked_at), now| {
+            Box::pin(verbs.is_marked(link, mark, *marked_at, now))
+        })
+        .await;
+    match committed {
+        Ok(_) => handling::judged(committed, unanswered),
+        Err(error) => Err(Error::new(ErrorKind::InDoubt, error.to_string()).caused_by(unanswered)),
+    }
+}

@@ -1,0 +1,178 @@
+//! What every server's options have in common.
+
+use std::time::Duration;
+
+use crate::sql::TableNames;
+use crate::sql::dialect::Fence;
+use crate::support::clock::Clock;
+use crate::support::error::{Error, Result};
+
+const CONNECTIONS: usize = 16;
+const IDLE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(60);
+const HEAR_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
+/// renewed while something else waits for an answer.
+const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
+
+/// How a store on a server is opened, whatever the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    pub(crate) tables: TableNames,
+    pub(crate) deploy_schema: bool,
+    pub(crate) clock: Clock,
+    pub(crate) dead_letter_topic: Option<String>,
+    pub(crate) connections: usize,
+    pub(crate) idle: Duration,
+    /// Whether a statement may run outside a transaction: not behind a pooler, which may prepare it on one connection
+    /// and run it on another.
+    pub(crate) statements_alone: bool,
+    pub(crate) patience: Duration,
+    /// How long the server's clock is carried on by ours.
+    pub(crate) hear_again_after: Duration,
+    /// Whether workers in other processes are told of new rows, and listen for such news.
+    pub(crate) notify: bool,
+    /// The dialect's own, except in a test that shows what happens without one.
+    pub(crate) fence: Option<Fence>,
+    pub(crate) ack_outside: bool,
+}
+
+impl Settings {
+    pub(crate) fn new(name: String, tables: TableNames) -> Self {
+        Self {
+            name,
+            tables,
+            deploy_schema: false,
+            clock: Clock::Database,
+            dead_letter_topic: None,
+            connections: CONNECTIONS,
+            idle: IDLE,
+            statements_alone: true,
+            patience: PATIENCE,
+            hear_again_after: HEAR_AGAIN_AFTER,
+            notify: true,
+            fence: None,
+            ack_outside: false,
+        }
+    }
+
+    /// How many connections the store's own verbs have.
+    pub(crate) fn verb_connections(&self) -> usize {
+        self.connections.clamp(*VERB_CONNECTIONS.start(), *VERB_CONNECTIONS.end())
+    }
+
+    pub(crate) fn checked(self) -> Result<Self> {
+        if self.connections < 2 {
+            return Err(Error::invalid(
+                "a store needs at least 2 connections: one for handlers, one for its own verbs",
+            ));
+        }
+        if self.idle.is_zero() {
+            return Err(Error::invalid("connections must be kept for longer than zero"));
+        }
+        if self.patience.is_zero() {
+            return Err(Error::invalid("an answer takes longer than zero"));
+        }
+        Ok(self)
+    }
+}
+
+/// The driver takes a URL of any scheme. The URL itself is not told: there may be a password in it.
+pub(crate) fn check_scheme(url: &str, allowed: [&str; 2]) -> Result<()> {
+    if allowed.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://"))) {
+        return Ok(());
+    }
+    let [usual, also] = allowed;
+    Err(Error::invalid(format!("the URL of the database must begin with {usual}:// or {also}://")))
+}
+
+/// The options that do not depend on the server.
+macro_rules! shared_options {
+    ($no_fence:expr, $(#[$tables:meta])*) => {
+        /// What this store is called in logs: the database's name, unless it is told here.
+        #[must_use]
+        pub fn name(mut self, name: impl Into<String>) -> Self {
+            self.settings.name = name.into();
+            self
+        }
+
+        $(#[$tables])*
+        #[must_use]
+        pub fn tables(mut self, tables: $crate::TableNames) -> Self {
+            self.settings.tables = tables;
+            self
+        }
+
+        /// Creates the tables and indexes if they are missing: no.
+        #[must_use]
+        pub fn deploy_schema(mut self, deploy: bool) -> Self {
+            self.settings.deploy_schema = deploy;
+            self
+        }
+
+        /// At most so many connections for handlers: 16. A handler that writes has one while it runs. The store's own
+        /// verbs have as many more, but at least two and at most six; on PostgreSQL one more listens.
+        #[must_use]
+        pub fn connections(mut self, connections: usize) -> Self {
+            self.settings.connections = connections;
+            self
+        }
+
+        /// How long a connection that nobody uses is kept: 10 minutes.
+        #[must_use]
+        pub fn idle(mut self, idle: std::time::Duration) -> Self {
+            self.settings.idle = idle;
+            self
+        }
+
+        /// How long a statement may take before its connection is given up: a minute. A server that died without a
+        /// word, or one behind a broken network, never answers.
+        #[must_use]
+        pub fn answer_within(mut self, patience: std::time::Duration) -> Self {
+            self.settings.patience = patience;
+            self
+        }
+
+        /// Enqueues an event under this topic, in the same transaction, whenever a message is given up.
+        #[must_use]
+        pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
+            self.settings.dead_letter_topic = Some(topic.into());
+            self
+        }
+
+        /// Another clock than the server's: for tests.
+        #[must_use]
+        pub fn clock(mut self, clock: $crate::Clock) -> Self {
+            self.settings.clock = clock;
+            self
+        }
+
+        /// Runs every verb between BEGIN and COMMIT, also what one statement could do: for a test that watches commits.
+        #[cfg(feature = "testing")]
+        #[must_use]
+        pub fn in_transactions(mut self) -> Self {
+            self.settings.statements_alone = false;
+            self
+        }
+
+        /// How long the server's clock is carried on by this machine's: for a test that cannot wait for a minute.
+        #[cfg(feature = "testing")]
+        #[must_use]
+        pub fn hear_again_after(mut self, span: std::time::Duration) -> Self {
+            self.settings.hear_again_after = span;
+            self
+        }
+
+        /// Removes a guard, for a test that shows what happens without it.
+        #[cfg(feature = "testing")]
+        #[must_use]
+        pub fn sabotage(mut self, sabotage: Option<$crate::store::sabotage::Sabotage>) -> Self {
+            use $crate::store::sabotage::Sabotage;
+            self.settings.fence = (sabotage == Some(Sabotage::Fencing)).then_some($no_fence);
+            self.settings.ack_outside = sabotage == Some(Sabotage::AckOutside);
+            self
+        }
+    };
+}
+pub(crate) use shared_options;

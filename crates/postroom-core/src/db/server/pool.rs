@@ -1,0 +1,162 @@
+//! Our connections to one database. One that is not given back explicitly is closed: nobody knows what state it is in.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::db::server::{Engine, Link, Purpose, Settings};
+use crate::support::clock::monotonic;
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::support::task::in_background;
+
+/// One connection is kept for as long as it was asked for, those beyond it only for this long: many idle stores must
+/// not use up a server's connections.
+const SURPLUS_KEPT: Duration = Duration::from_secs(10);
+/// So long a caller waits for a connection.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct Pool<E: Engine> {
+    target: E::Target,
+    purpose: Purpose,
+    connections: usize,
+    permits: Arc<Semaphore>,
+    idle_max: Duration,
+    patience: Duration,
+    idle: Mutex<Idle<E::Link>>,
+}
+
+struct Idle<L> {
+    links: Vec<(Instant, L)>,
+    is_swept: bool,
+}
+
+impl<L> std::fmt::Debug for Idle<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Idle").field("links", &self.links.len()).finish()
+    }
+}
+
+impl<E: Engine> Pool<E> {
+    pub(crate) fn new(target: E::Target, purpose: Purpose, connections: usize, settings: &Settings) -> Arc<Self> {
+        let Settings { idle, patience, .. } = *settings;
+        let permits = Arc::new(Semaphore::new(connections));
+        let links = Mutex::new(Idle { links: Vec::new(), is_swept: false });
+        Arc::new(Self { target, purpose, connections, permits, idle_max: idle, patience, idle: links })
+    }
+
+    /// How many connections there can be.
+    pub(crate) fn size(&self) -> usize {
+        self.connections
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle<E::Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection, perhaps one that the server has forgotten since it was last used.
+    pub(crate) async fn get(self: &Arc<Self>) -> Result<Pooled<E>> {
+        let permit = tokio::time::timeout(PATIENCE, self.permits.clone().acquire_owned()).await;
+        let permit = permit
+            .map_err(|_| {
+                let message = format!("all {} connections were in use for {PATIENCE:?}", self.connections);
+                Error::new(ErrorKind::Unavailable, message)
+            })?
+            .map_err(|_| Error::new(ErrorKind::Closed, "the store was closed"))?;
+        let kept = self.idle().links.pop();
+        let is_fresh = kept.is_none();
+        let link = match kept {
+            Some((_, link)) => link,
+            None => self.connect().await?,
+        };
+        Ok(Pooled { link: Some(link), is_fresh, pool: self.clone(), _permit: permit })
+    }
+
+    async fn connect(&self) -> Result<E::Link> {
+        let patience = self.patience.min(PATIENCE);
+        let link = tokio::time::timeout(patience, E::connect(&self.target, self.purpose)).await;
+        let mut link = link
+            .map_err(|_| Error::new(ErrorKind::Unavailable, format!("the server did not answer for {patience:?}")))??;
+        link.set_patience(self.patience);
+        Ok(link)
+    }
+
+    /// Closes what is idle: one of them was stale, and so are probably all.
+    pub(crate) fn close_idle(&self) {
+        self.idle().links.clear();
+    }
+
+    /// Closes what is idle, and lets nobody in any more.
+    pub(crate) fn close(&self) {
+        self.permits.close();
+        self.close_idle();
+    }
+
+    fn take_back(self: &Arc<Self>, link: E::Link) {
+        let mut idle = self.idle();
+        if self.permits.is_closed() {
+            return;
+        }
+        idle.links.push((monotonic(), link));
+        if !std::mem::replace(&mut idle.is_swept, true) {
+            // Its handle is not kept: it ends by itself when nothing is idle.
+            drop(in_background(sweep(Arc::downgrade(self), self.idle_max)));
+        }
+    }
+}
+
+/// Closes connections that nobody has used for a while, until there are none.
+async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
+    loop {
+        tokio::time::sleep_until((monotonic() + idle_max.min(SURPLUS_KEPT)).into()).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut idle = pool.idle();
+        // The last one is the one that was used last.
+        let last = idle.links.pop().filter(|(since, _)| since.elapsed() < idle_max);
+        idle.links.retain(|(since, _)| since.elapsed() < idle_max.min(SURPLUS_KEPT));
+        idle.links.extend(last);
+        if idle.links.is_empty() {
+            idle.is_swept = false;
+            return;
+        }
+    }
+}
+
+/// A connection that somebody uses.
+#[derive(Debug)]
+pub(crate) struct Pooled<E: Engine> {
+    link: Option<E::Link>,
+    is_fresh: bool,
+    pool: Arc<Pool<E>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<E: Engine> Pooled<E> {
+    /// It is in no transaction. Where it is not in good order it is closed.
+    pub(crate) fn give_back(mut self) {
+        if let Some(link) = self.link.take().filter(|link| !link.is_spent()) {
+            self.pool.take_back(link);
+        }
+    }
+
+    /// Whether it was opened just now: what fails on it would fail on another one too.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+}
+
+impl<E: Engine> Deref for Pooled<E> {
+    type Target = E::Link;
+
+    fn deref(&self) -> &E::Link {
+        self.link.as_ref().unwrap_or_else(|| unreachable!("only given back when it is consumed"))
+    }
+}
+
+impl<E: Engine> DerefMut for Pooled<E> {
+    fn deref_mut(&mut self) -> &mut E::Link {
+        self.link.as_mut().unwrap_or_else(|| unreachable!("only given back when it is consumed"))
+    }
+}

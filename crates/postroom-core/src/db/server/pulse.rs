@@ -1,0 +1,49 @@
+//! A look at an idle store twice a second: what came in without a word, by plain SQL or from a process that could not
+//! tell, is seen. One question for both queues, and only while somebody waits: many idle stores cost next to nothing.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::db::server::{Core, Engine, Link};
+use crate::store::Wake;
+use crate::store::sql::Verbs;
+use crate::support::clock::{Timestamp, monotonic};
+use crate::support::error::Result;
+
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Looks until the store is gone.
+pub(super) async fn beat<E: Engine>(core: Weak<Core<E>>) {
+    loop {
+        // Not all stores of a program at the same moment.
+        let pause = PAUSE.mul_f64(0.9 + fastrand::f64() / 10.0);
+        tokio::time::sleep_until((monotonic() + pause).into()).await;
+        let Some(core) = core.upgrade() else { return };
+        if core.wakes().iter().any(Wake::is_heard) {
+            // A database that is out of reach is the workers' to complain about: they poll too.
+            let may_have_work = look(&core).await.unwrap_or_default();
+            let rung = core.wakes().iter().zip(may_have_work).filter(|(_, has_work)| *has_work);
+            rung.for_each(|(wake, _)| wake.ring());
+        }
+    }
+}
+
+async fn look<E: Engine>(core: &Arc<Core<E>>) -> Result<[bool; 2]> {
+    core.transact_briefly(
+        (),
+        |verbs: &Verbs, link: &mut E::Link, (): &(), now| {
+            Box::pin(async move { felt(verbs, link, now).await.map(Some) })
+        },
+        |verbs, link, (), now| Box::pin(felt(verbs, link, now)),
+    )
+    .await
+}
+
+/// A server that is read-only answers too; but nobody uses this connection again.
+async fn felt(verbs: &Verbs, link: &mut impl Link, now: Timestamp) -> Result<[bool; 2]> {
+    let (may_have_work, is_read_only) = verbs.pulse(link, now).await?;
+    if is_read_only {
+        link.spend();
+    }
+    Ok(may_have_work)
+}

@@ -1,0 +1,201 @@
+//! Our own transactions: begun, committed, and tried again with the same ids when the database asks for it or does not
+//! say what became of them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::db::errors::refuses_writes;
+use crate::db::server::{Began, Core, Engine, Link, Pooled};
+use crate::store::BoxFuture;
+use crate::store::sql::Verbs;
+use crate::support::clock::{Clock, Timestamp, monotonic};
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::support::task::to_its_end;
+use crate::telemetry;
+
+/// A verb with its arguments apart, so that it can be run again.
+pub(crate) type Verb<E, A, T> =
+    for<'v> fn(&'v Verbs, &'v mut <E as Engine>::Link, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
+
+/// Deadlocks and lost races are tried again so often.
+const CONFLICTS_MAX: u32 = 20;
+/// So long a commit without an answer is asked after.
+const DOUBT_MAX: Duration = Duration::from_secs(10);
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// How a try failed.
+enum Failed {
+    /// The connection was stale, or led to a server that is read-only: nothing was done on it.
+    Stale(Error),
+    /// Nothing of it is stored.
+    RolledBack(Error),
+    /// The commit had no answer.
+    InDoubt(Error, Timestamp),
+}
+
+impl Failed {
+    fn error(&self) -> &Error {
+        match self {
+            Self::Stale(error) | Self::RolledBack(error) | Self::InDoubt(error, _) => error,
+        }
+    }
+}
+
+impl<E: Engine> Core<E> {
+    /// Runs a verb in a transaction of its own.
+    pub(crate) async fn transact<A, T>(self: &Arc<Self>, args: A, verb: Verb<E, A, T>) -> Result<T>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let core = self.clone();
+        to_its_end(async move { core.until_it_is_known(&args, None, verb).await }).await
+    }
+
+    /// Runs a verb as one statement that commits itself, if it can be; otherwise in a transaction of its own.
+    pub(crate) async fn transact_briefly<A, T>(
+        self: &Arc<Self>,
+        args: A,
+        alone: Verb<E, A, Option<T>>,
+        verb: Verb<E, A, T>,
+    ) -> Result<T>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let core = self.clone();
+        let alone = Some(alone).filter(|_| self.statements_alone && !self.is_clock_old());
+        to_its_end(async move { core.until_it_is_known(&args, alone, verb).await }).await
+    }
+
+    async fn until_it_is_known<A: Sync, T: Send>(
+        self: &Arc<Self>,
+        args: &A,
+        mut alone: Option<Verb<E, A, Option<T>>>,
+        verb: Verb<E, A, T>,
+    ) -> Result<T> {
+        let began = monotonic();
+        let (mut doubt, mut stale, mut conflicts) = (None, 0, 0);
+        let mut pause = PAUSE_MIN;
+        loop {
+            let tried = match alone.take() {
+                Some(alone) => self.once_alone(args, alone, verb).await,
+                None => self.once(args, verb, doubt).await,
+            };
+            if tried.as_ref().is_err_and(|failed| failed.error().kind() == ErrorKind::Unavailable) {
+                self.outage.note(self.clock.now());
+            }
+            let (error, again) = match tried {
+                Ok(answer) => return Ok(answer),
+                Err(Failed::Stale(error)) => {
+                    // After a restart of the server every idle connection is stale.
+                    stale += 1;
+                    self.pool.close_idle();
+                    (error, stale <= self.pool.size() || doubt.is_some())
+                }
+                Err(Failed::RolledBack(error)) => {
+                    conflicts += u32::from(error.kind() == ErrorKind::NotCommitted);
+                    let is_conflict = error.kind() == ErrorKind::NotCommitted && conflicts < CONFLICTS_MAX;
+                    let is_outage = error.kind() == ErrorKind::Unavailable && doubt.is_some();
+                    (error, is_conflict || is_outage)
+                }
+                Err(Failed::InDoubt(error, now)) => {
+                    telemetry::commit_in_doubt(&self.name, &error);
+                    doubt = Some(now);
+                    (error, true)
+                }
+            };
+            if !again || doubt.is_some() && began.elapsed() > DOUBT_MAX {
+                return Err(error);
+            }
+            if conflicts > 0 || doubt.is_some() {
+                let jitter = pause.mul_f64(fastrand::f64());
+                tokio::time::sleep_until((monotonic() + jitter).into()).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    /// One statement commits itself: one trip. When it breaks off, nobody knows.
+    async fn once_alone<A: Sync, T: Send>(
+        self: &Arc<Self>,
+        args: &A,
+        alone: Verb<E, A, Option<T>>,
+        verb: Verb<E, A, T>,
+    ) -> Result<T, Failed> {
+        let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
+        link.set_in_doubt(false);
+        let now = match &self.clock {
+            Clock::Server(clock) => clock.tick(),
+            other => other.now(),
+        };
+        match alone(&self.verbs, &mut link, args, now).await {
+            Ok(Some(answer)) => {
+                link.give_back();
+                Ok(answer)
+            }
+            Ok(None) => self.transaction(link, args, verb, None).await,
+            // The server says that nothing is stored, and another one may have taken over.
+            Err(error) if refuses_writes(&error) => Err(Failed::Stale(error)),
+            Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failed::InDoubt(error, now)),
+            Err(error) => Err(Failed::RolledBack(error)),
+        }
+    }
+
+    async fn once<A: Sync, T: Send>(
+        self: &Arc<Self>,
+        args: &A,
+        verb: Verb<E, A, T>,
+        doubt: Option<Timestamp>,
+    ) -> Result<T, Failed> {
+        let link = self.pool.get().await.map_err(Failed::RolledBack)?;
+        self.transaction(link, args, verb, doubt).await
+    }
+
+    async fn transaction<A: Sync, T: Send>(
+        &self,
+        mut link: Pooled<E>,
+        args: &A,
+        verb: Verb<E, A, T>,
+        doubt: Option<Timestamp>,
+    ) -> Result<T, Failed> {
+        link.set_in_doubt(doubt.is_some());
+        link.set_outage(self.outage.at());
+        let asked = monotonic();
+        let began = link.begin().await.and_then(Began::writable);
+        let said = began.map_err(if link.is_fresh() { Failed::RolledBack } else { Failed::Stale })?;
+        let now = doubt.unwrap_or_else(|| self.hear(said, asked));
+        match verb(&self.verbs, &mut link, args, now).await {
+            Ok(answer) => match link.commit().await {
+                Ok(()) => {
+                    link.give_back();
+                    Ok(answer)
+                }
+                Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failed::InDoubt(error, now)),
+                Err(error) => Err(Failed::RolledBack(error)),
+            },
+            Err(error) => {
+                if link.roll_back().await.is_ok() {
+                    link.give_back();
+                }
+                Err(Failed::RolledBack(error))
+            }
+        }
+    }
+
+    /// Whether the server's time was heard too long ago. A statement that commits itself does not bring it along: a
+    /// process that only sends begins a transaction now and then to hear it again.
+    fn is_clock_old(&self) -> bool {
+        matches!(&self.clock, Clock::Server(clock) if clock.heard_ago() >= self.hear_again_after)
+    }
+
+    /// The time this transaction is judged by.
+    pub(super) fn hear(&self, said: Timestamp, asked: Instant) -> Timestamp {
+        match &self.clock {
+            Clock::Server(clock) => clock.hear(said, asked),
+            Clock::Database => said,
+            Clock::Manual(clock) => clock.now(),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Blocking handlers on the writer thread, some to a job, each in a savepoint.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{CachedStatement, Connection};
+use tokio::sync::oneshot;
+
+use crate::db::sqlite::guard::{Guard, Savepoints, TransactionLost};
+use crate::db::sqlite::handling::{as_error, call};
+use crate::db::sqlite::job::{Job, Ran, lost};
+use crate::db::sqlite::store::Core;
+use crate::db::sqlite::writer::broken_down;
+use crate::db::sqlite::{BlockingCtx, BlockingHandler, SqliteStore, SqliteTx};
+use crate::message::{Message, answer_to};
+use crate::queue::Outcome;
+use crate::queue::{Cause, Claimed, Lease, Queue};
+use crate::sql::Statement;
+use crate::store::Store;
+use crate::support::clock::monotonic;
+use crate::support::error::{ErrorKind, Result};
+use crate::telemetry::{self, Meters};
+use crate::work::batch::Run;
+use crate::work::handler::State;
+
+/// For so long a job may hold the writer; what it does not get to in that time is put in line again.
+const CHUNK_TIME: Duration = Duration::from_millis(5);
+
+type Work = (Claimed, BlockingHandler);
+
+/// Runs all of it, as much to a commit as fits, and reports each outcome as soon as it is stored.
+pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, state: &State, run: &Run) {
+    let mut left = work;
+    while !left.is_empty() {
+        let (over, chunk): (Vec<_>, Vec<_>) = left.into_iter().partition(|(claimed, _)| run.is_over(&claimed.lease));
+        over.into_iter().for_each(|(claimed, _)| run.report(claimed.lease, Outcome::Release));
+        left = if chunk.is_empty() { chunk } else { run_chunk(store, queue, chunk, state, run).await };
+    }
+}
+
+/// Runs some of it and reports it; returns the rest.
+async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &State, run: &Run) -> Vec<Work> {
+    let leases: Vec<Lease> = chunk.iter().map(|(claimed, _)| claimed.lease.clone()).collect();
+    let (reply, answer) = oneshot::channel();
+    let job = ChunkJob {
+        core: store.0.clone(),
+        queue,
+        state: state.clone(),
+        chunk,
+        outcomes: Vec::new(),
+        enqueued: false,
+        meters: run.meters.clone(),
+        reply,
+    };
+    let done = match store.0.writer.submit(Box::new(job)) {
+        Ok(()) => answer.await.map_err(|_| broken_down()),
+        Err(error) => Err(error),
+    };
+    let mut done = match done {
+        Ok(done) => done,
+        Err(error) => {
+            leases.into_iter().for_each(|lease| run.report(lease, Outcome::of_database(&error)));
+            return Vec::new();
+        }
+    };
+    if done.enqueued {
+        store.wake(Queue::Outbox).ring();
+    }
+    match done.commit {
+        Ok(()) => {
+            let rest = done.chunk.split_off(done.outcomes.len());
+            for (lease, outcome) in ack_outside(store, queue, done.chunk, done.outcomes).await {
+                run.report(lease, outcome);
+            }
+            rest
+        }
+        // One of them spoilt the transaction: each on its own tells which.
+        Err(error) if done.chunk.len() > 1 && error.kind() != ErrorKind::Unavailable => {
+            for one in done.chunk {
+                Box::pin(run_chunk(store, queue, vec![one], state, run)).await;
+            }
+            Vec::new()
+        }
+        Err(error) => {
+            done.chunk.into_iter().for_each(|(claimed, _)| run.report(claimed.lease, Outcome::of_database(&error)));
+            Vec::new()
+        }
+    }
+}
+
+/// The way it must not be: kept to show that the tests would notice.
+async fn ack_outside(
+    store: &SqliteStore,
+    queue: Queue,
+    chunk: Vec<Work>,
+    outcomes: Vec<Outcome>,
+) -> Vec<(Lease, Outcome)> {
+    let settled = chunk.into_iter().map(|(claimed, _)| claimed.lease).zip(outcomes);
+    if !store.0.ack_outside {
+        return settled.collect();
+    }
+    let mut late = Vec::new();
+    for (lease, outcome) in settled {
+        let acked = match outcome {
+            Outcome::Settled => {
+                let (tx, lease) = (SqliteTx::new(store.0.clone(), Duration::ZERO), lease.clone());
+                tx.commit(queue, &lease, None).await.map_or(Outcome::Lost, |()| Outcome::Settled)
+            }
+            other => other,
+        };
+        late.push((lease, acked));
+    }
+    late
+}
+
+/// Some blocking handlers, one after the other, each in a savepoint with its ack.
+struct ChunkJob {
+    core: Arc<Core>,
+    queue: Queue,
+    state: State,
+    chunk: Vec<Work>,
+    outcomes: Vec<Outcome>,
+    enqueued: bool,
+    meters: Arc<Meters>,
+    reply: oneshot::Sender<ChunkDone>,
+}
+
+struct ChunkDone {
+    chunk: Vec<Work>,
+    outcomes: Vec<Outcome>,
+    enqueued: bool,
+    commit: Result<()>,
+}
+
+/// Statements that each handler of a chunk needs.
+struct Prepared<'c> {
+    savepoints: Savepoints<'c>,
+    held: CachedStatement<'c>,
+    ack: CachedStatement<'c>,
+}
+
+impl Prepared<'_> {
+    fn held(&mut self, held: &Statement) -> std::result::Result<bool, TransactionLost> {
+        self.held.exists(rusqlite::params_from_iter(held.values())).map_err(|error| TransactionLost(error.into()))
+    }
+
+    /// Outside the handler's savepoint: SQLite copies every page that is changed inside one.
+    fn ack(
+        &mut self,
+        core: &Core,
+        queue: Queue,
+        lease: &Lease,
+        response: Option<&str>,
+    ) -> std::result::Result<(), TransactionLost> {
+        if core.ack_outside {
+            return Ok(());
+        }
+        let ack = core.verbs.ack(queue, lease, response, core.clock.now());
+        match self.ack.execute(rusqlite::params_from_iter(ack.values())) {
+            Ok(1) => Ok(()),
+            // The handler itself took its own message away.
+            Ok(_) => Err(TransactionLost(lost())),
+            Err(error) => Err(TransactionLost(error.into())),
+        }
+    }
+}
+
+impl ChunkJob {
+    fn prepare<'c>(&self, conn: &'c Connection, guard: &Guard) -> Result<Prepared<'c>> {
+        let statements = self.core.verbs.statements.of(self.queue);
+        let (held, ack) = (conn.prepare_cached(statements.held.sql())?, conn.prepare_cached(statements.ack.sql())?);
+        Ok(Prepared { savepoints: guard.savepoints(conn)?, held, ack })
+    }
+
+    fn run_one(
+        &self,
+        conn: &Connection,
+        on: &mut Prepared<'_>,
+        lease: &Lease,
+        message: &Message,
+        handler: &BlockingHandler,
+    ) -> std::result::Result<(Outcome, bool), TransactionLost> {
+        let _span = telemetry::handle_span(&self.core.name, self.queue, message).entered();
+        telemetry::handling(&self.core.name, self.queue, message);
+        let started = monotonic();
+        let mut ctx = BlockingCtx { conn, core: &self.core, message, state: &self.state, enqueued: false };
+        let mut failure = None;
+        let handle = || match call(handler, &mut ctx) {
+            Ok(response) => {
+                if let Some(answer) = answer_to(message, response.as_deref()) {
+                    ctx.enqueue(&answer)?;
+                }
+                Ok(response)
+            }
+            Err(error) => {
+                let why = as_error(&error);
+                failure = Some(error);
+                Err(why)
+            }
+        };
+        // Nobody else can write until the group commits: a lease that holds now holds until then.
+        if !on.held(&self.core.verbs.held(self.queue, lease))? {
+            return Ok((Outcome::Lost, false));
+        }
+        let result = on.savepoints.run(handle, |_| Ok(()))?;
+        let enqueued = ctx.enqueued && result.is_ok();
+        let outcome = match (result, failure) {
+            (Ok(response), _) => {
+                on.ack(&self.core, self.queue, lease, response.as_deref())?;
+                Outcome::Settled
+            }
+            (Err(_), Some(failure)) => failure.into(),
+            (Err(error), None) => Outcome::of_database(&error),
+        };
+        telemetry::handled(&self.core.name, self.queue, message, &outcome, &self.meters, started.elapsed());
+        Ok((outcome, enqueued))
+    }
+}
+
+impl Job for ChunkJob {
+    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
+        let started = monotonic();
+        self.outcomes.clear();
+        self.enqueued = false;
+        let mut prepared = match self.prepare(conn, guard) {
+            Ok(prepared) => prepared,
+            Err(error) => return Ran::Spoilt(error),
+        };
+        for (claimed, handler) in &self.chunk {
+            if !self.outcomes.is_empty() && started.elapsed() > CHUNK_TIME {
+                break;
+            }
+            let ran = match &claimed.message {
+                Ok(message) => self.run_one(conn, &mut prepared, &claimed.lease, message, handler),
+                Err(why) => Ok((Outcome::failed(Cause::Unreadable, why.clone()), false)),
+            };
+            match ran {
+                Ok((outcome, enqueued)) => {
+                    self.outcomes.push(outcome);
+                    self.enqueued |= enqueued;
+                }
+                Err(TransactionLost(error)) => return Ran::Spoilt(error),
+            }
+        }
+        Ran::Well
+    }
+
+    fn answer(self: Box<Self>, commit: Result<()>) {
+        let Self { chunk, outcomes, enqueued, reply, .. } = *self;
+        let _ = reply.send(ChunkDone { chunk, outcomes, enqueued, commit });
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+}

@@ -1,0 +1,197 @@
+//! SQLite: what a file and the place it lies in mean for messages.
+
+mod files;
+mod questions;
+
+pub(crate) use files::look;
+pub(crate) use questions::QUESTIONS;
+
+use std::path::Path;
+
+use crate::db::sqlite::SQLITE_VERSION_MIN;
+
+use crate::db::doctor::{Facts, Finding, Judge, Level, Report, judged, schema, times};
+
+const MIB: i64 = 1 << 20;
+const LOG_LARGE: i64 = 64 * MIB;
+const ROOM_SMALL: i64 = 1024 * MIB;
+const ROOM_TINY: i64 = 100 * MIB;
+/// Anybody but the owner.
+const OTHERS: i64 = 0o077;
+
+pub(crate) fn report(path: &Path, facts: &Facts) -> Report {
+    let version = facts.text("version").unwrap_or("of unknown version");
+    Report::new(format!("SQLite {version}, file {}", path.display()), judged(facts, JUDGES))
+}
+
+const JUDGES: &[Judge] = &[
+    version,
+    schema::is_there,
+    times::jump,
+    times::ahead,
+    integrity,
+    journal_mode,
+    synchronous,
+    file_system,
+    permissions,
+    log,
+    room,
+];
+
+fn version(facts: &Facts) -> Option<Finding> {
+    let (version, number) = (facts.text("version")?, facts.number("version_number")?);
+    Some(if number < i64::from(SQLITE_VERSION_MIN) {
+        let means = "it can corrupt a write-ahead log under this load, and opening a store is refused";
+        Finding::new(Level::Danger, "SQLite library", version, means, "build with SQLite 3.51.3 or newer")
+    } else {
+        Finding::ok("SQLite library", version, "new enough")
+    })
+}
+
+fn integrity(facts: &Facts) -> Option<Finding> {
+    let verdict = facts.text("quick_check")?;
+    Some(if verdict == "ok" {
+        Finding::ok("quick_check", verdict, "the file is whole")
+    } else {
+        let advice = "stop everything that uses it, and go back to a copy made with `postroom backup`";
+        Finding::new(Level::Danger, "quick_check", verdict, "the file is damaged", advice)
+    })
+}
+
+fn journal_mode(facts: &Facts) -> Option<Finding> {
+    let mode = facts.text("journal_mode")?;
+    Some(if mode.eq_ignore_ascii_case("wal") {
+        Finding::ok("journal_mode", mode, "readers and the writer do not wait for each other")
+    } else {
+        let means = "a store switches the file to a write-ahead log when it opens it, for every program that uses it";
+        Finding::new(Level::Notice, "journal_mode", mode, means, "nothing; PRAGMA journal_mode = WAL does it now")
+    })
+}
+
+/// Every connection has its own; this is about the store's.
+fn synchronous(facts: &Facts) -> Option<Finding> {
+    let value = facts.text("synchronous")?;
+    Some(if value == "FULL" {
+        Finding::ok("synchronous", value, "the store's commits reach the disk; other connections set their own")
+    } else {
+        let means = "a power cut loses acknowledged work of the last moments, though a crash of the program does not";
+        Finding::new(Level::Danger, "synchronous", value, means, "Durability::Full, which is the default")
+    })
+}
+
+fn file_system(facts: &Facts) -> Option<Finding> {
+    let (name, kind) = (facts.text("file_system")?, facts.text("file_system.kind")?);
+    let (level, means, advice) = match kind {
+        "network" => (
+            Level::Danger,
+            "locks and the index of the log do not work over a network: two machines can damage the file",
+            "a local disk, or a database server",
+        ),
+        "memory" => {
+            (Level::Danger, "the file is in memory only: it is gone when the machine restarts", "a folder on a disk")
+        }
+        "overlay" => (
+            Level::Warning,
+            "the file is in a layer of a container, and goes with the container",
+            "a volume that outlives the container",
+        ),
+        "fuse" => (
+            Level::Warning,
+            "what stands behind FUSE may be a network, and may not honour fsync",
+            "a local disk, unless you know what is behind it",
+        ),
+        _ => return Some(Finding::ok("file system", name, "a local one")),
+    };
+    Some(Finding::new(level, "file system", name, means, advice))
+}
+
+fn permissions(facts: &Facts) -> Option<Finding> {
+    let mode = facts.number("mode")?;
+    let value = format!("{mode:o}");
+    Some(if mode & OTHERS == 0 {
+        Finding::ok("file mode", value, "for its owner's eyes only")
+    } else {
+        let means = "others on this machine can read the messages or write them";
+        Finding::new(Level::Notice, "file mode", value, means, "chmod 600, also for its -wal and -shm")
+    })
+}
+
+fn log(facts: &Facts) -> Option<Finding> {
+    let bytes = facts.number("log_bytes")?;
+    let value = format!("{} MiB", bytes / MIB);
+    Some(if bytes > LOG_LARGE {
+        let means = "a reader that has been open for long keeps the log from being folded in: everything gets slower";
+        Finding::new(Level::Warning, "write-ahead log", value, means, "end the long read transaction")
+    } else {
+        Finding::ok("write-ahead log", value, "folded in as it should be")
+    })
+}
+
+fn room(facts: &Facts) -> Option<Finding> {
+    let bytes = facts.number("free_bytes")?;
+    let value = format!("{} MiB free", bytes / MIB);
+    let means = "when the disk is full nothing can be enqueued, claimed or acknowledged";
+    let advice = "make room, or shorten the retention (`postroom purge`)";
+    Some(match bytes {
+        ..ROOM_TINY => Finding::new(Level::Danger, "disk", value, means, advice),
+        ROOM_TINY..ROOM_SMALL => Finding::new(Level::Warning, "disk", value, means, advice),
+        _ => Finding::ok("disk", value, "enough"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FINE: [(&str, &str); 11] = [
+        ("version", "3.51.3"),
+        ("version_number", "3051003"),
+        ("quick_check", "ok"),
+        ("journal_mode", "wal"),
+        ("synchronous", "FULL"),
+        ("file_system", "ext"),
+        ("file_system.kind", "disk"),
+        ("mode", "384"),
+        ("log_bytes", "4096"),
+        ("free_bytes", "10737418240"),
+        ("schema.wanted", "1"),
+    ];
+
+    fn with(changes: &[(&str, &str)]) -> Report {
+        let mut facts = Facts::from(FINE);
+        facts.add("schema.found", 1);
+        changes.iter().for_each(|(name, value)| facts.add(name, value));
+        report(Path::new("shop.db"), &facts)
+    }
+
+    #[test]
+    fn a_file_as_we_create_it_is_fine() {
+        let report = with(&[]);
+        assert_eq!(report.worst(), Level::Ok, "{:?}", report.findings);
+        assert_eq!(report.database, "SQLite 3.51.3, file shop.db");
+    }
+
+    #[test]
+    fn every_trait_is_judged_by_what_it_can_lose() {
+        for (changes, setting, level) in [
+            (&[("version_number", "3051002")][..], "SQLite library", Level::Danger),
+            (&[("quick_check", "row 7 missing from index")], "quick_check", Level::Danger),
+            (&[("journal_mode", "delete")], "journal_mode", Level::Notice),
+            (&[("synchronous", "NORMAL")], "synchronous", Level::Danger),
+            (&[("file_system", "NFS"), ("file_system.kind", "network")], "file system", Level::Danger),
+            (&[("file_system.kind", "memory")], "file system", Level::Danger),
+            (&[("file_system.kind", "overlay")], "file system", Level::Warning),
+            (&[("file_system.kind", "fuse")], "file system", Level::Warning),
+            (&[("mode", "420")], "file mode", Level::Notice),
+            (&[("log_bytes", "67108865")], "write-ahead log", Level::Warning),
+            (&[("free_bytes", "1073741823")], "disk", Level::Warning),
+            (&[("free_bytes", "104857599")], "disk", Level::Danger),
+        ] {
+            let report = with(changes);
+            let found: Vec<_> = report.at_least(Level::Notice).collect();
+            assert_eq!(report.worst(), level, "{changes:?}: {found:?}");
+            assert_eq!(found.iter().map(|finding| finding.setting.as_str()).collect::<Vec<_>>(), [setting]);
+            assert!(found[0].advice.as_ref().is_some_and(|advice| !advice.is_empty()), "{found:?}");
+        }
+    }
+}

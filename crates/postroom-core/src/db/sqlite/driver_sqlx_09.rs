@@ -1,0 +1,42 @@
+//! sqlx 0.9 on SQLite. Only the caller's own connection: the store's are rusqlite's. Both link the same native library,
+//! since cargo allows only one, so opening the store has refused one that is too old for either.
+
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
+
+use crate::db::sqlite::durable::{SYNCHRONOUS, check_synchronous};
+use crate::db::sqlite::error::kind_of;
+use crate::db::sqlx_09::explained;
+use crate::sql::{Done, Statement, Tx, Value};
+use crate::support::error::{Error, ErrorKind, Result};
+
+impl Tx for SqliteConnection {
+    async fn run(&mut self, statement: &Statement) -> Result<Done> {
+        let done = bound(statement).execute(self).await.map_err(failed)?;
+        statement.check(done.rows_affected())
+    }
+
+    async fn check_durable(&mut self) -> Result<()> {
+        let answer = sqlx::query(SYNCHRONOUS).fetch_one(self).await.map_err(failed)?;
+        check_synchronous(answer.try_get(0).map_err(failed)?)
+    }
+}
+
+fn bound(statement: &Statement) -> Query<'_, Sqlite, SqliteArguments> {
+    let query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
+    statement.values.iter().fold(query, |query, value| match value {
+        Value::Int(value) => query.bind(*value),
+        Value::Text(value) => query.bind(value.as_deref()),
+        Value::Bytes(value) => query.bind(value.as_deref()),
+        Value::Uuid(value) => query.bind(*value),
+        // Batches travel row by row here.
+        Value::Ints(_) | Value::Texts(_) | Value::Uuids(_) => query,
+    })
+}
+
+fn failed(source: sqlx::Error) -> Error {
+    let of = |error: &dyn sqlx::error::DatabaseError| Some(kind_of(error.code()?.parse().ok()?, error.message()));
+    let kind = source.as_database_error().and_then(of).unwrap_or(ErrorKind::Database);
+    explained("SQLite", source, |_| kind, "")
+}

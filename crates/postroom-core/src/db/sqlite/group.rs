@@ -1,0 +1,167 @@
+//! Jobs that are committed together. None of them can spoil it for the others.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::db::sqlite::guard::Guard;
+use crate::db::sqlite::job::{Job, Ran, lost, the_same};
+use crate::db::sqlite::thread::Shared;
+use crate::support::clock::monotonic;
+use crate::support::error::{Error, ErrorKind, Result};
+
+/// A group closes at so many jobs, or after so long.
+const GROUP_JOBS_MAX: usize = 512;
+const GROUP_TIME_MAX: Duration = Duration::from_millis(5);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Health {
+    Usable,
+    /// The disk or the file failed us: a new connection starts from what is really there.
+    Suspect,
+}
+
+impl Health {
+    fn after(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Unsupported | ErrorKind::Corrupt | ErrorKind::Database => Self::Suspect,
+            _ => Self::Usable,
+        }
+    }
+}
+
+pub(super) struct Group<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) conn: &'a Connection,
+    pub(super) guard: &'a Guard,
+    /// Whether the file is still the one that is open.
+    pub(super) is_in_place: &'a dyn Fn() -> Result<()>,
+}
+
+impl Group<'_> {
+    /// Runs a group in the transaction that was begun.
+    pub(super) fn run(&self, first: Box<dyn Job>) -> Health {
+        let (ran, spoilt) = self.run_jobs(first);
+        let commit = spoilt.map_or_else(|| self.commit(), Err);
+        match commit.map(|()| (self.is_in_place)()) {
+            Ok(Ok(())) => {
+                ran.into_iter().for_each(|job| self.shared.answer(job, Ok(())));
+                Health::Usable
+            }
+            // It went to a file that nobody finds any more.
+            Ok(Err(error)) => {
+                ran.into_iter().for_each(|job| self.shared.answer(job, Err(the_same(&error))));
+                Health::Suspect
+            }
+            Err(error) => {
+                self.roll_back();
+                self.one_by_one(ran, error)
+            }
+        }
+    }
+
+    fn run_jobs(&self, first: Box<dyn Job>) -> (Vec<Box<dyn Job>>, Option<Error>) {
+        let started = monotonic();
+        let mut ran: Vec<Box<dyn Job>> = Vec::new();
+        let mut sessions_only = true;
+        let mut next = Some(first);
+        while let Some(mut job) = next {
+            if job.is_wanted() {
+                sessions_only &= job.is_session();
+                let result = self.run_job(job.as_mut());
+                ran.push(job);
+                if let Ran::Spoilt(error) = result {
+                    return (ran, Some(error));
+                }
+            } else {
+                self.shared.answer(job, Err(given_up()));
+            }
+            if ran.len() >= GROUP_JOBS_MAX || started.elapsed() > GROUP_TIME_MAX {
+                break;
+            }
+            // Whoever is in the group already must not wait for somebody's async code.
+            next = self.shared.another_job(sessions_only);
+        }
+        (ran, None)
+    }
+
+    fn run_job(&self, job: &mut dyn Job) -> Ran {
+        let ran = catch_unwind(AssertUnwindSafe(|| job.run(self.conn, self.guard)));
+        let ran = ran.unwrap_or_else(|_| {
+            self.guard.leave();
+            Ran::Spoilt(lost())
+        });
+        match ran {
+            Ran::Well if self.conn.is_autocommit() => Ran::Spoilt(lost()),
+            ran => ran,
+        }
+    }
+
+    /// The group is undone; each job gets a transaction of its own, so that only the culprit fails.
+    fn one_by_one(&self, mut jobs: Vec<Box<dyn Job>>, error: Error) -> Health {
+        let mut health = Health::after(&error);
+        if jobs.len() <= 1 {
+            if let Some(job) = jobs.pop() {
+                self.shared.answer(job, Err(error));
+            }
+            return health;
+        }
+        // Whoever holds the lock now makes the first of them wait, and not each of them anew.
+        let mut locked = None;
+        for mut job in jobs {
+            let outcome = if job.is_session() {
+                // It cannot be run again from here.
+                Err(if error.kind() == ErrorKind::Unavailable { the_same(&error) } else { spoilt_by_another() })
+            } else if !job.is_wanted() {
+                Err(given_up())
+            } else if let Some(error) = &locked {
+                Err(the_same(error))
+            } else if let Err(error) = self.begin() {
+                locked = Some(the_same(&error));
+                Err(error)
+            } else {
+                match self.run_job(job.as_mut()) {
+                    Ran::Well => self.commit().and_then(|()| (self.is_in_place)()),
+                    Ran::Spoilt(error) => Err(error),
+                }
+            };
+            if let Err(error) = &outcome {
+                self.roll_back();
+                health = health.max(Health::after(error));
+            }
+            self.shared.answer(job, outcome);
+        }
+        health
+    }
+
+    // These are prepared anew each time: from a cache of prepared statements the user's code could take them unseen.
+    fn begin(&self) -> Result<()> {
+        begin(self.conn)
+    }
+
+    fn commit(&self) -> Result<()> {
+        Ok(self.conn.execute_batch("COMMIT")?)
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit() {
+            let _ = self.conn.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+pub(super) fn begin(conn: &Connection) -> Result<()> {
+    Ok(conn.execute_batch("BEGIN IMMEDIATE")?)
+}
+
+pub(super) fn given_up() -> Error {
+    Error::new(ErrorKind::NotCommitted, "nobody waited for it any more; it was not run")
+}
+
+fn spoilt_by_another() -> Error {
+    Error::new(
+        ErrorKind::NotCommitted,
+        "the commit failed because of another transaction in the same group; nothing of this is stored",
+    )
+}

@@ -1,0 +1,122 @@
+//! While the user's code runs inside our transaction it must not end it: others' work is in there too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{CachedStatement, Connection};
+
+use crate::db::sqlite::job::lost;
+use crate::support::error::{Error, ErrorKind, Result, panic_message};
+
+const SAVEPOINT: &str = "postroom_job";
+const BEGIN: &str = "SAVEPOINT postroom_job";
+const KEEP: &str = "RELEASE postroom_job";
+const UNDO: &str = "ROLLBACK TO postroom_job";
+
+/// Pragmas that take a name and change nothing.
+const ASKING: &[&str] =
+    &["table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"];
+
+/// The watch over one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard(Arc<AtomicBool>);
+
+/// The whole transaction is gone, with everybody's work in it, and why.
+#[derive(Debug)]
+pub(crate) struct TransactionLost(pub(crate) Error);
+
+impl TransactionLost {
+    /// A full or failing disk makes SQLite roll everything back. Whatever else the code failed with, it was the code
+    /// that ended the transaction.
+    fn after(failure: Option<Error>) -> Self {
+        Self(failure.filter(|error| error.kind() == ErrorKind::Unavailable).unwrap_or_else(lost))
+    }
+}
+
+impl Guard {
+    pub(crate) fn set_up(conn: &Connection) -> Result<Self> {
+        let guard = Self(Arc::new(AtomicBool::new(false)));
+        let watched = guard.clone();
+        conn.authorizer(Some(move |context: AuthContext<'_>| match context.action {
+            action if watched.in_user_code() && is_forbidden(&action) => Authorization::Deny,
+            _ => Authorization::Allow,
+        }))?;
+        // A handler that swallowed RAISE(ROLLBACK) would go on in autocommit mode: nothing may commit there either.
+        let watched = guard.clone();
+        conn.commit_hook(Some(move || watched.in_user_code()))?;
+        Ok(guard)
+    }
+
+    /// The user's code is over, whatever became of it.
+    pub(crate) fn leave(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    fn in_user_code(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// What savepoints on this connection need: made once for many of them.
+    pub(crate) fn savepoints<'c>(&self, conn: &'c Connection) -> Result<Savepoints<'c>> {
+        Ok(Savepoints {
+            conn,
+            guard: self.clone(),
+            begin: conn.prepare_cached(BEGIN)?,
+            keep: conn.prepare_cached(KEEP)?,
+        })
+    }
+}
+
+/// Savepoints on one connection, one after the other.
+pub(crate) struct Savepoints<'c> {
+    conn: &'c Connection,
+    guard: Guard,
+    begin: CachedStatement<'c>,
+    keep: CachedStatement<'c>,
+}
+
+impl Savepoints<'_> {
+    /// Runs the user's code in a savepoint of its own, then `seal` when it succeeded: both stay, or neither.
+    pub(crate) fn run<T>(
+        &mut self,
+        code: impl FnOnce() -> Result<T>,
+        seal: impl FnOnce(&T) -> Result<()>,
+    ) -> std::result::Result<Result<T>, TransactionLost> {
+        if let Err(error) = self.begin.execute([]) {
+            return Ok(Err(error.into()));
+        }
+        self.guard.0.store(true, Ordering::Relaxed);
+        let result = code();
+        self.guard.0.store(false, Ordering::Relaxed);
+        if self.conn.is_autocommit() {
+            return Err(TransactionLost::after(result.err()));
+        }
+        let result = result.and_then(|value| seal(&value).map(|()| value));
+        let ended = match &result {
+            Ok(_) => self.keep.execute([]),
+            Err(_) => self.conn.execute(UNDO, []).and_then(|_| self.keep.execute([])),
+        };
+        match ended {
+            Ok(_) => Ok(result),
+            Err(error) => Err(TransactionLost(error.into())),
+        }
+    }
+}
+
+fn is_forbidden(action: &AuthAction<'_>) -> bool {
+    match action {
+        AuthAction::Transaction { .. } | AuthAction::Attach { .. } | AuthAction::Detach { .. } => true,
+        AuthAction::Pragma { pragma_name, pragma_value } => pragma_value.is_some() && !ASKING.contains(pragma_name),
+        AuthAction::Savepoint { savepoint_name, .. } => savepoint_name.eq_ignore_ascii_case(SAVEPOINT),
+        _ => false,
+    }
+}
+
+/// The user's code panicked; its transaction is rolled back and the thread goes on.
+pub(crate) fn catch<T>(code: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)).unwrap_or_else(|panic| {
+        let message = panic_message(panic.as_ref());
+        Err(Error::new(ErrorKind::Callback, format!("panicked: {message}")))
+    })
+}

@@ -1,0 +1,306 @@
+//! Handlers on SQLite: blocking ones run on the writer thread itself, many to a commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use crate::db::sqlite::chunk::run_all;
+use crate::db::sqlite::store::Core;
+use crate::db::sqlite::{SqliteStore, SqliteTx};
+use crate::message::{Headers, Incoming, Message, MessageId, NewMessage, Payload};
+use crate::queue::{Claimed, Lease, Queue};
+use crate::store::{Admission, MarkId, Store, Stored};
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::work::batch::Run;
+use crate::work::handler::{Backend, HandlerError, HandlerResult, Handlers, Received, State};
+
+/// SQLite, as handlers see it.
+///
+/// ```
+/// use postroom::{Ctx, Event, HandlerError, Handlers, Sqlite};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: i64 }
+///
+/// async fn reserve(ctx: &mut Ctx<Sqlite>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let tx = ctx.tx().await?;
+///     tx.run(move |conn| conn.execute("INSERT INTO reserved VALUES (?1)", [placed.order])).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<Sqlite>::new().on(reserve);
+/// ```
+#[derive(Debug)]
+pub enum Sqlite {}
+
+/// What a blocking handler is given: the message, and the transaction its ack commits in.
+///
+/// ```
+/// use postroom::{BlockingCtx, Event, HandlerError, Handlers};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: i64 }
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("invoice.due")]
+/// struct InvoiceDue { order: i64 }
+///
+/// fn placed(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     ctx.tx().execute("UPDATE orders SET placed = 1 WHERE id = ?1", [placed.order])?;
+///     ctx.send(&InvoiceDue { order: placed.order })?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::new().on_blocking(placed);
+/// ```
+pub struct BlockingCtx<'c> {
+    pub(super) conn: &'c Connection,
+    pub(super) core: &'c Core,
+    pub(super) message: &'c Message,
+    pub(super) state: &'c State,
+    pub(super) enqueued: bool,
+}
+
+impl BlockingCtx<'_> {
+    /// The connection: what is written here commits with the message's ack, or not at all. It is the writer's own and
+    /// shared with everybody's transactions: leave its hooks, limits and busy handler as they are.
+    pub fn tx(&self) -> &Connection {
+        self.conn
+    }
+
+    /// The message.
+    pub fn message(&self) -> &Message {
+        self.message
+    }
+
+    /// What travelled beside the payload.
+    pub fn headers(&self) -> &Headers {
+        &self.message.headers
+    }
+
+    /// What the message belongs to, if it says so. What the handler enqueues belongs to the same unless told otherwise.
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.message.correlation_id.as_deref()
+    }
+
+    /// The how-manieth attempt this is, from one.
+    pub fn attempt(&self) -> u32 {
+        self.message.attempts + 1
+    }
+
+    /// A value given to the worker with [`Handlers::state`].
+    pub fn state<T: 'static>(&self) -> Result<&T> {
+        self.state.get()
+    }
+
+    /// Puts a message into the outbox; it is stored if and only if this handler succeeds.
+    pub fn enqueue(&mut self, message: &NewMessage) -> Result<Stored> {
+        self.enqueued = true;
+        if message.correlation_id.is_none() && self.message.correlation_id.is_some() {
+            return self.core.enqueue_on(self.conn, &message.clone().because_of(self.message));
+        }
+        self.core.enqueue_on(self.conn, message)
+    }
+
+    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue).
+    pub fn send<P: Payload>(&mut self, payload: &P) -> Result<Stored> {
+        self.enqueue(&NewMessage::of(payload)?)
+    }
+}
+
+impl std::fmt::Debug for BlockingCtx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockingCtx").field("message", self.message).finish_non_exhaustive()
+    }
+}
+
+type Erased = dyn Fn(&mut BlockingCtx<'_>) -> HandlerResult<Option<String>> + Send + Sync;
+
+/// A blocking handler, whatever its payload.
+#[derive(Clone)]
+pub struct BlockingHandler(pub(super) Arc<Erased>);
+
+impl std::fmt::Debug for BlockingHandler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BlockingHandler")
+    }
+}
+
+/// Calls a handler; one that panics has failed.
+pub(super) fn call(handler: &BlockingHandler, ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler.0(ctx)))
+        .unwrap_or_else(|panic| Err(HandlerError::panicked(panic.as_ref())))
+}
+
+/// What undoes the handler's savepoint, and tells whose failure it was should more than that be lost.
+pub(super) fn as_error(failure: &HandlerError) -> Error {
+    let kind = if failure.is_outage() { ErrorKind::Unavailable } else { ErrorKind::Callback };
+    Error::new(kind, failure.to_string())
+}
+
+impl Handlers<Sqlite> {
+    /// A function that runs on the writer thread, for the topic of its payload. It must not wait for anything.
+    ///
+    /// ```
+    /// use postroom::{BlockingCtx, HandlerError, Handlers, Payload};
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct OrderPlaced { order: i64 }
+    /// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+    ///
+    /// fn reserve(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
+    ///     ctx.tx().execute("INSERT INTO reserved (order_id) VALUES (?1)", [placed.order])?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let handlers = Handlers::new().on_blocking(reserve);
+    /// ```
+    #[must_use]
+    pub fn on_blocking<P, R, F>(self, handler: F) -> Self
+    where
+        P: Payload,
+        R: Serialize,
+        F: Fn(&mut BlockingCtx<'_>, P) -> HandlerResult<R> + Send + Sync + 'static,
+    {
+        self.on_topic_blocking(P::TOPIC, move |ctx| {
+            let payload = crate::work::handler::decode::<P>(ctx.message)?;
+            crate::work::handler::encode(&handler(ctx, payload)?)
+        })
+    }
+
+    /// A function that takes whole messages of a topic on the writer thread and answers with text.
+    #[must_use]
+    pub fn on_topic_blocking<F>(self, topic: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(&mut BlockingCtx<'_>) -> HandlerResult<Option<String>> + Send + Sync + 'static,
+    {
+        self.add(topic, crate::work::handler::Entry::Blocking(BlockingHandler(Arc::new(handler))))
+    }
+}
+
+impl Backend for Sqlite {
+    type Store = SqliteStore;
+    type Tx = SqliteTx;
+    type Conn<'t> = &'t mut SqliteTx;
+    type Blocking = BlockingHandler;
+
+    async fn begin(store: &SqliteStore, limit: Duration) -> Result<SqliteTx> {
+        Ok(SqliteTx::new(store.0.clone(), limit))
+    }
+
+    fn conn(tx: &mut SqliteTx) -> &mut SqliteTx {
+        tx
+    }
+
+    async fn enqueue(tx: &mut SqliteTx, message: NewMessage) -> Result<Stored> {
+        tx.enqueue(message).await
+    }
+
+    async fn arrive(tx: &mut SqliteTx, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        tx.arrive(incoming.clone(), hold).await
+    }
+
+    async fn answer(tx: &mut SqliteTx, request: MessageId, from: &str, response: &str) -> Result<bool> {
+        tx.answer(request, from.to_owned(), response.to_owned()).await
+    }
+
+    async fn mark(tx: &mut SqliteTx, mark: &MarkId, topic: &str) -> Result<bool> {
+        tx.mark(mark.clone(), topic.to_owned()).await
+    }
+
+    async fn call_blocking(
+        tx: &mut SqliteTx,
+        message: Arc<Message>,
+        handler: BlockingHandler,
+        state: &State,
+    ) -> HandlerResult<Option<String>> {
+        tx.call(handler, message, state.clone()).await
+    }
+
+    async fn receive_blocking(
+        store: &SqliteStore,
+        incoming: &Arc<Incoming>,
+        handler: BlockingHandler,
+        state: &State,
+    ) -> Result<Received> {
+        crate::db::sqlite::receive::receive(store, incoming, handler, state).await
+    }
+
+    async fn commit(
+        store: &SqliteStore,
+        tx: SqliteTx,
+        queue: Queue,
+        lease: &Lease,
+        response: Option<String>,
+    ) -> Result<()> {
+        let enqueued = tx.enqueued;
+        tx.commit(queue, lease, response.as_deref()).await?;
+        if enqueued {
+            store.wake(Queue::Outbox).ring();
+        }
+        Ok(())
+    }
+
+    async fn conclude(store: &SqliteStore, tx: SqliteTx) -> Result<()> {
+        let enqueued = tx.enqueued;
+        tx.conclude().await?;
+        if enqueued {
+            store.wake(Queue::Outbox).ring();
+        }
+        Ok(())
+    }
+
+    fn overran(tx: &SqliteTx) -> bool {
+        tx.overran
+    }
+
+    async fn roll_back(tx: SqliteTx) -> bool {
+        tx.roll_back().await;
+        true
+    }
+
+    async fn leave(tx: SqliteTx) -> Result<()> {
+        tx.conclude().await
+    }
+
+    async fn scope<F: Future + Send>(store: &SqliteStore, handler: F) -> F::Output {
+        store.0.writer.in_handler(handler).await
+    }
+
+    #[cfg(feature = "testing")]
+    async fn rehearse(
+        store: &SqliteStore,
+        message: Arc<Message>,
+        handler: BlockingHandler,
+        state: &State,
+    ) -> Result<()> {
+        let (state, (told, heard)) = (state.clone(), std::sync::mpsc::channel());
+        let undone = store.write(move |tx| {
+            let mut ctx =
+                BlockingCtx { conn: tx.conn, core: tx.core, message: &message, state: &state, enqueued: false };
+            let handled = call(&handler, &mut ctx);
+            let _ = told.send(handled.map_err(HandlerError::into_why));
+            Err::<(), _>(Error::new(ErrorKind::Callback, "only rehearsed"))
+        });
+        let undone = undone.await;
+        match heard.try_recv() {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(failure)) => Err(Error::invalid(format!("the handler failed: {failure}"))),
+            Err(_) => undone,
+        }
+    }
+
+    async fn run_blocking(
+        store: &SqliteStore,
+        queue: Queue,
+        work: Vec<(Claimed, BlockingHandler)>,
+        state: &State,
+        run: &Run,
+    ) {
+        run_all(store, queue, work, state, run).await;
+    }
+}

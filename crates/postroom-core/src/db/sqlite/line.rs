@@ -1,0 +1,74 @@
+//! Jobs that wait for the writer thread.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use crate::db::sqlite::job::Job;
+use crate::support::clock::monotonic;
+
+/// More than this cannot be worked off in any time that somebody waits.
+pub(super) const JOBS_MAX: usize = 65_536;
+
+/// A job, and when it came.
+pub(super) struct Waiting {
+    pub(super) job: Box<dyn Job>,
+    pub(super) since: Instant,
+}
+
+impl Waiting {
+    pub(super) fn new(job: Box<dyn Job>) -> Self {
+        Self { job, since: monotonic() }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Line {
+    jobs: VecDeque<Waiting>,
+    pub(super) running: bool,
+    pub(super) waiting: bool,
+    /// Whoever waits for the thread to end; it does so when nothing is left to do.
+    pub(super) ending: Vec<oneshot::Sender<()>>,
+}
+
+impl Line {
+    pub(super) fn is_full(&self) -> bool {
+        self.jobs.len() >= JOBS_MAX
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(super) fn push_back(&mut self, job: Waiting) {
+        self.jobs.push_back(job);
+    }
+
+    /// In front of the others, for what cannot wait.
+    pub(super) fn push_front(&mut self, job: Waiting) {
+        self.jobs.push_front(job);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
+        self.jobs.pop_front()
+    }
+
+    /// The next one, unless it waits for somebody outside and may not.
+    pub(super) fn pop_for_group(&mut self, may_be_session: bool) -> Option<Waiting> {
+        let is_next = self.jobs.front().is_some_and(|next| may_be_session || !next.job.is_session());
+        if is_next { self.jobs.pop_front() } else { None }
+    }
+
+    /// Those that came no later than this.
+    pub(super) fn take_until(&mut self, latest: Instant) -> Vec<Waiting> {
+        let (taken, left) = self.jobs.drain(..).partition(|waiting| waiting.since <= latest);
+        self.jobs = left;
+        // In the order in which they stood.
+        Vec::from(taken)
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Waiting> {
+        self.jobs.drain(..).collect()
+    }
+}

@@ -1,0 +1,77 @@
+//! Verbs on the writer's own connection, in whatever transaction it is in.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::db::sqlite::blocking::now;
+use crate::db::sqlite::driver_rusqlite_039::SqliteConn;
+use crate::db::sqlite::schema::schema_version;
+use crate::db::sqlite::store::Core;
+use crate::db::sqlite::thread::OnFile;
+use crate::message::{InboxKey, Incoming, MessageId, NewMessage};
+use crate::sql::BlockingTx;
+use crate::store::{Admission, Arrival, MarkId, PutMode, Stored};
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::telemetry;
+
+impl Core {
+    pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
+        message.check()?;
+        let done = conn.run(&self.verbs.insert(&telemetry::traced(message), self.clock.now()))?;
+        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
+        telemetry::Enqueued::of(std::slice::from_ref(message)).tell(&self.name, &[stored]);
+        Ok(stored)
+    }
+
+    /// Whether the inbox knows a message already.
+    pub(crate) fn knows(&self, conn: &Connection, key: &InboxKey) -> Result<bool> {
+        let find = self.verbs.find_by_key(key);
+        let mut find_statement = conn.prepare_cached(find.sql())?;
+        Ok(find_statement.exists(rusqlite::params_from_iter(find.values()))?)
+    }
+
+    pub(crate) fn arrive_on(&self, conn: &Connection, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        now(self.verbs.arrive(&mut SqliteConn::new(conn), incoming, hold, self.clock.now()))
+    }
+
+    pub(crate) fn answer_on(&self, conn: &Connection, request: (MessageId, &str), response: &str) -> Result<bool> {
+        now(self.verbs.answer(&mut SqliteConn::new(conn), request, response, self.clock.now()))
+    }
+
+    pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId, topic: &str) -> Result<bool> {
+        Ok(now(self.verbs.put_mark(&mut SqliteConn::new(conn), mark, topic, self.clock.now()))?.is_some())
+    }
+
+    pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
+        incoming.check_from_outside()?;
+        now(self.verbs.put(&mut SqliteConn::new(conn), incoming, PutMode::FirstWins, self.clock.now()))
+    }
+}
+
+impl Core {
+    /// Remembers an outage, if the error is one.
+    pub(crate) fn note(&self, error: &Error) {
+        if error.kind() == ErrorKind::Unavailable {
+            self.outage.note(self.clock.now());
+        }
+    }
+}
+
+impl OnFile for Core {
+    fn note_outage(&self) {
+        self.outage.note(self.clock.now());
+    }
+
+    fn check_schema(&self, conn: &Connection) -> Result<()> {
+        self.verbs.check_schema(schema_version(conn, &self.verbs)?)
+    }
+
+    /// Those that are in use are closed when their question is answered.
+    fn leave_readers(&self) {
+        self.readers.leave();
+        if let Some(watched) = &self.watched {
+            watched.let_go();
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Receiving with a blocking handler: row, effects and answer in one job, many jobs to a commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::db::sqlite::guard::{Guard, Savepoints, TransactionLost};
+use crate::db::sqlite::handling::{as_error, call};
+use crate::db::sqlite::job::{Job, Ran, lost, the_same};
+use crate::db::sqlite::store::Core;
+use crate::db::sqlite::writer::broken_down;
+use crate::db::sqlite::{BlockingCtx, BlockingHandler, SqliteStore};
+use crate::message::{Incoming, Message};
+use crate::queue::Queue;
+use crate::sql::BlockingTx;
+use crate::store::{Admission, Wake};
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::telemetry;
+use crate::work::handler::{HandlerError, Received, State};
+
+/// The row is held for no longer than its own transaction takes.
+const HOLD: Duration = Duration::from_secs(60);
+
+pub(super) async fn receive(
+    store: &SqliteStore,
+    incoming: &Arc<Incoming>,
+    handler: BlockingHandler,
+    state: &State,
+) -> Result<Received> {
+    let (reply, answer) = oneshot::channel();
+    let (core, incoming, state) = (store.0.clone(), incoming.clone(), state.clone());
+    let rings = core.outbox_wake.clone();
+    let job = ReceiveJob { core, incoming, handler, state, received: Err(lost()), enqueued: false, rings, reply };
+    store.0.writer.submit(Box::new(job))?;
+    answer.await.map_err(|_| broken_down())?
+}
+
+struct ReceiveJob {
+    core: Arc<Core>,
+    incoming: Arc<Incoming>,
+    handler: BlockingHandler,
+    state: State,
+    received: Result<Received>,
+    enqueued: bool,
+    rings: Wake,
+    reply: oneshot::Sender<Result<Received>>,
+}
+
+type Kept = std::result::Result<Result<Received>, TransactionLost>;
+
+/// How far the code in the savepoint came.
+enum Step {
+    Handled(Option<String>),
+    Not(Admission),
+}
+
+impl ReceiveJob {
+    fn receive(&mut self, conn: &Connection, guard: &Guard) -> Kept {
+        let mut savepoints = match guard.savepoints(conn) {
+            Ok(savepoints) => savepoints,
+            Err(error) => return Ok(Err(error)),
+        };
+        match self.core.knows(conn, self.incoming.key()) {
+            Ok(false) => self.receive_new(conn, &mut savepoints),
+            Ok(true) => self.receive_known(conn, &mut savepoints),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Nobody else can write until the group commits: what is not there now can be written after the handler, in one
+    /// piece, and outside its savepoint. SQLite copies every page that is changed inside one.
+    fn receive_new(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept {
+        if self.incoming.is_past_expiry(self.core.clock.doubt().early(self.core.clock.now())) {
+            return Ok(Ok(Received::Not(Admission::Expired)));
+        }
+        let message = self.incoming.to_message(self.core.clock.now());
+        let mut failure = None;
+        let handled = savepoints.run(|| self.handle(conn, &message, &mut failure), |_| Ok(()))?;
+        if let Ok(response) = &handled {
+            let row = self.core.verbs.handled(&self.incoming, response.as_deref(), self.core.clock.now());
+            // It would be there only if the handler itself had written it.
+            match conn.run(&row) {
+                Ok(done) if !done.duplicate => {}
+                Ok(_) => return Err(TransactionLost(lost())),
+                Err(error) => return Err(TransactionLost(error)),
+            }
+        }
+        Ok(received(handled.map(Step::Handled), failure))
+    }
+
+    /// It may wait in line, or be finished: its row says.
+    fn receive_known(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept {
+        let (core, mut failure) = (self.core.clone(), None);
+        let step = || match core.arrive_on(conn, &self.incoming, HOLD)? {
+            Admission::Held { lease, message } => {
+                let response = self.handle(conn, &message, &mut failure)?;
+                conn.run(&core.verbs.ack(Queue::Inbox, &lease, response.as_deref(), core.clock.now()))?;
+                Ok(Step::Handled(response))
+            }
+            other => Ok(Step::Not(other)),
+        };
+        Ok(received(savepoints.run(step, |_| Ok(()))?, failure))
+    }
+
+    fn handle(
+        &mut self,
+        conn: &Connection,
+        message: &Message,
+        failure: &mut Option<HandlerError>,
+    ) -> Result<Option<String>> {
+        let _span = telemetry::handle_span(&self.core.name, Queue::Inbox, message).entered();
+        let mut ctx = BlockingCtx { conn, core: &self.core, message, state: &self.state, enqueued: false };
+        let handled = call(&self.handler, &mut ctx);
+        self.enqueued = ctx.enqueued;
+        handled.map_err(|error| {
+            let why = as_error(&error);
+            *failure = Some(error);
+            why
+        })
+    }
+}
+
+fn received(step: Result<Step>, failure: Option<HandlerError>) -> Result<Received> {
+    match (step, failure) {
+        (Ok(Step::Handled(response)), _) => Ok(Received::Handled(response)),
+        (Ok(Step::Not(admission)), _) => Ok(Received::Not(admission)),
+        (Err(_), Some(failure)) => Ok(Received::Failed(failure)),
+        (Err(error), None) => Err(error),
+    }
+}
+
+impl Job for ReceiveJob {
+    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
+        match self.receive(conn, guard) {
+            Ok(received) => {
+                self.received = received;
+                Ran::Well
+            }
+            Err(TransactionLost(error)) => {
+                self.received = Err(the_same(&error));
+                Ran::Spoilt(error)
+            }
+        }
+    }
+
+    fn answer(self: Box<Self>, commit: Result<()>) {
+        if commit.is_ok() && self.enqueued {
+            self.rings.ring();
+        }
+        let _ = self.reply.send(commit.and(self.received));
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn failed_as(&self) -> Option<ErrorKind> {
+        self.received.as_ref().err().map(Error::kind)
+    }
+}

@@ -1,0 +1,20 @@
+//! The tables of a file.
+
+use rusqlite::Connection;
+
+use crate::db::sqlite::blocking::now;
+use crate::db::sqlite::driver_rusqlite_039::SqliteConn;
+use crate::store::sql::Verbs;
+use crate::support::error::Result;
+
+pub(super) fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    conn.execute_batch(&verbs.statements.schema)?;
+    conn.execute_batch("COMMIT")?;
+    Ok(())
+}
+
+/// The version of the schema; none when the tables are not there.
+pub(crate) fn schema_version(conn: &Connection, verbs: &Verbs) -> Result<Option<i64>> {
+    now(verbs.schema_version(&mut SqliteConn::new(conn)))
+}

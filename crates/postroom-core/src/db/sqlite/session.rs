@@ -1,0 +1,311 @@
+//! An async handler's hold on the writer: it begins with the handler's first statement and lasts for a bounded time.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::db::sqlite::guard::{Guard, TransactionLost, catch};
+use crate::db::sqlite::job::{Job, Ran, VerbJob, joined, the_same};
+use crate::db::sqlite::store::Core;
+use crate::db::sqlite::writer::broken_down;
+use crate::db::sqlite::{BlockingCtx, BlockingHandler, handling};
+use crate::message::{Incoming, Message, MessageId, NewMessage};
+use crate::queue::{Lease, Queue};
+use crate::sql::{BlockingTx, Statement};
+use crate::store::{Admission, MarkId, Stored};
+use crate::support::clock::monotonic;
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::telemetry;
+use crate::work::handler::{HandlerResult, State};
+
+/// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
+///
+/// ```
+/// use postroom::{Error, SqliteTx};
+///
+/// async fn stock(tx: &mut SqliteTx, item: i64) -> Result<i64, Error> {
+///     tx.run(move |conn| conn.query_row("SELECT stock FROM items WHERE id = ?1", [item], |row| row.get(0))).await
+/// }
+///
+/// # use postroom::{Ctx, Event, HandlerError, Sqlite};
+/// # #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// # #[event("order.placed")]
+/// # struct OrderPlaced { item: i64 }
+/// async fn placed(ctx: &mut Ctx<Sqlite>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let left = stock(ctx.tx().await?, placed.item).await?;
+///     println!("{left} left");
+///     Ok(())
+/// }
+/// # let handlers = postroom::Handlers::new().on(placed);
+/// ```
+pub struct SqliteTx {
+    core: Arc<Core>,
+    limit: Duration,
+    open: Option<Open>,
+    pub(crate) enqueued: bool,
+    /// It held the writer for longer than it may.
+    pub(crate) overran: bool,
+    /// What was done so far is undone: nothing more may be done, or it would stand alone.
+    is_lost: bool,
+}
+
+struct Open {
+    steps: mpsc::Sender<Step>,
+    done: oneshot::Receiver<Ended>,
+}
+
+/// How the writer let go of it.
+struct Ended {
+    result: Result<()>,
+    /// Because the time was over.
+    overran: bool,
+}
+
+impl Open {
+    /// Why nothing of it is stored, or that it is. Whoever wants to know has let go of its steps, or sent the last one.
+    async fn ended(self) -> Ended {
+        drop(self.steps);
+        self.done.await.unwrap_or_else(|_| Ended { result: Err(broken_down()), overran: false })
+    }
+}
+
+enum Step {
+    Run(Box<dyn FnOnce(&Connection) + Send>),
+    Commit(Option<Statement>),
+}
+
+impl std::fmt::Debug for SqliteTx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteTx").field("open", &self.open.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl SqliteTx {
+    pub(crate) fn new(core: Arc<Core>, limit: Duration) -> Self {
+        Self { core, limit, open: None, enqueued: false, overran: false, is_lost: false }
+    }
+
+    /// Runs `code` in the handler's transaction. It may read and write, but not begin or end a transaction.
+    pub async fn run<T, F>(&mut self, code: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let caller = telemetry::Caller::here();
+        self.step(move |conn| Ok(caller.within(|| code(conn))?)).await
+    }
+
+    pub(crate) async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+        self.enqueued = true;
+        let core = self.core.clone();
+        self.step(move |conn| core.enqueue_on(conn, &message)).await
+    }
+
+    pub(crate) async fn arrive(&mut self, incoming: Incoming, hold: Duration) -> Result<Admission> {
+        let core = self.core.clone();
+        self.step(move |conn| core.arrive_on(conn, &incoming, hold)).await
+    }
+
+    pub(crate) async fn answer(&mut self, request: MessageId, from: String, response: String) -> Result<bool> {
+        let core = self.core.clone();
+        self.step(move |conn| core.answer_on(conn, (request, &from), &response)).await
+    }
+
+    pub(crate) async fn mark(&mut self, mark: MarkId, topic: String) -> Result<bool> {
+        // It comes before the handler: one that is running already is another message's.
+        self.core.writer.check_outside()?;
+        let core = self.core.clone();
+        self.step(move |conn| core.mark_on(conn, &mark, &topic)).await
+    }
+
+    /// Runs a blocking handler.
+    pub(crate) async fn call(
+        &mut self,
+        handler: BlockingHandler,
+        message: Arc<Message>,
+        state: State,
+    ) -> HandlerResult<Option<String>> {
+        let (core, caller) = (self.core.clone(), telemetry::Caller::here());
+        let called = self.step(move |conn| {
+            let mut ctx = BlockingCtx { conn, core: &core, message: &message, state: &state, enqueued: false };
+            let handled = caller.within(|| handling::call(&handler, &mut ctx));
+            Ok((handled, ctx.enqueued))
+        });
+        let (handled, enqueued) = called.await?;
+        self.enqueued |= enqueued;
+        handled
+    }
+
+    async fn step<T, F>(&mut self, code: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let run = Step::Run(Box::new(move |conn| {
+            let _ = reply.send(catch(|| code(conn)));
+        }));
+        let sent = self.steps()?.send(run).is_ok();
+        match answer.await {
+            Ok(answer) if sent => answer.inspect_err(|error| self.core.note(error)),
+            _ => Err(self.broken_off().await),
+        }
+    }
+
+    /// Why the writer no longer listens: the time is over, or the transaction could not be begun.
+    async fn broken_off(&mut self) -> Error {
+        // Before anything is waited for: whoever gives up here must not begin a second transaction.
+        self.is_lost = true;
+        let Some(open) = self.open.take() else { return broken_off() };
+        let ended = open.ended().await;
+        self.overran = ended.overran;
+        ended.result.err().unwrap_or_else(broken_off)
+    }
+
+    fn steps(&mut self) -> Result<&mpsc::Sender<Step>> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
+        if self.open.is_none() {
+            let (steps, incoming) = mpsc::channel();
+            let (reply, done) = oneshot::channel();
+            let job = SessionJob { steps: incoming, limit: self.limit, outcome: None, overran: false, reply };
+            self.core.writer.submit_unchecked(Box::new(job))?;
+            self.open = Some(Open { steps, done });
+        }
+        self.open.as_ref().map(|open| &open.steps).ok_or_else(broken_off)
+    }
+
+    /// Acknowledges and commits. An error means that nothing of it is stored.
+    pub(crate) async fn commit(mut self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<()> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
+        let ack = self.core.verbs.ack(queue, lease, response, self.core.clock.now());
+        if self.core.ack_outside {
+            self.finish(None).await?;
+            return submit_ack(self.core, ack).await;
+        }
+        if self.open.is_none() {
+            return submit_ack(self.core, ack).await;
+        }
+        self.finish(Some(ack)).await
+    }
+
+    /// Commits what has nothing to acknowledge. An error means that nothing of it is stored.
+    pub(crate) async fn conclude(mut self) -> Result<()> {
+        if self.is_lost {
+            return Err(broken_off());
+        }
+        self.finish(None).await
+    }
+
+    async fn finish(&mut self, ack: Option<Statement>) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let is_heard = open.steps.send(Step::Commit(ack)).is_ok();
+        let ended = open.ended().await;
+        self.overran = ended.overran;
+        if is_heard { ended.result } else { ended.result.and_then(|()| Err(broken_off())) }
+    }
+
+    /// Undoes everything, and waits until it is undone.
+    pub(crate) async fn roll_back(self) {
+        if let Some(open) = self.open {
+            open.ended().await;
+        }
+    }
+}
+
+/// A handler that wrote nothing needs no session: its ack is a verb like any other.
+async fn submit_ack(core: Arc<Core>, ack: Statement) -> Result<()> {
+    let (job, answer) = VerbJob::new(move |conn: &Connection| match conn.run(&ack) {
+        // A lost lease changed nothing: no reason to undo the neighbours' work.
+        Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Err(error)),
+        other => other.map(Ok),
+    });
+    core.writer.submit_unchecked(Box::new(job))?;
+    answer.await.map_err(|_| broken_down())??.map(|_| ())
+}
+
+struct SessionJob {
+    steps: mpsc::Receiver<Step>,
+    limit: Duration,
+    /// None as long as it did not run.
+    outcome: Option<Result<()>>,
+    overran: bool,
+    reply: oneshot::Sender<Ended>,
+}
+
+impl SessionJob {
+    fn serve(&self, conn: &Connection, overran: &mut bool) -> Result<Option<Statement>> {
+        let until = monotonic() + self.limit;
+        loop {
+            match self.steps.recv_timeout(until.saturating_duration_since(monotonic())) {
+                Ok(Step::Run(code)) => code(conn),
+                Ok(Step::Commit(ack)) => return Ok(ack),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    *overran = true;
+                    return Err(held_too_long());
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(ErrorKind::NotCommitted, "the handler did not finish; rolled back"));
+                }
+            }
+        }
+    }
+}
+
+impl Job for SessionJob {
+    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
+        let seal = |ack: &Option<Statement>| match ack {
+            Some(ack) => conn.run(ack).map(|_| ()),
+            None => Ok(()),
+        };
+        let mut overran = false;
+        let ran = match guard.savepoints(conn) {
+            Ok(mut savepoints) => savepoints.run(|| self.serve(conn, &mut overran), seal),
+            Err(error) => Ok(Err(error)),
+        };
+        self.overran = overran;
+        match ran {
+            Ok(outcome) => {
+                self.outcome = Some(outcome.map(|_| ()));
+                Ran::Well
+            }
+            Err(TransactionLost(error)) => {
+                self.outcome = Some(Err(the_same(&error)));
+                Ran::Spoilt(error)
+            }
+        }
+    }
+
+    fn answer(self: Box<Self>, commit: Result<()>) {
+        let _ = self.reply.send(Ended { result: joined(self.outcome, commit), overran: self.overran });
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn failed_as(&self) -> Option<ErrorKind> {
+        self.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).map(Error::kind)
+    }
+
+    fn is_session(&self) -> bool {
+        true
+    }
+}
+
+fn broken_off() -> Error {
+    Error::new(ErrorKind::NotCommitted, "the handler's transaction was broken off before; nothing of it is stored")
+}
+
+fn held_too_long() -> Error {
+    Error::new(
+        ErrorKind::NotCommitted,
+        "an async handler held the writer too long and was rolled back; wait for slow things before the first \
+         statement, or use a blocking handler",
+    )
+}

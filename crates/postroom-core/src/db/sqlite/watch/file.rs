@@ -1,0 +1,175 @@
+//! One file: when it is asked, and when it is only listened to.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use rusqlite::Connection;
+
+use crate::db::sqlite::connect;
+use crate::db::sqlite::place::{Opened, Place};
+use crate::store::Wake;
+use crate::support::clock::monotonic;
+use crate::support::error::Result;
+
+const PAUSE_FIRST: Duration = Duration::from_micros(100);
+const PAUSE_LAST: Duration = Duration::from_micros(25_600);
+/// After a commit was heard the file rests: longer each time, while one commit follows the other.
+const REST_FIRST: Duration = Duration::from_micros(500);
+const REST_LAST: Duration = Duration::from_millis(10);
+const CALM: Duration = Duration::from_millis(20);
+
+pub(super) struct File {
+    place: Arc<Place>,
+    pub(super) log: PathBuf,
+    pub(super) mode: Mode,
+    /// When something happened last.
+    pub(super) quiet_since: Instant,
+    wakes: [Wake; 2],
+    open: Option<(Opened, i64)>,
+    rest: Duration,
+    rang_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mode {
+    /// Nobody waits: not watched.
+    Dormant,
+    Watched,
+    /// Watched again, and still asked: what was written before the watch may be committed only now, without an event.
+    Settling {
+        at: Instant,
+        pause: Duration,
+    },
+    /// Something was written: asked at `at`, then after `pause`.
+    Asking {
+        at: Instant,
+        pause: Duration,
+    },
+    /// A commit was heard; watched again at `until`.
+    Resting {
+        until: Instant,
+    },
+    /// Closed; its folder is watched.
+    Asleep,
+}
+
+impl Mode {
+    pub(super) fn due(self) -> Option<Instant> {
+        match self {
+            Self::Dormant | Self::Watched | Self::Asleep => None,
+            Self::Settling { at: due, .. } | Self::Asking { at: due, .. } | Self::Resting { until: due } => Some(due),
+        }
+    }
+
+    pub(super) fn is_watched(self) -> bool {
+        matches!(self, Self::Watched | Self::Settling { .. })
+    }
+}
+
+impl File {
+    pub(super) fn new(place: Arc<Place>, wakes: [Wake; 2]) -> Self {
+        let log = connect::log_of(place.path());
+        let quiet_since = monotonic();
+        Self { place, log, mode: Mode::Dormant, quiet_since, wakes, open: None, rest: REST_FIRST, rang_at: None }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// Whether a change is news to it.
+    pub(super) fn hears(&self) -> bool {
+        self.mode.is_watched() || matches!(self.mode, Mode::Asleep)
+    }
+
+    /// Whether anybody waits for its news.
+    pub(super) fn is_heard(&self) -> bool {
+        self.wakes.iter().any(Wake::is_heard)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// As [`close`](Self::close), because its file is no longer there.
+    pub(super) fn leave(&mut self) -> bool {
+        if let Some((opened, _)) = &self.open {
+            opened.empty_log();
+        }
+        self.close()
+    }
+
+    /// False when it was not open.
+    pub(super) fn close(&mut self) -> bool {
+        self.open.take().is_some()
+    }
+
+    /// What comes after `mode`.
+    pub(super) fn step(&mut self, mode: Mode, watcher: &mut RecommendedWatcher, now: Instant) -> Result<Mode> {
+        self.quiet_since = now;
+        let pause = match mode {
+            // The commit that is heard may be visible already, or not yet.
+            Mode::Asleep => {
+                self.open()?;
+                self.wakes.iter().for_each(Wake::ring);
+                PAUSE_FIRST
+            }
+            Mode::Watched => PAUSE_FIRST,
+            Mode::Asking { pause, .. } if pause < PAUSE_LAST => (pause * 2).max(PAUSE_FIRST),
+            Mode::Settling { pause, .. } => {
+                let pause = pause * 2;
+                return Ok(match self.has_changed()? {
+                    true => self.rang(now),
+                    false if pause <= PAUSE_LAST => Mode::Settling { at: now + pause, pause },
+                    false => Mode::Watched,
+                });
+            }
+            // Watched again first and asked then: what commits in between is seen either way.
+            Mode::Dormant | Mode::Asking { .. } | Mode::Resting { .. } => {
+                let is_new = self.open()?;
+                if let Err(error) = watcher.watch(&self.log, RecursiveMode::NonRecursive) {
+                    tracing::warn!(path = %self.log.display(), %error, "the log cannot be watched; workers will poll");
+                }
+                // Nobody knows what was committed before the first look.
+                let settling = Mode::Settling { at: now + PAUSE_FIRST, pause: PAUSE_FIRST };
+                return Ok(if self.has_changed()? || is_new { self.rang(now) } else { settling });
+            }
+        };
+        if self.has_changed()? {
+            return Ok(self.rang(now));
+        }
+        Ok(Mode::Asking { at: now + pause, pause })
+    }
+
+    fn rang(&mut self, now: Instant) -> Mode {
+        self.wakes.iter().for_each(Wake::ring);
+        let calm = self.rang_at.is_none_or(|last| now.saturating_duration_since(last) > CALM);
+        self.rest = if calm { REST_FIRST } else { (self.rest * 2).min(REST_LAST) };
+        self.rang_at = Some(now);
+        Mode::Resting { until: now + self.rest }
+    }
+
+    /// An open connection keeps the log in place; reading once creates it.
+    fn open(&mut self) -> Result<bool> {
+        if self.open.is_some() {
+            return Ok(false);
+        }
+        let opened = self.place.reader()?;
+        let version = data_version(&opened.conn)?;
+        self.open = Some((opened, version));
+        Ok(true)
+    }
+
+    pub(super) fn has_changed(&mut self) -> Result<bool> {
+        let Some((opened, version)) = &mut self.open else { return Ok(false) };
+        let now = data_version(&opened.conn)?;
+        Ok(std::mem::replace(version, now) != now)
+    }
+}
+
+/// Changes whenever another connection has committed.
+fn data_version(conn: &Connection) -> Result<i64> {
+    Ok(conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
+}

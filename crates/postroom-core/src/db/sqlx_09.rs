@@ -1,0 +1,34 @@
+//! What is the same for every database behind sqlx 0.9.
+
+use sqlx::{Connection, SqlStr};
+
+use crate::support::error::{Error, ErrorKind};
+
+/// Makes the driver believe for good that the connection is inside a transaction. We begin and end transactions in our
+/// own words; what a handler begins on the connection is a savepoint then, and cannot commit what is not finished.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub(crate) async fn begin_for_good<C: Connection>(conn: &mut C, begin: SqlStr) -> sqlx::Result<()> {
+    let transaction = conn.begin_with(begin).await?;
+    // It only borrows; dropped, it would roll back and count down.
+    std::mem::forget(transaction);
+    Ok(())
+}
+
+/// An error of the driver. `kind_of` knows the codes of its database.
+pub(crate) fn explained(name: &str, source: sqlx::Error, kind_of: impl Fn(&str) -> ErrorKind, hint: &str) -> Error {
+    let kind = match &source {
+        sqlx::Error::Database(error) => error.code().map_or(ErrorKind::Database, |code| kind_of(&code)),
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed
+        | sqlx::Error::BeginFailed => ErrorKind::Unavailable,
+        sqlx::Error::Configuration(_) => ErrorKind::InvalidInput,
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => ErrorKind::Corrupt,
+        _ => ErrorKind::Database,
+    };
+    let hint = if kind == ErrorKind::Schema { "; deploy the schema first" } else { hint };
+    Error::new(kind, format!("{name}: {source}{hint}")).caused_by(source)
+}

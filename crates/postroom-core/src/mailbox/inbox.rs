@@ -1,0 +1,175 @@
+//! The door in: what arrives is known by source and id, and applied once.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+
+use crate::mailbox::work_queue::WorkQueue;
+use crate::message::{ContentHash, InboxKey, Incoming, error_text};
+use crate::queue::{Lease, Queue};
+use crate::sql::{BlockingTx, Statement, Tx};
+use crate::store::{Arrival, Identity, Mark, PutMode, Record, Store};
+use crate::support::error::Result;
+use crate::telemetry;
+
+/// The inbox of a store. Cheap to clone.
+///
+/// ```
+/// use postroom::{Inbox, InboxKey, Incoming, MemoryStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let inbox = Inbox::new(MemoryStore::new());
+/// let incoming = Incoming::new(InboxKey::new("stripe", "evt_1")?, "payment.received", "{}");
+/// assert!(!inbox.accept(incoming.clone()).await?.is_duplicate());
+/// assert!(inbox.accept(incoming).await?.is_duplicate(), "the provider sent it again");
+/// assert_eq!(inbox.queue().stats().await?.ready, 1);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    store: Arc<dyn Store>,
+    queue: WorkQueue,
+}
+
+impl Inbox {
+    /// The inbox of `store`.
+    pub fn new(store: impl Store) -> Self {
+        Self::of(Arc::new(store))
+    }
+
+    /// The inbox of a store that is shared.
+    pub fn of(store: Arc<dyn Store>) -> Self {
+        let queue = WorkQueue::new(store.clone(), Queue::Inbox);
+        Self { store, queue }
+    }
+
+    /// The work-queue verbs: claim, ack, abandon, fail and the rest.
+    pub fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    /// Whether the message was handled before. One that is new is remembered as seen.
+    pub async fn already_processed(&self, key: &InboxKey) -> Result<bool> {
+        self.already_processed_hash(key, None::<ContentHash>).await
+    }
+
+    /// The same, with a hash of the content: another one than the first time is warned of, and changes nothing. A hash
+    /// of another algorithm than the first time says nothing.
+    pub async fn already_processed_hash(&self, key: &InboxKey, hash: Option<impl Into<ContentHash>>) -> Result<bool> {
+        let sighting = self.store.see(key.clone(), hash.map(Into::into)).await?;
+        telemetry::seen(self.queue.named(), key, sighting);
+        Ok(sighting.done)
+    }
+
+    /// Says that a seen message is being handled outside the queue, and counts the attempt: said again, it is the next
+    /// one. False when the queue has it, when it has ended, or when it is unknown.
+    ///
+    /// What fails again and again is given up by whoever handles it:
+    ///
+    /// ```
+    /// # use postroom::{Inbox, InboxKey, MemoryStore, State};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let (inbox, key) = (Inbox::new(MemoryStore::new()), InboxKey::new("stripe", "evt_1")?);
+    /// # async fn handle() -> Result<(), &'static str> { Err("no such order") }
+    /// # for _ in 0..5 {
+    /// // The same message, each time it is delivered:
+    /// if !inbox.already_processed(&key).await? && inbox.mark_processing(&key).await? {
+    ///     if handle().await.is_ok() {
+    ///         inbox.mark_processed(&key).await?;
+    ///     } else if inbox.get(&key).await?.is_some_and(|row| row.attempts() >= 3) {
+    ///         inbox.mark_dead(&key, "it failed three times").await?;
+    ///     }
+    /// }
+    /// # }
+    /// # let row = inbox.get(&key).await?.unwrap();
+    /// # assert_eq!((row.state(), row.attempts()), (State::Dead, 3));
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn mark_processing(&self, key: &InboxKey) -> Result<bool> {
+        self.store.mark(key.clone(), Mark::Processing).await
+    }
+
+    /// Says that a message was handled, whatever its state; leases on it are void. False when unknown or done before.
+    pub async fn mark_processed(&self, key: &InboxKey) -> Result<bool> {
+        self.store.mark(key.clone(), Mark::Processed).await
+    }
+
+    /// Gives a message up; leases on it are void. False when it is unknown or done.
+    pub async fn mark_dead(&self, key: &InboxKey, error: &str) -> Result<bool> {
+        self.store.mark(key.clone(), Mark::Dead { error: error_text(error) }).await
+    }
+
+    /// Puts a message in line. Other content under a known key replaces the stored one, unless that is done.
+    pub async fn enqueue(&self, incoming: Incoming) -> Result<Arrival> {
+        self.put(incoming, PutMode::Replace).await
+    }
+
+    /// Puts a message in line. Under a known key the first content wins.
+    pub async fn accept(&self, incoming: Incoming) -> Result<Arrival> {
+        self.put(incoming, PutMode::FirstWins).await
+    }
+
+    async fn put(&self, incoming: Incoming, mode: PutMode) -> Result<Arrival> {
+        incoming.check_from_outside()?;
+        let (key, topic) = (incoming.key().clone(), incoming.topic.clone());
+        let arrival =
+            self.store.put(incoming, mode).instrument(telemetry::verb_span("put", self.queue.named())).await?;
+        telemetry::arrived(self.queue.named(), &key, &topic, arrival);
+        Ok(arrival)
+    }
+
+    /// Puts a message in line in the caller's own transaction; false when its key is known.
+    ///
+    /// A connection whose commits a power cut can take back is refused: an answer would go out for work that is gone.
+    pub async fn accept_in(&self, tx: &mut impl Tx, incoming: &Incoming) -> Result<bool> {
+        tx.check_durable().await?;
+        let accept = self.statement(incoming)?;
+        let mut done = tx.run(&accept).await?;
+        if let (true, Some(seen)) = (done.duplicate, accept.otherwise()) {
+            done = tx.run(seen).await?;
+        }
+        Ok(!done.duplicate)
+    }
+
+    /// Like [`accept_in`](Self::accept_in), on a connection that answers at once.
+    pub fn accept_in_blocking(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<bool> {
+        tx.check_durable()?;
+        let accept = self.statement(incoming)?;
+        let mut done = tx.run(&accept)?;
+        if let (true, Some(seen)) = (done.duplicate, accept.otherwise()) {
+            done = tx.run(seen)?;
+        }
+        Ok(!done.duplicate)
+    }
+
+    /// The statement that puts a message in line, for a driver this crate does not know.
+    pub fn statement(&self, incoming: &Incoming) -> Result<Statement> {
+        incoming.check_from_outside()?;
+        self.store.accept_statement(incoming)
+    }
+
+    /// Acknowledges a claimed message in the caller's own transaction. Make it the last statement. A lost lease is an
+    /// error, so that `?` rolls the transaction back.
+    pub async fn ack_in(&self, tx: &mut impl Tx, lease: &Lease, response: Option<&str>) -> Result<()> {
+        tx.check_durable().await?;
+        tx.run(&self.ack_statement(lease, response)?).await?;
+        Ok(())
+    }
+
+    /// Like [`ack_in`](Self::ack_in), on a connection that answers at once.
+    pub fn ack_in_blocking(&self, tx: &impl BlockingTx, lease: &Lease, response: Option<&str>) -> Result<()> {
+        tx.check_durable()?;
+        tx.run(&self.ack_statement(lease, response)?)?;
+        Ok(())
+    }
+
+    /// The statement that acknowledges, for a driver this crate does not know.
+    pub fn ack_statement(&self, lease: &Lease, response: Option<&str>) -> Result<Statement> {
+        self.store.ack_statement(Queue::Inbox, lease, response)
+    }
+
+    /// What the inbox knows of a message.
+    pub async fn get(&self, key: &InboxKey) -> Result<Option<Record>> {
+        Ok(self.store.find(Identity::Inbox(key.clone())).await?.pop())
+    }
+}

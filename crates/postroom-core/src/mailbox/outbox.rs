@@ -1,0 +1,212 @@
+//! The door out: a message is written in the caller's own transaction, or in one of its own.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::mailbox::request::Request;
+use crate::mailbox::work_queue::WorkQueue;
+use crate::message::{MessageId, NewMessage, Payload, WorkItemId};
+use crate::queue::Queue;
+use crate::queue::retry::RetryPolicies;
+use crate::sql::{BlockingTx, Done, Statement, Tx};
+use crate::store::{Filter, Identity, Record, Store, Stored, Wake};
+use crate::support::error::{Error, Result};
+use crate::telemetry;
+
+/// The outbox of a store. Cheap to clone.
+///
+/// ```
+/// use postroom::{MemoryStore, MessageId, NewMessage, Outbox};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// let message = NewMessage::new("order.approved", r#"{"order":7}"#).id(MessageId::new()).to("billing");
+/// assert!(!outbox.enqueue(message.clone()).await?.duplicate);
+/// assert!(outbox.enqueue(message).await?.duplicate, "nothing is stored twice under one id");
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    store: Arc<dyn Store>,
+    queue: WorkQueue,
+    policies: Option<Arc<RetryPolicies>>,
+}
+
+/// An enqueued message. When it is dropped, normally after the caller's commit, workers are woken; until then they do
+/// not know.
+///
+/// ```
+/// use postroom::{NewMessage, Outbox};
+///
+/// fn place(outbox: &Outbox, conn: &mut rusqlite::Connection) -> Result<(), Box<dyn std::error::Error>> {
+///     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
+///     let enqueued = outbox.enqueue_in_blocking(&*tx, &NewMessage::new("order.placed", "7"))?;
+///     tx.commit()?;
+///     drop(enqueued); // only now is there something to be woken for
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use = "workers are woken when this is dropped: keep it until the transaction is committed"]
+pub struct Enqueued {
+    stored: Stored,
+    wake: Wake,
+}
+
+impl Enqueued {
+    /// Its row's id.
+    pub fn id(&self) -> WorkItemId {
+        self.stored.id
+    }
+
+    /// It was there before; nothing was written.
+    pub fn is_duplicate(&self) -> bool {
+        self.stored.duplicate
+    }
+}
+
+impl Drop for Enqueued {
+    fn drop(&mut self) {
+        self.wake.ring_everywhere();
+    }
+}
+
+impl Outbox {
+    /// The outbox of `store`.
+    pub fn new(store: impl Store) -> Self {
+        Self::of(Arc::new(store))
+    }
+
+    /// The outbox of a store that is shared.
+    pub fn of(store: Arc<dyn Store>) -> Self {
+        let queue = WorkQueue::new(store.clone(), Queue::Outbox);
+        Self { store, queue, policies: None }
+    }
+
+    /// With these policies: a message that does not say how long it lives goes by the policy of its destination or
+    /// topic.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use postroom::{MemoryStore, NewMessage, Outbox, RetryPolicies, RetryPolicy};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let week = RetryPolicy::services().ttl(Some(Duration::from_secs(7 * 24 * 3600)));
+    /// let outbox = Outbox::new(MemoryStore::new()).policies(RetryPolicies::default().service("billing", week));
+    /// let id = outbox.enqueue(NewMessage::new("order.placed", "{}").to("billing")).await?.id;
+    /// let record = outbox.find(id.as_uuid()).await?.remove(0);
+    /// assert!(record.expires_at() > record.visible_at().map(|at| at.plus(Duration::from_secs(6 * 24 * 3600))));
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn policies(mut self, policies: RetryPolicies) -> Self {
+        self.policies = Some(Arc::new(policies));
+        self
+    }
+
+    /// A message with the time to live of its policy.
+    fn living<'m>(&self, message: &'m NewMessage) -> Cow<'m, NewMessage> {
+        let Some(policies) = &self.policies else { return Cow::Borrowed(message) };
+        let mut message = message.clone();
+        message.unasked_ttl = Some(policies.of(&message.topic, message.destination.as_deref()).time_to_live());
+        Cow::Owned(message)
+    }
+
+    /// The work-queue verbs: claim, ack, abandon, fail and the rest.
+    pub fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    /// Stores a message in a transaction of its own; it is durable when this returns.
+    pub async fn enqueue(&self, message: NewMessage) -> Result<Stored> {
+        let mut stored = self.enqueue_many(vec![message]).await?;
+        stored.pop().ok_or_else(|| Error::invalid("nothing was enqueued"))
+    }
+
+    /// Stores a typed payload under its topic, like [`enqueue`](Self::enqueue).
+    pub async fn send<P: Payload + Sync>(&self, payload: &P) -> Result<Stored> {
+        self.enqueue(NewMessage::of(payload)?).await
+    }
+
+    /// Stores many messages in one transaction: all of them or none.
+    pub async fn enqueue_many(&self, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+        messages.iter().try_for_each(NewMessage::check)?;
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let messages = match &self.policies {
+            Some(_) => messages.iter().map(|message| self.living(message).into_owned()).collect(),
+            None => messages,
+        };
+        let messages = telemetry::all_traced(messages);
+        let told = telemetry::Enqueued::of(&messages);
+        let stored =
+            self.store.enqueue(messages).instrument(telemetry::verb_span("enqueue", self.queue.named())).await?;
+        told.tell(self.queue.store_name(), &stored);
+        Ok(stored)
+    }
+
+    /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if
+    /// the caller commits. Keep what it returns until then.
+    pub async fn enqueue_in(&self, tx: &mut impl Tx, message: &NewMessage) -> Result<Enqueued> {
+        let done = tx.run(&self.statement(message)?).await?;
+        Ok(self.enqueued(message, done))
+    }
+
+    /// Like [`enqueue_in`](Self::enqueue_in), on a connection that answers at once.
+    pub fn enqueue_in_blocking(&self, tx: &impl BlockingTx, message: &NewMessage) -> Result<Enqueued> {
+        let done = tx.run(&self.statement(message)?)?;
+        Ok(self.enqueued(message, done))
+    }
+
+    fn enqueued(&self, message: &NewMessage, done: Done) -> Enqueued {
+        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
+        telemetry::Enqueued::of(std::slice::from_ref(message)).tell(self.queue.store_name(), &[stored]);
+        Enqueued { stored, wake: self.store.wake(Queue::Outbox).clone() }
+    }
+
+    /// The statement that stores a message, for a driver this crate does not know. Its row count goes to
+    /// [`Statement::check`].
+    pub fn statement(&self, message: &NewMessage) -> Result<Statement> {
+        message.check()?;
+        self.store.insert_statement(&telemetry::traced(&self.living(message)))
+    }
+
+    /// The rows of a message, one for each destination: by message id or work item id.
+    pub async fn find(&self, id: uuid::Uuid) -> Result<Vec<Record>> {
+        self.store.find(Identity::Outbox(id)).await
+    }
+
+    /// Sends a typed payload to a service, in a transaction of its own, and gives what waits for the answer.
+    ///
+    /// ```
+    /// # use postroom::{Kind, Outbox, Payload};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Reserve { order: u64 }
+    /// # impl Payload for Reserve { const TOPIC: &'static str = "reserve"; const KIND: Kind = Kind::Command; }
+    /// # #[derive(serde::Deserialize)] struct Reserved { shelf: String }
+    /// # async fn f(outbox: Outbox) -> postroom::Result<()> {
+    /// let request = outbox.request("inventory", &Reserve { order: 7 }).await?;
+    /// let reserved: Reserved = request.answer().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn request<P: Payload + Sync>(&self, destination: &str, payload: &P) -> Result<Request> {
+        let message = NewMessage::of(payload)?.to(destination);
+        let id = message.message_id();
+        self.enqueue(message).await?;
+        Ok(self.requested(id, destination))
+    }
+
+    /// What waits for the answer to a message that was sent before, perhaps by a program that has ended since.
+    pub fn requested(&self, id: MessageId, destination: &str) -> Request {
+        Request::new(self.store.clone(), id, destination)
+    }
+
+    /// Puts done messages back in line, because their receiver was restored from a backup.
+    pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
+        self.queue.redrive(filter, ttl).await
+    }
+}

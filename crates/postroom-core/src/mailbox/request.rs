@@ -1,0 +1,131 @@
+//! Waiting for the answer to a message: it is kept with the message, so that it can be waited for after a restart too.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::message::{MessageId, WorkItemId, json};
+use crate::queue::State;
+use crate::store::{Identity, Record, Store};
+use crate::support::clock::monotonic;
+use crate::support::error::{Error, ErrorKind, Result};
+
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// A message whose answer is waited for.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use postroom::{Command, MemoryStore, Outbox, OwnerToken, Settle};
+/// # #[derive(serde::Serialize, serde::Deserialize, Command)]
+/// # #[command("stock.reserve", reply = String)]
+/// # struct Reserve { order: u64 }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let outbox = Outbox::new(MemoryStore::new());
+/// let id = outbox.request("inventory", &Reserve { order: 7 }).await?.id();
+/// # let mut claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// # let lease = claims.claimed.remove(0).lease;
+/// # let _ = outbox.queue().settle(vec![Settle::ack_with(lease, Some(r#""shelf 7""#.into()))]).await?;
+/// // Perhaps in another program: the answer is kept with the message.
+/// let shelf: String = outbox.requested(id, "inventory").answer().await?;
+/// assert_eq!(shelf, "shelf 7");
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request {
+    store: Arc<dyn Store>,
+    id: MessageId,
+    work_item: WorkItemId,
+}
+
+impl Request {
+    pub(crate) fn new(store: Arc<dyn Store>, id: MessageId, destination: &str) -> Self {
+        Self { store, id, work_item: WorkItemId::of(id, Some(destination)) }
+    }
+
+    /// The message's id. With it and the destination the answer can be waited for by another program.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// The same, for an answer of this type.
+    pub fn typed<R>(self) -> Pending<R> {
+        Pending { request: self, reply: PhantomData }
+    }
+
+    /// The answer, when it has come: as soon as the destination handled the message. There is none, and this is an
+    /// error, when the message was refused, given up or has expired.
+    pub async fn answer<R: DeserializeOwned>(&self) -> Result<R> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let found = self.store.find(Identity::Outbox(self.work_item.as_uuid())).await?.pop();
+            let record = found
+                .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no message {} is in the outbox", self.id)))?;
+            if let Some(answer) = answer_of(&record)? {
+                return json::read("the answer", &answer);
+            }
+            tokio::time::sleep_until((monotonic() + pause).into()).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// A message whose answer, of a known type, is waited for.
+///
+/// ```
+/// use postroom::{Command, Outbox, Payload, Pending};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Command)]
+/// #[command("stock.reserve", reply = String)]
+/// struct Reserve { order: u64 }
+///
+/// # async fn f(outbox: Outbox) -> postroom::Result<()> {
+/// let pending: Pending<String> = Reserve { order: 7 }.outgoing().to("inventory").request(&outbox).await?;
+/// println!("it is on {}", pending.answer().await?);
+/// # Ok(()) }
+/// ```
+pub struct Pending<R> {
+    request: Request,
+    reply: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Pending<R> {
+    /// The message's id. With it and the destination the answer can be waited for by another program.
+    pub fn id(&self) -> MessageId {
+        self.request.id
+    }
+
+    /// The answer, like [`Request::answer`].
+    pub async fn answer(&self) -> Result<R> {
+        self.request.answer().await
+    }
+}
+
+impl<R> Clone for Pending<R> {
+    fn clone(&self) -> Self {
+        self.request.clone().typed()
+    }
+}
+
+impl<R> fmt::Debug for Pending<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pending").field(&self.request).finish()
+    }
+}
+
+/// The answer, if it is there; none while it may still come.
+fn answer_of(record: &Record) -> Result<Option<String>> {
+    let never = |what: &str| {
+        let why = record.last_error().map(|error| format!(": {error}")).unwrap_or_default();
+        Error::new(ErrorKind::NotDelivered, format!("{what}{why}"))
+    };
+    match record.state() {
+        State::Dead | State::Dismissed => Err(never("the message was given up")),
+        State::Expired => Err(never("the message was not delivered in time")),
+        _ => Ok(record.response().map(str::to_owned)),
+    }
+}

@@ -1,0 +1,411 @@
+//! The verbs both queues share, as callers know them: arguments are checked here, and what happened is told here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::message::OwnerToken;
+use crate::queue::retry::RetryPolicy;
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Topics};
+use crate::store::{
+    Audited, Deed, Dismissal, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange, Holding, Operation,
+    Operator, QueueStats, Record, Revival, Store, Wake,
+};
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, Result};
+use crate::telemetry;
+
+/// The work-queue verbs of an outbox or inbox: claim, settle, and what keeps the table small.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Filter, MemoryStore, NewMessage, Outbox, OwnerToken};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// let queue = outbox.queue();
+/// let claims = queue.claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// let leases = claims.claimed.into_iter().map(|claimed| claimed.lease);
+/// assert_eq!(queue.abandon(leases, "no stock", None).await?.applied, 1);
+/// let waiting = queue.list(Filter::all()).await?;
+/// assert_eq!((waiting[0].attempts(), waiting[0].last_error()), (1, Some("no stock")));
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkQueue {
+    store: Arc<dyn Store>,
+    queue: Queue,
+    /// Who changes messages through it, if somebody does by hand.
+    deed: Option<Box<Deed>>,
+}
+
+impl WorkQueue {
+    pub(crate) fn new(store: Arc<dyn Store>, queue: Queue) -> Self {
+        Self { store, queue, deed: None }
+    }
+
+    pub(crate) fn sibling(&self, queue: Queue) -> Self {
+        Self { store: self.store.clone(), queue, deed: None }
+    }
+
+    /// The same queue in the hands of an operator: what is expired, deleted, dismissed or put back in line through it
+    /// is one entry of the audit trail, written in the transactions of the changes themselves.
+    #[must_use]
+    pub fn by(&self, operator: Operator) -> Self {
+        Self { deed: Some(Box::new(Deed::new(operator))), ..self.clone() }
+    }
+
+    /// What operators did, from the newest entry back.
+    pub async fn audit(&self, limit: usize) -> Result<Vec<Audited>> {
+        self.store.audit(self.queue, at_least_one(limit)?).await
+    }
+
+    /// Changes messages by hand. Nobody does so without a trace.
+    pub(crate) async fn change(&self, operation: Operation) -> Result<u64> {
+        let deed = self.deed.as_ref().map_or_else(|| Deed::unnamed(&operation), |deed| Deed::clone(deed));
+        let span = telemetry::verb_span(operation.act().as_str(), self.named());
+        self.store.change(self.queue, operation, deed).instrument(span).await
+    }
+
+    /// Which of the two it is.
+    pub fn kind(&self) -> Queue {
+        self.queue
+    }
+
+    /// How it is called in logs and metrics.
+    pub(crate) fn named(&self) -> telemetry::Named<'_> {
+        telemetry::Named { store: self.store.name(), kind: self.queue }
+    }
+
+    /// What its store is called.
+    pub fn store_name(&self) -> &str {
+        self.store.name()
+    }
+
+    pub(crate) fn wake(&self) -> &Wake {
+        self.store.wake(self.queue)
+    }
+
+    pub(crate) fn holding(&self) -> Holding {
+        self.store.holding(self.queue).clone()
+    }
+
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.store.fingerprint()
+    }
+
+    pub(crate) fn time_hint(&self) -> Timestamp {
+        self.store.clock().now()
+    }
+
+    /// Takes up to `batch` ready messages for `owner`, each for `lease`.
+    pub async fn claim(&self, owner: OwnerToken, lease: Duration, batch: usize) -> Result<Claims> {
+        self.claim_either(ClaimRequest::new(owner, lease, batch)?).await
+    }
+
+    /// The same, of these messages alone. Those in line before them are looked through.
+    pub async fn claim_topics(
+        &self,
+        owner: OwnerToken,
+        lease: Duration,
+        batch: usize,
+        topics: &Topics,
+    ) -> Result<Claims> {
+        self.claim_either(ClaimRequest::new(owner, lease, batch)?.topics(topics.clone())).await
+    }
+
+    /// What a worker crashed with comes alone, when nothing else does.
+    async fn claim_either(&self, request: ClaimRequest) -> Result<Claims> {
+        let claims = self.claim_as(request.clone()).await?;
+        if !claims.claimed.is_empty() {
+            return Ok(claims);
+        }
+        let claim = self.store.claim(self.queue, request.suspects());
+        let suspects = claim.instrument(telemetry::verb_span("claim", self.named())).await?;
+        if !suspects.claimed.is_empty() || suspects.reaped.total() > 0 {
+            telemetry::claimed(self.named(), &suspects);
+        }
+        let next_at = [claims.next_at, suspects.next_at].into_iter().flatten().min();
+        let next_at = next_at.filter(|_| suspects.claimed.is_empty());
+        Ok(Claims { claimed: suspects.claimed, next_at, reaped: claims.reaped.and(suspects.reaped) })
+    }
+
+    pub(crate) async fn claim_as(&self, request: ClaimRequest) -> Result<Claims> {
+        let claims =
+            self.store.claim(self.queue, request).instrument(telemetry::verb_span("claim", self.named())).await?;
+        telemetry::claimed(self.named(), &claims);
+        telemetry::clock_jumped(self.store.name(), self.store.clock());
+        Ok(claims)
+    }
+
+    /// Marks messages as done. Leases that are lost are counted and change nothing.
+    pub async fn ack(&self, leases: impl IntoIterator<Item = Lease>) -> Result<Settled> {
+        self.settle(leases.into_iter().map(Settle::ack).collect()).await
+    }
+
+    /// Puts messages back in line: after `delay`, which must be longer than zero, or after 2, 4, 8 … 60 s by the number
+    /// of failed attempts.
+    pub async fn abandon(
+        &self,
+        leases: impl IntoIterator<Item = Lease>,
+        error: &str,
+        delay: Option<Duration>,
+    ) -> Result<Settled> {
+        if delay == Some(Duration::ZERO) {
+            return Err(Error::invalid(
+                "the delay of an abandon must be longer than zero; leave it out for the default",
+            ));
+        }
+        let policy = RetryPolicy::handlers();
+        let settles = leases.into_iter().map(|lease| {
+            let delay = delay.unwrap_or_else(|| policy.delay(lease.attempts().saturating_add(1)));
+            Settle::abandon(lease, delay, error)
+        });
+        self.settle(settles.collect::<Result<_>>()?).await
+    }
+
+    /// Puts messages back in line at once, as if they had not been claimed.
+    pub async fn release(&self, leases: impl IntoIterator<Item = Lease>) -> Result<Settled> {
+        self.settle(leases.into_iter().map(Settle::release).collect()).await
+    }
+
+    /// Gives messages up.
+    pub async fn fail(&self, leases: impl IntoIterator<Item = Lease>, error: &str) -> Result<Settled> {
+        self.settle(leases.into_iter().map(|lease| Settle::fail(lease, error)).collect()).await
+    }
+
+    /// Ends leases, each in its own way, in one transaction.
+    pub async fn settle(&self, settles: Vec<Settle>) -> Result<Settled> {
+        self.settle_shared(Arc::new(settles)).await
+    }
+
+    pub(crate) async fn settle_shared(&self, settles: Arc<Vec<Settle>>) -> Result<Settled> {
+        if settles.is_empty() {
+            return Ok(Settled::default());
+        }
+        let settled = self
+            .store
+            .settle(self.queue, settles.clone())
+            .instrument(telemetry::verb_span("settle", self.named()))
+            .await?;
+        telemetry::settled(self.named(), settled);
+        Ok(settled)
+    }
+
+    /// Makes leases last until `lease` from now; says of each whether it still held.
+    pub async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<bool>> {
+        crate::queue::check_lease(lease)?;
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store
+            .extend(self.queue, leases.to_vec(), lease)
+            .instrument(telemetry::verb_span("extend", self.named()))
+            .await
+    }
+
+    /// Frees up to `limit` messages whose lease ran out.
+    pub async fn reap(&self, limit: usize) -> Result<Reaped> {
+        let reaped = self
+            .store
+            .reap(self.queue, at_least_one(limit)?)
+            .instrument(telemetry::verb_span("reap", self.named()))
+            .await?;
+        telemetry::reaped(self.named(), reaped);
+        Ok(reaped)
+    }
+
+    /// Expires up to `limit` waiting messages that are past their time.
+    pub async fn expire(&self, limit: usize) -> Result<u64> {
+        let limit = at_least_one(limit)?;
+        let expired = match self.deed {
+            Some(_) => self.change(Operation::Expire(limit)).await?,
+            None => {
+                self.store.expire(self.queue, limit).instrument(telemetry::verb_span("expire", self.named())).await?
+            }
+        };
+        telemetry::expired(self.named(), expired);
+        Ok(expired)
+    }
+
+    /// Makes up to `limit` dead messages expired whose time to live is over: nothing may send or handle them any
+    /// more without a new one. What they hold is not loaded.
+    pub async fn expire_dead(&self, limit: usize) -> Result<u64> {
+        let limit = at_least_one(limit)?;
+        let expired = self
+            .store
+            .expire_dead(self.queue, limit)
+            .instrument(telemetry::verb_span("expire_dead", self.named()))
+            .await?;
+        telemetry::expired(self.named(), expired);
+        Ok(expired)
+    }
+
+    /// Deletes up to `limit` messages that were done longer than `retention` ago, and nothing else.
+    pub async fn purge(&self, retention: Duration, limit: usize) -> Result<u64> {
+        self.purge_state(State::Done, retention, limit).await
+    }
+
+    /// Deletes up to `limit` messages that have been done, dead, expired or dismissed for longer than `retention`, or
+    /// were only seen and not seen again since. Messages in other states are never deleted.
+    ///
+    /// What the inbox has forgotten it takes for new when it is sent again: keep it for longer than any sender retries.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use postroom::{MemoryStore, Outbox};
+    /// use postroom::State;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let (outbox, day) = (Outbox::new(MemoryStore::new()), Duration::from_secs(24 * 3600));
+    /// outbox.queue().purge_state(State::Dead, 90 * day, 1000).await?;
+    /// assert!(outbox.queue().purge_state(State::Ready, 90 * day, 1000).await.is_err());
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn purge_state(&self, state: State, retention: Duration, limit: usize) -> Result<u64> {
+        if !State::PURGED.contains(&state) {
+            return Err(Error::invalid(format!(
+                "{state:?} messages are never deleted; only done, dead, expired, dismissed and seen ones are"
+            )));
+        }
+        let limit = at_least_one(limit)?;
+        let purge = || self.store.purge(self.queue, state, retention, limit);
+        let purged = match (&self.deed, state) {
+            (Some(_), State::Done) => self.change(Operation::Purge(retention, limit)).await?,
+            _ => purge().instrument(telemetry::verb_span("purge", self.named())).await?,
+        };
+        telemetry::purged(self.named(), state, purged);
+        Ok(purged)
+    }
+
+    /// Dismisses dead and expired messages that nobody needs any more; says how many. They no longer count as failed,
+    /// are kept for a while with who dismissed them and why, and are then deleted
+    /// ([`Retention`](crate::Retention)). As long as they are kept, the same message arriving again is a duplicate.
+    /// Messages in other states stay as they are. What was dismissed by mistake can be put back in line
+    /// ([`revive`](Self::revive)).
+    ///
+    /// ```
+    /// # use postroom::{MemoryStore, Outbox};
+    /// use postroom::{Dismissal, Filter};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let outbox = Outbox::new(MemoryStore::new());
+    /// let obsolete = Filter::all().topic("order.placed").party("legacy-billing");
+    /// let dismissed = outbox.queue().dismiss(obsolete, Dismissal::new("ada", "that service is gone")?).await?;
+    /// # assert_eq!(dismissed, 0);
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn dismiss(&self, filter: Filter, dismissal: Dismissal) -> Result<u64> {
+        let dismissed = self.change(Operation::Dismiss(filter, dismissal)).await?;
+        telemetry::dismissed(self.named(), dismissed);
+        Ok(dismissed)
+    }
+
+    /// Puts dead and expired messages back in line, as if they were new. Those past their time need a new time to live:
+    /// `revival` is one, or none, or a [`Revival`] with more to say. Dismissed messages go back only if the filter asks
+    /// for [`State::Dismissed`].
+    pub async fn revive(&self, filter: Filter, revival: impl Into<Revival>) -> Result<u64> {
+        let revival = revival.into();
+        revival.check()?;
+        let revived = self.change(Operation::Revive(filter, revival)).await?;
+        telemetry::revived(self.named(), revived);
+        Ok(revived)
+    }
+
+    /// Puts done messages of the outbox back in line, because their receiver was restored from a backup.
+    pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
+        if self.queue == Queue::Inbox {
+            return Err(Error::invalid("only messages of the outbox are redriven; the inbox keeps what was handled"));
+        }
+        if ttl == Some(Duration::ZERO) {
+            return Err(Error::invalid("a redriven message must live longer than zero"));
+        }
+        let redriven = self.change(Operation::Redrive(filter, ttl.into())).await?;
+        telemetry::revived(self.named(), redriven);
+        Ok(redriven)
+    }
+
+    /// Messages, in the order of their rows.
+    pub async fn list(&self, filter: Filter) -> Result<Vec<Record>> {
+        self.store.list(self.queue, filter).await
+    }
+
+    /// What went wrong with a message so far, oldest first.
+    pub async fn failures(&self, seq: i64) -> Result<Vec<Failure>> {
+        self.store.failures(self.queue, seq).await
+    }
+
+    /// Messages that were given up, in the order of their rows, without what they hold: dead and expired ones, or
+    /// dismissed ones if the filter asks for [`State::Dismissed`].
+    pub async fn failed(&self, filter: Filter) -> Result<Vec<Failed>> {
+        self.store.failed(self.queue, filter).await
+    }
+
+    /// Messages that were given up, counted by topic, other service and the beginning of the error. From the newest row
+    /// back, until `rows` of the dead or of the expired were looked at.
+    pub async fn failed_groups(&self, rows: usize) -> Result<Vec<FailedGroup>> {
+        self.store.failed_groups(self.queue, at_least_one(rows)?).await
+    }
+
+    /// Places that are left alone because they failed, and how many messages wait for each. Workers write it down, so
+    /// every process sees it.
+    pub async fn holds(&self) -> Result<Vec<Hold>> {
+        self.store.holds(self.queue).await
+    }
+
+    pub(crate) async fn hold(&self, change: HoldChange) -> Result<()> {
+        self.store.hold(self.queue, change).await
+    }
+
+    /// How many messages [`expire`](Self::expire) would expire; not counted beyond `limit`.
+    pub async fn overdue(&self, limit: usize) -> Result<u64> {
+        self.store.overdue(self.queue, at_least_one(limit)?).await
+    }
+
+    /// How many messages [`purge`](Self::purge) would delete; not counted beyond `limit`.
+    pub async fn purgeable(&self, retention: Duration, limit: usize) -> Result<u64> {
+        self.store.purgeable(self.queue, retention, at_least_one(limit)?).await
+    }
+
+    /// How many messages stand in each state.
+    pub async fn stats(&self) -> Result<QueueStats> {
+        self.store.stats(self.queue).await
+    }
+
+    /// Counts what waits or is worked on in the outbox, or all that is in the inbox, and shows it in the metrics; the
+    /// worker that does the maintenance does so too. A large inbox is estimated.
+    pub async fn measure(&self) -> Result<()> {
+        let rows = match self.queue {
+            Queue::Outbox => self.store.backlog(self.queue).await?,
+            Queue::Inbox => self.store.inbox_size().await?,
+        };
+        telemetry::backlog(self.named(), rows);
+        Ok(())
+    }
+
+    /// Puts right messages that wait only because a clock was wrong when they were written, and says how many. Their
+    /// due times stay as they were asked for. Workers do it when they start, and after the clock has jumped.
+    pub async fn correct_times(&self) -> Result<u64> {
+        let corrected =
+            self.store.correct_times(self.queue).instrument(telemetry::verb_span("correct", self.named())).await?;
+        telemetry::times_corrected(self.named(), corrected);
+        Ok(corrected)
+    }
+
+    pub(crate) fn is_time_check_due(&self) -> bool {
+        self.store.is_time_check_due(self.queue)
+    }
+
+    pub(crate) async fn take_maintenance(&self, interval: Duration) -> Result<bool> {
+        self.store.take_maintenance(interval).await
+    }
+}
+
+fn at_least_one(limit: usize) -> Result<usize> {
+    if limit == 0 {
+        return Err(Error::invalid("a limit of 0 rows; at least 1 is needed"));
+    }
+    Ok(limit)
+}

@@ -1,0 +1,89 @@
+//! What travels: ids, kinds, headers, and a message before and after it is stored.
+
+mod answer;
+mod check;
+mod hash;
+mod id;
+pub mod json;
+mod new;
+mod outgoing;
+mod payload;
+mod stored;
+
+pub use answer::{ANSWER_TO, IN_REPLY_TO, answer_to};
+pub use check::{RESERVED, SERVICE_MAX, error_text, name as check_name, service as check_service};
+pub use hash::{ContentHash, hash_bytes, hash_value};
+pub use hash::{digest_pieces, encode_pieces};
+pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
+pub use new::{EXPIRES_AT, SERVICE_TTL};
+pub use new::{Incoming, NewMessage};
+pub use outgoing::Outgoing;
+pub use payload::{Command, Event, Payload, PushCall, Replies, Signal};
+pub use stored::{Message, Origin};
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a message is for.
+///
+/// ```
+/// use postroom::{Kind, NewMessage};
+///
+/// let message = NewMessage::new("stock.reserve", "{}").kind(Kind::Command).to("inventory");
+/// assert_eq!(Kind::from_name("Command"), Some(Kind::Command));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Something happened here; handled here.
+    #[default]
+    Event,
+    /// Something happened; another service wants to know.
+    Signal,
+    /// Another service is told to do something.
+    Command,
+    /// A marked function was called.
+    PushCall,
+    /// The answer to a command or signal.
+    Response,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Event, Self::Signal, Self::Command, Self::PushCall, Self::Response];
+
+    /// Its name, as stored and as sent.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Event => "Event",
+            Self::Signal => "Signal",
+            Self::Command => "Command",
+            Self::PushCall => "PushCall",
+            Self::Response => "Response",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Named text values that travel beside the payload.
+///
+/// ```
+/// use postroom::Headers;
+///
+/// fn language(headers: &Headers) -> &str {
+///     headers.get("accept-language").map_or("en", String::as_str)
+/// }
+///
+/// assert_eq!(language(&Headers::from([("accept-language".into(), "fr".into())])), "fr");
+/// ```
+pub type Headers = BTreeMap<String, String>;

@@ -1,0 +1,391 @@
+//! A message on its way in: into the outbox, or into the inbox.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::message::payload::VERSION_HEADER;
+use crate::message::{
+    ContentHash, Headers, InboxKey, Kind, Message, MessageId, Origin, Payload, WorkItemId, check, json,
+};
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, Result};
+
+/// How long a message to another service lives when it does not say so itself.
+pub const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// The header that says when a message expires at its receiver too. In an outbox it is a wish: what travels is the time
+/// that stands in its row.
+pub const EXPIRES_AT: &str = "rf-expires-at";
+
+/// A message to put into an outbox.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::NewMessage;
+///
+/// let message = NewMessage::new("order.approved", r#"{"order":7}"#)
+///     .correlation_id("order-7")
+///     .expires_after(Duration::from_secs(3600));
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct NewMessage {
+    pub(crate) message_id: MessageId,
+    pub(crate) kind: Kind,
+    pub(crate) topic: String,
+    pub(crate) payload: String,
+    pub(crate) destination: Option<String>,
+    pub(crate) headers: Headers,
+    pub(crate) correlation_id: Option<String>,
+    pub(crate) due_at: Option<Timestamp>,
+    pub(crate) due_after: Option<Duration>,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) expires_after: Option<Duration>,
+    /// How long it lives when it does not say so itself, if a policy does.
+    pub(crate) unasked_ttl: Option<Option<Duration>>,
+    pub(crate) max_attempts: Option<u32>,
+}
+
+impl NewMessage {
+    /// A message with a new id, ready at once, for a handler in this process.
+    pub fn new(topic: impl Into<String>, payload: impl Into<String>) -> Self {
+        Self {
+            message_id: MessageId::new(),
+            kind: Kind::Event,
+            topic: topic.into(),
+            payload: payload.into(),
+            destination: None,
+            headers: Headers::new(),
+            correlation_id: None,
+            due_at: None,
+            due_after: None,
+            expires_at: None,
+            expires_after: None,
+            unasked_ttl: None,
+            max_attempts: None,
+        }
+    }
+
+    /// A message with `payload` as JSON, under its type's topic.
+    pub fn of<P: Payload>(payload: &P) -> Result<Self> {
+        let json = json::write(format_args!("the payload for {}", P::TOPIC), payload)?;
+        let message = Self::new(P::TOPIC, json).kind(P::KIND);
+        Ok(if P::VERSION == 1 { message } else { message.header(VERSION_HEADER, P::VERSION.to_string()) })
+    }
+
+    /// With this id: enqueued again, it is recognised as a duplicate.
+    #[must_use]
+    pub fn id(mut self, id: MessageId) -> Self {
+        self.message_id = id;
+        self
+    }
+
+    /// To another service; unless told otherwise it expires 24 hours after it is due.
+    #[must_use]
+    pub fn to(mut self, destination: impl Into<String>) -> Self {
+        self.destination = Some(destination.into());
+        self
+    }
+
+    /// Not before this time.
+    #[must_use]
+    pub fn due_at(mut self, time: Timestamp) -> Self {
+        (self.due_at, self.due_after) = (Some(time), None);
+        self
+    }
+
+    /// Not before this long after it was enqueued, by the store's clock.
+    #[must_use]
+    pub fn due_after(mut self, delay: Duration) -> Self {
+        (self.due_at, self.due_after) = (None, Some(delay));
+        self
+    }
+
+    /// Never after this time: then it becomes Expired.
+    #[must_use]
+    pub fn expires_at(mut self, time: Timestamp) -> Self {
+        (self.expires_at, self.expires_after) = (Some(time), None);
+        self
+    }
+
+    /// Never later than this after it was enqueued, by the store's clock.
+    #[must_use]
+    pub fn expires_after(mut self, ttl: Duration) -> Self {
+        (self.expires_at, self.expires_after) = (None, Some(ttl));
+        self
+    }
+
+    /// Not handled there either when its time is over. Without this, whatever reached another service in time is
+    /// handled there, however long that takes. Only receivers of this library know of it.
+    #[must_use]
+    pub fn expires_there(self) -> Self {
+        self.header(EXPIRES_AT, "wanted")
+    }
+
+    /// The logical message's id.
+    pub fn message_id(&self) -> MessageId {
+        self.message_id
+    }
+
+    /// The id its row in the outbox will have.
+    pub fn work_item_id(&self) -> WorkItemId {
+        WorkItemId::of(self.message_id, self.destination.as_deref())
+    }
+
+    /// The topic it is for.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// Whether an outbox would take it; what is wrong with it, otherwise. Enqueueing does this by itself.
+    ///
+    /// ```
+    /// use postroom::NewMessage;
+    ///
+    /// assert!(NewMessage::new("order.placed", "{}").check().is_ok());
+    /// assert!(NewMessage::new("", "{}").check().is_err());
+    /// assert!(NewMessage::new("order.placed", "{}").to("Bad Name").check().is_err());
+    /// ```
+    pub fn check(&self) -> Result<()> {
+        self.check_content()?;
+        if let Some(destination) = &self.destination {
+            check::service("destination", destination)?;
+        }
+        check_life(self.expires_after)
+    }
+
+    /// What a handler sends belongs to what it handles, unless it says otherwise.
+    pub(crate) fn because_of(mut self, handled: &Message) -> Self {
+        self.correlation_id = self.correlation_id.or_else(|| handled.correlation_id.clone());
+        self
+    }
+
+    pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
+        self.due_at.or_else(|| self.due_after.map(|delay| now.plus(delay)))
+    }
+
+    pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
+        // One that is due tomorrow must not be too old then.
+        let begin = || self.due(now).unwrap_or(now).max(now);
+        let usual = self.destination.as_ref().map(|_| SERVICE_TTL);
+        let unasked = || self.unasked_ttl.unwrap_or(usual).map(|ttl| begin().plus(ttl));
+        self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl))).or_else(unasked)
+    }
+
+    /// The message as a row that was stored now holds it.
+    #[doc(hidden)]
+    pub fn to_message(&self, now: Timestamp) -> Message {
+        let destination = self.destination.clone();
+        Message {
+            origin: Origin::Outbox { id: self.work_item_id(), message_id: self.message_id, destination },
+            kind: self.kind,
+            topic: self.topic.clone(),
+            payload: self.payload.clone(),
+            headers: self.headers.clone(),
+            correlation_id: self.correlation_id.clone(),
+            created_at: now,
+            due_at: self.due(now),
+            expires_at: self.expires(now),
+            attempts: 0,
+            max_attempts: self.max_attempts,
+            last_error: None,
+        }
+    }
+}
+
+/// A message that arrived, to put into an inbox.
+///
+/// ```
+/// use postroom::{Incoming, InboxKey};
+///
+/// let key = InboxKey::new("stripe", "evt_1")?;
+/// let payload = r#"{"amount":100}"#;
+/// let incoming = Incoming::new(key, "payment.received", payload).hash(postroom::hash_bytes(payload));
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Incoming {
+    pub(crate) key: InboxKey,
+    #[doc(hidden)]
+    pub kind: Kind,
+    #[doc(hidden)]
+    pub topic: String,
+    #[doc(hidden)]
+    pub payload: String,
+    pub(crate) hash: Option<ContentHash>,
+    #[doc(hidden)]
+    pub headers: Headers,
+    #[doc(hidden)]
+    pub correlation_id: Option<String>,
+    pub(crate) due_at: Option<Timestamp>,
+    #[doc(hidden)]
+    pub expires_at: Option<Timestamp>,
+    pub(crate) expires_after: Option<Duration>,
+    pub(crate) max_attempts: Option<u32>,
+}
+
+impl Incoming {
+    /// A message that arrived under `key`.
+    pub fn new(key: InboxKey, topic: impl Into<String>, payload: impl Into<String>) -> Self {
+        Self {
+            key,
+            kind: Kind::Event,
+            topic: topic.into(),
+            payload: payload.into(),
+            hash: None,
+            headers: Headers::new(),
+            correlation_id: None,
+            due_at: None,
+            expires_at: None,
+            expires_after: None,
+            max_attempts: None,
+        }
+    }
+
+    /// With this hash of its content, to notice the same id with other content: what [`hash_bytes`](crate::hash_bytes)
+    /// makes, or a [`ContentHash`] of another algorithm.
+    #[must_use]
+    pub fn hash(mut self, hash: impl Into<ContentHash>) -> Self {
+        self.hash = Some(hash.into());
+        self
+    }
+
+    /// Not before this time.
+    #[must_use]
+    pub fn due_at(mut self, time: Timestamp) -> Self {
+        self.due_at = Some(time);
+        self
+    }
+
+    /// Not handled after this time: then it becomes Expired. Its key stays known.
+    #[must_use]
+    pub fn expires_at(mut self, time: Timestamp) -> Self {
+        (self.expires_at, self.expires_after) = (Some(time), None);
+        self
+    }
+
+    /// Not handled later than this after it was put in line, by the store's clock.
+    #[must_use]
+    pub fn expires_after(mut self, ttl: Duration) -> Self {
+        (self.expires_at, self.expires_after) = (None, Some(ttl));
+        self
+    }
+
+    pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
+        self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl)))
+    }
+
+    pub(crate) fn is_past_expiry(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expires| expires <= now)
+    }
+
+    /// The message as a row that was stored now holds it.
+    #[doc(hidden)]
+    pub fn to_message(&self, now: Timestamp) -> Message {
+        Message {
+            origin: Origin::Inbox { key: self.key.clone(), hash: self.hash.clone(), last_seen_at: now },
+            kind: self.kind,
+            topic: self.topic.clone(),
+            payload: self.payload.clone(),
+            headers: self.headers.clone(),
+            correlation_id: self.correlation_id.clone(),
+            created_at: now,
+            due_at: self.due_at,
+            expires_at: self.expires(now),
+            attempts: 0,
+            max_attempts: self.max_attempts,
+            last_error: None,
+        }
+    }
+
+    /// What the inbox knows it by.
+    pub fn key(&self) -> &InboxKey {
+        &self.key
+    }
+
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<()> {
+        check_life(self.expires_after)?;
+        self.check_content()
+    }
+
+    /// The same for what did not come through a receiver: headers of the wire itself are nobody else's to set.
+    #[doc(hidden)]
+    pub fn check_from_outside(&self) -> Result<()> {
+        let prefix = check::RESERVED;
+        match self.headers.keys().find(|name| name.starts_with(prefix)) {
+            Some(name) => {
+                Err(Error::invalid(format!("the header {name}: names that begin with {prefix} are reserved")))
+            }
+            None => self.check(),
+        }
+    }
+}
+
+fn check_life(ttl: Option<Duration>) -> Result<()> {
+    match ttl {
+        Some(Duration::ZERO) => Err(Error::invalid("a message must live longer than zero")),
+        _ => Ok(()),
+    }
+}
+
+/// What can be said of a message before it is stored, whichever way it goes.
+macro_rules! shared_setters {
+    ($message:ty) => {
+        impl $message {
+            /// Of this kind.
+            #[must_use]
+            pub fn kind(mut self, kind: Kind) -> Self {
+                self.kind = kind;
+                self
+            }
+
+            /// With this header as well.
+            #[must_use]
+            pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+                self.headers.insert(name.into(), value.into());
+                self
+            }
+
+            /// With this correlation id; an empty one is none.
+            #[must_use]
+            pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+                self.correlation_id = Some(id.into()).filter(|id| !id.is_empty());
+                self
+            }
+
+            /// Dead at this failed attempt, whatever the worker's policy says.
+            #[must_use]
+            pub fn max_attempts(mut self, attempts: u32) -> Self {
+                self.max_attempts = Some(attempts);
+                self
+            }
+
+            fn check_content(&self) -> Result<()> {
+                check::name("topic", &self.topic)?;
+                check::payload(&self.payload)?;
+                check::headers(&self.headers)?;
+                if let Some(id) = &self.correlation_id {
+                    check::name("correlation id", id)?;
+                }
+                if self.max_attempts == Some(0) {
+                    return Err(Error::invalid("max attempts must be at least 1"));
+                }
+                Ok(())
+            }
+        }
+
+        // Payloads and headers are the user's secrets: they are never printed.
+        impl fmt::Debug for $message {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($message))
+                    .field("topic", &self.topic)
+                    .field("correlation_id", &self.correlation_id)
+                    .field("payload_bytes", &self.payload.len())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+shared_setters!(NewMessage);
+shared_setters!(Incoming);

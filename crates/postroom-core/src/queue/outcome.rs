@@ -1,0 +1,115 @@
+//! What became of a message, and the one place that turns it into a verb.
+
+use std::time::Duration;
+
+use crate::message::Message;
+use crate::queue::retry::{RetryPolicies, RetryPolicy};
+use crate::queue::{Cause, Fault, Lease, Settle, Whose};
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, ErrorKind};
+
+/// What became of a message.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Outcome {
+    /// Acknowledged already, in the handler's own transaction.
+    Settled,
+    /// Somebody else has it: nothing to say.
+    Lost,
+    /// Delivered; to be acknowledged.
+    Done {
+        /// The answer.
+        response: Option<String>,
+    },
+    /// Something went wrong; whose failure it is decides what follows.
+    Failed(Fault),
+    /// Not begun, or broken off: back in line as if it had not been claimed.
+    Release,
+}
+
+/// What its settling depends on besides its outcome.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'p> {
+    pub(crate) policy: &'p RetryPolicy,
+    /// The message's own limit.
+    pub(crate) max_attempts: Option<u32>,
+    /// How long it has waited since it was due.
+    pub(crate) waited: Duration,
+}
+
+impl<'p> Terms<'p> {
+    pub(crate) fn of(policies: &'p RetryPolicies, message: Option<&Message>, now: Timestamp) -> Self {
+        let (topic, destination) = message.map_or(("", None), |held| (held.topic.as_str(), held.destination()));
+        let due = |held: &Message| held.due_at.unwrap_or(held.created_at).max(held.created_at);
+        Self {
+            policy: policies.of(topic, destination),
+            max_attempts: message.and_then(|held| held.max_attempts),
+            waited: message.map(|held| now.since(due(held))).unwrap_or_default(),
+        }
+    }
+}
+
+const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// What spends no attempt must not spin either.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+impl Outcome {
+    pub(crate) fn failed(cause: Cause, why: impl Into<String>) -> Self {
+        Self::Failed(Fault::new(cause, why))
+    }
+
+    /// The database failed. If that may pass it is not the message's fault.
+    pub(crate) fn of_database(error: &Error) -> Self {
+        let cause = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Closed => Cause::DatabaseUnavailable,
+            _ => Cause::RolledBack,
+        };
+        Self::failed(cause, error.to_string())
+    }
+
+    /// What went wrong, if anything did.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::Failed(fault) => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// Whether its place dealt with it, for good or ill.
+    pub(crate) fn is_answered(&self) -> bool {
+        match self {
+            Self::Settled | Self::Done { .. } => true,
+            Self::Failed(fault) => fault.whose() == Whose::Message,
+            Self::Lost | Self::Release => false,
+        }
+    }
+
+    /// The verb that settles it; none when there is nothing left to settle.
+    pub(crate) fn into_settle(self, lease: Lease, terms: Terms<'_>) -> Option<Settle> {
+        Some(match self {
+            Self::Settled | Self::Lost => return None,
+            Self::Release => Settle::release(lease),
+            Self::Done { response } => Settle::ack_with(lease, response),
+            Self::Failed(fault) => judge(&fault, lease, terms),
+        })
+    }
+}
+
+/// Only the message's own failure spends an attempt; everything else makes it wait.
+fn judge(fault: &Fault, lease: Lease, terms: Terms<'_>) -> Settle {
+    let Terms { policy, max_attempts, waited } = terms;
+    let attempt = lease.attempts().saturating_add(1);
+    let is_last = attempt >= max_attempts.unwrap_or(policy.attempts_max());
+    let delay = match fault.whose() {
+        _ if fault.is_final() => return Settle::dead(lease, fault),
+        Whose::Message if is_last => return Settle::dead(lease, fault),
+        Whose::Message => fault.pause().unwrap_or_else(|| policy.delay(attempt)),
+        // Its place is held: it is tried when the place is.
+        Whose::Place if fault.holds_the_place() => policy.delay(1).max(PAUSE_MIN),
+        // The handler said when.
+        Whose::Place if fault.cause() == Cause::Postponed => fault.pause().unwrap_or_default().max(PAUSE_MIN),
+        Whose::Place => fault.pause().unwrap_or_default().max(policy.pause(waited)).max(PAUSE_MIN),
+        Whose::Ours => PAUSE_MIN,
+    };
+    // A pause is never nothing and never for ever, whatever a handler or another service asks for.
+    Settle::again(lease, delay.clamp(Duration::from_millis(1), DELAY_MAX), fault)
+}

@@ -1,0 +1,228 @@
+//! When to try again: pure arithmetic.
+
+mod policies;
+
+pub use policies::RetryPolicies;
+
+use std::time::Duration;
+
+use crate::message::SERVICE_TTL;
+use crate::support::error::{Error, Result};
+
+/// How long to wait after a failed attempt, when to stop trying, and how long a message lives. Only the message's own
+/// failures are attempts ([`Whose::Message`](crate::Whose)).
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::RetryPolicy;
+///
+/// let policy = RetryPolicy::handlers();
+/// assert_eq!(policy.delay(1), Duration::from_secs(2));
+/// assert_eq!(policy.delay(3), Duration::from_secs(8));
+/// assert_eq!(policy.delay(30), Duration::from_secs(60));
+///
+/// let patient = RetryPolicy::handlers().attempts(20).factor(3.0).longest(Duration::from_secs(3600));
+/// assert_eq!(patient.delay(2), Duration::from_secs(6));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryPolicy {
+    base: Duration,
+    factor: f64,
+    cap: Duration,
+    jitter: Duration,
+    attempts_max: u32,
+    ttl: Option<Duration>,
+}
+
+/// A message that waits for something else is tried again after this long at most.
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+/// The largest factor by which a delay grows.
+const FACTOR_MAX: f64 = 100.0;
+/// The longest delay, and the longest time to live.
+const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+impl RetryPolicy {
+    /// For handlers in this process: 2, 4, 8 … 60 s, dead at the tenth failure. Messages live for ever.
+    pub fn handlers() -> Self {
+        Self {
+            base: Duration::from_secs(2),
+            factor: 2.0,
+            cap: Duration::from_secs(60),
+            jitter: Duration::ZERO,
+            attempts_max: 10,
+            ttl: None,
+        }
+    }
+
+    /// For messages to another service: 2, 4 … 32 s and up to 0.5 s of jitter, dead at the sixth failure. Messages live
+    /// for 24 hours.
+    pub fn services() -> Self {
+        Self {
+            cap: Duration::from_secs(300),
+            jitter: Duration::from_millis(500),
+            attempts_max: 6,
+            ttl: Some(SERVICE_TTL),
+            ..Self::handlers()
+        }
+    }
+
+    /// A policy of one's own: `base`, doubled with each failure, up to `cap`, with up to `jitter` on top.
+    pub fn exponential(base: Duration, cap: Duration, jitter: Duration, attempts_max: u32) -> Result<Self> {
+        Self { base, cap, jitter, attempts_max, ..Self::handlers() }.checked()
+    }
+
+    /// So many failures end a message that has no limit of its own.
+    #[must_use]
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts_max = attempts;
+        self
+    }
+
+    /// The wait after the first failure.
+    #[must_use]
+    pub fn base(mut self, delay: Duration) -> Self {
+        self.base = delay;
+        self
+    }
+
+    /// Each wait is that many times as long as the one before: 2 by default, 1 for waits of the same length.
+    #[must_use]
+    pub fn factor(mut self, factor: f64) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// No wait is longer than this, jitter aside.
+    #[must_use]
+    pub fn longest(mut self, delay: Duration) -> Self {
+        self.cap = delay;
+        self
+    }
+
+    /// Up to this much is added to each wait, at random.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Duration) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// A message that has no time to live of its own expires after this long, counted from when it is due; none: never.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Option<Duration>) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// The same policy, if it can be kept.
+    pub fn checked(self) -> Result<Self> {
+        if self.base.is_zero() {
+            return Err(Error::invalid("the first delay of a retry policy must be longer than zero"));
+        }
+        if self.cap < self.base {
+            return Err(Error::invalid("the longest delay of a retry policy must not be shorter than its first"));
+        }
+        if self.attempts_max == 0 {
+            return Err(Error::invalid("a retry policy must allow at least one attempt"));
+        }
+        if !(1.0..=FACTOR_MAX).contains(&self.factor) {
+            return Err(Error::invalid(format!(
+                "the factor of a retry policy is {}; it must be from 1 to {FACTOR_MAX}",
+                self.factor
+            )));
+        }
+        if self.ttl.is_some_and(|ttl| ttl.is_zero() || ttl > TIME_MAX) {
+            return Err(Error::invalid(
+                "the time to live of a retry policy must be more than zero and at most ten years",
+            ));
+        }
+        Ok(self)
+    }
+
+    /// How many failed attempts end a message that does not say so itself.
+    pub fn attempts_max(&self) -> u32 {
+        self.attempts_max
+    }
+
+    /// The longest wait, jitter aside.
+    pub fn longest_delay(&self) -> Duration {
+        self.cap
+    }
+
+    /// How long a message lives that does not say so itself.
+    pub fn time_to_live(&self) -> Option<Duration> {
+        self.ttl
+    }
+
+    /// The wait after failed attempt number `attempt`, counted from one.
+    pub fn delay(&self, attempt: u32) -> Duration {
+        grown(self.base, self.factor, self.cap, attempt).saturating_add(self.random_jitter())
+    }
+
+    /// The wait before a message that waits for something else is tried again: a growing part of the time that it has
+    /// waited already.
+    pub(crate) fn pause(&self, waited: Duration) -> Duration {
+        (waited / 4).clamp(self.base, self.cap.clamp(self.base, PAUSE_MAX.max(self.base)))
+    }
+
+    fn random_jitter(&self) -> Duration {
+        match u64::try_from(self.jitter.as_micros()) {
+            Ok(micros) if micros > 0 => Duration::from_micros(fastrand::u64(0..=micros)),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// The wait after the n-th time a worker vanished with the message in hand: 2, 4, 8 … 60 s.
+pub(crate) fn crash_delay(crashes: u32) -> Duration {
+    grown(Duration::from_secs(2), 2.0, Duration::from_secs(60), crashes)
+}
+
+fn grown(base: Duration, factor: f64, cap: Duration, nth: u32) -> Duration {
+    let times = factor.powi(i32::try_from(nth.saturating_sub(1)).unwrap_or(i32::MAX));
+    // Too large a number, or none at all, is a delay beyond every cap.
+    let seconds = base.as_secs_f64() * times;
+    Duration::try_from_secs_f64(seconds).unwrap_or(cap).min(cap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_cap_and_never_overflow() {
+        let policy = RetryPolicy::handlers();
+        let secs: Vec<u64> = (0..8).map(|n| policy.delay(n).as_secs()).collect();
+        assert_eq!(secs, [2, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(policy.delay(u32::MAX).as_secs(), 60);
+        let endless = RetryPolicy::exponential(Duration::MAX, Duration::MAX, Duration::ZERO, 1).unwrap();
+        assert_eq!(endless.delay(u32::MAX), Duration::MAX);
+    }
+
+    #[test]
+    fn a_message_that_waits_for_something_else_is_tried_less_and_less_often() {
+        let policy = RetryPolicy::handlers();
+        let pauses = [0, 8, 80, 100_000].map(|waited| policy.pause(Duration::from_secs(waited)).as_secs());
+        assert_eq!(pauses, [2, 2, 20, 60]);
+    }
+
+    #[test]
+    fn jitter_stays_within_its_bound() {
+        let policy = RetryPolicy::services();
+        for _ in 0..1000 {
+            let delay = policy.delay(1);
+            assert!(delay >= Duration::from_secs(2) && delay <= Duration::from_millis(2500), "{delay:?}");
+        }
+    }
+
+    #[test]
+    fn impossible_policies_are_refused() {
+        let second = Duration::from_secs(1);
+        assert!(RetryPolicy::exponential(Duration::ZERO, second, Duration::ZERO, 1).is_err());
+        assert!(RetryPolicy::exponential(second * 2, second, Duration::ZERO, 1).is_err());
+        assert!(RetryPolicy::exponential(second, second, Duration::ZERO, 0).is_err());
+        for factor in [0.5, f64::NAN, f64::INFINITY, -1.0] {
+            assert!(RetryPolicy::handlers().factor(factor).checked().is_err(), "{factor}");
+        }
+        assert!(RetryPolicy::handlers().ttl(Some(Duration::ZERO)).checked().is_err());
+    }
+}

@@ -1,0 +1,282 @@
+//! The narrow waist between what the library says and what a database hears: a statement is a text and its values.
+
+pub(crate) mod dialect;
+mod names;
+pub(crate) mod purge;
+pub(crate) mod text;
+
+pub use names::TableNames;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, ErrorKind, Result};
+
+/// A value to bind. Even a null has a type: some databases refuse one of the wrong type.
+///
+/// ```
+/// use postroom::Value;
+///
+/// /// Binds one value as the driver at hand wants it.
+/// fn literal(value: &Value) -> String {
+///     match value {
+///         Value::Int(Some(number)) => number.to_string(),
+///         Value::Text(Some(text)) => format!("'{}'", text.replace('\'', "''")),
+///         _ => "NULL".into(),
+///     }
+/// }
+///
+/// assert_eq!(literal(&Value::Text(Some("it's".into()))), "'it''s'");
+/// ```
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// A whole number, or a time in microseconds since 1970.
+    Int(Option<i64>),
+    /// Text.
+    Text(Option<String>),
+    /// Bytes.
+    Bytes(Option<Vec<u8>>),
+    /// An id; sixteen bytes where the database has no type for it.
+    Uuid(Option<Uuid>),
+    /// Whole numbers, as an array: for a batch.
+    Ints(Vec<Option<i64>>),
+    /// Texts, as an array.
+    Texts(Vec<Option<String>>),
+    /// Ids, as an array.
+    Uuids(Vec<Option<Uuid>>),
+}
+
+impl Value {
+    /// How much text is in it.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text(Some(text)) => text.len(),
+            _ => 0,
+        }
+    }
+}
+
+// Values are the user's data: never printed.
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Int(_) => "Int",
+            Self::Text(_) => "Text",
+            Self::Bytes(_) => "Bytes",
+            Self::Uuid(_) => "Uuid",
+            Self::Ints(_) => "Ints",
+            Self::Texts(_) => "Texts",
+            Self::Uuids(_) => "Uuids",
+        })
+    }
+}
+
+/// One statement with its values, ready to run in a transaction of the caller's. Making one touches no database.
+///
+/// ```
+/// use postroom::{NewMessage, Outbox};
+/// use rusqlite::params_from_iter;
+/// # use postroom::Value;
+/// # fn bound(value: &Value) -> rusqlite::types::Value {
+/// #     match value {
+/// #         Value::Int(number) => (*number).into(),
+/// #         Value::Text(text) => text.clone().into(),
+/// #         Value::Bytes(bytes) => bytes.clone().into(),
+/// #         Value::Uuid(id) => id.map(|id| id.as_bytes().to_vec()).into(),
+/// #         _ => rusqlite::types::Value::Null,
+/// #     }
+/// # }
+///
+/// fn enqueue(outbox: &Outbox, conn: &rusqlite::Connection) -> Result<(), Box<dyn std::error::Error>> {
+///     let statement = outbox.statement(&NewMessage::new("order.placed", "{}"))?;
+///     let rows = conn.execute(statement.sql(), params_from_iter(statement.values().iter().map(bound)))?;
+///     statement.check(rows as u64)?;
+///     Ok(())
+/// }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("shop.db");
+/// # let store = postroom::SqliteOptions::new(&path).deploy_schema(true).open().await.unwrap();
+/// # let outbox = Outbox::new(store);
+/// # enqueue(&outbox, &rusqlite::Connection::open(&path).unwrap()).unwrap();
+/// # assert_eq!(outbox.queue().stats().await.unwrap().ready, 1);
+/// # });
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a statement does nothing until it is run"]
+pub struct Statement {
+    pub(crate) sql: Arc<str>,
+    pub(crate) values: Vec<Value>,
+    pub(crate) expects: Expects,
+    pub(crate) otherwise: Option<Box<Statement>>,
+}
+
+/// What the number of changed rows says about a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expects {
+    /// One row, or none when it was there already.
+    RowOrDuplicate,
+    /// One row, or none when the lease is lost.
+    RowOrLeaseLost,
+    /// Nothing in particular.
+    Anything,
+}
+
+impl Statement {
+    pub(crate) fn new(sql: Arc<str>, values: Vec<Value>) -> Self {
+        Self { sql, values, expects: Expects::Anything, otherwise: None }
+    }
+
+    pub(crate) fn expecting(mut self, expects: Expects) -> Self {
+        self.expects = expects;
+        self
+    }
+
+    /// What to run when this one found the row there already, where one statement cannot say it all (MySQL's accept).
+    pub fn otherwise(&self) -> Option<&Self> {
+        self.otherwise.as_deref()
+    }
+
+    /// The text, with the database's own placeholders.
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// The values, in the order of the placeholders.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// What the number of changed rows means: an error when the lease is lost, so that `?` rolls back. Where the
+    /// database refuses a duplicate instead of changing no row (MySQL's error 1062), that is zero rows.
+    pub fn check(&self, rows: u64) -> Result<Done> {
+        match (self.expects, rows) {
+            (Expects::RowOrLeaseLost, 0) => Err(Error::new(
+                ErrorKind::LeaseLost,
+                "the lease was lost: roll back, another worker may hold the message",
+            )),
+            (Expects::RowOrDuplicate, 0) => Ok(Done { rows, duplicate: true }),
+            _ => Ok(Done { rows, duplicate: false }),
+        }
+    }
+}
+
+/// What running a statement did.
+///
+/// ```
+/// use postroom::{Done, Result, Statement};
+///
+/// fn told(statement: &Statement, rows_changed: u64) -> Result<&'static str> {
+///     let done: Done = statement.check(rows_changed)?;
+///     Ok(if done.duplicate { "it was there before" } else { "stored" })
+/// }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Done {
+    /// Rows changed.
+    pub rows: u64,
+    /// The row was there before.
+    pub duplicate: bool,
+}
+
+/// A connection of the caller's, in a transaction the caller began, that can run one of our statements at once.
+///
+/// ```
+/// use postroom::{BlockingTx, Done, Error, Result, Statement, Value};
+///
+/// /// A driver that this crate does not know.
+/// struct Driver;
+/// # impl Driver { fn execute(&self, _: &str, _: &[Value]) -> std::io::Result<u64> { Ok(1) } }
+///
+/// impl BlockingTx for Driver {
+///     fn run(&self, statement: &Statement) -> Result<Done> {
+///         let rows = self.execute(statement.sql(), statement.values()).map_err(Error::callback)?;
+///         statement.check(rows)
+///     }
+///
+///     fn check_durable(&self) -> Result<()> {
+///         Ok(()) // its commits wait for the disk
+///     }
+/// }
+/// ```
+pub trait BlockingTx {
+    /// Runs the statement and says what it did.
+    fn run(&self, statement: &Statement) -> Result<Done>;
+
+    /// Refuses a connection whose commit a power cut can take back.
+    fn check_durable(&self) -> Result<()>;
+}
+
+/// A connection of the caller's, in a transaction the caller began, that runs one of our statements.
+///
+/// ```
+/// use postroom::{Done, Error, Result, Statement, Tx, Value};
+///
+/// /// A driver that this crate does not know.
+/// struct Driver;
+/// # impl Driver { async fn execute(&mut self, _: &str, _: &[Value]) -> std::io::Result<u64> { Ok(1) } }
+///
+/// impl Tx for Driver {
+///     async fn run(&mut self, statement: &Statement) -> Result<Done> {
+///         let rows = self.execute(statement.sql(), statement.values()).await.map_err(Error::callback)?;
+///         statement.check(rows)
+///     }
+/// }
+/// ```
+pub trait Tx: Send {
+    /// Runs the statement and says what it did.
+    fn run(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send;
+
+    /// Refuses a connection whose commit a power cut can take back.
+    fn check_durable(&mut self) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
+}
+
+/// One row of an answer, read by position.
+pub(crate) trait Row {
+    fn int(&self, column: usize) -> Result<Option<i64>>;
+    fn text(&self, column: usize) -> Result<Option<String>> {
+        Ok(self.str(column)?.map(str::to_owned))
+    }
+    fn str(&self, column: usize) -> Result<Option<&str>>;
+    fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>>;
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>>;
+}
+
+/// A connection inside one of our own transactions. The verbs are written once over it; an embedded database answers
+/// without ever waiting.
+pub(crate) trait Session {
+    fn execute(&mut self, statement: &Statement) -> impl Future<Output = Result<Done>> + Send;
+
+    fn query<T: Send>(
+        &mut self,
+        statement: &Statement,
+        read: impl FnMut(&dyn Row) -> Result<T> + Send,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send;
+
+    /// The same, up to the row for which `read` says that it has seen enough.
+    fn query_while<T: Send>(
+        &mut self,
+        statement: &Statement,
+        read: impl FnMut(&dyn Row) -> Result<Option<T>> + Send,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send {
+        let rows = self.query(statement, read);
+        async move { Ok(rows.await?.into_iter().map_while(|row| row).collect()) }
+    }
+
+    /// Whether the same work was tried before, and nobody knows if it was committed: what is found done may be ours.
+    fn in_doubt(&self) -> bool {
+        false
+    }
+
+    /// When the database was last out of reach, as far as we know: nobody could renew a lease then.
+    fn outage_at(&self) -> Option<Timestamp> {
+        None
+    }
+}

@@ -1,0 +1,154 @@
+//! Which rows an operator means.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::queue::State;
+use crate::store::{Failed, Record};
+use crate::support::clock::Timestamp;
+
+/// Which rows are meant. All of them, until told otherwise.
+///
+/// ```
+/// use postroom::{Filter, MemoryStore, Outbox, State};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// // After `billing` was repaired: what was given up on its account goes back in line.
+/// let given_up = Filter::all().state(State::Dead).party("billing").limit(100);
+/// assert_eq!(outbox.queue().revive(given_up, None).await?, 0);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Filter {
+    pub(crate) state: Option<State>,
+    pub(crate) topic: Option<String>,
+    pub(crate) party: Option<String>,
+    pub(crate) finished_since: Option<Timestamp>,
+    pub(crate) after: Option<i64>,
+    pub(crate) up_to: Option<i64>,
+    pub(crate) only: Option<Arc<BTreeSet<i64>>>,
+    pub(crate) limit: usize,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            state: None,
+            topic: None,
+            party: None,
+            finished_since: None,
+            after: None,
+            up_to: None,
+            only: None,
+            limit: 1000,
+        }
+    }
+}
+
+impl Filter {
+    /// Every row, a thousand at a time.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// One row.
+    pub fn one(seq: i64) -> Self {
+        Self::all().only([seq]).limit(1)
+    }
+
+    /// Only in this state.
+    #[must_use]
+    pub fn state(mut self, state: State) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// Only with this topic.
+    #[must_use]
+    pub fn topic(mut self, topic: impl Into<String>) -> Self {
+        self.topic = Some(topic.into());
+        self
+    }
+
+    /// Only to this destination (outbox) or from this source (inbox).
+    #[must_use]
+    pub fn party(mut self, service: impl Into<String>) -> Self {
+        self.party = Some(service.into());
+        self
+    }
+
+    /// Only what was finished at this time or later.
+    #[must_use]
+    pub fn finished_since(mut self, time: Timestamp) -> Self {
+        self.finished_since = Some(time);
+        self
+    }
+
+    /// Only rows after this number: for paging.
+    #[must_use]
+    pub fn after(mut self, seq: i64) -> Self {
+        self.after = Some(seq);
+        self
+    }
+
+    /// Only rows up to this number.
+    #[must_use]
+    pub fn up_to(mut self, seq: i64) -> Self {
+        self.up_to = Some(seq);
+        self
+    }
+
+    /// Of those that are meant otherwise, only the rows with these numbers. They are looked up by them: it does not
+    /// matter how many others there are.
+    #[must_use]
+    pub fn only(mut self, seqs: impl IntoIterator<Item = i64>) -> Self {
+        self.only = Some(Arc::new(seqs.into_iter().collect()));
+        self
+    }
+
+    /// At most so many.
+    #[must_use]
+    pub fn limit(mut self, rows: usize) -> Self {
+        self.limit = rows;
+        self
+    }
+
+    pub(crate) fn accepts(&self, record: &Record) -> bool {
+        let message = record.message.as_ref().ok();
+        let party = message.and_then(|message| message.source().or(message.destination()));
+        self.state.is_none_or(|state| state == record.state())
+            && self.topic.as_deref().is_none_or(|topic| message.is_some_and(|message| message.topic == topic))
+            && self.party.as_deref().is_none_or(|wanted| party == Some(wanted))
+            && self.finished_since.is_none_or(|since| record.processed_at() >= Some(since))
+            && self.is_in_range(record.seq)
+            && self.only.as_ref().is_none_or(|only| only.contains(&record.seq))
+    }
+
+    /// The same of a row that ended, among those with the right numbers.
+    pub(crate) fn accepts_ended(&self, failed: &Failed) -> bool {
+        self.state.is_none_or(|state| state == failed.state)
+            && self.topic.as_ref().is_none_or(|topic| *topic == failed.topic)
+            && self.party.as_deref().is_none_or(|wanted| failed.party() == Some(wanted))
+            && self.finished_since.is_none_or(|since| failed.at >= Some(since))
+    }
+
+    /// The states of the dead letters that are meant. Dismissed ones only if they are asked for: who puts everything
+    /// back in line that failed does not mean those.
+    pub(crate) fn dead_letters(&self) -> &'static [State] {
+        match self.state {
+            Some(State::Dismissed) => &[State::Dismissed],
+            _ => &[State::Dead, State::Expired],
+        }
+    }
+
+    /// The rows that are meant by their numbers, in order; none when they are meant otherwise.
+    pub(crate) fn numbers(&self) -> Option<Vec<i64>> {
+        let only = self.only.as_ref()?;
+        Some(only.iter().copied().filter(|seq| self.is_in_range(*seq)).collect())
+    }
+
+    fn is_in_range(&self, seq: i64) -> bool {
+        self.after.is_none_or(|after| seq > after) && self.up_to.is_none_or(|last| seq <= last)
+    }
+}

@@ -1,0 +1,29 @@
+//! What operators change, with its entry in the audit trail, in memory.
+
+use super::table::Table;
+use crate::queue::State;
+use crate::store::{Audited, Deed, Operation};
+use crate::support::clock::Timestamp;
+
+impl Table {
+    pub(super) fn change(&mut self, change: &Operation, deed: Deed, now: Timestamp, early: Timestamp) -> u64 {
+        let changed = match change {
+            Operation::Dismiss(filter, dismissal) => self.dismiss(filter, dismissal, now),
+            Operation::Revive(filter, revival) => self.again(filter.dead_letters(), filter, *revival, now),
+            Operation::Redrive(filter, revival) => self.again(&[State::Done], filter, *revival, now),
+            Operation::Expire(limit) => self.expire(*limit, early),
+            Operation::Purge(retention, limit) => self.purge(State::Done, early.minus(*retention), *limit),
+        };
+        let (id, act) = (deed.id, change.act());
+        match self.audit.iter_mut().find(|(known, entry)| *known == id && entry.act == act) {
+            _ if changed == 0 => {}
+            Some((_, entry)) => entry.messages += changed,
+            None => self.audit.push((id, Audited { at: now, act, messages: changed, operator: deed.operator })),
+        }
+        changed
+    }
+
+    pub(super) fn audit(&self, limit: usize) -> Vec<Audited> {
+        self.audit.iter().rev().take(limit).map(|(_, entry)| entry.clone()).collect()
+    }
+}

@@ -1,0 +1,56 @@
+//! Dead letters and old rows: dismissed, expired, deleted.
+
+use super::table::Table;
+use crate::message::{Message, Origin};
+use crate::queue::State;
+use crate::store::{Dismissal, Filter, Record};
+use crate::support::clock::Timestamp;
+
+impl Table {
+    pub(super) fn dismiss(&mut self, filter: &Filter, dismissal: &Dismissal, now: Timestamp) -> u64 {
+        let is_meant =
+            |record: &&mut Record| matches!(record.state(), State::Dead | State::Expired) && filter.accepts(record);
+        let mut count = 0;
+        for record in self.rows.values_mut().filter(is_meant).take(filter.limit) {
+            record.work.dismiss(now);
+            record.dismissal = Some(Box::new(dismissal.clone()));
+            count += 1;
+        }
+        count
+    }
+
+    pub(super) fn expire_dead(&mut self, limit: usize, now: Timestamp) -> u64 {
+        let dead = self.rows.values_mut().filter(|record| record.state() == State::Dead);
+        let mut over: Vec<_> = dead.filter(|record| record.work.is_past_expiry(now)).collect();
+        over.sort_by_key(|record| (record.work.expires_at, record.seq));
+        over.truncate(limit);
+        over.iter_mut().for_each(|record| record.work.expire_dead(now));
+        over.len() as u64
+    }
+
+    pub(super) fn purge(&mut self, state: State, before: Timestamp, limit: usize) -> u64 {
+        let old = self.old(state, before, limit);
+        for seq in &old {
+            self.rows.remove(seq);
+            self.failures.remove(seq);
+        }
+        old.len() as u64
+    }
+
+    /// In that state since before that time, the oldest first.
+    pub(super) fn old(&self, state: State, before: Timestamp, limit: usize) -> Vec<i64> {
+        let rows = self.rows.values().filter(|record| record.state() == state);
+        let mut old: Vec<_> = rows.filter_map(|record| Some((since(record)?, record.seq))).collect();
+        old.retain(|(at, _)| *at < before);
+        old.sort_unstable();
+        old.into_iter().take(limit).map(|(_, seq)| seq).collect()
+    }
+}
+
+/// When a row came to where it stands; one that was only seen, when it was seen last.
+fn since(record: &Record) -> Option<Timestamp> {
+    match (&record.message, record.state()) {
+        (Ok(Message { origin: Origin::Inbox { last_seen_at, .. }, .. }), State::Seen) => Some(*last_seen_at),
+        _ => record.processed_at(),
+    }
+}

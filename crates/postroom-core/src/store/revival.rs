@@ -1,0 +1,144 @@
+//! How messages that ended go back in line.
+
+use std::time::Duration;
+
+use crate::queue::Work;
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, Result};
+
+/// How messages that were given up go back in line: at once, until told otherwise.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Filter, MemoryStore, Outbox, Revival, State};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = Outbox::new(MemoryStore::new());
+/// let given_up = Filter::all().state(State::Dead).party("billing");
+/// // In a minute, and then ten in each second: a service that is just back is not run over.
+/// let gently = Revival::at_once().after(Duration::from_secs(60)).per_second(10);
+/// assert_eq!(outbox.queue().revive(given_up, gently).await?, 0);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Revival {
+    ttl: Option<Duration>,
+    delay: Duration,
+    per_second: Option<u32>,
+}
+
+impl Revival {
+    /// All of them at once, with the time to live they have left.
+    pub fn at_once() -> Self {
+        Self::default()
+    }
+
+    /// With a new time to live, from when they can be claimed. Expired messages need one.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// The first of them not before so much time has passed.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// At most so many in each second: the others can be claimed later and later.
+    #[must_use]
+    pub fn per_second(mut self, messages: u32) -> Self {
+        self.per_second = Some(messages);
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.ttl == Some(Duration::ZERO) {
+            return Err(Error::invalid("a revived message must live longer than zero"));
+        }
+        if self.per_second == Some(0) {
+            return Err(Error::invalid("at 0 messages a second none would ever be revived"));
+        }
+        Ok(())
+    }
+
+    /// How long after the first of them this one can be claimed. The rest of a long row of messages is revived with
+    /// what this says of the first that is left.
+    pub fn delay_of(&self, nth: u64) -> Duration {
+        let spread = self.per_second.map_or(Duration::ZERO, |rate| {
+            Duration::from_micros(nth.saturating_mul(1_000_000) / u64::from(rate.max(1)))
+        });
+        self.delay.saturating_add(spread)
+    }
+
+    /// When one of them can be claimed; none when that is at once.
+    fn at(&self, nth: u64, now: Timestamp) -> Option<Timestamp> {
+        Some(self.delay_of(nth)).filter(|delay| !delay.is_zero()).map(|delay| now.plus(delay))
+    }
+
+    /// When a message expires that goes back at that time; an error when it would before it could be claimed.
+    fn expiry(&self, expires_at: Option<Timestamp>, at: Timestamp) -> std::result::Result<Option<Timestamp>, TooLate> {
+        match self.ttl.map(|ttl| at.plus(ttl)).or(expires_at) {
+            Some(expires) if expires <= at => Err(TooLate),
+            expires => Ok(expires),
+        }
+    }
+
+    /// Puts a row that ended back in line, as one of many; false when its time would be over before its turn.
+    pub(crate) fn put_back(&self, work: &mut Work, nth: u64, now: Timestamp) -> bool {
+        let at = self.at(nth, now);
+        let Ok(expires_at) = self.expiry(work.expires_at, at.unwrap_or(now)) else { return false };
+        work.revive(at, expires_at);
+        true
+    }
+
+    /// Whether a message that expires then would go back in line as one of them, the first of which goes back now.
+    pub fn takes(&self, expires_at: Option<Timestamp>, nth: u64, now: Timestamp) -> bool {
+        self.expiry(expires_at, now.plus(self.delay_of(nth))).is_ok()
+    }
+}
+
+/// The time of a message would be over before it could be claimed.
+#[derive(Clone, Copy, Debug)]
+struct TooLate;
+
+impl From<Option<Duration>> for Revival {
+    /// At once, with that time to live.
+    fn from(ttl: Option<Duration>) -> Self {
+        Self { ttl, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn so_many_can_be_claimed_in_each_second() {
+        let revival = Revival::at_once().after(SECOND).per_second(4);
+        let delays: Vec<_> = [0, 1, 4, 5].map(|nth| revival.delay_of(nth).as_millis()).into();
+        assert_eq!(delays, [1000, 1250, 2000, 2250]);
+        assert_eq!(Revival::at_once().delay_of(9), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_would_expire_before_its_turn_stays() {
+        let now = Timestamp::from_micros(0);
+        let soon = Some(now.plus(SECOND));
+        assert!(Revival::at_once().takes(soon, 0, now));
+        assert!(!Revival::at_once().after(SECOND).takes(soon, 0, now));
+        assert!(Revival::at_once().after(SECOND).ttl(SECOND).takes(soon, 0, now));
+        assert!(!Revival::at_once().per_second(1).takes(soon, 1, now));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert!(Revival::at_once().per_second(0).check().is_err());
+        assert!(Revival::at_once().ttl(Duration::ZERO).check().is_err());
+        assert!(Revival::at_once().after(SECOND).ttl(SECOND).per_second(1).check().is_ok());
+    }
+}

@@ -1,0 +1,35 @@
+//! Guards that can be taken away while a program runs, to show that the tests would notice.
+
+use std::str::FromStr;
+
+use crate::support::error::{Error, Result};
+
+/// A guard to remove.
+///
+/// ```
+/// use postroom::testing::Sabotage;
+///
+/// // Given to a store's options, it shows that a test would notice if the guard were not there.
+/// let guard: Sabotage = "fencing".parse()?;
+/// assert_eq!(guard, Sabotage::Fencing);
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sabotage {
+    /// A settle no longer checks that the lease is still held.
+    Fencing,
+    /// The handler's writes commit first, the ack afterwards in a transaction of its own.
+    AckOutside,
+}
+
+impl FromStr for Sabotage {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "fencing" => Ok(Self::Fencing),
+            "ack-outside" => Ok(Self::AckOutside),
+            _ => Err(Error::invalid(format!("no guard is called {name:?}; there are fencing and ack-outside"))),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The verbs, written once for every SQL database: pick the statement, bind, run, read. What a verb does to a row is
+//! decided by [`Work`](crate::queue::Work); only the hot ones (insert, claim, ack, extend) are told in SQL alone.
+
+mod audit;
+mod batch;
+mod claim;
+mod failed;
+mod floor;
+mod holds;
+mod inbox;
+mod letters;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+mod look;
+mod marks;
+mod numbers;
+mod passed;
+mod receive;
+mod rows;
+mod schema;
+mod times;
+mod upkeep;
+mod write_back;
+
+use std::collections::HashMap;
+
+use std::sync::atomic::AtomicU64;
+
+use crate::message::NewMessage;
+use crate::queue::{Lease, Noted, Queue, Settle, Settled, State, Verb};
+use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
+use crate::sql::{Expects, Session, Statement, TableNames};
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+use crate::store::Filter;
+use crate::store::{FAILURES_KEPT, Holding, Record};
+use crate::support::clock::{Clock, Timestamp};
+use crate::support::error::{Error, ErrorKind, Result};
+use floor::Floor;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+pub(crate) use look::Asked;
+use passed::Passed;
+use rows::{int, read_record, row_count, text, uuid};
+use write_back::Change;
+
+/// Everything the verbs need besides a connection.
+#[derive(Debug)]
+pub(crate) struct Verbs {
+    /// Boxed: there are many, and they would be part of every future that opens a store.
+    pub(crate) statements: Box<Statements>,
+    batch: Batch,
+    pub(crate) tables: TableNames,
+    /// Where the news of a death goes, in the transaction of that death.
+    pub(crate) dead_letter_topic: Option<String>,
+    floors: [Floor; 2],
+    passed: Passed,
+    holding: [Holding; 2],
+    clock: Clock,
+    times_checked: [AtomicU64; 2],
+}
+
+impl Verbs {
+    pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
+        let statements = Box::new(Statements::new(dialect, &tables, fence));
+        let (batch, floors) = (dialect.batch, [Floor::new(), Floor::new()]);
+        let (passed, times_checked) = (Passed::default(), Default::default());
+        let (clock, holding) = (Clock::Database, Default::default());
+        Self { statements, batch, tables, dead_letter_topic, floors, passed, holding, clock, times_checked }
+    }
+
+    pub(crate) fn holding(&self, queue: Queue) -> &Holding {
+        match queue {
+            Queue::Outbox => &self.holding[0],
+            Queue::Inbox => &self.holding[1],
+        }
+    }
+
+    fn floor(&self, queue: Queue) -> &Floor {
+        match queue {
+            Queue::Outbox => &self.floors[0],
+            Queue::Inbox => &self.floors[1],
+        }
+    }
+
+    pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Statement {
+        self.statements.outbox_insert.with(batch::row(message, now, self.late(now))).expecting(Expects::RowOrDuplicate)
+    }
+
+    pub(crate) fn ack(&self, queue: Queue, lease: &Lease, response: Option<&str>, now: Timestamp) -> Statement {
+        let mut values = Self::fence(lease);
+        values.extend([int(self.late(now).as_micros()), text(response)]);
+        self.statements.of(queue).ack.with(values).expecting(Expects::RowOrLeaseLost)
+    }
+
+    /// Answers with a row if the lease still holds.
+    pub(crate) fn held(&self, queue: Queue, lease: &Lease) -> Statement {
+        self.statements.of(queue).held.with(Self::fence(lease))
+    }
+
+    pub(crate) async fn settle(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        settles: &[Settle],
+        now: Timestamp,
+    ) -> Result<Settled> {
+        let (mut acks, mut others): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
+        let mut settled = Settled::default();
+        for settle in settles {
+            if let Verb::Ack { response } = &settle.verb {
+                acks.push((&settle.lease, response.as_deref()));
+            } else if acks.iter().any(|(acked, _)| **acked == settle.lease) {
+                // Acks travel together, after the others; one that was said first is still the first.
+                settled.count(None);
+            } else {
+                others.push(settle);
+            }
+        }
+        self.settle_others(session, queue, &others, now, &mut settled).await?;
+        // Everybody locks rows in the same order: two who settle the same rows wait for each other only one way.
+        acks.sort_unstable_by_key(|(lease, _)| lease.seq);
+        let mut held = self.ack_many(session, queue, &acks, now).await?;
+        if session.in_doubt() {
+            let seqs: Vec<i64> = acks.iter().map(|(lease, _)| lease.seq).collect();
+            let stand = self.as_they_stand(session, queue, &seqs).await?;
+            held =
+                acks.iter().filter(|(lease, _)| stand.get(&lease.seq).is_some_and(|row| is_acked(row, lease))).count()
+                    as u64;
+        }
+        (0..held).for_each(|_| settled.count(Some(State::Done)));
+        (held..acks.len() as u64).for_each(|_| settled.count(None));
+        Ok(settled)
+    }
+
+    /// What is no ack: read together, decided one by one, written together.
+    async fn settle_others(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        settles: &[&Settle],
+        now: Timestamp,
+        settled: &mut Settled,
+    ) -> Result<()> {
+        if settles.is_empty() {
+            return Ok(());
+        }
+        let leases: Vec<&Lease> = settles.iter().map(|settle| &settle.lease).collect();
+        let mut held = self.load_held(session, queue, &leases).await?;
+        let (mut changes, mut lost) = (Vec::with_capacity(held.len()), Vec::new());
+        for settle in settles {
+            // Two leases on one row: one of them is over, and the row that was found is the other's.
+            let is_other = |record: &Record| record.work.claim_no != settle.lease.claim_no;
+            let other = leases.iter().any(|lease| lease.seq == settle.lease.seq && **lease != settle.lease);
+            let of_another = other && held.get(&settle.lease.seq).is_some_and(is_other);
+            let found = if of_another { None } else { held.remove(&settle.lease.seq) };
+            let Some(mut record) = found else {
+                lost.push(&settle.lease);
+                continue;
+            };
+            let was = record.state();
+            let failure = record.work.settle(&settle.verb, now, now);
+            let failure = failure.map(|failure| (settle.lease.clone(), failure.clone()));
+            settled.count(Some(record.state()));
+            changes.push(Change { record, was, claim_no: settle.lease.claim_no, failure });
+        }
+        self.write_back(session, queue, &changes, now).await?;
+        self.count_lost(session, queue, &lost, settled).await
+    }
+
+    /// A lease that is not held is lost, unless a try whose commit was not answered settled it and nobody claimed the
+    /// row since.
+    async fn count_lost(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        lost: &[&Lease],
+        settled: &mut Settled,
+    ) -> Result<()> {
+        let seqs: Vec<i64> = lost.iter().map(|lease| lease.seq).collect();
+        let stand = match session.in_doubt() {
+            true => self.as_they_stand(session, queue, &seqs).await?,
+            false => HashMap::new(),
+        };
+        for lease in lost {
+            let found = stand.get(&lease.seq);
+            let ours = found.filter(|row| row.claim_no() == lease.claim_no && row.state() != State::Leased);
+            settled.count(ours.map(Record::state));
+        }
+        Ok(())
+    }
+
+    /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) async fn settle_alone(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        settles: &[Settle],
+        now: Timestamp,
+    ) -> Result<Option<Settled>> {
+        let is_ack = |settle: &Settle| matches!(settle.verb, Verb::Ack { .. });
+        let is_answered = |settle: &Settle| matches!(settle.verb, Verb::Ack { response: Some(_) });
+        let goes_alone = self.batch == Batch::Lists && settles.len() > 1 && settles.iter().any(is_answered);
+        if settles.len() > batch::LIST_MAX || goes_alone || !settles.iter().all(is_ack) {
+            return Ok(None);
+        }
+        self.settle(session, queue, settles, now).await.map(Some)
+    }
+
+    /// Whether a lease's row is done, by the one who held the lease.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) async fn acked_before(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
+        let found = self.list(session, queue, &Filter::one(lease.seq)).await?.pop();
+        Ok(found.is_some_and(|row| is_acked(&row, lease)))
+    }
+
+    /// Whether the lease still holds; while another transaction changes the row, the question waits for it.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) async fn is_held(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
+        let load = self.statements.of(queue).load_lease.with(Self::fence(lease));
+        Ok(!self.load(session, queue, &load).await?.is_empty())
+    }
+
+    async fn load(&self, session: &mut impl Session, queue: Queue, select: &Statement) -> Result<Vec<Record>> {
+        session.query(select, |row| read_record(row, queue)).await
+    }
+
+    /// Writes a row's work columns back, if its claim number is still `claim_no`; a death is told in the same breath.
+    async fn save(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        record: &Record,
+        was: State,
+        claim_no: i64,
+        now: Timestamp,
+    ) -> Result<()> {
+        if record.state() == State::Ready {
+            self.floor(queue).lower(record.visible_at());
+            self.passed.lower(queue, record.visible_at());
+        }
+        let mut save = rows::save(record, claim_no);
+        if self.batch == Batch::Lists {
+            save.push(int(was.code()));
+        }
+        let saved = session.execute(&self.statements.of(queue).save.with(save)).await?;
+        // A server that takes no notice of locks lets others change what was read.
+        if saved.rows == 0 && self.batch == Batch::Lists {
+            return Err(Error::new(ErrorKind::NotCommitted, "the row was changed by somebody else in the same moment"));
+        }
+        if let (1.., Some(topic)) = (saved.rows, &self.dead_letter_topic)
+            && let Some(news) = record.obituary(queue, was, topic)
+        {
+            session.execute(&self.insert(&news, now)).await?;
+        }
+        Ok(())
+    }
+
+    async fn note_failure(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        record: &Record,
+        lease: &Lease,
+        failure: &Noted,
+        now: Timestamp,
+    ) -> Result<()> {
+        let statements = self.statements.of(queue);
+        let values = vec![
+            int(record.seq),
+            int(now.as_micros()),
+            int(i64::from(record.work.attempts)),
+            uuid(Some(lease.owner.as_uuid())),
+            text(failure.error.as_deref()),
+            text(Some(failure.cause.code())),
+        ];
+        session.execute(&statements.failure_add.with(values)).await?;
+        // Each failure follows a claim: fewer claims than that, and there is nothing to trim.
+        if record.work.claim_no > row_count(FAILURES_KEPT) {
+            let values = vec![int(record.seq), int(row_count(FAILURES_KEPT))];
+            session.execute(&statements.failure_trim.with(values)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a row was acknowledged under this lease: what was given up or taken back since is not.
+fn is_acked(row: &Record, lease: &Lease) -> bool {
+    row.state() == State::Done && row.claim_no() == lease.claim_no && row.processed_by() == Some(lease.owner)
+}

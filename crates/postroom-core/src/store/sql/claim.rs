@@ -1,0 +1,344 @@
+//! Claiming: what ran out on the way is put right first, then rows are taken.
+
+use std::time::Duration;
+
+use super::floor::BEGINNING;
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+use super::look::Looked;
+use super::passed::Look;
+use super::rows::{self, int, read_claimed, row_count, time, uuid};
+use super::{Session, Verbs};
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, Topics};
+use crate::sql::dialect::Batch;
+use crate::sql::{Row, Value};
+use crate::store::Filter;
+use crate::support::clock::{Timestamp, monotonic};
+use crate::support::error::Result;
+
+/// The smallest step of time.
+const TICK: Duration = Duration::from_micros(1);
+
+/// What a claim took from the line.
+pub(super) struct Taken {
+    pub(super) claimed: Vec<Claimed>,
+    /// Where the rest of the line begins: nothing for this claim stands before it.
+    rest: Timestamp,
+}
+
+impl Verbs {
+    /// A claim in a database that is asked without a trip.
+    #[cfg_attr(not(feature = "rusqlite-0_39"), allow(dead_code))]
+    pub(crate) async fn claim(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Claims> {
+        let reaped = self.put_right(session, queue, request.batch, now, (true, true)).await?;
+        let from = self.beginning(queue, request, now);
+        let taken = self.claim_in_line(session, queue, request, now, from).await?;
+        self.or_when(session, queue, request, taken, reaped).await
+    }
+
+    /// A claim where asking costs a trip: what was looked for just now is not asked again.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(super) async fn claim_looked(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+        looked: Option<Looked>,
+    ) -> Result<Claims> {
+        if session.in_doubt() {
+            let claimed = self.claimed_before(session, queue, request, now).await?;
+            if !claimed.is_empty() {
+                return Ok(Claims { claimed, next_at: None, reaped: Reaped::default() });
+            }
+        }
+        let mut looked = match looked.filter(|_| !session.in_doubt()) {
+            Some(looked) => looked,
+            None => self.look(session, queue, now).await?,
+        };
+        let early = self.early(now);
+        let is_wrong = (looked.is_over(early), looked.is_expired(early));
+        let reaped = self.put_right(session, queue, request.batch, now, is_wrong).await?;
+        if reaped.total() > 0 {
+            looked = self.look(session, queue, now).await?;
+        }
+        if request.is_special() {
+            let from = self.beginning(queue, request, now);
+            let taken = self.claim_in_line(session, queue, request, now, from).await?;
+            return self.or_when(session, queue, request, taken, reaped).await;
+        }
+        let Some(first) = looked.ready.filter(|_| looked.is_ready(now)) else { return Ok(looked.nothing(reaped)) };
+        let Taken { claimed, .. } = self.claim_in_line(session, queue, request, now, first).await?;
+        if claimed.is_empty() {
+            return Ok(looked.nothing(reaped));
+        }
+        Ok(Claims { claimed, next_at: None, reaped })
+    }
+
+    async fn claim_in_line(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<Taken> {
+        match self.batch {
+            Batch::Arrays | Batch::Lists => self.claim_from(session, queue, request, now, from).await,
+            Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now, from).await,
+        }
+    }
+
+    /// What was claimed; if that is nothing, asks when to look again.
+    async fn or_when(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        taken: Taken,
+        reaped: Reaped,
+    ) -> Result<Claims> {
+        if !taken.claimed.is_empty() {
+            return Ok(Claims { claimed: taken.claimed, next_at: None, reaped });
+        }
+        let statements = self.statements.of(queue);
+        let next = match &request.topics {
+            _ if request.suspects => statements.suspects_next.with(among(&request.places()).into()),
+            Some(topics) => {
+                statements.topics_next.with(among(topics).into_iter().chain([int(taken.rest.as_micros())]).collect())
+            }
+            None => statements.claim_next.with(Vec::new()),
+        };
+        let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
+        Ok(Claims { claimed: Vec::new(), next_at: next.map(Timestamp::from_micros), reaped })
+    }
+
+    /// Frees rows whose lease ran out and expires what is past its time, if there may be such.
+    async fn put_right(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        limit: usize,
+        now: Timestamp,
+        (is_over, is_expired): (bool, bool),
+    ) -> Result<Reaped> {
+        let mut reaped = if is_over { self.reap(session, queue, limit, now).await? } else { Reaped::default() };
+        if is_expired {
+            reaped.expired += self.expire(session, queue, limit, now).await?;
+        }
+        Ok(reaped)
+    }
+
+    /// A claim in one statement, outside any other transaction: none when it takes more than that.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) async fn claim_alone(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Option<Claims>> {
+        if !self.batch.claims_at_once() {
+            return Ok(None);
+        }
+        let from = self.beginning(queue, request, now);
+        let Taken { claimed, .. } = self.claim_from(session, queue, request, now, from).await?;
+        Ok((!claimed.is_empty()).then_some(Claims { claimed, next_at: None, reaped: Reaped::default() }))
+    }
+
+    /// Whether it is time for more than a claim alone: to look for what ran out, and below where claims begin.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub(crate) fn is_look_due(&self, queue: Queue, now: Timestamp) -> bool {
+        !self.batch.claims_at_once() || self.floor(queue).is_look_due(now)
+    }
+
+    /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where one of all begins.
+    fn beginning(&self, queue: Queue, request: &ClaimRequest, now: Timestamp) -> Timestamp {
+        match &request.topics {
+            // They have an index of their own, and are few.
+            _ if request.suspects => BEGINNING,
+            Some(topics) => self.passed.beginning(queue, topics, now),
+            None => self.floor(queue).from(),
+        }
+    }
+
+    pub(super) async fn claim_from(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<Taken> {
+        let until = self.late(now).plus(request.lease);
+        let mut values = vec![
+            int(now.as_micros()),
+            int(row_count(request.batch)),
+            uuid(Some(request.owner.as_uuid())),
+            int(until.as_micros()),
+            int(from.as_micros()),
+            byte_count(request.budget.bytes),
+            int(row_count(request.budget.least)),
+        ];
+        let statements = self.statements.of(queue);
+        let claim = match &request.topics {
+            _ if request.suspects => {
+                values.extend(among(&request.places()));
+                statements.suspects_line.with(values)
+            }
+            Some(topics) => {
+                values.extend(among(topics));
+                statements.topics_line.with(values)
+            }
+            None => statements.claim_line.with(values),
+        };
+        let owner = request.owner;
+        let read = move |row: &dyn Row| {
+            let at = rows::claimed_at(row)?;
+            Ok((at, read_claimed(row, queue, owner, until, rows::Read::AfterClaim)?))
+        };
+        let asked = monotonic();
+        let mut claimed = session.query(&claim, read).await?;
+        // An update answers in no particular order.
+        claimed.sort_unstable_by_key(|(at, claimed)| (*at, claimed.lease.seq));
+        let first = claimed.first().map(|(at, _)| *at);
+        match (&request.topics, first) {
+            _ if request.suspects => {}
+            (Some(topics), _) => self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first }),
+            (None, Some(first)) => self.floor(queue).raise(first),
+            (None, None) => {}
+        }
+        // What does not fit in the budget is not seen here.
+        let rest = if request.budget.least == 0 { from } else { now.plus(TICK) };
+        Ok(Taken { claimed: claimed.into_iter().map(|(_, claimed)| claimed).collect(), rest })
+    }
+
+    async fn select_and_claim(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<Taken> {
+        let statements = self.statements.of(queue);
+        let (until, owner) = (self.late(now).plus(request.lease), request.owner);
+        // What is larger than that comes without its payload at first, where all rows come at once.
+        let large = (request.budget.bytes / request.batch as u64).max(1);
+        let mut values = vec![int(now.as_micros()), int(row_count(request.batch)), byte_count(large)];
+        let select = match &request.topics {
+            _ if request.suspects => {
+                values.extend(among(&request.places()));
+                statements.suspects_select.with(values)
+            }
+            Some(topics) => {
+                values.extend(among(topics).into_iter().chain([int(from.as_micros())]));
+                statements.topics_select.with(values)
+            }
+            None => {
+                if self.batch == Batch::Rows {
+                    values.push(int(from.as_micros()));
+                }
+                statements.claim_select.with(values)
+            }
+        };
+        let (budget, mut room) = (request.budget, Some((0, 0)));
+        // Rows are read one by one, up to the first that does not fit.
+        let read = move |row: &dyn Row| {
+            if room.is_none() {
+                return Ok(None);
+            }
+            let (at, bytes) = (rows::claimed_at(row)?, rows::payload_bytes(row)?);
+            room = room.map(|(taken, total): (usize, u64)| (taken + 1, total.saturating_add(bytes)));
+            room = room.filter(|(taken, total)| *taken <= budget.least || *total <= budget.bytes);
+            let claimed = room.map(|_| read_claimed(row, queue, owner, until, rows::Read::BeforeClaim)).transpose()?;
+            Ok(Some((at, bytes, claimed)))
+        };
+        let asked = monotonic();
+        let found = session.query_while(&select, read).await?;
+        let first = found.first().map(|(at, ..)| *at);
+        if let Some(topics) = request.topics.as_ref().filter(|_| !request.suspects) {
+            self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
+        }
+        let is_whole = request.topics.is_none() && !request.suspects && found.iter().all(|(_, _, row)| row.is_some());
+        let mut line = Vec::new();
+        for (_, bytes, claimed) in found {
+            let Some(mut claimed) = claimed else { break };
+            if self.batch == Batch::Rows && bytes > large {
+                let record = self.list(session, queue, &Filter::one(claimed.lease.seq)).await?.pop();
+                claimed.message = record.map_or(Err("the row is gone".to_owned()), |record| record.message);
+            }
+            line.push(claimed);
+        }
+        self.take_line(session, queue, request, (now, until), &line, is_whole).await?;
+        Ok(Taken { claimed: line, rest: first.unwrap_or(now.plus(TICK)) })
+    }
+
+    /// Puts a lease on rows that were chosen.
+    async fn take_line(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        (now, until): (Timestamp, Timestamp),
+        line: &[Claimed],
+        is_whole: bool,
+    ) -> Result<()> {
+        let statements = self.statements.of(queue);
+        let lease = vec![uuid(Some(request.owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
+        match self.batch {
+            _ if line.is_empty() => {}
+            Batch::EachRow if is_whole => {
+                let values = lease.into_iter().chain([int(row_count(request.batch))]).collect();
+                session.execute(&statements.claim_line.with(values)).await?;
+            }
+            Batch::EachRow => {
+                for claimed in line {
+                    let values = lease.iter().cloned().chain([int(claimed.lease.seq)]).collect();
+                    session.execute(&statements.claim_one.with(values)).await?;
+                }
+            }
+            Batch::Arrays | Batch::Rows | Batch::Lists => {
+                let rows = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
+                self.execute_list(session, &statements.claim_line, &lease, rows).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a claim took whose commit was not answered.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    async fn claimed_before(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Vec<Claimed>> {
+        let until = Some(self.late(now).plus(request.lease));
+        let values = vec![time(until), uuid(Some(request.owner.as_uuid()))];
+        let leased = self.load(session, queue, &self.statements.of(queue).load_claimed.with(values)).await?;
+        let ours = leased.into_iter().filter(|row| row.work.last_attempt_at == Some(now));
+        Ok(ours.filter_map(|row| Some(Claimed { lease: row.lease()?, message: row.message })).collect())
+    }
+
+    /// The values of a lease that is being settled.
+    pub(super) fn fence(lease: &crate::queue::Lease) -> Vec<Value> {
+        vec![int(lease.seq), uuid(Some(lease.owner.as_uuid())), int(lease.claim_no)]
+    }
+}
+
+/// The values that say which topics and destinations are meant.
+pub(super) fn among(topics: &Topics) -> [Value; 4] {
+    let [(topics, only_topics), (destinations, only_destinations)] = topics.values();
+    [Value::Text(Some(topics)), int(only_topics), Value::Text(Some(destinations)), int(only_destinations)]
+}
+
+fn byte_count(bytes: u64) -> Value {
+    int(i64::try_from(bytes).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,184 @@
+//! What was given up, without what it holds; and what would be expired or deleted.
+
+use std::collections::HashMap;
+
+use super::rows::{count, filter_values, int, moment, number, read_dismissal, read_origin, row_count};
+use super::{Session, Verbs};
+use crate::queue::{Queue, State, Work};
+use crate::sql::Row;
+use crate::sql::text::Text;
+use crate::store::{Failed, FailedGroup, Filter};
+use crate::support::clock::Timestamp;
+use crate::support::error::Result;
+
+/// The columns of a message that was given up, in the order every dialect selects them.
+mod column {
+    pub(super) const SEQ: usize = 0;
+    pub(super) const ATTEMPTS: usize = 1;
+    pub(super) const PROCESSED_AT: usize = 2;
+    pub(super) const EXPIRES_AT: usize = 3;
+    pub(super) const ERROR: usize = 4;
+    pub(super) const TOPIC: usize = 5;
+    pub(super) const IDENTITY: usize = 6;
+    pub(super) const PARTY: usize = 10;
+    pub(super) const STATE: usize = 11;
+    pub(super) const CLAIM_NO: usize = 12;
+    pub(super) const DUE_AT: usize = 13;
+    pub(super) const CREATED_AT: usize = 14;
+    pub(super) const DISMISSAL: usize = 15;
+}
+
+/// The states in which messages are given up.
+const ENDS: [State; 2] = [State::Dead, State::Expired];
+
+impl Verbs {
+    pub(crate) async fn failed_groups(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        rows: usize,
+    ) -> Result<Vec<FailedGroup>> {
+        let statements = self.statements.of(queue);
+        // One place for both states, from which on everything is looked at.
+        let mut first = i64::MIN;
+        for state in ENDS {
+            let sql = if state == State::Dead { &statements.nth_newest_dead } else { &statements.nth_newest_expired };
+            let select = sql.with(vec![int(state.code()), int(row_count(rows).saturating_sub(1))]);
+            first = session.query(&select, |row| number(row, 0)).await?.into_iter().fold(first, i64::max);
+        }
+        let mut groups = Vec::new();
+        for state in ENDS {
+            let sql = if state == State::Dead { &statements.groups_dead } else { &statements.groups_expired };
+            let select = sql.with(vec![int(state.code()), int(first)]);
+            groups.extend(merged(session.query(&select, |row| read_group(row, state)).await?));
+        }
+        Ok(groups)
+    }
+
+    pub(crate) async fn failed(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        filter: &Filter,
+    ) -> Result<Vec<Failed>> {
+        let ended = self.ended(session, queue, filter.dead_letters(), filter).await?;
+        Ok(ended.into_iter().map(|ended| ended.failed).collect())
+    }
+
+    /// Rows that ended in one of `states`, in the order of their numbers, without what they hold.
+    pub(super) async fn ended(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        states: &[State],
+        filter: &Filter,
+    ) -> Result<Vec<Ended>> {
+        let statements = self.statements.of(queue);
+        let mut ended = Vec::new();
+        if let Some(numbers) = filter.numbers() {
+            let read = |row: &dyn Row| read_ended(row, queue);
+            ended = self.by_number(session, &statements.brief_rows, &numbers, read).await?;
+            ended.retain(|row| states.contains(&row.failed.state) && filter.accepts_ended(&row.failed));
+        } else {
+            for &state in states.iter().filter(|&&state| filter.state.is_none_or(|wanted| wanted == state)) {
+                let sql = match state {
+                    State::Done => &statements.brief_done,
+                    State::Expired => &statements.brief_expired,
+                    State::Dismissed => &statements.brief_dismissed,
+                    _ => &statements.brief_dead,
+                };
+                let select = sql.with(filter_values(filter, Some(state)));
+                ended.extend(session.query(&select, |row| read_ended(row, queue)).await?);
+            }
+        }
+        ended.sort_by_key(|row| row.failed.seq);
+        ended.truncate(filter.limit);
+        Ok(ended)
+    }
+
+    pub(crate) async fn overdue(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<u64> {
+        self.counted(session, &self.statements.of(queue).count_overdue, self.early(now), limit).await
+    }
+
+    pub(crate) async fn purgeable(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<u64> {
+        self.counted(session, &self.statements.of(queue).count_purgeable, before, limit).await
+    }
+
+    async fn counted(&self, session: &mut impl Session, sql: &Text, at: Timestamp, limit: usize) -> Result<u64> {
+        let select = sql.with(vec![int(at.as_micros()), int(row_count(limit))]);
+        let rows = session.query(&select, |row| row.int(0)).await?.into_iter().flatten().next();
+        Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
+    }
+}
+
+/// What the database did not count together.
+fn merged(counted: Vec<FailedGroup>) -> impl Iterator<Item = FailedGroup> {
+    let mut groups: HashMap<_, FailedGroup> = HashMap::with_capacity(counted.len());
+    for FailedGroup { topic, party, error, state, messages, first_at, last_at, first_row } in counted {
+        let group = groups.entry((topic, party, error)).or_insert_with_key(|(topic, party, error)| {
+            let (topic, party, error) = (topic.clone(), party.clone(), error.clone());
+            FailedGroup { topic, party, error, state, messages: 0, first_at, last_at, first_row }
+        });
+        group.messages += messages;
+        (group.first_at, group.last_at) = (group.first_at.min(first_at), group.last_at.max(last_at));
+        group.first_row = group.first_row.min(first_row);
+    }
+    groups.into_values()
+}
+
+/// What a row says that nobody can read counts as nothing: it must not hide the others.
+fn read_group(row: &dyn Row, state: State) -> Result<FailedGroup> {
+    Ok(FailedGroup {
+        topic: row.text(0).ok().flatten().unwrap_or_default(),
+        party: row.text(1).unwrap_or(None),
+        error: row.text(2).unwrap_or(None),
+        state,
+        messages: u64::try_from(number(row, 3)?).unwrap_or(0),
+        first_at: moment(row, 4).unwrap_or(None),
+        last_at: moment(row, 5).unwrap_or(None),
+        first_row: number(row, 6)?,
+    })
+}
+
+/// A row that ended, and what it takes to put it back in line.
+pub(super) struct Ended {
+    pub(super) failed: Failed,
+    pub(super) claim_no: i64,
+    pub(super) work: Work,
+}
+
+/// A row that nobody can read as a message is listed all the same. One whose state nobody knows has not ended: it is
+/// held for ready, which no list of those that ended has.
+fn read_ended(row: &dyn Row, queue: Queue) -> Result<Ended> {
+    let state = row.int(column::STATE).ok().flatten().and_then(State::from_code).unwrap_or(State::Ready);
+    let expires_at = moment(row, column::EXPIRES_AT).unwrap_or(None);
+    let created_at = Timestamp::from_micros(number(row, column::CREATED_AT).unwrap_or(0));
+    let due_at = moment(row, column::DUE_AT).unwrap_or(None);
+    let failed = Failed {
+        seq: number(row, column::SEQ)?,
+        origin: read_origin(row, queue, column::IDENTITY).ok(),
+        topic: row.text(column::TOPIC).ok().flatten().unwrap_or_default(),
+        state,
+        attempts: count(row, column::ATTEMPTS).ok().flatten().unwrap_or(0),
+        error: row.text(column::ERROR).unwrap_or(None),
+        at: moment(row, column::PROCESSED_AT).unwrap_or(None),
+        expires_at,
+        dismissal: read_dismissal(row, column::DISMISSAL).filter(|_| state == State::Dismissed),
+        party: row.text(column::PARTY).unwrap_or(None),
+    };
+    let mut work = Work::new(state, created_at);
+    (work.due_at, work.expires_at) = (due_at, expires_at);
+    Ok(Ended { failed, claim_no: number(row, column::CLAIM_NO).unwrap_or(0), work })
+}

@@ -1,0 +1,220 @@
+//! From where a queue's lines are looked along.
+//!
+//! A server keeps what has passed in its indexes until no transaction can see it any more; with an old snapshot held
+//! open somewhere, every look from the beginning would step over everything that ever passed. So a claim begins where
+//! the last one found something, and a look where the last one found nothing. That is a hint and no cursor: commits
+//! become visible out of order, so the whole line is looked along as often as that is cheap. Where it takes no time
+//! that is always.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::support::clock::{Timestamp, monotonic};
+
+/// How long what lies below, or what ran out, may go unseen while there is enough to claim.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A whole line is looked along again after so many times as long as it took.
+const TIMES: u32 = 50;
+/// At once when it took no longer than this.
+const CHEAP: Duration = Duration::from_millis(3);
+/// And no later than this.
+const LATEST: Duration = Duration::from_secs(10);
+/// Commits become visible out of order: nobody relies on the last moments.
+const SLACK: Duration = Duration::from_secs(2);
+/// So many rows that went back in line are remembered one by one.
+const LOWERED_MAX: usize = 64;
+
+/// The begin of a line nobody has looked along yet.
+pub(super) const BEGINNING: Timestamp = Timestamp::from_micros(i64::MIN);
+
+/// What a look found first in each line, or where it begins there.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Lines<T> {
+    /// By when it may be claimed.
+    pub(super) ready: T,
+    /// By when its lease ends.
+    pub(super) leased: T,
+    /// By when it expires.
+    pub(super) expiring: T,
+}
+
+#[derive(Debug)]
+pub(crate) struct Floor(Mutex<Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    lines: Lines<Line>,
+    looked_at: Timestamp,
+    /// Rows that went back in line a moment ago, perhaps in a transaction that is not committed yet.
+    lowered: VecDeque<(Instant, Timestamp)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    from: Timestamp,
+    whole: Option<(Instant, Duration)>,
+}
+
+impl Line {
+    const NEW: Self = Self { from: BEGINNING, whole: None };
+
+    fn begin(&self, asked: Instant) -> Timestamp {
+        let pause = |took: Duration| if took <= CHEAP { Duration::ZERO } else { (took * TIMES).min(LATEST) };
+        let is_recent = |(at, took): (Instant, Duration)| asked.saturating_duration_since(at) < pause(took);
+        if self.whole.is_some_and(is_recent) { self.from } else { BEGINNING }
+    }
+
+    fn looked(&mut self, look: Look, begin: Timestamp, first: Option<Timestamp>) {
+        self.from = first.unwrap_or(look.now).min(look.now.minus(SLACK)).max(begin);
+        if begin == BEGINNING {
+            self.whole = Some((look.asked, look.took));
+        }
+    }
+}
+
+/// A look along the lines of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) asked: Instant,
+    pub(super) took: Duration,
+    pub(super) now: Timestamp,
+}
+
+impl Floor {
+    pub(super) fn new() -> Self {
+        let lines = Lines { ready: Line::NEW, leased: Line::NEW, expiring: Line::NEW };
+        Self(Mutex::new(Seen { lines, looked_at: BEGINNING, lowered: VecDeque::new() }))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a claim begins.
+    pub(super) fn from(&self) -> Timestamp {
+        self.seen().lines.ready.from
+    }
+
+    /// Where a look begins in each line.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
+    pub(super) fn begin(&self, asked: Instant) -> Lines<Timestamp> {
+        let lines = self.seen().lines;
+        let [ready, leased, expiring] = [lines.ready, lines.leased, lines.expiring].map(|line| line.begin(asked));
+        Lines { ready, leased, expiring }
+    }
+
+    /// What a look found first.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
+    pub(super) fn looked(&self, look: Look, begin: Lines<Timestamp>, first: Lines<Option<Timestamp>>) {
+        let mut seen = self.seen();
+        seen.lines.ready.looked(look, begin.ready, first.ready);
+        seen.lines.leased.looked(look, begin.leased, first.leased);
+        seen.lines.expiring.looked(look, begin.expiring, first.expiring);
+        seen.keep_what_was_lowered();
+    }
+
+    /// Nothing is ready, and no lease ran out. What expires was not asked for.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
+    pub(super) fn passed(&self, look: Look, begin: Lines<Timestamp>) {
+        let mut seen = self.seen();
+        seen.lines.ready.looked(look, begin.ready, None);
+        seen.lines.leased.looked(look, begin.leased, None);
+        seen.keep_what_was_lowered();
+    }
+
+    /// Whether it is time to look below, and for what ran out; then this look is taken as done.
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
+    pub(super) fn is_look_due(&self, now: Timestamp) -> bool {
+        let mut seen = self.seen();
+        let is_due = seen.looked_at == BEGINNING || seen.looked_at > now || now.since(seen.looked_at) >= LOOK_EVERY;
+        if is_due {
+            seen.looked_at = now;
+        }
+        is_due
+    }
+
+    /// The first of the rows that were just claimed.
+    pub(super) fn raise(&self, first: Timestamp) {
+        let mut seen = self.seen();
+        seen.lines.ready.from = first;
+        seen.keep_what_was_lowered();
+    }
+
+    /// There is a row in line there, or about to be.
+    pub(super) fn lower(&self, row: Option<Timestamp>) {
+        let Some(row) = row else { return };
+        let mut seen = self.seen();
+        if seen.lowered.len() >= LOWERED_MAX
+            && let (Some((_, oldest)), Some((_, next))) = (seen.lowered.pop_front(), seen.lowered.front_mut())
+        {
+            *next = (*next).min(oldest);
+        }
+        seen.lowered.push_back((monotonic(), row));
+        seen.lines.ready.from = seen.lines.ready.from.min(row);
+    }
+}
+
+impl Seen {
+    /// A claim or a look that began earlier has not seen them.
+    fn keep_what_was_lowered(&mut self) {
+        self.lowered.retain(|(at, _)| at.elapsed() < LOOK_EVERY);
+        let lowest = self.lowered.iter().map(|(_, row)| *row).min();
+        self.lines.ready.from = lowest.map_or(self.lines.ready.from, |row| row.min(self.lines.ready.from));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+    const SECOND: Duration = Duration::from_secs(1);
+    const NOTHING: Lines<Option<Timestamp>> = Lines { ready: None, leased: None, expiring: None };
+
+    #[test]
+    fn what_lies_below_is_looked_for_once_a_second() {
+        let floor = Floor::new();
+        assert_eq!(floor.from(), BEGINNING);
+        assert!(floor.is_look_due(NOW));
+        floor.raise(NOW);
+        assert_eq!(floor.from(), NOW);
+        assert!(!floor.is_look_due(NOW));
+        assert!(floor.is_look_due(NOW.plus(SECOND)));
+        assert!(floor.is_look_due(NOW), "a clock that was set back does not stop it");
+        floor.lower(Some(NOW.minus(SECOND)));
+        assert_eq!(floor.from(), NOW.minus(SECOND));
+    }
+
+    #[test]
+    fn a_claim_that_began_before_a_row_went_back_in_line_does_not_hide_it() {
+        let (floor, back) = (Floor::new(), NOW.minus(SECOND * 60));
+        floor.raise(NOW.minus(SECOND));
+        floor.lower(Some(back));
+        floor.raise(NOW);
+        assert_eq!(floor.from(), back);
+        let asked = monotonic();
+        floor.looked(Look { asked, took: SECOND, now: NOW }, floor.begin(asked), NOTHING);
+        assert_eq!(floor.from(), back);
+        (0..2 * LOWERED_MAX).for_each(|_| floor.lower(Some(NOW)));
+        assert_eq!(floor.from(), back, "however many follow it");
+    }
+
+    #[test]
+    fn what_took_long_to_pass_is_not_passed_again_soon() {
+        let (floor, asked) = (Floor::new(), monotonic());
+        let whole = Lines { ready: BEGINNING, leased: BEGINNING, expiring: BEGINNING };
+        assert_eq!(floor.begin(asked), whole);
+        floor.looked(Look { asked, took: CHEAP, now: NOW }, whole, NOTHING);
+        assert_eq!(floor.begin(asked), whole, "what is cheap is always done");
+        let (first, due) = (NOW.minus(SECOND * 60), NOW.plus(SECOND * 60));
+        let found = Lines { ready: Some(first), leased: Some(due), expiring: None };
+        floor.looked(Look { asked, took: SECOND / 10, now: NOW }, whole, found);
+        let (passed, soon) = (NOW.minus(SLACK), asked + SECOND * 4);
+        assert_eq!(floor.begin(soon), Lines { ready: first, leased: passed, expiring: passed });
+        assert_eq!(floor.begin(asked + SECOND * 5), whole);
+        // What was begun at the floor says nothing of what lies below.
+        floor.looked(Look { asked: soon, took: CHEAP, now: NOW.plus(SECOND * 4) }, floor.begin(soon), NOTHING);
+        assert_eq!(floor.begin(asked + SECOND * 5), whole);
+    }
+}

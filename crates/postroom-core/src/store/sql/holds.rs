@@ -1,0 +1,71 @@
+//! Places that are left alone, and what waits for them.
+
+use super::rows::{int, row_count, text, uuid};
+use super::{Session, Verbs};
+use crate::message::error_text;
+use crate::queue::{Cause, Place, Queue};
+use crate::sql::{Row, Value};
+use crate::store::holds::WAITING_COUNTED;
+use crate::store::{Hold, HoldChange};
+use crate::support::clock::Timestamp;
+use crate::support::error::Result;
+
+impl Verbs {
+    pub(crate) async fn hold(
+        &self,
+        session: &mut impl Session,
+        queue: Queue,
+        change: &HoldChange,
+        now: Timestamp,
+    ) -> Result<()> {
+        let statements = self.statements.of(queue);
+        let owner = uuid(Some(change.owner.as_uuid()));
+        let stale = int(Hold::stale_before(now).as_micros());
+        for place in change.lifted.iter().chain(change.held.iter().map(|hold| &hold.place)) {
+            let values = place_values(place).into_iter().chain([owner.clone(), stale.clone()]).collect();
+            session.execute(&statements.hold_remove.with(values)).await?;
+        }
+        for hold in &change.held {
+            let mut values: Vec<Value> = place_values(&hold.place).into();
+            values.extend([
+                owner.clone(),
+                int(hold.since.as_micros()),
+                int(hold.tried_at.as_micros()),
+                text(hold.cause.map(Cause::code)),
+                Value::Text(error_text(&hold.why)),
+            ]);
+            session.execute(&statements.hold_add.with(values)).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn holds(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<Vec<Hold>> {
+        let statements = self.statements.of(queue);
+        let found = session.query(&statements.hold_list.with(Vec::new()), read).await?;
+        let mut holds = Hold::merged(found.into_iter().flatten().collect(), now);
+        for hold in &mut holds {
+            let count = match hold.place {
+                Place::Service(_) => &statements.count_to,
+                Place::Topic(_) => &statements.count_of,
+            };
+            let count = count.with(vec![text(Some(hold.place.name())), int(row_count(WAITING_COUNTED))]);
+            let waiting = session.query(&count, |row| row.int(0)).await?.into_iter().flatten().next();
+            hold.waiting = waiting.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0);
+        }
+        Ok(holds)
+    }
+}
+
+fn place_values(place: &Place) -> [Value; 2] {
+    [text(Some(place.kind())), text(Some(place.name()))]
+}
+
+/// None when a newer program wrote it.
+fn read(row: &dyn Row) -> Result<Option<Hold>> {
+    let (kind, name) = (row.text(0)?.unwrap_or_default(), row.text(1)?.unwrap_or_default());
+    let moment = |column| Ok::<_, crate::Error>(Timestamp::from_micros(row.int(column)?.unwrap_or(0)));
+    let (since, tried_at) = (moment(2)?, moment(3)?);
+    let cause = row.str(4)?.and_then(Cause::of_code);
+    let why = row.text(5)?.unwrap_or_default();
+    Ok(Place::read(&kind, &name).map(|place| Hold { place, since, tried_at, cause, why, waiting: 0 }))
+}

@@ -1,0 +1,154 @@
+//! Looking before claiming: one question tells what may be claimed, what ran out, and when to ask again. An idle worker
+//! costs a server one or two trips for each time it is woken.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::claim::Taken;
+use super::floor::{Lines, Look};
+use super::rows::{int, moment};
+use super::{Session, Verbs};
+use crate::queue::{ClaimRequest, Claims, Queue, Reaped};
+use crate::sql::Row;
+use crate::support::clock::{Timestamp, monotonic};
+use crate::support::error::Result;
+
+/// What a look found first in each line.
+pub(crate) type Looked = Lines<Option<Timestamp>>;
+
+impl Looked {
+    /// Whether something may be claimed.
+    pub(super) fn is_ready(&self, now: Timestamp) -> bool {
+        self.ready.is_some_and(|at| at <= now)
+    }
+
+    /// Whether a lease ran out.
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        self.leased.is_some_and(|at| at <= now)
+    }
+
+    /// Whether a message is past its time.
+    pub(super) fn is_expired(&self, now: Timestamp) -> bool {
+        self.expiring.is_some_and(|at| at <= now)
+    }
+
+    /// Nothing can be claimed; when that may change.
+    pub(super) fn nothing(&self, reaped: Reaped) -> Claims {
+        let next_at = [self.ready, self.leased].into_iter().flatten().min();
+        Claims { claimed: Vec::new(), next_at, reaped }
+    }
+}
+
+/// A claim with what is known before it is made.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) queue: Queue,
+    pub(crate) request: ClaimRequest,
+    /// Whether to look for what ran out, and below where claims begin, before anything is claimed.
+    looks_first: bool,
+    looked: Mutex<Option<Looked>>,
+}
+
+impl Asked {
+    pub(crate) fn new(queue: Queue, request: ClaimRequest, looks_first: bool) -> Self {
+        Self { queue, request, looks_first, looked: Mutex::default() }
+    }
+
+    /// What was found goes into the transaction that follows.
+    fn keep(&self, looked: Looked) {
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked);
+    }
+
+    fn take(&self) -> Option<Looked> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Verbs {
+    /// Looks along the lines of a queue.
+    pub(super) async fn look(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<Looked> {
+        let (floor, asked) = (self.floor(queue), monotonic());
+        let begin = floor.begin(asked);
+        let values = [self.early(now), begin.ready, begin.leased, begin.expiring].map(|at| int(at.as_micros()));
+        let read =
+            |row: &dyn Row| Ok(Looked { ready: moment(row, 0)?, leased: moment(row, 1)?, expiring: moment(row, 2)? });
+        let look = self.statements.of(queue).claim_look.with(values.to_vec());
+        let first = session.query(&look, read).await?.pop().unwrap_or_default();
+        floor.looked(Look { asked, took: asked.elapsed(), now }, begin, first);
+        Ok(first)
+    }
+
+    /// Claims outside any transaction: one or two statements, each of which commits itself. None when it takes more.
+    pub(crate) async fn claim_briefly(
+        &self,
+        session: &mut impl Session,
+        asked: &Asked,
+        now: Timestamp,
+    ) -> Result<Option<Claims>> {
+        let (queue, request) = (asked.queue, &asked.request);
+        let claims_first = self.batch.claims_at_once() && !asked.looks_first;
+        if request.suspects {
+            let next = self.statements.of(queue).suspects_next.with(super::claim::among(&request.places()).into());
+            let next_at = session.query(&next, |row| moment(row, 0)).await?.into_iter().flatten().next();
+            if next_at.is_none_or(|next_at| next_at > now) {
+                return Ok(Some(Claims { claimed: Vec::new(), next_at, reaped: Reaped::default() }));
+            }
+        }
+        if request.is_special() {
+            return if claims_first { self.claim_alone(session, queue, request, now).await } else { Ok(None) };
+        }
+        if claims_first {
+            let claims = self.claim_alone(session, queue, request, now).await?;
+            if claims.is_some() {
+                return Ok(claims);
+            }
+        }
+        let looked = self.look(session, queue, now).await?;
+        let early = self.early(now);
+        let is_more = looked.is_over(early) || looked.is_expired(early);
+        match looked.ready.filter(|_| looked.is_ready(now)) {
+            None if !is_more => Ok(Some(looked.nothing(Reaped::default()))),
+            Some(first) if !is_more && self.batch.claims_at_once() => {
+                let Taken { claimed, .. } = self.claim_from(session, queue, request, now, first).await?;
+                if claimed.is_empty() {
+                    return Ok(Some(looked.nothing(Reaped::default())));
+                }
+                Ok(Some(Claims { claimed, next_at: None, reaped: Reaped::default() }))
+            }
+            _ => {
+                asked.keep(looked);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The same in a transaction, whatever there is to be put right first.
+    pub(crate) async fn claim_asked(
+        &self,
+        session: &mut impl Session,
+        asked: &Asked,
+        now: Timestamp,
+    ) -> Result<Claims> {
+        self.claim_looked(session, asked.queue, &asked.request, now, asked.take()).await
+    }
+
+    /// Whether there may be something to claim, in the outbox and in the inbox; and whether the server is read-only.
+    pub(crate) async fn pulse(&self, session: &mut impl Session, now: Timestamp) -> Result<([bool; 2], bool)> {
+        let asked = monotonic();
+        let begins = [Queue::Outbox, Queue::Inbox].map(|queue| self.floor(queue).begin(asked));
+        let [outbox, inbox] = begins;
+        let values = [now, outbox.ready, inbox.ready, outbox.leased, inbox.leased].map(|at| int(at.as_micros()));
+        let read = |row: &dyn Row| {
+            let is_on = |column| row.int(column).map(|value| value == Some(1));
+            Ok(([is_on(0)?, is_on(1)?], is_on(2)?))
+        };
+        let found = session.query(&self.statements.pulse.with(values.to_vec()), read).await?.pop();
+        let (may_have_work, is_read_only) = found.unwrap_or_default();
+        for ((queue, begin), has_work) in [Queue::Outbox, Queue::Inbox].into_iter().zip(begins).zip(may_have_work) {
+            // It says that there is something, not where: the claim that follows finds out.
+            if !has_work {
+                self.floor(queue).passed(Look { asked, took: asked.elapsed(), now }, begin);
+            }
+        }
+        Ok((may_have_work, is_read_only))
+    }
+}

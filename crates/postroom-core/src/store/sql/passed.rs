@@ -1,0 +1,168 @@
+//! Which part of the line a claim of a few topics need not look along again.
+//!
+//! Messages that nobody fetches stay in line, before all that others wait for, and each claim of those would step over
+//! all of them. So the place of the first row that was found is kept, and the next claim begins there. What becomes
+//! visible below it, a commit that took long or a message that was due before it came, is found when more of the line
+//! is looked along: the last moments and the whole line, each as often as that is cheap. Where it takes no time that is
+//! always.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::floor::BEGINNING;
+use crate::queue::{Queue, Topics};
+use crate::support::clock::Timestamp;
+
+/// The whole line, or the last moments, are looked along again after so many times as long as it took.
+const TIMES: u32 = 300;
+/// At once when it took no longer than this.
+const CHEAP: Duration = Duration::from_millis(1);
+/// And no later than this.
+const LATEST: Duration = Duration::from_secs(30);
+/// Commits become visible out of order: nobody relies on the last moments for long.
+const RECENT: Duration = Duration::from_secs(2);
+/// Nor on these at all: most transactions are over by then.
+const NOW: Duration = Duration::from_millis(50);
+/// Sets of topics that are remembered: whoever fetches may name others each time.
+const SETS_MAX: usize = 256;
+
+/// For each set of topics, what its claims have passed.
+#[derive(Debug, Default)]
+pub(crate) struct Passed(Mutex<HashMap<(Queue, Topics), Seen>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Where a look along the last moments begins, and one that is content with what is new.
+    recent: Timestamp,
+    new: Timestamp,
+    whole_look: Last,
+    recent_look: Last,
+}
+
+/// When a look was taken the last time, and how long it took.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    at: Timestamp,
+    took: Duration,
+}
+
+impl Last {
+    fn is_due(self, now: Timestamp) -> bool {
+        let pause = if self.took <= CHEAP { Duration::ZERO } else { (self.took * TIMES).min(LATEST) };
+        now < self.at || self.at.plus(pause) <= now
+    }
+}
+
+/// A look along the line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) from: Timestamp,
+    pub(super) now: Timestamp,
+    pub(super) took: Duration,
+    /// The place of the first row that was found.
+    pub(super) first: Option<Timestamp>,
+}
+
+impl Passed {
+    fn sets(&self) -> MutexGuard<'_, HashMap<(Queue, Topics), Seen>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self, queue: Queue, topics: &Topics) -> Option<Seen> {
+        self.sets().get(&(queue, topics.clone())).copied()
+    }
+
+    /// Where a claim of these topics begins.
+    pub(super) fn beginning(&self, queue: Queue, topics: &Topics, now: Timestamp) -> Timestamp {
+        match self.seen(queue, topics) {
+            Some(seen) if seen.whole_look.is_due(now) => BEGINNING,
+            Some(seen) if seen.recent_look.is_due(now) => seen.recent,
+            Some(seen) => seen.new,
+            None => BEGINNING,
+        }
+    }
+
+    pub(super) fn looked(&self, queue: Queue, topics: &Topics, look: Look) {
+        let passed = |slack| look.first.unwrap_or(look.now).min(look.now.minus(slack)).max(look.from);
+        let (last, is_whole) = (Last { at: look.now, took: look.took }, look.from == BEGINNING);
+        let mut sets = self.sets();
+        if sets.len() >= SETS_MAX && !sets.contains_key(&(queue, topics.clone())) {
+            sets.clear();
+        }
+        let unseen = Seen { recent: BEGINNING, new: BEGINNING, whole_look: last, recent_look: last };
+        let seen = sets.entry((queue, topics.clone())).or_insert(unseen);
+        if is_whole {
+            seen.whole_look = last;
+        }
+        if is_whole || look.from <= seen.recent {
+            (seen.recent, seen.recent_look) = (passed(RECENT), last);
+        }
+        seen.new = passed(NOW);
+    }
+
+    /// There is a row in line there, or about to be.
+    pub(super) fn lower(&self, queue: Queue, row: Option<Timestamp>) {
+        let Some(row) = row else { return };
+        for (_, seen) in self.sets().iter_mut().filter(|((of, _), _)| *of == queue) {
+            (seen.recent, seen.new) = (seen.recent.min(row), seen.new.min(row));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn look(from: Timestamp, took: Duration, first: Option<Timestamp>) -> Look {
+        Look { from, now: AT, took, first }
+    }
+
+    #[test]
+    fn a_line_that_is_short_is_always_looked_along_from_its_beginning() {
+        let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
+        passed.looked(Queue::Outbox, &topics, look(BEGINNING, Duration::from_micros(20), None));
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, AT.plus(SECOND)), BEGINNING);
+    }
+
+    #[test]
+    fn what_took_long_to_pass_is_not_passed_again_soon() {
+        let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
+        let (first, soon) = (AT.minus(SECOND * 60), AT.plus(SECOND * 4));
+        passed.looked(Queue::Outbox, &topics, look(BEGINNING, SECOND / 10, Some(first)));
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), first);
+        assert_eq!(passed.beginning(Queue::Inbox, &topics, soon), BEGINNING, "each queue has a line of its own");
+        assert_eq!(passed.beginning(Queue::Outbox, &topics.rest(), soon), BEGINNING);
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, AT.plus(SECOND * 30)), BEGINNING);
+        passed.looked(Queue::Outbox, &topics, look(first, Duration::ZERO, None));
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), AT.minus(RECENT), "the last moments are no past");
+        passed.lower(Queue::Outbox, Some(first));
+        assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), first);
+    }
+
+    #[test]
+    fn last_moments_that_take_long_to_pass_are_not_passed_each_time() {
+        let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
+        let next = |after| passed.beginning(Queue::Outbox, &topics, AT.plus(after));
+        let look = |after, took| {
+            let look = Look { from: next(after), now: AT.plus(after), took, first: None };
+            passed.looked(Queue::Outbox, &topics, look);
+        };
+        look(Duration::ZERO, SECOND / 50);
+        assert_eq!(next(SECOND), AT.minus(NOW));
+        look(SECOND, Duration::ZERO);
+        assert_eq!(next(SECOND), AT.plus(SECOND).minus(NOW));
+        assert_eq!(next(SECOND * 6), BEGINNING);
+        look(SECOND * 6, SECOND / 5);
+        look(SECOND * 7, Duration::ZERO);
+        assert_eq!(next(SECOND * 7), AT.plus(SECOND * 7).minus(NOW));
+        passed.lower(Queue::Outbox, Some(AT));
+        assert_eq!(next(SECOND * 8), AT);
+        look(SECOND * 8, SECOND / 100);
+        assert_eq!(next(SECOND * 8), AT.plus(SECOND * 8).minus(NOW));
+        assert_eq!(next(SECOND * 11), AT.plus(SECOND * 8).minus(RECENT), "a commit that took longer is found then");
+    }
+}

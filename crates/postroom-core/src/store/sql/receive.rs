@@ -1,0 +1,182 @@
+//! The verbs of a receiver: a message's row, the handler's effects and the answer are one transaction.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::rows::{int, text, uuid};
+use super::{Record, Session, Verbs};
+use crate::message::{InboxKey, Incoming, MessageId, Origin, OwnerToken, WorkItemId};
+use crate::queue::{Cause, Lease, Noted, Queue, State};
+use crate::sql::{Expects, Statement, Value};
+use crate::store::Admission;
+use crate::support::clock::Timestamp;
+use crate::support::error::{ErrorKind, Result};
+
+impl Verbs {
+    /// Puts the row of an arrived message into this transaction and holds it for `hold`; or says what is known of it.
+    pub(crate) async fn arrive(
+        &self,
+        session: &mut impl Session,
+        incoming: &Incoming,
+        hold: Duration,
+        now: Timestamp,
+    ) -> Result<Admission> {
+        let (owner, until) = (OwnerToken::new(), self.late(now).plus(hold));
+        if let Some(look) = &self.statements.inbox_arrive_look {
+            let found = self.load(session, Queue::Inbox, &look.with(super::inbox::key_values(&incoming.key))).await;
+            match found.map(|mut rows| rows.pop()) {
+                Ok(None) => {}
+                Ok(Some(record)) => return self.admit(session, record, incoming, owner, until, now).await,
+                Err(error) if error.kind() == ErrorKind::NotCommitted => return Ok(Admission::Busy),
+                Err(error) => return Err(error),
+            }
+        }
+        if incoming.is_past_expiry(self.early(now)) {
+            // Whatever is known of it counts; a new row would end here.
+            let Some(record) = self.by_key(session, &incoming.key).await? else { return Ok(Admission::Expired) };
+            return self.admit(session, record, incoming, owner, until, now).await;
+        }
+        let mut values = Self::arrival(incoming, now, self.late(now));
+        values[VISIBLE_AT] = int(until.as_micros());
+        values.push(uuid(Some(owner.as_uuid())));
+        let insert = self.statements.inbox_arrive.with(values).expecting(Expects::RowOrDuplicate);
+        match self.insert_arrival(session, &insert).await? {
+            Inserted::Row(seq) => {
+                let lease = Lease { seq, owner, claim_no: 1, until, attempts: 0, crashes: 0 };
+                Ok(Admission::Held { lease, message: Box::new(incoming.to_message(now)) })
+            }
+            Inserted::Twin => Ok(Admission::Busy),
+            Inserted::Nothing => {
+                let record = self.by_key(session, &incoming.key).await?.ok_or_else(super::inbox::vanished)?;
+                self.admit(session, record, incoming, owner, until, now).await
+            }
+        }
+    }
+
+    /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
+    #[cfg(feature = "rusqlite-0_39")]
+    pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
+        let mut values = Self::arrival(incoming, self.late(now), self.late(now));
+        values[VISIBLE_AT] = uuid(Some(OwnerToken::new().as_uuid()));
+        values.push(text(response));
+        self.statements.inbox_handled.with(values).expecting(Expects::RowOrDuplicate)
+    }
+
+    async fn insert_arrival(&self, session: &mut impl Session, insert: &Statement) -> Result<Inserted> {
+        let Some(last_seq) = &self.statements.inbox_arrive_seq else {
+            let inserted = session.query(insert, |row| Ok((row.int(0)?, row.int(1)?))).await?.pop();
+            return Ok(match inserted {
+                Some((Some(0), _)) => Inserted::Twin,
+                Some((_, Some(seq))) => Inserted::Row(seq),
+                _ => Inserted::Nothing,
+            });
+        };
+        if session.execute(insert).await?.duplicate {
+            return Ok(Inserted::Nothing);
+        }
+        let seq = session.query(&last_seq.with(Vec::new()), |row| row.int(0)).await?.pop().flatten();
+        Ok(seq.map_or(Inserted::Nothing, Inserted::Row))
+    }
+
+    async fn admit(
+        &self,
+        session: &mut impl Session,
+        mut record: Record,
+        incoming: &Incoming,
+        owner: OwnerToken,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<Admission> {
+        let (was, claim_no) = (record.state(), record.work.claim_no);
+        let admission = record.admit(incoming, owner, until, now, self.clock.doubt());
+        if matches!(admission, Admission::Held { .. }) {
+            if was == State::Seen {
+                session.execute(&self.content(record.seq, incoming, now)).await?;
+            }
+            self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
+        }
+        Ok(admission)
+    }
+
+    /// Refuses a message for good; what is said of it from now on is the refusal. If it became known in another way
+    /// meanwhile, that stands.
+    pub(crate) async fn refuse(
+        &self,
+        session: &mut impl Session,
+        incoming: &Incoming,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<Admission> {
+        let admission = self.arrive(session, incoming, REFUSING, now).await?;
+        let Admission::Held { lease, .. } = admission else { return Ok(admission) };
+        let Some(mut record) = self.by_key(session, &incoming.key).await? else {
+            return Err(super::inbox::vanished());
+        };
+        let was = record.state();
+        record.refuse(why, now);
+        let failure = Noted::new(Cause::Refused, why);
+        self.note_failure(session, Queue::Inbox, &record, &lease, &failure, now).await?;
+        self.save(session, Queue::Inbox, &record, was, lease.claim_no, now).await?;
+        Ok(Admission::Refused { why: why.to_owned() })
+    }
+
+    /// Keeps the answer of a service to a message with that message. False when there is no such message, or it has
+    /// an answer.
+    pub(crate) async fn answer(
+        &self,
+        session: &mut impl Session,
+        (message, from): (MessageId, &str),
+        response: &str,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let by_id = |id: Uuid| self.statements.outbox.load_key.with(vec![Value::Uuid(Some(id))]);
+        let derived = by_id(WorkItemId::of(message, Some(from)).as_uuid());
+        let mut found = self.load(session, Queue::Outbox, &derived).await?.pop();
+        if found.is_none() {
+            // Another program gave the row an id of its own.
+            let select = self.statements.outbox_by_message.with(vec![Value::Uuid(Some(message.as_uuid()))]);
+            let rows = self.load(session, Queue::Outbox, &select).await?;
+            let own = rows.iter().find_map(|row| match &row.message.as_ref().ok()?.origin {
+                Origin::Outbox { id, destination, .. } if destination.as_deref() == Some(from) => Some(id.as_uuid()),
+                _ => None,
+            });
+            if let Some(own) = own {
+                found = self.load(session, Queue::Outbox, &by_id(own)).await?.pop();
+            }
+        }
+        let Some(mut record) = found else { return Ok(false) };
+        if record.response.is_some() {
+            return Ok(false);
+        }
+        let (was, claim_no) = (record.state(), record.work.claim_no);
+        record.response = Some(response.to_owned());
+        self.save(session, Queue::Outbox, &record, was, claim_no, now).await?;
+        Ok(true)
+    }
+
+    /// Finds the row without holding it.
+    #[cfg(feature = "rusqlite-0_39")]
+    pub(crate) fn find_by_key(&self, key: &InboxKey) -> Statement {
+        self.statements.inbox.find_key.with(super::inbox::key_values(key))
+    }
+
+    /// The row, held until the transaction ends.
+    pub(super) async fn by_key(&self, session: &mut impl Session, key: &InboxKey) -> Result<Option<Record>> {
+        let select = self.statements.inbox.load_key.with(super::inbox::key_values(key));
+        Ok(self.load(session, Queue::Inbox, &select).await?.pop())
+    }
+}
+
+/// Where an arrival's values say when it can be claimed: for one that is held, when that ends.
+const VISIBLE_AT: usize = 8;
+/// A refusal is held for no longer than its own transaction takes.
+const REFUSING: Duration = Duration::from_secs(60);
+
+enum Inserted {
+    Row(i64),
+    /// A twin is in a transaction at this moment.
+    Twin,
+    /// The row was there before.
+    Nothing,
+}

@@ -1,0 +1,163 @@
+//! What can go wrong, by kind, with its cause kept.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of almost every call here.
+///
+/// ```
+/// fn key(header: &str) -> postroom::Result<postroom::InboxKey> {
+///     postroom::InboxKey::new("stripe", header)
+/// }
+///
+/// assert!(key("evt_1").is_ok() && key("").is_err());
+/// ```
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of thing went wrong: what a program decides on.
+///
+/// ```
+/// use postroom::{Error, ErrorKind};
+///
+/// fn status(error: &Error) -> u16 {
+///     match error.kind() {
+///         ErrorKind::InvalidInput => 400,
+///         ErrorKind::NotFound | ErrorKind::UnknownStore => 404,
+///         _ if error.is_transient() => 503,
+///         _ => 500,
+///     }
+/// }
+///
+/// assert_eq!(status(&postroom::InboxKey::new("stripe", "").unwrap_err()), 400);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller's argument is not allowed; nothing was written.
+    InvalidInput,
+    /// The lease ran out and another worker may hold the message: roll back.
+    LeaseLost,
+    /// No such message.
+    NotFound,
+    /// No store is known by that key.
+    UnknownStore,
+    /// A stored row cannot be read as a message.
+    Corrupt,
+    /// The database is busy, full or out of reach: the same call may succeed later.
+    Unavailable,
+    /// The tables are missing, older or newer than this version understands.
+    Schema,
+    /// This database, or a setting of it, cannot keep the promise.
+    Unsupported,
+    /// A constraint of the database refused the write.
+    Constraint,
+    /// A store was called on its own from inside one of its handlers: it would wait for itself.
+    InsideHandler,
+    /// The transaction was rolled back; nothing of it is stored.
+    NotCommitted,
+    /// The connection broke at the commit, and nobody can say whether it was carried out.
+    InDoubt,
+    /// The caller's own code failed or panicked inside a transaction; it was rolled back.
+    Callback,
+    /// The store was closed.
+    Closed,
+    /// The message was refused, given up or expired: there will be no answer.
+    NotDelivered,
+    /// Any other error of the database.
+    Database,
+}
+
+/// An error: its [`kind`](Error::kind), what happened in words, and its cause as [`source`](StdError::source).
+///
+/// ```
+/// use std::error::Error as _;
+/// use postroom::{Error, ErrorKind};
+///
+/// let error = Error::callback(std::io::Error::other("the disk is full"));
+/// assert_eq!(error.kind(), ErrorKind::Callback);
+/// assert_eq!(error.to_string(), "the disk is full");
+/// assert!(error.source().is_some_and(|cause| cause.is::<std::io::Error>()));
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    #[doc(hidden)]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), source: None }))
+    }
+
+    #[doc(hidden)]
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    #[doc(hidden)]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// An error of the caller's own, to leave a transaction with: it is rolled back and this is returned.
+    pub fn callback(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let source = source.into();
+        Self::new(ErrorKind::Callback, source.to_string()).caused_by(source)
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the same call may succeed later without anything being changed.
+    pub fn is_transient(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::NotCommitted)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Error");
+        debug.field("kind", &self.0.kind).field("message", &self.0.message);
+        if let Some(source) = &self.0.source {
+            debug.field("source", source);
+        }
+        debug.finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_kept_and_can_be_walked_to() {
+        let cause = std::io::Error::other("disk on fire");
+        let error = Error::new(ErrorKind::Unavailable, "the store cannot be reached").caused_by(cause);
+        assert_eq!(error.source().map(ToString::to_string), Some("disk on fire".into()));
+        assert!(error.is_transient());
+    }
+}

@@ -1,0 +1,412 @@
+//! Every log line and every metric, in one list. Never a payload, never a header.
+//!
+//! A log line names its store. Metrics do so for the first hundred stores of the process, and say `other` for the rest:
+//! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]). The same goes for topics and
+//! destinations, by which times and retries are told apart.
+
+mod arrivals;
+mod label;
+#[doc(hidden)]
+pub mod marks;
+mod meters;
+#[doc(hidden)]
+pub mod services;
+mod time;
+#[cfg(feature = "opentelemetry-0_33")]
+mod trace;
+#[cfg(not(feature = "opentelemetry-0_33"))]
+mod untraced;
+
+pub use arrivals::{Arrivals, arrivals};
+pub use label::name_stores_in_metrics;
+#[doc(hidden)]
+pub use marks::*;
+pub(crate) use meters::Meters;
+#[doc(hidden)]
+pub use services::*;
+pub(crate) use time::*;
+#[cfg(feature = "opentelemetry-0_33")]
+pub(crate) use trace::*;
+#[cfg(not(feature = "opentelemetry-0_33"))]
+pub(crate) use untraced::*;
+
+use std::time::Duration;
+
+use metrics::{counter, gauge};
+use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
+
+use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
+use crate::queue::Outcome;
+use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Settled, State, Whose};
+use crate::store::{Arrival, Sighting, Stored};
+use crate::support::error::Error;
+use crate::telemetry::label::store_label;
+
+/// The metrics, by the names of the SQLite document.
+///
+/// ```
+/// use postroom::telemetry::metric;
+///
+/// assert_eq!(metric::OUTBOX_PENDING, "rf_outbox_pending_count");
+/// ```
+pub mod metric {
+    /// Messages waiting to be sent.
+    pub const OUTBOX_PENDING: &str = "rf_outbox_pending_count";
+    /// How long sending or handling an outbox message took.
+    pub const OUTBOX_SEND_MS: &str = "rf_outbox_send_duration_ms";
+    /// How many retries a message needed before it was sent.
+    pub const OUTBOX_RETRIES: &str = "rf_outbox_retry_count";
+    /// Messages given up.
+    pub const OUTBOX_FAILED: &str = "rf_outbox_failed_count";
+    /// Messages that expired before they were sent or handled.
+    pub const OUTBOX_EXPIRED: &str = "rf_outbox_expired_count";
+    /// Messages that arrived and expired before they were handled.
+    pub const INBOX_EXPIRED: &str = "rf_inbox_expired_count";
+    /// Duplicates recognised.
+    pub const INBOX_DUPLICATES: &str = "rf_inbox_duplicate_count";
+    /// How long handling an inbox message took.
+    pub const INBOX_PROCESS_MS: &str = "rf_inbox_process_duration_ms";
+    /// Rows in the inbox, whatever became of them.
+    pub const INBOX_SIZE: &str = "rf_inbox_size";
+    /// Requests that could not be verified, by reason.
+    pub const INBOX_DISTRUSTED: &str = "rf_inbox_distrusted_count";
+    /// Failures, by their code and by whose they are.
+    pub const FAILURES: &str = "rf_failure_count";
+    /// Commits without an answer: whether they were done had to be looked up.
+    pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
+    /// Jumps of the clock that a store goes by.
+    pub const CLOCK_JUMPS: &str = "rf_clock_jumps_count";
+}
+
+/// Which queue of which store something is said about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    pub(crate) store: &'a str,
+    pub(crate) kind: Queue,
+}
+
+/// What is told of messages once they are stored; taken from them before they are moved into the store.
+pub(crate) struct Enqueued(Vec<(MessageId, String, Option<String>, Option<String>)>);
+
+impl Enqueued {
+    pub(crate) fn of(messages: &[NewMessage]) -> Self {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return Self(Vec::new());
+        }
+        let told = messages.iter().map(|message| {
+            let (destination, correlation_id) = (message.destination.clone(), message.correlation_id.clone());
+            (message.message_id, message.topic.clone(), destination, correlation_id)
+        });
+        Self(told.collect())
+    }
+
+    pub(crate) fn tell(self, store: &str, stored: &[Stored]) {
+        for ((message_id, topic, destination, correlation_id), stored) in self.0.into_iter().zip(stored) {
+            let duplicate = stored.duplicate;
+            info!(store, %message_id, topic, destination, correlation_id, duplicate, "outbox: message enqueued");
+        }
+    }
+}
+
+/// Shows the counters of a store before anything is counted, as zero: who draws them sees a line, and the first failure
+/// is a step of it.
+///
+/// ```
+/// postroom::telemetry::begin_at_zero("warehouse");
+/// ```
+pub fn begin_at_zero(store: &str) {
+    for name in [metric::OUTBOX_FAILED, metric::OUTBOX_EXPIRED, metric::INBOX_EXPIRED, metric::INBOX_DUPLICATES] {
+        counter!(name, "store" => store_label(store)).increment(0);
+    }
+}
+
+/// Around a verb.
+pub(crate) fn verb_span(verb: &'static str, queue: Named<'_>) -> Span {
+    debug_span!("store", verb, store = queue.store, queue = %queue.kind)
+}
+
+/// Around a handler, or a message's way to another service.
+pub fn handle_span(store: &str, queue: Queue, message: &Message) -> Span {
+    let kind = field::Empty;
+    let span = info_span!("handle", otel.kind = kind, store, %queue, topic = message.topic, message_id = message.id());
+    begun(&span, message);
+    span
+}
+
+pub(crate) fn claimed(queue: Named<'_>, claims: &Claims) {
+    reaped(queue, claims.reaped);
+    debug!(store = queue.store, queue = %queue.kind, count = claims.claimed.len(), "messages claimed");
+}
+
+pub(crate) fn claim_failed(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "the claim failed; trying again later");
+}
+
+pub(crate) fn claim_slow(queue: Named<'_>, patience: Duration) {
+    let (store, queue, seconds) = (queue.store, queue.kind, patience.as_secs_f64());
+    warn!(store, %queue, seconds, "the claim is not answered; other stores go on without it");
+}
+
+pub(crate) fn unchanged(queue: Named<'_>) {
+    debug!(store = queue.store, queue = %queue.kind, "nothing has changed");
+}
+
+pub(crate) fn settled(queue: Named<'_>, settled: Settled) {
+    let (store, kind) = (queue.store, queue.kind);
+    debug!(store, queue = %kind, applied = settled.applied, lost = settled.lost, "messages settled");
+    if settled.lost > 0 {
+        warn!(store, queue = %kind, lost = settled.lost, "leases were lost; nothing was changed for them");
+    }
+    failed(queue, settled.dead);
+    expired(queue, settled.expired);
+}
+
+pub(crate) fn settle_failed(queue: Named<'_>, count: usize, error: &Error) {
+    let (store, queue) = (queue.store, queue.kind);
+    error!(store, %queue, count, %error, "messages could not be settled; their leases will run out");
+}
+
+pub(crate) fn reaped(queue: Named<'_>, reaped: Reaped) {
+    if reaped.freed + reaped.dead > 0 {
+        let (store, queue) = (queue.store, queue.kind);
+        info!(store, %queue, freed = reaped.freed, dead = reaped.dead, "expired leases reaped");
+    }
+    failed(queue, reaped.dead);
+    expired(queue, reaped.expired);
+}
+
+fn failed(queue: Named<'_>, failed: u64) {
+    if failed > 0 && queue.kind == Queue::Outbox {
+        counter!(metric::OUTBOX_FAILED, "store" => store_label(queue.store)).increment(failed);
+    }
+}
+
+pub(crate) fn expired(queue: Named<'_>, expired: u64) {
+    if expired > 0 {
+        info!(store = queue.store, queue = %queue.kind, count = expired, "messages expired");
+        let name = match queue.kind {
+            Queue::Outbox => metric::OUTBOX_EXPIRED,
+            Queue::Inbox => metric::INBOX_EXPIRED,
+        };
+        counter!(name, "store" => store_label(queue.store)).increment(expired);
+    }
+}
+
+pub(crate) fn purged(queue: Named<'_>, state: State, purged: u64) {
+    let (store, kind) = (queue.store, queue.kind);
+    match (purged, state) {
+        (0, _) => {}
+        (_, State::Done) => info!(store, queue = %kind, count = purged, "done messages deleted"),
+        _ => info!(store, queue = %kind, state = state.name(kind), count = purged, "old messages deleted"),
+    }
+}
+
+pub(crate) fn dismissed(queue: Named<'_>, dismissed: u64) {
+    info!(store = queue.store, queue = %queue.kind, count = dismissed, "dead letters dismissed");
+}
+
+pub(crate) fn revived(queue: Named<'_>, revived: u64) {
+    info!(store = queue.store, queue = %queue.kind, count = revived, "messages put back in line");
+}
+
+pub(crate) fn backlog(queue: Named<'_>, rows: u64) {
+    let name = match queue.kind {
+        Queue::Outbox => metric::OUTBOX_PENDING,
+        Queue::Inbox => metric::INBOX_SIZE,
+    };
+    #[allow(clippy::cast_precision_loss, reason = "a gauge of rows needs no more than 52 bits")]
+    gauge!(name, "store" => store_label(queue.store)).set(rows as f64);
+}
+
+pub(crate) fn seen(queue: Named<'_>, key: &InboxKey, sighting: Sighting) {
+    let store = queue.store;
+    debug!(
+        store,
+        source = key.source(),
+        message_id = key.message_id(),
+        already_processed = sighting.done,
+        "inbox: checked"
+    );
+    if sighting.hash_differs {
+        warn!(
+            store,
+            source = key.source(),
+            message_id = key.message_id(),
+            "inbox: the same id came with other content"
+        );
+    }
+    arrivals::count(store, sighting.done);
+    if sighting.done {
+        duplicate(store, key);
+    }
+}
+
+pub(crate) fn arrived(queue: Named<'_>, key: &InboxKey, topic: &str, arrival: Arrival) {
+    let store = queue.store;
+    let (source, message_id) = (key.source(), key.message_id());
+    info!(store, topic, source, message_id, first = !arrival.is_duplicate(), "inbox: message enqueued");
+    arrivals::count(store, arrival.is_duplicate());
+    if arrival.is_duplicate() {
+        duplicate(store, key);
+    }
+    let differs = match arrival {
+        Arrival::Replaced => true,
+        Arrival::Known { differs, .. } => differs,
+        Arrival::Seen { hash_differs } => hash_differs,
+        Arrival::First => false,
+    };
+    if differs {
+        warn!(store, source, message_id, "inbox: the same id came with other content");
+    }
+}
+
+fn duplicate(store: &str, key: &InboxKey) {
+    warn!(store, source = key.source(), message_id = key.message_id(), "inbox: duplicate detected");
+    counter!(metric::INBOX_DUPLICATES, "store" => store_label(store)).increment(1);
+}
+
+pub(crate) fn handling(store: &str, queue: Queue, message: &Message) {
+    if tracing::enabled!(tracing::Level::INFO) {
+        let (topic, source, attempt) = (&message.topic, message.source(), message.attempts + 1);
+        info!(store, %queue, topic, message_id = message.id(), source, attempt, "handling");
+    }
+}
+
+pub(crate) fn handled(
+    store: &str,
+    queue: Queue,
+    message: &Message,
+    outcome: &Outcome,
+    meters: &Meters,
+    took: Duration,
+) {
+    let ms = took.as_secs_f64() * 1000.0;
+    meters.took(message, took);
+    let (topic, attempt) = (&message.topic, message.attempts + 1);
+    match outcome {
+        Outcome::Settled | Outcome::Done { .. } => {
+            meters.done(message);
+            if tracing::enabled!(tracing::Level::INFO) {
+                info!(store, %queue, topic, message_id = message.id(), source = message.source(), ms, "handled");
+            }
+        }
+        Outcome::Failed(fault) => {
+            let (code, reason) = (fault.cause().code(), headline(fault.why()));
+            meters.failed(message, fault);
+            match fault.whose() {
+                Whose::Message => {
+                    let message_id = message.id();
+                    error!(store, %queue, topic, message_id, attempt, code, error = reason, "the handler failed");
+                }
+                _ => warn!(store, %queue, topic, message_id = message.id(), code, reason, "postponed"),
+            }
+        }
+        Outcome::Lost => warn!(store, %queue, topic, message_id = message.id(), "the lease was lost; rolled back"),
+        Outcome::Release => debug!(store, %queue, topic, message_id = message.id(), "broken off"),
+    }
+}
+
+/// What is logged of a failure: whatever follows its first line is kept with the message alone.
+fn headline(why: &str) -> &str {
+    why.lines().next().unwrap_or_default()
+}
+
+/// A place failed too often and is left alone.
+pub(crate) fn place_held(store: &str, place: &Place, fault: &Fault) {
+    let (kind, name, code, reason) = (place.kind(), place.name(), fault.cause().code(), headline(fault.why()));
+    warn!(store, kind, name, code, reason, "left alone: its messages wait");
+}
+
+/// A place that was left alone took a message.
+pub(crate) fn place_answers(store: &str, place: &Place) {
+    info!(store, kind = place.kind(), name = place.name(), "it answers again; its messages go on");
+}
+
+pub(crate) fn holds_not_written(queue: Named<'_>, error: &Error) {
+    let (store, queue) = (queue.store, queue.kind);
+    debug!(store, %queue, %error, "which places are left alone could not be written down");
+}
+
+pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {
+    warn!(store, %queue, topic = message.topic, message_id = message.id(), "no handler for this topic; put back");
+}
+
+pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
+    error!(store, %queue, seq = lease.seq(), error = why, "the row cannot be read as a message");
+}
+
+pub(crate) fn handled_again(store: &str, queue: Queue, message: &Message, error: &Error) {
+    let (topic, message_id) = (&message.topic, message.id());
+    warn!(store, %queue, topic, message_id, %error, "the database rolled the handler back; running it again");
+}
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+pub(crate) fn commit_in_doubt(store: &str, error: &Error) {
+    counter!(metric::COMMITS_IN_DOUBT, "store" => store.to_owned()).increment(1);
+    warn!(store, %error, "a commit had no answer; looking whether it was done");
+}
+
+#[cfg(feature = "sqlx-0_9-postgres")]
+pub(crate) fn listening_failed(store: &str, error: &sqlx::Error) {
+    warn!(store, %error, "wake-ups from other processes are not heard; polling meanwhile");
+}
+
+pub(crate) fn renewal_failed(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "leases could not be renewed");
+}
+
+pub(crate) fn leases_overdue(queue: Named<'_>, count: usize) {
+    let (store, queue) = (queue.store, queue.kind);
+    warn!(store, %queue, count, "leases may be over; the work on them is broken off");
+}
+
+pub(crate) fn maintenance_failed(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "maintenance failed; trying again later");
+}
+
+pub(crate) fn worker_started(queue: Named<'_>, owner: OwnerToken) {
+    info!(store = queue.store, queue = %queue.kind, %owner, "worker started");
+}
+
+pub(crate) fn worker_stopping(queue: Named<'_>, in_hand: usize) {
+    info!(store = queue.store, queue = %queue.kind, in_hand, "worker stopping");
+}
+
+pub(crate) fn worker_stopped(queue: Named<'_>, left: usize) {
+    info!(store = queue.store, queue = %queue.kind, left, "worker stopped");
+}
+
+pub(crate) fn worker_broke_down(queue: Named<'_>, error: &Error) {
+    error!(store = queue.store, queue = %queue.kind, %error, "the worker broke down; it is started again");
+}
+
+pub(crate) fn fleet_started(stores: usize) {
+    info!(stores, "fleet started");
+}
+
+pub(crate) fn fleet_stopped() {
+    info!("fleet stopped");
+}
+
+pub(crate) fn discovery_failed(error: &Error) {
+    warn!(%error, "discovery failed; the stores stay as they are");
+}
+
+pub(crate) fn discovered<'a>(
+    added: impl ExactSizeIterator<Item = &'a str>,
+    removed: impl ExactSizeIterator<Item = &'a str>,
+    failed: usize,
+    kept: usize,
+) {
+    debug!(added = added.len(), removed = removed.len(), failed, kept, "stores discovered");
+    added.for_each(|store| info!(store, "store added"));
+    removed.for_each(|store| info!(store, "store removed; it is drained and closed"));
+}
+
+pub(crate) fn store_not_opened(store: &str, error: &Error) {
+    warn!(store, %error, "the store cannot be opened; trying again with the next refresh");
+}
+
+pub(crate) fn store_closed(store: &str) {
+    info!(store, "store closed");
+}

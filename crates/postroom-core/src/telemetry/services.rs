@@ -1,0 +1,139 @@
+//! What is told of messages between services.
+
+use std::time::Duration;
+
+use metrics::counter;
+use tracing::{error, info, warn};
+
+use super::arrivals::count as count_arrival;
+use super::{Meters, duplicate, handled, headline, metric, store_label};
+use crate::message::{InboxKey, Message};
+use crate::queue::retry::RetryPolicies;
+use crate::queue::{Outcome, Queue, Whose};
+use crate::support::error::Error;
+
+/// What became of a message to another service.
+pub(crate) fn sent(
+    store: &str,
+    message: &Message,
+    outcome: &Outcome,
+    meters: &Meters,
+    policies: &RetryPolicies,
+    took: Duration,
+) {
+    let fault = match outcome {
+        Outcome::Done { .. } => {
+            let ms = took.as_secs_f64() * 1000.0;
+            meters.took(message, took);
+            meters.done(message);
+            info!(store, message_id = message.id(), destination = message.destination(), ms, "outbox: message sent");
+            return;
+        }
+        Outcome::Failed(fault) if fault.whose() == Whose::Message => fault,
+        _ => return handled(store, Queue::Outbox, message, outcome, meters, took),
+    };
+    let policy = policies.of(&message.topic, message.destination());
+    let max_retries = message.max_attempts.unwrap_or(policy.attempts_max()).saturating_sub(1);
+    let (retry, message_id, destination) = (message.attempts + 1, message.id(), message.destination());
+    let (code, why) = (fault.cause().code(), headline(fault.why()));
+    meters.took(message, took);
+    meters.failed(message, fault);
+    if retry > max_retries || fault.is_final() {
+        error!(
+            store,
+            message_id,
+            destination,
+            retries = message.attempts,
+            max_retries,
+            code,
+            error = why,
+            "outbox: message permanently failed"
+        );
+    } else {
+        warn!(store, message_id, destination, retry, max_retries, code, error = why, "outbox: send failed");
+    }
+}
+
+/// A handler's answer that cannot be kept; what it did is done all the same.
+pub fn answer_not_kept(message: &Message, reason: &str) {
+    warn!(topic = message.topic, message_id = message.id(), reason, "the handler's answer is not kept");
+}
+
+pub fn accept_failed(service: &str, error: &std::io::Error) {
+    warn!(service, %error, "a connection could not be taken");
+}
+
+pub fn window_too_short(destination: &str, window: Duration, horizon: Option<Duration>) {
+    let (window, horizon) = (window.as_secs(), horizon.map(|horizon| horizon.as_secs()));
+    warn!(
+        destination,
+        window, horizon, "the destination forgets messages before ours expire: one may be applied twice"
+    );
+}
+
+/// Why a request could not be verified: for the log and the metric alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Distrust {
+    UnknownSource,
+    Signature,
+    Version,
+    Destination,
+    Time,
+    Body,
+}
+
+impl Distrust {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownSource => "unknown source",
+            Self::Signature => "signature",
+            Self::Version => "version",
+            Self::Destination => "destination",
+            Self::Time => "time",
+            Self::Body => "body",
+        }
+    }
+}
+
+pub fn distrusted(store: &str, message_id: &str, source: &str, why: Distrust) {
+    let reason = why.as_str();
+    warn!(store, message_id, source, reason, "inbox: HMAC verification failed");
+    counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
+}
+
+pub fn hook_distrusted(store: &str, hook: &str, reason: &'static str) {
+    warn!(store, hook, reason, "inbox: webhook verification failed");
+    counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
+}
+
+/// Somebody who is known sent what he may not.
+pub fn topic_refused(store: &str, source: &str, topic: &str) {
+    warn!(store, source, topic, "inbox: this source may not send this topic");
+    counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => "topic").increment(1);
+}
+
+/// What a receiver answered: for a message it took, or has had before, and for one it did not take.
+pub fn received(store: &str, key: &InboxKey, is_duplicate: bool, refusal: Option<(u16, Option<&str>)>) {
+    let (source, message_id) = (key.source(), key.message_id());
+    if is_duplicate || refusal.is_none() {
+        count_arrival(store, is_duplicate);
+    }
+    match refusal {
+        _ if is_duplicate => duplicate(store, key),
+        None => info!(store, source, message_id, "inbox: message processed"),
+        Some((status, error)) => info!(store, source, message_id, status, error, "inbox: message not taken"),
+    }
+}
+
+pub fn receive_failed(store: &str, key: &InboxKey, topic: &str, why: &str) {
+    let (source, message_id) = (key.source(), key.message_id());
+    error!(store, source, message_id, topic, error = headline(why), "the handler failed");
+}
+
+pub fn receive_broken(store: &str, key: &InboxKey, error: &Error) {
+    warn!(store, source = key.source(), message_id = key.message_id(), %error, "the message could not be stored");
+}
+
+pub fn service_broke_off(error: &Error) {
+    error!(%error, "a part of the service broke off; the service stops");
+}

@@ -1,0 +1,56 @@
+//! From a tenant's key to its outbox and inbox.
+
+use crate::mailbox::inbox::Inbox;
+use crate::mailbox::outbox::Outbox;
+use crate::store::Store;
+use crate::support::error::Result;
+use crate::tenancy::{StoreKey, StoreProvider, Stores};
+
+/// Finds the outbox and the inbox that belong to a key: a store's name, as text or as a UUID. Cheap to clone.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use postroom::{ErrorKind, MemoryStore, NewMessage, Router, Stores};
+///
+/// let stores = Stores::fixed(["acme", "globex"].map(|name| MemoryStore::new().named(name)))?;
+/// let router = Router::new(&stores);
+/// router.outbox("acme")?.enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// assert_eq!(router.outbox("globex")?.queue().stats().await?.ready, 0);
+///
+/// let refused = router.outbox("initech").unwrap_err();
+/// assert_eq!(refused.kind(), ErrorKind::UnknownStore);
+/// assert_eq!(refused.to_string(), r#"no store is called "initech"; known are "acme", "globex""#);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Router<S> {
+    stores: Stores<S>,
+}
+
+impl<S: Store + Clone> Router<S> {
+    /// A router to the stores of `provider`, also to those that come later.
+    pub fn new(provider: &impl StoreProvider<Store = S>) -> Self {
+        Self { stores: provider.stores() }
+    }
+
+    /// The outbox of the store of that name: the same one each time, for as long as the store stays.
+    pub fn outbox(&self, key: impl Into<StoreKey>) -> Result<Outbox> {
+        Ok(self.stores.member(key.into())?.outbox.clone())
+    }
+
+    /// The inbox of the store of that name: the same one each time, for as long as the store stays.
+    pub fn inbox(&self, key: impl Into<StoreKey>) -> Result<Inbox> {
+        Ok(self.stores.member(key.into())?.inbox.clone())
+    }
+
+    /// The store of that name, to write to it in a transaction.
+    pub fn store(&self, key: impl Into<StoreKey>) -> Result<S> {
+        self.stores.get(key)
+    }
+}
+
+impl<S> Clone for Router<S> {
+    fn clone(&self) -> Self {
+        Self { stores: self.stores.clone() }
+    }
+}

@@ -1,0 +1,45 @@
+//! For tests of programs that use this library, and of the library itself.
+//!
+//! ```
+//! use postroom::testing::{Workbench, assert_enqueued};
+//! use postroom::{Backend, Ctx, Event, HandlerError, Handlers, Payload};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize, Event)]
+//! #[event("order.placed")]
+//! struct OrderPlaced { order: u64 }
+//!
+//! #[derive(Serialize, Deserialize, Event)]
+//! #[event("invoice.due")]
+//! struct InvoiceDue { order: u64 }
+//!
+//! async fn placed<B: Backend>(ctx: &mut Ctx<B>, placed: OrderPlaced) -> Result<(), HandlerError> {
+//!     ctx.enqueue(InvoiceDue { order: placed.order }.outgoing().to("billing").message()?).await?;
+//!     Ok(())
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let bench = Workbench::memory();
+//! OrderPlaced { order: 7 }.outgoing().enqueue(bench.outbox()).await?;
+//! let drained = bench.drain(Handlers::new().on(placed)).await?;
+//! assert_eq!(drained.handled(), 1);
+//! assert_enqueued(bench.outbox(), &InvoiceDue { order: 7 }).await;
+//! assert_eq!(drained.sent_to("billing").len(), 1);
+//! # Ok::<(), postroom::Error>(()) }).unwrap();
+//! ```
+
+mod drain;
+mod enqueued;
+mod twice;
+mod workbench;
+
+pub use drain::Drained;
+pub use enqueued::{assert_enqueued, assert_not_enqueued, enqueued};
+pub use twice::{Twice, handle_twice};
+pub use workbench::Workbench;
+
+#[cfg(feature = "rusqlite-0_39")]
+pub use crate::db::sqlite::statements::statements;
+pub use crate::store::sabotage::Sabotage;
+pub use crate::support::crash::point::CrashPoint;
+pub use crate::work::worker::{Point, Probe};

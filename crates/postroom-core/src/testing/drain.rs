@@ -1,0 +1,193 @@
+//! Working until nothing is left: retries and due times are reached by moving the clock, not by waiting.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Workbench;
+use crate::message::{Message, Payload};
+use crate::queue::{Queue, State};
+use crate::store::{BoxFuture, Filter, Record, Store};
+use crate::support::clock::{Timestamp, monotonic};
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::work::delivery::{Delivery, Transport};
+use crate::work::handler::{Backend, Handlers};
+use crate::work::worker::{Retention, Worker, WorkerOptions};
+
+/// So often the clock is moved before the test is told that there is no end.
+const JUMPS_MAX: usize = 10_000;
+/// For so long nothing happens before the test is told that there is no end.
+const STALLED: Duration = Duration::from_secs(10);
+/// More rows than a test has.
+const ROWS_MAX: usize = 100_000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What became of the messages.
+///
+/// ```
+/// use postroom::testing::Workbench;
+/// use postroom::{Handlers, Payload, Signal};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Signal)]
+/// #[signal("order.approved")]
+/// struct OrderApproved { order: u64 }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let bench = Workbench::memory();
+/// OrderApproved { order: 7 }.outgoing().to("billing").enqueue(bench.outbox()).await?;
+/// let drained = bench.drain(Handlers::new()).await?;
+/// assert_eq!(drained.sent_to("billing").len(), 1);
+/// assert_eq!(drained.payloads::<OrderApproved>()?[0].order, 7);
+/// assert!(drained.handled() == 0 && drained.dead().is_empty());
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Drained {
+    handled: u64,
+    sent: Vec<Message>,
+    dead: Vec<Record>,
+}
+
+impl Drained {
+    /// How many messages were handled here.
+    pub fn handled(&self) -> u64 {
+        self.handled
+    }
+
+    /// The messages that went to other services, in the order they were sent. None of them left the test.
+    pub fn sent(&self) -> &[Message] {
+        &self.sent
+    }
+
+    /// Those that went to this service.
+    pub fn sent_to(&self, service: &str) -> Vec<&Message> {
+        self.sent.iter().filter(|message| message.destination() == Some(service)).collect()
+    }
+
+    /// The payloads of this type that went to any service.
+    pub fn payloads<P: Payload>(&self) -> Result<Vec<P>> {
+        self.sent.iter().filter(|message| message.topic == P::TOPIC).map(Message::read).collect()
+    }
+
+    /// The messages that were given up, whenever.
+    pub fn dead(&self) -> &[Record] {
+        &self.dead
+    }
+}
+
+impl<B: Backend> Workbench<B> {
+    /// Handles what is in the outbox and the inbox, and what comes of it, until nothing is left.
+    ///
+    /// The clock is moved to the next due time or attempt whenever nothing is ready, so that nothing is waited for.
+    /// Messages to other services are taken by a transport that only notes them. It is an error when a message has no
+    /// handler, or when there is no end.
+    pub async fn drain(&self, handlers: Handlers<B>) -> Result<Drained> {
+        let handlers = handlers.checked()?;
+        let (stop, notes) = (CancellationToken::new(), Notes::default());
+        // What was handled stays, however far the clock is moved: the test may ask for it.
+        let options = WorkerOptions::default().poll(PAUSE).poll_max(PAUSE).retention(Retention::for_ever());
+        let work = |queue: Queue| {
+            let worker = match queue {
+                Queue::Outbox => Worker::<B>::outbox(self.store.clone(), handlers.shared()).transport(notes.clone()),
+                Queue::Inbox => Worker::inbox(self.store.clone(), handlers.shared()),
+            };
+            worker.options(options.clone()).run(stop.clone().cancelled_owned())
+        };
+        let before = self.done().await?;
+        let watching = async {
+            let watched = self.until_empty(&handlers).await;
+            stop.cancel();
+            watched
+        };
+        let (outbox, inbox, watched) = tokio::join!(work(Queue::Outbox), work(Queue::Inbox), watching);
+        watched.and(outbox).and(inbox)?;
+        let sent = notes.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let done = self.done().await?.saturating_sub(before);
+        let mut dead = Vec::new();
+        for queue in [self.outbox().queue(), self.inbox().queue()] {
+            dead.extend(queue.list(Filter::all().state(State::Dead)).await?);
+        }
+        Ok(Drained { handled: done.saturating_sub(sent.len() as u64), sent, dead })
+    }
+
+    async fn done(&self) -> Result<u64> {
+        Ok(self.outbox().queue().stats().await?.done + self.inbox().queue().stats().await?.done)
+    }
+
+    async fn until_empty(&self, handlers: &Handlers<B>) -> Result<()> {
+        let (mut jumps, mut seen, mut since) = (0, Vec::new(), monotonic());
+        loop {
+            if self.is_empty().await? {
+                return Ok(());
+            }
+            let waiting = self.waiting(handlers).await?;
+            let next = waiting.iter().filter_map(Record::visible_at).min().unwrap_or_else(|| self.clock().now());
+            if !waiting.is_empty() && waiting.iter().all(|row| row.state() == State::Ready) && next > self.clock().now()
+            {
+                jumps += 1;
+                self.move_to(next);
+            }
+            let now = waiting.iter().map(|row| (row.seq(), row.claim_no())).collect();
+            if std::mem::replace(&mut seen, now) != seen {
+                since = monotonic();
+            }
+            if jumps > JUMPS_MAX || since.elapsed() > STALLED {
+                return Err(no_end(&waiting));
+            }
+            tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
+        }
+    }
+
+    /// Nothing is in line, and nothing was moved from one queue to the other while both were looked at.
+    async fn is_empty(&self) -> Result<bool> {
+        let before = self.done().await?;
+        let waiting = self.store.backlog(Queue::Outbox).await? + self.store.backlog(Queue::Inbox).await?;
+        Ok(waiting == 0 && self.done().await? == before)
+    }
+
+    /// What is in line or being worked on, more or less: rows move while they are listed.
+    async fn waiting(&self, handlers: &Handlers<B>) -> Result<Vec<Record>> {
+        let mut waiting = Vec::new();
+        for queue in [self.outbox().queue(), self.inbox().queue()] {
+            for state in [State::Ready, State::Leased] {
+                waiting.extend(queue.list(Filter::all().state(state).limit(ROWS_MAX)).await?);
+            }
+        }
+        let unhandled = waiting
+            .iter()
+            .filter_map(|row| row.message().ok())
+            .find(|message| message.destination().is_none() && handlers.find(&message.topic).is_none());
+        match unhandled {
+            Some(message) => Err(Error::invalid(format!("no handler for the topic {}", message.topic))),
+            None => Ok(waiting),
+        }
+    }
+
+    fn move_to(&self, time: Timestamp) {
+        self.clock().advance(time.since(self.clock().now()));
+        for queue in [Queue::Outbox, Queue::Inbox] {
+            self.store.wake(queue).ring();
+        }
+    }
+}
+
+fn no_end(waiting: &[Record]) -> Error {
+    let rows = waiting.iter().take(10).map(|row| {
+        let topic = row.message().map_or("?", |message| message.topic.as_str());
+        format!("\n  {topic}, {} attempts: {}", row.attempts(), row.last_error().unwrap_or("no error"))
+    });
+    let rows: String = rows.collect();
+    Error::new(ErrorKind::Unavailable, format!("{} messages are still there:{rows}", waiting.len()))
+}
+
+/// Takes every message and keeps it.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<Message>>>);
+
+impl Transport for Notes {
+    fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+        Box::pin(std::future::ready(Delivery::Accepted { response: None }))
+    }
+}

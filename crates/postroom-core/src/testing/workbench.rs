@@ -1,0 +1,116 @@
+//! A store, a clock that is moved by hand, and the two doors: what most tests begin with.
+
+use std::fmt;
+#[cfg(feature = "rusqlite-0_39")]
+use std::path::PathBuf;
+
+use crate::mailbox::inbox::Inbox;
+use crate::mailbox::outbox::Outbox;
+use crate::store::{MemoryStore, Store};
+use crate::support::clock::{Clock, ManualClock, Timestamp};
+use crate::work::handler::{Backend, Memory};
+
+/// 2026-01-01 00:00 UTC: every test begins at the same time.
+const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+/// A store whose clock stands still until it is moved.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::testing::Workbench;
+/// use postroom::{NewMessage, OwnerToken};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let bench = Workbench::memory();
+/// let hour = Duration::from_secs(3600);
+/// bench.outbox().enqueue(NewMessage::new("invoice.due", "{}").due_after(hour)).await?;
+/// bench.clock().advance(hour);
+/// let claims = bench.outbox().queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
+/// assert_eq!(claims.claimed.len(), 1);
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+pub struct Workbench<B: Backend> {
+    pub(super) store: B::Store,
+    clock: ManualClock,
+    outbox: Outbox,
+    inbox: Inbox,
+    /// Removed with the bench.
+    #[cfg(feature = "rusqlite-0_39")]
+    folder: Option<PathBuf>,
+}
+
+impl Workbench<Memory> {
+    /// A store in memory: for handlers that use no tables of their own.
+    pub fn memory() -> Self {
+        let clock = ManualClock::new(START);
+        Self::on(MemoryStore::with_clock(Clock::Manual(clock.clone())), clock)
+    }
+}
+
+#[cfg(feature = "rusqlite-0_39")]
+impl Workbench<crate::Sqlite> {
+    /// A SQLite database in a folder of its own, which is removed with the bench.
+    pub async fn sqlite() -> crate::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("postroom-bench-{}", crate::MessageId::new()));
+        std::fs::create_dir(&folder).map_err(|error| {
+            crate::Error::new(crate::ErrorKind::Unavailable, format!("cannot create {}", folder.display()))
+                .caused_by(error)
+        })?;
+        let clock = ManualClock::new(START);
+        let options = crate::SqliteOptions::new(folder.join("bench.db")).clock(Clock::Manual(clock.clone()));
+        let store = options.deploy_schema(true).open().await?;
+        let mut bench = Self::on(store, clock);
+        bench.folder = Some(folder);
+        Ok(bench)
+    }
+}
+
+impl<B: Backend> Workbench<B> {
+    /// A store of the test's own, opened with this clock.
+    pub fn on(store: B::Store, clock: ManualClock) -> Self {
+        let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store.clone()));
+        Self {
+            store,
+            clock,
+            outbox,
+            inbox,
+            #[cfg(feature = "rusqlite-0_39")]
+            folder: None,
+        }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &B::Store {
+        &self.store
+    }
+
+    /// The store's clock.
+    pub fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    /// The store's outbox.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// The store's inbox.
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+}
+
+#[cfg(feature = "rusqlite-0_39")]
+impl<B: Backend> Drop for Workbench<B> {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Workbench<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workbench").field("store", &self.store.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,9 @@
+//! Who works on messages: handlers, the dispatcher, the worker's loop, and those who fetch messages themselves.
+
+pub mod batch;
+pub mod delivery;
+pub mod dispatcher;
+pub mod handler;
+pub mod places;
+pub mod pull;
+pub mod worker;

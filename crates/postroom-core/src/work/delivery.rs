@@ -1,0 +1,123 @@
+//! How a message leaves for another service: the contract every transport keeps.
+
+use std::fmt;
+
+use crate::message::Message;
+use crate::queue::{Cause, Fault, Outcome};
+use crate::store::BoxFuture;
+use crate::work::places::Limits;
+
+/// Takes messages to other services. No transaction is open while it does.
+///
+/// ```
+/// use postroom::{BoxFuture, Delivery, Handlers, Memory, MemoryStore, Message, Transport, Worker};
+///
+/// /// Hands messages to a broker.
+/// struct Broker;
+/// # impl Broker { async fn publish(&self, _: &str, _: &str) -> std::io::Result<()> { Ok(()) } }
+///
+/// impl Transport for Broker {
+///     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
+///         Box::pin(async move {
+///             match self.publish(&message.topic, &message.payload).await {
+///                 Ok(()) => Delivery::Accepted { response: None },
+///                 Err(error) => Delivery::unreachable(error.to_string()),
+///             }
+///         })
+///     }
+/// }
+///
+/// let worker = Worker::<Memory>::outbox(MemoryStore::new(), Handlers::new()).transport(Broker);
+/// ```
+pub trait Transport: Send + Sync + 'static {
+    /// How a destination is treated. Messages wait for their turn before they take one of the worker's places.
+    fn limits(&self, _destination: &str) -> Limits {
+        Limits::default()
+    }
+
+    /// Sends one message and says what became of it.
+    fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery>;
+}
+
+/// What became of a message that was sent.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Cause, Delivery, Fault};
+///
+/// fn judge(status: u16) -> Delivery {
+///     match status {
+///         200..300 => Delivery::Accepted { response: None },
+///         // The message's own failure: the first is final, the second spends an attempt.
+///         400 | 422 => Delivery::refused(format!("it answered {status}")),
+///         500 => Fault::new(Cause::HandlerFailed, "it answered 500").into(),
+///         // The destination's: nothing is spent, and everything for it waits until it answers again.
+///         429 => Fault::new(Cause::Busy, "it asked for time").retry_after(Duration::from_secs(5)).into(),
+///         _ => Delivery::unreachable(format!("it answered {status}")),
+///     }
+/// }
+///
+/// assert_eq!(judge(204), Delivery::Accepted { response: None });
+/// ```
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// The other side has it, for good.
+    Accepted {
+        /// Its answer.
+        response: Option<String>,
+    },
+    /// It was not taken, or nobody knows.
+    Failed(Fault),
+}
+
+impl Delivery {
+    /// The other side will never take it.
+    pub fn refused(why: impl Into<String>) -> Self {
+        Self::Failed(Fault::new(Cause::Refused, why).for_good())
+    }
+
+    /// The other side did not get it, or did not answer: it, and everything behind the same destination, waits.
+    pub fn unreachable(why: impl Into<String>) -> Self {
+        Self::Failed(Fault::new(Cause::Unreachable, why))
+    }
+
+    /// Nobody here knows the way to that destination.
+    pub fn no_route(destination: Option<&str>) -> Self {
+        let why = format!("no route to the destination {}", destination.unwrap_or_default());
+        Self::Failed(Fault::new(Cause::NoRoute, why))
+    }
+
+    /// What went wrong, if anything did.
+    pub fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::Accepted { .. } => None,
+            Self::Failed(fault) => Some(fault),
+        }
+    }
+}
+
+impl From<Fault> for Delivery {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault)
+    }
+}
+
+// Answers are the user's data: never printed.
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accepted { .. } => f.write_str("Accepted"),
+            Self::Failed(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl From<Delivery> for Outcome {
+    fn from(delivery: Delivery) -> Self {
+        match delivery {
+            Delivery::Accepted { response } => Self::Done { response },
+            Delivery::Failed(fault) => Self::Failed(fault),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Handlers: functions that are given a message and the transaction its ack commits in.
+
+mod admit;
+mod again;
+mod call;
+mod context;
+mod erased;
+mod failure;
+mod in_progress;
+mod memory;
+pub mod runner;
+
+pub use admit::{Held, admit};
+pub use again::persist;
+pub use call::{Callable, Calls};
+pub use context::{Backend, Ctx};
+pub use context::{HOLD_MAX, Received, State};
+pub use erased::{Entry, Erased, decode, encode};
+pub use erased::{Handle, HandlerFn, Handlers};
+pub use failure::{HandlerError, HandlerResult};
+pub use in_progress::InProgress;
+pub use memory::Memory;
+pub(crate) use runner::{Runner, conclude};

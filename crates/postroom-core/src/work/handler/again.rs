@@ -1,0 +1,29 @@
+//! Trying again at once what the database rolled back: a deadlock, a lost race, a commit that was not carried out.
+
+use std::time::Duration;
+
+use crate::support::clock::monotonic;
+use crate::support::error::{ErrorKind, Result};
+use crate::work::handler::HOLD_MAX;
+
+/// It is tried so often before anybody hears of it.
+const TRIES: u32 = 3;
+/// So long at most before the second time.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What took long is not tried again: perhaps it was rolled back because it did, and its caller has waited enough.
+pub async fn persist<T, F: Future<Output = Result<T>>>(mut attempt: impl FnMut() -> F) -> Result<T> {
+    let mut pause = PAUSE;
+    for _ in 1..TRIES {
+        let began = monotonic();
+        match attempt().await {
+            Err(error) if error.kind() == ErrorKind::NotCommitted && began.elapsed() < HOLD_MAX => {
+                let jitter = pause.mul_f64(fastrand::f64());
+                tokio::time::sleep_until((monotonic() + jitter).into()).await;
+                pause *= 4;
+            }
+            other => return other,
+        }
+    }
+    attempt().await
+}

@@ -1,0 +1,310 @@
+//! What a handler is given besides the message's payload.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::message::{Headers, Incoming, Message, MessageId, NewMessage, Payload};
+use crate::queue::{Claimed, Lease, Queue};
+use crate::store::{Admission, MarkId, Marks, Store, Stored};
+use crate::support::error::{Error, Result};
+use crate::telemetry;
+use crate::work::batch::Run;
+use crate::work::handler::{HandlerError, HandlerResult};
+
+/// For so long an async handler that is not a worker's may keep everybody else from writing on an embedded database.
+pub const HOLD_MAX: Duration = Duration::from_secs(5);
+
+/// A database, as handlers see it: what its transaction is and what they are lent of it.
+///
+/// Implemented by the backends of this crate; its shape may change in any release.
+///
+/// ```
+/// use postroom::{Backend, Ctx, Event, HandlerError, Handlers, Memory, Sqlite};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// // A handler that uses no tables of its own works on every database.
+/// async fn placed<B: Backend>(ctx: &mut Ctx<B>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     println!("order {}, attempt {}", placed.order, ctx.attempt());
+///     Ok(())
+/// }
+///
+/// let in_production = Handlers::<Sqlite>::new().on(placed);
+/// let in_tests = Handlers::<Memory>::new().on(placed);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a database of Postroom",
+    note = "those are `Sqlite`, `Postgres`, `MySql` and `Memory`, each with its feature"
+)]
+pub trait Backend: Sized + Send + Sync + 'static {
+    /// The store handlers run on.
+    type Store: Store + Marks + Clone;
+    /// A transaction that owns its connection.
+    type Tx: Send + 'static;
+    /// What a handler is lent of it.
+    type Conn<'t>: Send;
+    /// A handler that runs where the connection is, without waiting; uninhabited where there is no such thing.
+    type Blocking: Clone + Send + Sync + 'static;
+
+    /// Begins a handler's transaction; it is held for at most `limit`.
+    fn begin(store: &Self::Store, limit: Duration) -> impl Future<Output = Result<Self::Tx>> + Send;
+
+    /// Lends the connection.
+    fn conn(tx: &mut Self::Tx) -> Self::Conn<'_>;
+
+    /// Puts a message into the outbox, in the handler's transaction.
+    fn enqueue(tx: &mut Self::Tx, message: NewMessage) -> impl Future<Output = Result<Stored>> + Send;
+
+    /// Puts the row of a message that arrived into the transaction and holds it there, or says what is known of it.
+    fn arrive(tx: &mut Self::Tx, incoming: &Incoming, hold: Duration)
+    -> impl Future<Output = Result<Admission>> + Send;
+
+    /// Keeps the answer of that service to a message with the message in the outbox; false when there is no such
+    /// message, or it has an answer.
+    fn answer(
+        tx: &mut Self::Tx,
+        request: MessageId,
+        from: &str,
+        response: &str,
+    ) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Puts a mark on a message of that topic, there from the commit on; false when it is there already. While another
+    /// transaction is putting it, this waits for that to end.
+    fn mark(tx: &mut Self::Tx, mark: &MarkId, topic: &str) -> impl Future<Output = Result<bool>> + Send;
+
+    #[doc(hidden)]
+    /// Runs a blocking handler in the transaction.
+    fn call_blocking(
+        tx: &mut Self::Tx,
+        message: Arc<Message>,
+        handler: Self::Blocking,
+        state: &State,
+    ) -> impl Future<Output = HandlerResult<Option<String>>> + Send;
+
+    #[doc(hidden)]
+    /// Receives a message with a blocking handler: its row, the handler's effects and the answer are one transaction.
+    fn receive_blocking(
+        store: &Self::Store,
+        incoming: &Arc<Incoming>,
+        handler: Self::Blocking,
+        state: &State,
+    ) -> impl Future<Output = Result<Received>> + Send;
+
+    /// Acknowledges and commits: an error means that nothing of it is stored.
+    fn commit(
+        store: &Self::Store,
+        tx: Self::Tx,
+        queue: Queue,
+        lease: &Lease,
+        response: Option<String>,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Commits what has nothing to acknowledge: an error means that nothing of it is stored, except one of kind
+    /// [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without a mark may end with.
+    fn conclude(store: &Self::Store, tx: Self::Tx) -> impl Future<Output = Result<()>> + Send;
+
+    /// Whether the handler held the transaction for longer than it may.
+    fn overran(tx: &Self::Tx) -> bool;
+
+    /// Undoes everything. False when the connection is gone, and the database undoes it without us.
+    fn roll_back(tx: Self::Tx) -> impl Future<Output = bool> + Send;
+
+    /// Ends a transaction in which nothing was written. An error means that what was read in it may not be there: on an
+    /// embedded database it may be a neighbour's that is committed together with this one.
+    fn leave(tx: Self::Tx) -> impl Future<Output = Result<()>> + Send {
+        async {
+            Self::roll_back(tx).await;
+            Ok(())
+        }
+    }
+
+    /// Marks the handler's task, so that a call that would wait for itself can be told.
+    fn scope<F: Future + Send>(store: &Self::Store, handler: F) -> impl Future<Output = F::Output> + Send;
+
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    /// Runs a blocking handler to its end and undoes all it did.
+    fn rehearse(
+        store: &Self::Store,
+        message: Arc<Message>,
+        handler: Self::Blocking,
+        state: &State,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    #[doc(hidden)]
+    /// Runs blocking handlers, each in a transaction of its own, and reports each outcome.
+    fn run_blocking(
+        store: &Self::Store,
+        queue: Queue,
+        work: Vec<(Claimed, Self::Blocking)>,
+        state: &State,
+        run: &Run,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// What became of a message that a blocking handler was to receive.
+#[derive(Debug)]
+pub enum Received {
+    /// It was handled, and everything is stored.
+    Handled(Option<String>),
+    /// The handler failed; nothing is stored.
+    Failed(HandlerError),
+    /// It was not for the handler.
+    Not(Admission),
+}
+
+/// Values shared by all handlers of a worker, by their type.
+#[derive(Clone, Default)]
+pub struct State(Arc<HashMap<TypeId, Box<dyn Any + Send + Sync>>>);
+
+impl State {
+    #[doc(hidden)]
+    pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) -> Result<()> {
+        let map = Arc::get_mut(&mut self.0).ok_or_else(|| Error::invalid("the handlers are in use already"))?;
+        map.insert(TypeId::of::<T>(), Box::new(value));
+        Ok(())
+    }
+
+    pub(crate) fn get<T: 'static>(&self) -> Result<&T> {
+        let value = self.0.get(&TypeId::of::<T>()).and_then(|value| value.downcast_ref());
+        value.ok_or_else(|| {
+            let name = type_name::<T>();
+            Error::invalid(format!("the handlers have no state of type {name}; add it with Handlers::state"))
+        })
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("values", &self.0.len()).finish()
+    }
+}
+
+/// What an async handler is given: the message, its own transaction, and the outbox bound to it.
+///
+/// ```
+/// use postroom::{Ctx, Event, HandlerError, Handlers, Memory};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("invoice.due")]
+/// struct InvoiceDue { order: u64, currency: String }
+///
+/// struct Currency(String);
+///
+/// async fn placed(ctx: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let currency = ctx.state::<Currency>()?.0.clone();
+///     ctx.send(&InvoiceDue { order: placed.order, currency }).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::new().on(placed).state(Currency("EUR".into()));
+/// ```
+pub struct Ctx<B: Backend> {
+    pub(crate) store: B::Store,
+    /// For so long a transaction may be held.
+    pub(crate) hold_max: Duration,
+    /// None until the handler first asks for it.
+    #[doc(hidden)]
+    pub tx: Option<B::Tx>,
+    #[doc(hidden)]
+    pub message: Arc<Message>,
+    pub(crate) state: State,
+    #[doc(hidden)]
+    pub cancelled: CancellationToken,
+}
+
+impl<B: Backend> Ctx<B> {
+    /// Without a transaction yet.
+    #[doc(hidden)]
+    pub fn new(store: &B::Store, hold_max: Duration, message: Arc<Message>, state: &State) -> Self {
+        let (store, state, cancelled) = (store.clone(), state.clone(), CancellationToken::new());
+        Self { store, hold_max, tx: None, message, state, cancelled }
+    }
+
+    /// The connection: what is written here commits with the message's ack, or not at all.
+    ///
+    /// The transaction begins with the first call: call other services before it, not while it is open. A handler that
+    /// never asks for it takes no connection.
+    pub async fn tx(&mut self) -> Result<B::Conn<'_>> {
+        Ok(B::conn(self.begun().await?))
+    }
+
+    /// Runs a blocking handler in the transaction.
+    #[doc(hidden)]
+    pub async fn call_blocking(&mut self, handler: B::Blocking) -> HandlerResult<Option<String>> {
+        let (message, state) = (self.message.clone(), self.state.clone());
+        B::call_blocking(self.begun().await?, message, handler, &state).await
+    }
+
+    async fn begun(&mut self) -> Result<&mut B::Tx> {
+        let tx = match self.tx.take() {
+            Some(tx) => tx,
+            None => B::begin(&self.store, self.hold_max).await?,
+        };
+        Ok(self.tx.insert(tx))
+    }
+
+    /// The message.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// What travelled beside the payload.
+    pub fn headers(&self) -> &Headers {
+        &self.message.headers
+    }
+
+    /// What the message belongs to, if it says so. What the handler enqueues belongs to the same unless told otherwise.
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.message.correlation_id.as_deref()
+    }
+
+    /// The how-manieth attempt this is, from one.
+    pub fn attempt(&self) -> u32 {
+        self.message.attempts + 1
+    }
+
+    /// A value given to the worker with [`Handlers::state`](crate::Handlers::state).
+    pub fn state<T: 'static>(&self) -> Result<&T> {
+        self.state.get()
+    }
+
+    /// Fires when the work is in vain: the lease could not be renewed and ends soon, the time to handle it is almost
+    /// over, or the worker has to stop now. There is a moment left to end well; then the handler is dropped.
+    pub fn cancelled(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+
+    /// Puts a message into the outbox of the same database; it is stored if and only if this handler succeeds.
+    pub async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+        let message = message.because_of(&self.message);
+        message.check()?;
+        // Here: the database may have a thread of its own, which knows nothing of the handler's span.
+        let message = telemetry::into_traced(message);
+        B::enqueue(self.begun().await?, message).await
+    }
+
+    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue).
+    pub async fn send<P: Payload + Sync>(&mut self, payload: &P) -> Result<Stored> {
+        let message = NewMessage::of(payload)?;
+        self.enqueue(message).await
+    }
+}
+
+impl<B: Backend> fmt::Debug for Ctx<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ctx").field("message", &self.message).finish_non_exhaustive()
+    }
+}

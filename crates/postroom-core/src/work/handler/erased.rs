@@ -1,0 +1,293 @@
+//! Handlers of any type in one table, by topic: generic at the edge, `dyn` inside.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::message::{Message, Payload, json};
+use crate::store::BoxFuture;
+use crate::support::error::{Error, Result};
+use crate::work::handler::{Backend, Ctx, HandlerError, HandlerResult, State};
+
+/// An `async fn(&mut Ctx<B>, M) -> Result<R, HandlerError>`.
+///
+/// ```
+/// use postroom::{Ctx, Event, HandlerError, HandlerFn, Handlers, Memory};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// fn handled_by(placed: impl for<'c> HandlerFn<'c, Memory, OrderPlaced, ()> + 'static) -> Handlers<Memory> {
+///     Handlers::new().on(placed)
+/// }
+///
+/// async fn placed(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+///
+/// let handlers = handled_by(placed);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler for this backend",
+    note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>`, B being the backend"
+)]
+pub trait HandlerFn<'c, B: Backend, M, R>: Send + Sync {
+    /// Calls it.
+    fn call(&self, ctx: &'c mut Ctx<B>, message: M) -> impl Future<Output = HandlerResult<R>> + Send + 'c;
+}
+
+impl<'c, B, M, R, F, Fut> HandlerFn<'c, B, M, R> for F
+where
+    B: Backend,
+    F: Fn(&'c mut Ctx<B>, M) -> Fut + Send + Sync,
+    Fut: Future<Output = HandlerResult<R>> + Send + 'c,
+{
+    fn call(&self, ctx: &'c mut Ctx<B>, message: M) -> impl Future<Output = HandlerResult<R>> + Send + 'c {
+        self(ctx, message)
+    }
+}
+
+/// A handler that is a type with fields of its own.
+///
+/// ```
+/// use postroom::{Ctx, Event, Handle, HandlerError, Handlers, Memory};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// struct Mailer { from: String }
+///
+/// impl Handle<Memory, OrderPlaced> for Mailer {
+///     type Reply = ();
+///
+///     async fn handle(&self, _: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///         println!("order {} was placed, writes {}", placed.order, self.from);
+///         Ok(())
+///     }
+/// }
+///
+/// let handlers = Handlers::<Memory>::new().with(Mailer { from: "shop".into() });
+/// ```
+pub trait Handle<B: Backend, P: Payload>: Send + Sync + 'static {
+    /// What it answers.
+    type Reply: Serialize + Send;
+    /// Handles one message.
+    fn handle(&self, ctx: &mut Ctx<B>, payload: P) -> impl Future<Output = HandlerResult<Self::Reply>> + Send;
+}
+
+pub trait Erased<B: Backend>: Send + Sync {
+    fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>>;
+}
+
+struct FnHandler<F, P, R>(F, PhantomData<fn(P) -> R>);
+
+impl<B, P, R, F> Erased<B> for FnHandler<F, P, R>
+where
+    B: Backend,
+    P: Payload,
+    R: Serialize + Send + 'static,
+    F: for<'c> HandlerFn<'c, B, P, R>,
+{
+    fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>> {
+        Box::pin(async move {
+            let payload = decode::<P>(&ctx.message)?;
+            encode(&self.0.call(ctx, payload).await?)
+        })
+    }
+}
+
+struct RawHandler<F>(F);
+
+impl<B, F> Erased<B> for RawHandler<F>
+where
+    B: Backend,
+    F: for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>>,
+{
+    fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>> {
+        let message = ctx.message.clone();
+        Box::pin(self.0.call(ctx, message))
+    }
+}
+
+struct ObjectHandler<H, P>(H, PhantomData<fn(P)>);
+
+impl<B: Backend, P: Payload, H: Handle<B, P>> Erased<B> for ObjectHandler<H, P> {
+    fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>> {
+        Box::pin(async move {
+            let payload = decode::<P>(&ctx.message)?;
+            encode(&self.0.handle(ctx, payload).await?)
+        })
+    }
+}
+
+/// A payload that does not fit its type is tried again: the next release may read it. What a newer release wrote waits
+/// for that one.
+pub fn decode<P: Payload>(message: &Message) -> HandlerResult<P> {
+    message.read::<P>().map_err(|error| match message.is_newer_than::<P>() {
+        true => HandlerError::newer(error),
+        false => HandlerError::retry(error),
+    })
+}
+
+/// The answer as JSON; `()` is no answer.
+pub fn encode<R: Serialize>(reply: &R) -> HandlerResult<Option<String>> {
+    let json = json::write("the answer", reply).map_err(HandlerError::terminal)?;
+    Ok(Some(json).filter(|json| json != "null"))
+}
+
+/// A handler, by how it runs.
+#[allow(missing_debug_implementations, reason = "handlers are functions")]
+pub enum Entry<B: Backend> {
+    Async(Arc<dyn Erased<B>>),
+    Blocking(B::Blocking),
+}
+
+impl<B: Backend> Clone for Entry<B> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Async(handler) => Self::Async(handler.clone()),
+            Self::Blocking(handler) => Self::Blocking(handler.clone()),
+        }
+    }
+}
+
+/// The handlers of a worker, by topic.
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Handlers, Payload, Sqlite};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderPlaced { order: u64 }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+///
+/// async fn reserve(ctx: &mut Ctx<Sqlite>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     let order = placed.order.to_string();
+///     ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO reserved VALUES (?1)", [order])).await?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::new().on(reserve);
+/// ```
+pub struct Handlers<B: Backend> {
+    entries: HashMap<String, Entry<B>>,
+    fallback: Option<Arc<dyn Erased<B>>>,
+    #[doc(hidden)]
+    pub state: State,
+    problem: Option<Error>,
+}
+
+impl<B: Backend> Default for Handlers<B> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<B: Backend> Handlers<B> {
+    /// No handlers yet.
+    pub fn new() -> Self {
+        Self { entries: HashMap::new(), fallback: None, state: State::default(), problem: None }
+    }
+
+    /// An async function for the topic of its payload.
+    #[must_use]
+    pub fn on<P, R>(self, handler: impl for<'c> HandlerFn<'c, B, P, R> + 'static) -> Self
+    where
+        P: Payload,
+        R: Serialize + Send + 'static,
+    {
+        self.add(P::TOPIC, Entry::Async(Arc::new(FnHandler(handler, PhantomData))))
+    }
+
+    /// An object for the topic of its payload.
+    #[must_use]
+    pub fn with<P: Payload>(self, handler: impl Handle<B, P>) -> Self {
+        self.add(P::TOPIC, Entry::Async(Arc::new(ObjectHandler(handler, PhantomData))))
+    }
+
+    /// An async function that takes whole messages of a topic and answers with text.
+    #[must_use]
+    pub fn on_topic(
+        self,
+        topic: impl Into<String>,
+        handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>> + 'static,
+    ) -> Self {
+        self.add(topic, Entry::Async(Arc::new(RawHandler(handler))))
+    }
+
+    /// An async function for every topic that has no handler of its own.
+    #[must_use]
+    pub fn fallback(mut self, handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>> + 'static) -> Self {
+        self.fallback = Some(Arc::new(RawHandler(handler)));
+        self
+    }
+
+    /// A value that every handler can ask its context for.
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        if let Err(error) = self.state.insert(value) {
+            self.problem = Some(error);
+        }
+        self
+    }
+
+    pub(crate) fn add(mut self, topic: impl Into<String>, entry: Entry<B>) -> Self {
+        let topic = topic.into();
+        if self.entries.contains_key(&topic) {
+            self.problem = Some(Error::invalid(format!("the topic {topic:?} has two handlers")));
+        }
+        self.entries.insert(topic, entry);
+        self
+    }
+
+    /// How many topics there are; none when every topic is handled.
+    pub(crate) fn topics(&self) -> Option<usize> {
+        self.fallback.is_none().then_some(self.entries.len())
+    }
+
+    #[doc(hidden)]
+    pub fn find(&self, topic: &str) -> Option<Entry<B>> {
+        self.entries.get(topic).cloned().or_else(|| self.fallback_entry())
+    }
+
+    /// The topics that have a handler of their own.
+    #[doc(hidden)]
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry<B>)> {
+        self.entries.iter().map(|(topic, entry)| (topic.as_str(), entry))
+    }
+
+    /// The handler of every other topic.
+    #[doc(hidden)]
+    pub fn fallback_entry(&self) -> Option<Entry<B>> {
+        self.fallback.clone().map(Entry::Async)
+    }
+
+    /// The same handlers and the same state, for another worker of this service.
+    #[doc(hidden)]
+    pub fn shared(&self) -> Self {
+        Self {
+            entries: self.entries.clone(),
+            fallback: self.fallback.clone(),
+            state: self.state.clone(),
+            problem: None,
+        }
+    }
+
+    /// The handlers, if each topic has one and no more.
+    #[doc(hidden)]
+    pub fn checked(mut self) -> Result<Self> {
+        match self.problem.take() {
+            Some(problem) => Err(problem),
+            None => Ok(self),
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Handlers<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers").field("topics", &self.entries.keys()).finish_non_exhaustive()
+    }
+}

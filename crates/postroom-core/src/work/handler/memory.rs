@@ -1,0 +1,137 @@
+//! Handlers on the in-memory store: what they enqueue is kept until they succeed.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::message::{Incoming, Message, MessageId, NewMessage, WorkItemId};
+use crate::queue::{Claimed, Lease, Queue};
+use crate::store::memory::{Arrived, Held};
+use crate::store::{Admission, MarkId, MemoryStore, Store, Stored};
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::telemetry;
+use crate::work::batch::Run;
+use crate::work::handler::{Backend, HandlerResult, Received, State};
+
+/// The in-memory store, as handlers see it.
+///
+/// ```
+/// use postroom::{Handlers, Memory, MemoryStore, Worker};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let worker = Worker::<Memory>::inbox(MemoryStore::new(), Handlers::new());
+/// worker.run(async { /* until this is ready */ }).await?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub enum Memory {}
+
+/// A handler's transaction on the in-memory store. There are no tables to write to but the outbox.
+#[derive(Debug)]
+pub struct MemoryTx {
+    store: MemoryStore,
+    enqueued: Vec<NewMessage>,
+    answers: Vec<(WorkItemId, String)>,
+    /// Dropped without a commit, this is undone.
+    arrived: Option<Arrived>,
+    /// So is this.
+    marked: Option<Held>,
+}
+
+impl Backend for Memory {
+    type Store = MemoryStore;
+    type Tx = MemoryTx;
+    type Conn<'t> = &'t mut MemoryTx;
+    type Blocking = Infallible;
+
+    async fn begin(store: &MemoryStore, _: Duration) -> Result<MemoryTx> {
+        let (enqueued, answers) = (Vec::new(), Vec::new());
+        Ok(MemoryTx { store: store.clone(), enqueued, answers, arrived: None, marked: None })
+    }
+
+    fn conn(tx: &mut MemoryTx) -> &mut MemoryTx {
+        tx
+    }
+
+    async fn enqueue(tx: &mut MemoryTx, message: NewMessage) -> Result<Stored> {
+        let id = message.work_item_id();
+        let duplicate = tx.store.knows(id) || tx.enqueued.iter().any(|other| other.work_item_id() == id);
+        let stored = Stored { id, duplicate };
+        telemetry::Enqueued::of(std::slice::from_ref(&message)).tell(tx.store.name(), &[stored]);
+        tx.enqueued.push(message);
+        Ok(stored)
+    }
+
+    async fn arrive(tx: &mut MemoryTx, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        let (admission, arrived) = tx.store.arrive(incoming, hold);
+        tx.arrived = arrived;
+        Ok(admission)
+    }
+
+    async fn answer(tx: &mut MemoryTx, request: MessageId, from: &str, response: &str) -> Result<bool> {
+        let id = WorkItemId::of(request, Some(from));
+        tx.answers.push((id, response.to_owned()));
+        Ok(tx.store.knows(id))
+    }
+
+    async fn mark(tx: &mut MemoryTx, mark: &MarkId, topic: &str) -> Result<bool> {
+        tx.marked = tx.store.hold_mark(mark, topic).await;
+        Ok(tx.marked.is_some())
+    }
+
+    async fn call_blocking(
+        _: &mut MemoryTx,
+        _: Arc<Message>,
+        handler: Infallible,
+        _: &State,
+    ) -> HandlerResult<Option<String>> {
+        match handler {}
+    }
+
+    async fn receive_blocking(_: &MemoryStore, _: &Arc<Incoming>, handler: Infallible, _: &State) -> Result<Received> {
+        match handler {}
+    }
+
+    async fn commit(
+        store: &MemoryStore,
+        mut tx: MemoryTx,
+        queue: Queue,
+        lease: &Lease,
+        response: Option<String>,
+    ) -> Result<()> {
+        if store.commit(queue, lease, response, &tx.enqueued, &tx.answers)? {
+            tx.arrived.take().into_iter().for_each(Arrived::keep);
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"))
+    }
+
+    async fn conclude(store: &MemoryStore, mut tx: MemoryTx) -> Result<()> {
+        store.conclude(&tx.enqueued);
+        tx.marked.take().into_iter().for_each(Held::keep);
+        Ok(())
+    }
+
+    fn overran(_: &MemoryTx) -> bool {
+        false
+    }
+
+    async fn roll_back(_: MemoryTx) -> bool {
+        true
+    }
+
+    async fn scope<F: Future + Send>(_: &MemoryStore, handler: F) -> F::Output {
+        handler.await
+    }
+
+    #[cfg(feature = "testing")]
+    async fn rehearse(_: &MemoryStore, _: Arc<Message>, handler: Infallible, _: &State) -> Result<()> {
+        match handler {}
+    }
+
+    async fn run_blocking(_: &MemoryStore, _: Queue, work: Vec<(Claimed, Infallible)>, _: &State, _: &Run) {
+        if let Some((_, never)) = work.into_iter().next() {
+            match never {}
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Runs claimed messages through their handlers: the worker's filling for the inbox, and for what the outbox handles
+//! here.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::OptionFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tracing::Instrument;
+
+use crate::message::{Message, answer_to};
+use crate::queue::Outcome;
+use crate::queue::{Cause, Claimed, Lease, Place, Queue, Whose};
+use crate::store::{BoxFuture, Store};
+use crate::support::clock::monotonic;
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::telemetry;
+use crate::work::batch::{Process, Run, Slots};
+use crate::work::handler::erased::{Entry, Erased};
+use crate::work::handler::{Backend, Ctx, HandlerError, Handlers};
+use crate::work::places::{Known, Places};
+
+/// So often a handler is run when the database rolled its transaction back, before that counts as a failure.
+const TRIES_AT_ONCE: u32 = 3;
+/// So long at most before the second of them.
+const PAUSE_AT_ONCE: Duration = Duration::from_millis(5);
+
+pub(crate) struct Runner<B: Backend> {
+    store: B::Store,
+    queue: Queue,
+    handlers: Arc<Handlers<B>>,
+    places: Places,
+    slots: Slots,
+    /// Topics whose handlers held the transaction too long before: they get more time.
+    slow: Mutex<HashSet<String>>,
+}
+
+impl<B: Backend> Runner<B> {
+    pub(crate) fn new(store: B::Store, queue: Queue, handlers: Arc<Handlers<B>>, places: Places, slots: Slots) -> Self {
+        Self { store, queue, handlers, places, slots, slow: Mutex::default() }
+    }
+
+    fn place(&self, place: &Place) -> Arc<Known> {
+        self.places.of(place, self.slots.share, || self.slots.limits)
+    }
+
+    async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
+        let (lost, place) = (run.lost(&lease), self.place(&Place::Topic(message.topic.clone())));
+        let endpoint = self.slots.endpoints.slots(&message.topic);
+        // First its topic's and its endpoint's, then ours: slow handlers take no place from the others.
+        let waiting = async {
+            let topic = place.slots().acquire().await;
+            let endpoint = OptionFuture::from(endpoint.as_ref().map(|endpoint| endpoint.acquire())).await;
+            (topic, endpoint, self.slots.all.acquire().await)
+        };
+        let permits = tokio::select! {
+            biased;
+            () = run.over(&lost) => return run.report(lease, Outcome::Release),
+            permits = waiting => permits,
+        };
+        // Its handlers may be left alone since it was claimed: then it waits in line.
+        if !run.enter(&lease, &place) {
+            return run.report(lease, Outcome::Release);
+        }
+        telemetry::handling(self.store.name(), self.queue, &message);
+        let started = monotonic();
+        let message = Arc::new(message);
+        let span = telemetry::handle_span(self.store.name(), self.queue, &message);
+        let outcome = self.call(&lease, message.clone(), handler.as_ref(), run).instrument(span).await;
+        drop(permits);
+        telemetry::handled(self.store.name(), self.queue, &message, &outcome, &run.meters, started.elapsed());
+        run.report(lease, outcome);
+    }
+
+    async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &Run) -> Outcome {
+        let mut pause = PAUSE_AT_ONCE;
+        for _ in 1..TRIES_AT_ONCE {
+            match self.attempt(lease, message.clone(), handler, run).await {
+                // A deadlock, a connection that broke, a neighbour that spoilt the commit: not this message's failure.
+                Err(error) if error.kind() == ErrorKind::NotCommitted => {
+                    telemetry::handled_again(self.store.name(), self.queue, &message, &error);
+                    let jitter = pause.mul_f64(fastrand::f64());
+                    tokio::time::sleep_until((monotonic() + jitter).into()).await;
+                    pause *= 4;
+                }
+                other => return other.unwrap_or_else(|error| Outcome::of_database(&error)),
+            }
+        }
+        // Time after time: then it may be the message's after all.
+        self.attempt(lease, message, handler, run).await.unwrap_or_else(|error| Outcome::of_database(&error))
+    }
+
+    /// Runs the handler once. An error is the database's, not the handler's.
+    async fn attempt(
+        &self,
+        lease: &Lease,
+        message: Arc<Message>,
+        handler: &dyn Erased<B>,
+        run: &Run,
+    ) -> Result<Outcome> {
+        let cancelled = run.lost(lease);
+        let hold_max = self.hold_max(&message.topic, run.lease);
+        let mut ctx = Ctx::<B>::new(&self.store, hold_max, message.clone(), &self.handlers.state);
+        ctx.cancelled = cancelled.clone();
+        let handled = {
+            let handling = B::scope(&self.store, async { handler.run(&mut ctx).await });
+            let mut handling = pin!(AssertUnwindSafe(handling).catch_unwind());
+            tokio::select! {
+                handled = &mut handling => Some(handled),
+                // Who listens for it has a moment to end well.
+                () = cancelled.cancelled() => tokio::time::timeout(run.notice(), handling).await.ok(),
+            }
+        };
+        let overran = ctx.tx.as_ref().is_some_and(B::overran);
+        if overran {
+            self.is_slow_from_now_on(&message.topic);
+        }
+        let failure = match handled {
+            // In the middle of a statement, perhaps: what the connection says next nobody knows. Dropped, it is closed.
+            None => return Ok(Outcome::Release),
+            Some(Ok(Err(error))) => error,
+            Some(Err(panic)) => HandlerError::panicked(panic.as_ref()),
+            Some(Ok(Ok(response))) => {
+                let concluded = conclude(ctx, self.queue, lease, response).await;
+                if concluded.is_err() {
+                    // Perhaps because it was held too long: more time next time does no harm.
+                    self.is_slow_from_now_on(&message.topic);
+                }
+                return concluded;
+            }
+        };
+        let is_undone = match ctx.tx {
+            Some(tx) => B::roll_back(tx).await,
+            None => true,
+        };
+        let (cause, has_said_when) = (failure.cause(), failure.retry_delay().is_some());
+        match cause.whose() {
+            _ if failure.is_terminal() => Ok(failure.into()),
+            // It ended because it was told to: no failure of the message.
+            Whose::Message | Whose::Place if cancelled.is_cancelled() => Ok(Outcome::Release),
+            Whose::Ours if cause == Cause::DatabaseConflict && !overran => {
+                Err(Error::new(ErrorKind::NotCommitted, failure.into_why()))
+            }
+            Whose::Place => Ok(failure.into()),
+            _ if is_undone || has_said_when => Ok(failure.into()),
+            _ => Err(Error::new(ErrorKind::NotCommitted, failure.into_why())),
+        }
+    }
+
+    /// A rolling deploy is no error: the topic is left alone until somebody handles it.
+    fn nobody_handles(&self, lease: Lease, message: &Message, run: &Run) {
+        if !run.enter(&lease, &self.place(&Place::of(message))) {
+            return run.report(lease, Outcome::Release);
+        }
+        telemetry::no_handler(self.store.name(), self.queue, message);
+        run.report(lease, Outcome::failed(Cause::NoHandler, format!("no handler for the topic {}", message.topic)));
+    }
+
+    fn is_slow_from_now_on(&self, topic: &str) {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.to_owned());
+    }
+
+    /// An async handler keeps everybody else from writing on an embedded database: not for longer than this.
+    fn hold_max(&self, topic: &str, lease: Duration) -> Duration {
+        let is_slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner).contains(topic);
+        if is_slow { lease / 3 } else { (lease / 3).min(Duration::from_secs(1)) }
+    }
+}
+
+impl<B: Backend> Process for Runner<B> {
+    fn slots(&self, place: &Place) -> usize {
+        self.place(place).permits()
+    }
+
+    fn process(self: Arc<Self>, batch: Vec<Claimed>, run: Run) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut waiting = FuturesUnordered::new();
+            let mut blocking = Vec::new();
+            for claimed in batch {
+                let message = match claimed.message {
+                    Ok(message) => message,
+                    Err(why) => {
+                        telemetry::unreadable(self.store.name(), self.queue, &claimed.lease, &why);
+                        run.report(claimed.lease, Outcome::failed(Cause::Unreadable, why));
+                        continue;
+                    }
+                };
+                match self.handlers.find(&message.topic) {
+                    None => self.nobody_handles(claimed.lease, &message, &run),
+                    Some(Entry::Async(handler)) => waiting.push(self.run_one(claimed.lease, message, handler, &run)),
+                    Some(Entry::Blocking(_)) if !run.enter(&claimed.lease, &self.place(&Place::of(&message))) => {
+                        run.report(claimed.lease, Outcome::Release);
+                    }
+                    Some(Entry::Blocking(handler)) => {
+                        blocking.push((Claimed { lease: claimed.lease, message: Ok(message) }, handler));
+                    }
+                }
+            }
+            let state = &self.handlers.state;
+            let blocking = async {
+                if !blocking.is_empty() {
+                    // They run one after the other: all of them take one slot.
+                    let _permit = tokio::select! {
+                        permit = self.slots.all.acquire() => permit.ok(),
+                        () = run.stop.cancelled() => None,
+                    };
+                    B::run_blocking(&self.store, self.queue, blocking, state, &run).await;
+                }
+            };
+            tokio::join!(blocking, async { while waiting.next().await.is_some() {} });
+        })
+    }
+}
+
+/// Ends a message that was handled: the answer goes to whoever waits for it and is kept with the message, in the
+/// handler's transaction.
+pub(crate) async fn conclude<B: Backend>(
+    mut ctx: Ctx<B>,
+    queue: Queue,
+    lease: &Lease,
+    response: Option<String>,
+) -> Result<Outcome> {
+    let message = ctx.message.clone();
+    if let Some(answer) = answer_to(&message, response.as_deref()) {
+        ctx.enqueue(answer).await?;
+    }
+    // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
+    let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
+    match B::commit(&ctx.store, tx, queue, lease, response).await {
+        Ok(()) => Ok(Outcome::Settled),
+        Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Outcome::Lost),
+        Err(error) => Err(error),
+    }
+}

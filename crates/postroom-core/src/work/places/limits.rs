@@ -1,0 +1,44 @@
+//! How a place is treated by those who send to it.
+
+use std::time::Duration;
+
+use crate::work::places::breaker::BreakerPolicy;
+
+/// How a destination, or the handler of a topic, is treated: how many messages at once, and what happens when it fails.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::Limits;
+///
+/// // After three failures in a row it is left alone for 1 s, then for 2, 4 … 30 s, until one message goes through.
+/// let limits = Limits::default().concurrency(8).breaker(3, Duration::from_secs(1), Duration::from_secs(30));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    #[doc(hidden)]
+    pub concurrency: usize,
+    pub(crate) breaker: BreakerPolicy,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { concurrency: usize::MAX, breaker: BreakerPolicy::default() }
+    }
+}
+
+impl Limits {
+    /// At most this many messages at once, if the worker's share for one place allows it; no limit by default.
+    #[must_use]
+    pub fn concurrency(mut self, messages: usize) -> Self {
+        self.concurrency = messages.max(1);
+        self
+    }
+
+    /// After this many failures in a row it is left alone for `pause`, then twice as long, up to `pause_max`, until one
+    /// message goes through: 5, 2 s and 60 s by default. Only the place's own failures count.
+    #[must_use]
+    pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) -> Self {
+        self.breaker = BreakerPolicy { failures: failures.max(1), pause, pause_max: pause_max.max(pause) };
+        self
+    }
+}

@@ -1,0 +1,213 @@
+//! Messages that are fetched, handled outside this process, and settled by a token. What a worker does with an answer,
+//! a failure and a lease that is lost is done here by the same code.
+
+mod request;
+mod take;
+mod token;
+
+pub use request::PullRequest;
+pub use token::LeaseToken;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use take::UnderWay;
+
+use crate::mailbox::work_queue::WorkQueue;
+use crate::message::Message;
+use crate::queue::{Cause, Fault, Lease, Queue, State, Topics, Verb};
+use crate::queue::{Outcome, Terms};
+use crate::store::{Filter, Record, Store};
+use crate::support::clock::{Timestamp, monotonic};
+use crate::support::error::Result;
+use crate::telemetry::{self, Meters};
+use crate::work::handler::{Backend, Ctx, HOLD_MAX, conclude};
+use crate::work::worker::WorkerOptions;
+
+/// Hands messages of one queue out to services that fetch them: a worker whose handlers are elsewhere.
+///
+/// Leave the same topics alone in the worker on that queue ([`WorkerOptions::leave`]), or it takes them too.
+///
+/// ```
+/// use postroom::{Memory, MemoryStore, NewMessage, Outbox, Pull, PullRequest, Queue, State, Topics, WorkerOptions};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryStore::new();
+/// Outbox::new(store.clone()).enqueue(NewMessage::new("order.placed", "{}")).await?;
+/// let pull = Pull::<Memory>::new(store, Queue::Outbox, WorkerOptions::default())?;
+/// let request = PullRequest::new(Topics::only(["order.placed"])?);
+/// for pulled in pull.claim(&request).await? {
+///     println!("{}: {}", pulled.message.topic, pulled.message.payload);
+///     assert_eq!(pull.ack(&pulled.token, None).await?, Some(State::Done));
+/// }
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Pull<B: Backend> {
+    store: B::Store,
+    queue: WorkQueue,
+    options: WorkerOptions,
+    meters: Arc<Meters>,
+    under_way: UnderWay,
+}
+
+/// A message that was fetched.
+///
+/// ```
+/// fn described(pulled: &postroom::Pulled) -> String {
+///     format!("{} until {}: {}", pulled.message.topic, pulled.until, pulled.token)
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Pulled {
+    /// The right to settle it.
+    pub token: LeaseToken,
+    /// When that ends, by the database's clock, unless it is extended.
+    pub until: Timestamp,
+    /// What it holds.
+    pub message: Message,
+}
+
+/// What a token stands for by now.
+enum Found {
+    Held(Lease, Box<Record>),
+    /// It was acknowledged under this very token.
+    Done,
+    Lost,
+}
+
+impl<B: Backend> Pull<B> {
+    /// For one queue of a store. Of the options it heeds when failed messages are tried again, how often to look
+    /// without being woken, and what a worker leaves ([`WorkerOptions::leave`]): then it settles nothing else.
+    pub fn new(store: B::Store, queue: Queue, options: WorkerOptions) -> Result<Self> {
+        let queue = WorkQueue::new(Arc::new(store.clone()), queue);
+        let meters = Arc::new(Meters::new(queue.named()));
+        Ok(Self { store, queue, options: options.checked()?, meters, under_way: UnderWay::new() })
+    }
+
+    /// Fetches messages; none when there are none after the wait. What a caller that gives up had fetched goes back.
+    pub async fn claim(&self, request: &PullRequest) -> Result<Vec<Pulled>> {
+        let until = monotonic() + request.wait;
+        let mut listener = self.queue.wake().listen();
+        let mut pause = self.options.poll;
+        loop {
+            if !request.wait.is_zero() {
+                listener.arm();
+            }
+            let (pulled, next_at) = take::take(&self.queue, request, &self.options, &self.under_way).await?;
+            if !pulled.is_empty() || monotonic() >= until {
+                return Ok(pulled);
+            }
+            let due = next_at.map(|at| at.since(self.queue.time_hint()) + Duration::from_millis(1));
+            let look_at = monotonic() + due.unwrap_or(pause).min(pause);
+            pause = (pause * 2).min(self.options.poll_max);
+            // Rung or not, it looks again.
+            let _ = tokio::time::timeout_at(look_at.min(until).into(), listener.heard()).await;
+        }
+    }
+
+    /// Waits until what callers that gave up had fetched is back in line: the last thing to do before the end.
+    pub async fn ended(&self) {
+        self.under_way.ended().await;
+    }
+
+    /// Done, with the handler's answer: it is kept, and goes to whoever waits for it, in one transaction. None when
+    /// the lease is lost; the same ack again changes nothing.
+    pub async fn ack(&self, token: &LeaseToken, answer: Option<String>) -> Result<Option<State>> {
+        let (lease, record) = match self.find(token).await? {
+            Found::Held(lease, record) => (lease, record),
+            Found::Done => return Ok(Some(State::Done)),
+            Found::Lost => return Ok(None),
+        };
+        let Ok(message) = record.message.clone() else {
+            return self.settle(lease, &record, Outcome::Done { response: answer }).await;
+        };
+        let ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &crate::work::handler::State::default());
+        let outcome = conclude(ctx, self.queue.kind(), &lease, answer).await?;
+        self.settle(lease, &record, outcome).await
+    }
+
+    /// Back in line: after `delay`, or as a worker would pause. Dead when its attempts are spent. What went wrong is
+    /// kept with the message and not logged.
+    pub async fn abandon(&self, token: &LeaseToken, error: &str, delay: Option<Duration>) -> Result<Option<State>> {
+        let why = format!("the service that fetched it gave it back\n{error}");
+        let fault = Fault::new(Cause::HandlerFailed, why.trim_end());
+        self.end(token, Outcome::Failed(delay.into_iter().fold(fault, Fault::retry_after))).await
+    }
+
+    /// Given up.
+    pub async fn fail(&self, token: &LeaseToken, error: &str) -> Result<Option<State>> {
+        let why = format!("the service that fetched it gave it up\n{error}");
+        self.end(token, Outcome::Failed(Fault::new(Cause::Refused, why.trim_end()).for_good())).await
+    }
+
+    /// Makes leases last until `lease` from now; says of each whether it still held.
+    pub async fn extend(&self, tokens: &[LeaseToken], lease: Duration) -> Result<Vec<bool>> {
+        let now = self.queue.time_hint();
+        let leases = tokens.iter().map(|token| Lease {
+            seq: token.seq,
+            owner: token.owner,
+            claim_no: token.claim_no,
+            until: now,
+            attempts: 0,
+            crashes: 0,
+        });
+        self.queue.extend(&leases.collect::<Vec<_>>(), lease).await
+    }
+
+    async fn end(&self, token: &LeaseToken, outcome: Outcome) -> Result<Option<State>> {
+        match self.find(token).await? {
+            Found::Held(lease, record) => self.settle(lease, &record, outcome).await,
+            Found::Done | Found::Lost => Ok(None),
+        }
+    }
+
+    async fn find(&self, token: &LeaseToken) -> Result<Found> {
+        let Some(record) = self.queue.list(Filter::one(token.seq)).await?.pop() else { return Ok(Found::Lost) };
+        let was_ours = record.claim_no() == token.claim_no && record.processed_by() == Some(token.owner);
+        if record.state() == State::Done && was_ours {
+            return Ok(Found::Done);
+        }
+        if !self.is_fetched(&record) {
+            return Ok(Found::Lost);
+        }
+        let lease = record.lease().filter(|lease| record.state() == State::Leased && token.is_of(lease));
+        Ok(lease.map_or(Found::Lost, |lease| Found::Held(lease, Box::new(record))))
+    }
+
+    /// Whether it is a message that is fetched here, as far as that was said.
+    fn is_fetched(&self, record: &Record) -> bool {
+        let is_left = |handled: &Topics| {
+            let message = record.message.as_ref();
+            message.is_ok_and(|message| !handled.contains(&message.topic, message.destination()))
+        };
+        self.options.topics.as_ref().is_none_or(is_left)
+    }
+
+    async fn settle(&self, lease: Lease, record: &Record, outcome: Outcome) -> Result<Option<State>> {
+        let now = self.queue.time_hint();
+        if let Ok(message) = &record.message {
+            let took = record.last_attempt_at().map(|since| now.since(since)).unwrap_or_default();
+            telemetry::handled(self.store.name(), self.queue.kind(), message, &outcome, &self.meters, took);
+        }
+        let settled_already = match outcome {
+            Outcome::Settled => Some(Some(State::Done)),
+            Outcome::Lost => Some(None),
+            _ => None,
+        };
+        if let Some(state) = settled_already {
+            return Ok(state);
+        }
+        let terms = Terms::of(&self.options.policies, record.message.as_ref().ok(), now);
+        let Some(settle) = outcome.into_settle(lease, terms) else { return Ok(None) };
+        let usual = if matches!(settle.verb, Verb::Ack { .. }) { State::Done } else { State::Ready };
+        let settled = self.queue.settle(vec![settle]).await?;
+        Ok(match () {
+            () if settled.applied == 0 => None,
+            () if settled.dead > 0 => Some(State::Dead),
+            () if settled.expired > 0 => Some(State::Expired),
+            () => Some(usual),
+        })
+    }
+}

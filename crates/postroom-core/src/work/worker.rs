@@ -1,0 +1,157 @@
+//! The only loop: wait, claim, process, settle. It knows neither SQL nor wires; what to do with a message is the
+//! business of its filling ([`Process`]).
+
+mod claims;
+mod flight;
+mod gate;
+mod holds;
+mod maintenance;
+mod options;
+mod probe;
+mod retention;
+mod run_loop;
+mod settling;
+mod shares;
+mod unchanged;
+
+pub(crate) use gate::Gate;
+pub use options::WorkerOptions;
+#[cfg(feature = "testing")]
+pub use probe::{Point, Probe};
+pub use retention::Retention;
+pub(crate) use run_loop::Loop;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::mailbox::work_queue::WorkQueue;
+use crate::queue::Queue;
+use crate::support::error::Result;
+use crate::work::batch::{Process, Slots};
+use crate::work::delivery::Transport;
+use crate::work::dispatcher::Dispatcher;
+use crate::work::handler::{Backend, Handlers, Runner};
+use crate::work::places::Places;
+
+/// A worker on one queue of one store.
+///
+/// ```no_run
+/// # use postroom::{Handlers, Sqlite, SqliteStore, Worker};
+/// # async fn f(store: SqliteStore, handlers: Handlers<Sqlite>) -> postroom::Result<()> {
+/// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };
+/// Worker::inbox(store, handlers).run(shutdown).await
+/// # }
+/// ```
+pub struct Worker<B: Backend> {
+    store: B::Store,
+    queue: Queue,
+    handlers: Handlers<B>,
+    transport: Option<Arc<dyn Transport>>,
+    places: Places,
+    options: WorkerOptions,
+}
+
+impl<B: Backend> Worker<B> {
+    /// A worker that handles what is enqueued in the outbox and has no destination.
+    pub fn outbox(store: B::Store, handlers: Handlers<B>) -> Self {
+        Self::new(store, Queue::Outbox, handlers)
+    }
+
+    /// A worker that handles what arrived in the inbox.
+    pub fn inbox(store: B::Store, handlers: Handlers<B>) -> Self {
+        Self::new(store, Queue::Inbox, handlers)
+    }
+
+    fn new(store: B::Store, queue: Queue, handlers: Handlers<B>) -> Self {
+        let (places, options) = (Places::default(), WorkerOptions::default());
+        Self { store, queue, handlers, transport: None, places, options }
+    }
+
+    /// Sends outbox messages that have a destination this way.
+    #[must_use]
+    pub fn transport(mut self, transport: impl Transport) -> Self {
+        self.transport = Some(Arc::new(transport));
+        self
+    }
+
+    /// Shares what is known of places with others, and shows it.
+    #[must_use]
+    pub fn places(mut self, places: Places) -> Self {
+        self.places = places;
+        self
+    }
+
+    /// With these options.
+    #[must_use]
+    pub fn options(mut self, options: WorkerOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Runs until `shutdown` is ready; then finishes what it holds, within the grace time, and gives the rest back.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+        let options = self.options.checked()?;
+        let filling = Filling::new(Arc::new(self.handlers.checked()?), self.transport, self.places, &options);
+        let process = filling.process(&self.store, self.queue);
+        let queue = WorkQueue::new(Arc::new(self.store), self.queue);
+        Loop::new(queue, process, Arc::new(options), filling.places, None).run(shutdown).await
+    }
+}
+
+/// What workers do with messages: the same for every store they work on.
+pub(crate) struct Filling<B: Backend> {
+    handlers: Arc<Handlers<B>>,
+    transport: Option<Arc<dyn Transport>>,
+    pub(crate) places: Places,
+    handling: Slots,
+    sending: Slots,
+}
+
+/// So many messages may be on their way to other services for each handler that may run: they only wait.
+const SENDS_PER_HANDLER: usize = 4;
+
+impl<B: Backend> Filling<B> {
+    pub(crate) fn new(
+        handlers: Arc<Handlers<B>>,
+        transport: Option<Arc<dyn Transport>>,
+        places: Places,
+        options: &WorkerOptions,
+    ) -> Self {
+        let slots = |slots: usize, places| Slots {
+            all: Arc::new(Semaphore::new(slots.min(Semaphore::MAX_PERMITS))),
+            share: options.share(slots, places),
+            limits: options.handler_limits,
+            endpoints: options.endpoints.clone(),
+        };
+        let sends = options.concurrency.saturating_mul(SENDS_PER_HANDLER);
+        let (handling, sending) = (slots(options.concurrency, handlers.topics()), slots(sends, None));
+        Self { handlers, transport, places, handling, sending }
+    }
+
+    /// Both together run no more than one of them may.
+    pub(crate) fn share_slots_of(&mut self, other: &Self) {
+        self.handling.all = other.handling.all.clone();
+        self.sending.all = other.sending.all.clone();
+    }
+
+    pub(crate) fn process(&self, store: &B::Store, queue: Queue) -> Arc<dyn Process> {
+        let (handlers, places) = (self.handlers.clone(), self.places.clone());
+        let runner = Runner::<B>::new(store.clone(), queue, handlers, places.clone(), self.handling.clone());
+        match queue {
+            Queue::Inbox => Arc::new(runner),
+            Queue::Outbox => {
+                let (transport, slots) = (self.transport.clone(), self.sending.clone());
+                Arc::new(Dispatcher::new(store, Arc::new(runner), transport, places, slots))
+            }
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Worker<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("queue", &self.queue).field("handlers", &self.handlers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! How long messages are kept that nobody works on any more.
+
+use std::time::Duration;
+
+use crate::queue::{Queue, State};
+use crate::support::error::{Error, Result};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How long messages are kept that nobody works on any more. What is older is deleted now and then.
+///
+/// | state | kept for |
+/// |---|---|
+/// | done | 7 days in the outbox, 30 days in the inbox |
+/// | dead, expired | ever: somebody has to decide about them |
+/// | dismissed | 30 days, in both |
+/// | seen (inbox) | as long as done messages there, since it was seen last |
+///
+/// The inbox knows a message again for as long as it keeps it: keep it for longer than any sender retries.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Retention, WorkerOptions};
+///
+/// let day = Duration::from_secs(24 * 3600);
+/// let retention = Retention::default().outbox_done(3 * day).dead(Some(90 * day)).expired(Some(90 * day));
+/// let options = WorkerOptions::default().retention(retention);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retention {
+    outbox_done: Duration,
+    inbox_done: Duration,
+    dead: Option<Duration>,
+    expired: Option<Duration>,
+    dismissed: Option<Duration>,
+    /// None: as done messages of the inbox.
+    seen: Option<Duration>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            outbox_done: 7 * DAY,
+            inbox_done: 30 * DAY,
+            dead: None,
+            expired: None,
+            dismissed: Some(30 * DAY),
+            seen: None,
+        }
+    }
+}
+
+impl Retention {
+    /// Nothing is ever deleted.
+    pub fn for_ever() -> Self {
+        Self { dismissed: None, ..Self::default().outbox_done(Duration::MAX).inbox_done(Duration::MAX) }
+    }
+
+    /// Done messages of the outbox: 7 days.
+    #[must_use]
+    pub fn outbox_done(mut self, kept: Duration) -> Self {
+        self.outbox_done = kept;
+        self
+    }
+
+    /// Done messages of the inbox: 30 days. It must remember longer than any sender retries.
+    #[must_use]
+    pub fn inbox_done(mut self, kept: Duration) -> Self {
+        self.inbox_done = kept;
+        self
+    }
+
+    /// Dead messages, since they were given up; none: for ever, which is the default.
+    #[must_use]
+    pub fn dead(mut self, kept: Option<Duration>) -> Self {
+        self.dead = kept;
+        self
+    }
+
+    /// Expired messages, since they expired; none: for ever, which is the default.
+    #[must_use]
+    pub fn expired(mut self, kept: Option<Duration>) -> Self {
+        self.expired = kept;
+        self
+    }
+
+    /// Dismissed messages, since they were dismissed: 30 days; none: for ever.
+    #[must_use]
+    pub fn dismissed(mut self, kept: Option<Duration>) -> Self {
+        self.dismissed = kept;
+        self
+    }
+
+    /// Messages of the inbox that were only seen, since they were seen last: as long as done ones, unless told
+    /// otherwise.
+    #[must_use]
+    pub fn seen(mut self, kept: Duration) -> Self {
+        self.seen = Some(kept);
+        self
+    }
+
+    /// For how long the inbox knows a message again at least, whether it is done, dead or dismissed: the same message
+    /// arriving later than that is new.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use postroom::Retention;
+    /// let day = Duration::from_secs(24 * 3600);
+    /// assert_eq!(Retention::default().known_for(), 30 * day);
+    /// assert_eq!(Retention::default().dead(Some(14 * day)).known_for(), 14 * day);
+    /// ```
+    pub fn known_for(&self) -> Duration {
+        [self.dead, self.dismissed].into_iter().flatten().fold(self.inbox_done, Duration::min)
+    }
+
+    /// How long messages in that state are kept; none: for ever.
+    pub(crate) fn of(&self, queue: Queue, state: State) -> Option<Duration> {
+        match (queue, state) {
+            (Queue::Outbox, State::Done) => Some(self.outbox_done),
+            (Queue::Inbox, State::Done) => Some(self.inbox_done),
+            (Queue::Inbox, State::Seen) => Some(self.seen.unwrap_or(self.inbox_done)),
+            (_, State::Dead) => self.dead,
+            (_, State::Expired) => self.expired,
+            (_, State::Dismissed) => self.dismissed,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.inbox_done.is_zero() {
+            return Err(Error::invalid("an inbox that forgets at once knows no duplicates; keep its messages longer"));
+        }
+        for (what, kept) in
+            [("dead", self.dead), ("expired", self.expired), ("dismissed", self.dismissed), ("seen", self.seen)]
+        {
+            if kept == Some(Duration::ZERO) {
+                return Err(Error::invalid(format!("{what} messages must be kept for longer than zero")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_is_kept_for_its_own_time() {
+        let usual = Retention::default();
+        let kept = |queue| State::ALL.map(|state| usual.of(queue, state));
+        let [week, month] = [Some(7 * DAY), Some(30 * DAY)];
+        assert_eq!(kept(Queue::Outbox), [None, None, week, None, None, None, None, month]);
+        assert_eq!(kept(Queue::Inbox), [None, None, month, None, None, month, None, month]);
+        let told = usual.inbox_done(DAY).dead(Some(2 * DAY)).expired(Some(3 * DAY)).dismissed(None);
+        let kept = |state| told.of(Queue::Inbox, state);
+        assert_eq!([State::Seen, State::Dead, State::Dismissed].map(kept), [Some(DAY), Some(2 * DAY), None]);
+        assert_eq!(told.of(Queue::Outbox, State::Expired), Some(3 * DAY));
+        assert_eq!(told.seen(4 * DAY).of(Queue::Inbox, State::Seen), Some(4 * DAY));
+    }
+
+    #[test]
+    fn what_would_be_forgotten_at_once_is_refused() {
+        assert!(Retention::default().outbox_done(Duration::ZERO).check().is_ok());
+        let zero = Some(Duration::ZERO);
+        for told in [
+            Retention::default().inbox_done(Duration::ZERO),
+            Retention::default().dead(zero),
+            Retention::default().expired(zero),
+            Retention::default().dismissed(zero),
+            Retention::default().seen(Duration::ZERO),
+        ] {
+            assert!(told.check().is_err(), "{told:?}");
+        }
+    }
+}

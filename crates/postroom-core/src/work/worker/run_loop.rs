@@ -1,0 +1,348 @@
+//! The loop itself.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::future::OptionFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::mailbox::work_queue::WorkQueue;
+use crate::message::OwnerToken;
+use crate::queue::Terms;
+use crate::queue::{Claimed, Lease, Outcome, Settle, Verb};
+use crate::store::{BoxFuture, WakeListener};
+use crate::support::clock::{Timestamp, monotonic};
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::telemetry;
+use crate::work::batch::{Process, Run};
+use crate::work::places::Places;
+use crate::work::worker::WorkerOptions;
+use crate::work::worker::claims::{Answer, SUSPECTS_EVERY, Target};
+use crate::work::worker::flight::{Facts, Flights};
+use crate::work::worker::gate::{Gate, Turn, few_at_once};
+use crate::work::worker::holds::Holds;
+use crate::work::worker::maintenance;
+use crate::work::worker::probe::Point;
+use crate::work::worker::settling::settle;
+use crate::work::worker::shares::Shares;
+use crate::work::worker::unchanged::Quiet;
+
+/// So many reports are taken up at once.
+const REPORTS_MAX: usize = 1024;
+/// So many settles are under way before reports wait for each other.
+const SETTLES_AT_ONCE: usize = 2;
+/// What became due while it was asked for is asked for again.
+const JUST_DUE: Duration = Duration::from_millis(50);
+/// How long work that was broken off has to give its messages back.
+const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
+
+type Renewing = BoxFuture<'static, (Vec<Lease>, Instant, Result<Vec<bool>>)>;
+
+pub(crate) struct Loop {
+    pub(super) queue: WorkQueue,
+    process: Arc<dyn Process>,
+    pub(super) options: Arc<WorkerOptions>,
+    pub(super) owner: OwnerToken,
+    pub(super) flights: Flights,
+    /// What is held of each place.
+    pub(super) shares: Shares,
+    /// How the places are, for all workers of this process.
+    pub(super) places: Places,
+    holds: Holds,
+    tasks: JoinSet<()>,
+    reports: mpsc::UnboundedReceiver<(Lease, Outcome)>,
+    reporter: mpsc::UnboundedSender<(Lease, Outcome)>,
+    settling: FuturesUnordered<BoxFuture<'static, ()>>,
+    pub(super) claiming: FuturesUnordered<BoxFuture<'static, Answer>>,
+    /// What the claims that are under way are for.
+    pub(super) under_way: Vec<Target>,
+    /// How many bytes of payload they may bring.
+    pub(super) bytes_asked: u64,
+    pub(super) is_short_of_memory: bool,
+    renewing: Option<Renewing>,
+    maintaining: Option<BoxFuture<'static, ()>>,
+    pub(super) listener: WakeListener,
+    /// How many messages are in hand that a worker crashed with.
+    pub(super) suspects: usize,
+    /// When to look for more of them.
+    pub(super) suspect_at: Instant,
+    pub(super) has_looked: bool,
+    meters: Arc<telemetry::Meters>,
+    /// The last claim from the line came back full: there is more.
+    pub(super) full: bool,
+    pub(super) line_was_last: bool,
+    stop: CancellationToken,
+    pub(super) gate: Option<Arc<dyn Gate>>,
+    pub(super) quiet: Option<Quiet>,
+    /// When to look at the line again, if nothing rings before.
+    pub(super) look_at: Instant,
+    /// But not before that.
+    pub(super) line_after: Instant,
+    pub(super) idle_wait: Duration,
+}
+
+impl Loop {
+    pub(crate) fn new(
+        queue: WorkQueue,
+        process: Arc<dyn Process>,
+        options: Arc<WorkerOptions>,
+        places: Places,
+        gate: Option<Arc<dyn Gate>>,
+    ) -> Self {
+        let (reporter, reports) = mpsc::unbounded_channel();
+        let now = monotonic();
+        Self {
+            owner: OwnerToken::new(),
+            flights: Flights::new(queue.holding()),
+            shares: match &gate {
+                Some(_) => Shares::new(options.batch, options.in_hand()).taking_turns(),
+                None => Shares::new(options.batch, options.in_hand()),
+            },
+            places,
+            holds: Holds::default(),
+            tasks: JoinSet::new(),
+            reports,
+            reporter,
+            settling: FuturesUnordered::new(),
+            claiming: FuturesUnordered::new(),
+            under_way: Vec::new(),
+            bytes_asked: 0,
+            is_short_of_memory: false,
+            full: false,
+            line_was_last: false,
+            renewing: None,
+            maintaining: None,
+            listener: queue.wake().listen(),
+            suspects: 0,
+            // The line goes first.
+            suspect_at: now + SUSPECTS_EVERY,
+            has_looked: false,
+            meters: Arc::new(telemetry::Meters::new(queue.named())),
+            stop: CancellationToken::new(),
+            look_at: now,
+            line_after: now,
+            idle_wait: options.poll,
+            options,
+            gate,
+            quiet: None,
+            process,
+            queue,
+        }
+    }
+
+    pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+        telemetry::worker_started(self.queue.named(), self.owner);
+        let mut shutdown = pin!(shutdown);
+        let mut renewal = tokio::time::interval((self.options.lease / 6).max(Duration::from_millis(1)));
+        renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut upkeep = tokio::time::interval(self.options.maintenance);
+        let mut end_at: Option<Instant> = None;
+        let mut broken_off = false;
+        let mut reports = Vec::new();
+        while !(end_at.is_some() && self.is_empty()) {
+            let in_line = self.start_claims(end_at.is_some());
+            // While some are being written the next gather: fewer and larger commits.
+            let takes_reports = self.settling.len() < SETTLES_AT_ONCE;
+            let waiting = end_at.is_none() && self.is_waiting() && !in_line;
+            let other_at = self.other_at().filter(|_| end_at.is_none() && !in_line);
+            tokio::select! {
+                received = self.reports.recv_many(&mut reports, REPORTS_MAX), if takes_reports => {
+                    debug_assert!(received > 0, "the loop keeps a sender");
+                    self.settle(reports.drain(..));
+                }
+                Some(answer) = self.claiming.next(), if !self.claiming.is_empty() => self.claimed(answer),
+                Some(()) = OptionFuture::from(self.gate.as_ref().map(|gate| gate.bell().notified())) => {}
+                Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
+                Some(renewed) = OptionFuture::from(self.renewing.as_mut()) => self.renewed(renewed),
+                Some(()) = OptionFuture::from(self.maintaining.as_mut()) => self.maintaining = None,
+                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => ended.map_err(broken)?,
+                () = self.listener.heard(), if waiting => self.look_now(),
+                () = tokio::time::sleep_until(self.look_at.into()), if waiting => self.look_if_changed(),
+                Some(()) = OptionFuture::from(other_at.map(|at| tokio::time::sleep_until(at.into()))) => {}
+                _ = renewal.tick(), if !self.flights.is_empty() => self.renew(),
+                _ = upkeep.tick(), if end_at.is_none() => self.maintain(),
+                () = &mut shutdown, if end_at.is_none() => end_at = Some(self.begin_stop()),
+                () = tokio::time::sleep_until(end_at.unwrap_or_else(monotonic).into()), if end_at.is_some() => {
+                    // Handlers that ignore even the cancellation are left to their leases.
+                    if std::mem::replace(&mut broken_off, true) {
+                        break;
+                    }
+                    self.flights.cancel_all();
+                    end_at = Some(monotonic() + BREAK_OFF_TIME);
+                }
+            }
+        }
+        telemetry::worker_stopped(self.queue.named(), self.flights.len());
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.flights.is_empty() && self.settling.is_empty() && self.claiming.is_empty() && self.reports.is_empty()
+    }
+
+    pub(super) fn look_now(&mut self) {
+        self.look_at = monotonic().max(self.line_after);
+    }
+
+    /// A store that has not changed since nothing was found in it is left in peace.
+    fn look_if_changed(&mut self) {
+        let (topics, _) = self.wanted(&Target::Line);
+        match self.quiet.as_ref().filter(|quiet| quiet.lasts(&self.queue, topics.as_ref())) {
+            Some(quiet) => {
+                telemetry::unchanged(self.queue.named());
+                self.wait(quiet.next_at);
+            }
+            None => self.look_now(),
+        }
+    }
+
+    /// Nothing to do: look again after a growing pause, or when the next message is due.
+    pub(super) fn wait(&mut self, next_at: Option<Timestamp>) {
+        let now = self.queue.time_hint();
+        let until_due = next_at.and_then(|at| match at.since(now) {
+            // What has been due for a while and cannot be had, because others hold it, is not asked for in circles.
+            Duration::ZERO => (now.since(at) < JUST_DUE).then_some(Duration::from_millis(1)),
+            due => Some(due + Duration::from_micros(200)),
+        });
+        let look_at = monotonic() + until_due.unwrap_or(self.idle_wait).min(self.idle_wait);
+        self.look_at = look_at.max(self.line_after);
+        self.idle_wait = (self.idle_wait * 2).min(self.options.poll_max);
+    }
+
+    pub(super) fn take_up(&mut self, batch: Vec<Claimed>, asked: Instant, turn: Turn) {
+        self.options.reached(Point::AfterClaim);
+        if self.stop.is_cancelled() {
+            return self.give_back(batch);
+        }
+        let run = Run {
+            store: self.queue.store_name().into(),
+            reports: self.reporter.clone(),
+            lost: Arc::new(batch.iter().map(|claimed| (claimed.lease.seq(), CancellationToken::new())).collect()),
+            stop: self.stop.clone(),
+            lease: self.options.lease,
+            meters: self.meters.clone(),
+            policies: self.options.policies.clone(),
+            entered: Arc::new(Mutex::new(HashMap::new())),
+        };
+        let now = monotonic();
+        for claimed in &batch {
+            let facts = Facts::of(claimed);
+            self.suspects += usize::from(facts.is_suspect);
+            self.shares.take(&facts.place, self.process.slots(&facts.place), now);
+            self.flights.add(&claimed.lease, facts, run.lost(&claimed.lease), asked + self.options.lease);
+        }
+        self.tell_gate();
+        self.tasks.spawn(turn.until_in_line(self.process.clone().process(batch, run)));
+    }
+
+    fn give_back(&mut self, batch: Vec<Claimed>) {
+        let release = batch.into_iter().map(|claimed| Settle::release(claimed.lease)).collect();
+        self.settling.push(Box::pin(settle(self.queue.clone(), release, self.options.clone())));
+    }
+
+    fn settle(&mut self, reports: impl Iterator<Item = (Lease, Outcome)>) {
+        let (now, at) = (self.queue.time_hint(), monotonic());
+        let (mut settles, mut ended) = (Vec::new(), Vec::new());
+        for (lease, outcome) in reports {
+            let facts = self.flights.remove(&lease);
+            ended.extend(facts.as_ref().map(|_| lease.seq()));
+            self.probe(&outcome);
+            if let Some(facts) = &facts {
+                self.shares.give(&facts.place, outcome.is_answered(), at);
+                self.holds.note(&facts.place, &outcome);
+                if facts.is_suspect {
+                    (self.suspects, self.suspect_at) = (self.suspects.saturating_sub(1), at);
+                }
+            }
+            let policies = &self.options.policies;
+            let terms = facts.map_or_else(|| Terms::of(policies, None, now), |facts| facts.terms(policies, now));
+            let settle = outcome.into_settle(lease, terms);
+            if let Some(Verb::Abandon { delay, .. }) = settle.as_ref().map(|settle| &settle.verb) {
+                self.look_at = self.look_at.min(at + *delay);
+            }
+            settles.extend(settle);
+        }
+        if std::mem::take(&mut self.is_short_of_memory) {
+            self.look_now();
+        }
+        self.tell_gate();
+        self.settling.extend(self.holds.write(&self.queue, &self.places, self.owner));
+        let held = self.flights.released(ended);
+        if !settles.is_empty() {
+            let settling = settle(self.queue.clone(), settles, self.options.clone());
+            self.settling.push(Box::pin(async move {
+                let _held = held;
+                settling.await;
+            }));
+        }
+    }
+
+    fn renew(&mut self) {
+        let (now, lease) = (monotonic(), self.options.lease);
+        let broken_off = self.flights.drop_overdue(lease / 5, now);
+        if broken_off > 0 {
+            telemetry::leases_overdue(self.queue.named(), broken_off);
+        }
+        let ending = self.flights.ending_within(lease * 2 / 3, now);
+        if ending.is_empty() || self.renewing.is_some() {
+            return;
+        }
+        let queue = self.queue.clone();
+        self.renewing = Some(Box::pin(async move {
+            let held = queue.extend(&ending, lease).await;
+            (ending, now + lease, held)
+        }));
+    }
+
+    fn renewed(&mut self, (leases, until, held): (Vec<Lease>, Instant, Result<Vec<bool>>)) {
+        self.renewing = None;
+        match held {
+            Ok(held) => self.flights.renewed(&leases, &held, until),
+            Err(error) => telemetry::renewal_failed(self.queue.named(), &error),
+        }
+    }
+
+    fn maintain(&mut self) {
+        if self.maintaining.is_none() {
+            let upkeep = maintenance::run(self.queue.clone(), self.options.clone());
+            self.maintaining = Some(match self.gate.clone() {
+                Some(gate) => Box::pin(few_at_once(gate, upkeep)),
+                None => Box::pin(upkeep),
+            });
+        }
+    }
+
+    fn begin_stop(&mut self) -> Instant {
+        telemetry::worker_stopping(self.queue.named(), self.flights.len());
+        self.stop.cancel();
+        self.holds.lift_all();
+        self.settling.extend(self.holds.write(&self.queue, &self.places, self.owner));
+        monotonic() + self.options.grace
+    }
+
+    fn tell_gate(&self) {
+        if let Some(gate) = &self.gate {
+            gate.holds(self.flights.len());
+        }
+    }
+
+    fn probe(&self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Settled => self.options.reached(Point::AfterCommit),
+            Outcome::Lost => self.options.reached(Point::LeaseLost),
+            _ => {}
+        }
+    }
+}
+
+/// Handlers' panics are caught where they happen; this one is ours, and the worker no longer knows what it holds.
+fn broken(source: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Callback, "the worker broke down; its messages are taken over when their leases are over")
+        .caused_by(source)
+}

@@ -1,0 +1,223 @@
+//! How much of each place a worker holds: nobody waits for somebody else's slow messages.
+//!
+//! A worker holds about a second's work of each place. A place of which it holds that much is left out when it claims
+//! from the line as a whole, and gets claims of its own as it goes on. So one place never fills a worker's hands,
+//! whether it is slow or has a million messages waiting.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::queue::Place;
+
+/// The rate of a place is measured over this long.
+const WINDOW: Duration = Duration::from_millis(100);
+/// Of a place that takes nothing any more, nothing more is fetched.
+const STALLED: Duration = Duration::from_secs(1);
+
+/// What a worker holds, by place.
+#[derive(Debug)]
+pub(super) struct Shares {
+    places: HashMap<Place, Share>,
+    batch: usize,
+    /// All that may be held, those beyond their share aside.
+    room: usize,
+    /// So much is held of a place that nobody knows yet.
+    unknown: usize,
+}
+
+#[derive(Debug)]
+struct Share {
+    held: usize,
+    /// On their way, by claims that were not answered yet.
+    asked: usize,
+    /// There is more in line than may be held.
+    is_crowded: bool,
+    /// How many may be with it at once.
+    slots: usize,
+    since: Instant,
+    done: usize,
+    last: Instant,
+    /// In the window before.
+    per_second: Option<f64>,
+}
+
+impl Share {
+    fn new(slots: usize, now: Instant) -> Self {
+        Self { held: 0, asked: 0, is_crowded: false, slots, since: now, done: 0, last: now, per_second: None }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a rate of messages needs no more than 52 bits")]
+    fn rate(&self, until: Instant) -> f64 {
+        self.done as f64 / until.saturating_duration_since(self.since).max(WINDOW).as_secs_f64()
+    }
+
+    /// As much as is done within about a second.
+    fn allowance(&self, (batch, most, unknown): (usize, usize, usize), now: Instant) -> usize {
+        let elapsed = now.saturating_duration_since(self.since);
+        // Who takes turns with others is told from how it goes on only when it stalls.
+        let takes_turns = unknown == usize::MAX;
+        let is_known = elapsed >= STALLED || (elapsed >= WINDOW && self.done > 0 && !takes_turns);
+        let rate = if is_known { Some(self.rate(now)) } else { self.per_second.filter(|_| !takes_turns) };
+        let least = (2 * self.slots).min(batch).max(1);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped, and not below zero")]
+        rate.map_or(unknown, |rate| rate.ceil() as usize).clamp(least, most.max(least))
+    }
+
+    fn is_done(&mut self, now: Instant) {
+        // Many end at the same moment: a window ends between two of those.
+        if self.last.saturating_duration_since(self.since) >= WINDOW && now > self.last {
+            self.per_second = Some(self.rate(self.last));
+            (self.since, self.done) = (self.last, 0);
+        }
+        self.done += 1;
+        self.last = now;
+    }
+}
+
+impl Shares {
+    pub(super) fn new(batch: usize, room: usize) -> Self {
+        Self { places: HashMap::new(), batch, room, unknown: batch }
+    }
+
+    /// For a worker that takes turns with others: it is they who see to it that it does not take too much at once.
+    pub(super) fn taking_turns(mut self) -> Self {
+        self.unknown = usize::MAX;
+        self
+    }
+
+    /// A batch, the most that is held of one place (the rest has room for one more batch), and how much of an unknown
+    /// one.
+    fn sizes(&self) -> (usize, usize, usize) {
+        (self.batch, self.room.saturating_sub(self.batch).max(self.batch), self.unknown)
+    }
+
+    /// Messages of that place were claimed.
+    pub(super) fn take(&mut self, place: &Place, slots: usize, now: Instant) {
+        let sizes = self.sizes();
+        let share = self.places.entry(place.clone()).or_insert_with(|| Share::new(slots, now));
+        if share.held == 0 {
+            (share.since, share.done, share.last) = (now, 0, now);
+        }
+        share.held += 1;
+        share.is_crowded |= share.held >= share.allowance(sizes, now);
+    }
+
+    /// One is over; `is_done` when its place dealt with it.
+    pub(super) fn give(&mut self, place: &Place, is_done: bool, now: Instant) {
+        let Some(share) = self.places.get_mut(place) else { return };
+        share.held = share.held.saturating_sub(1);
+        if is_done {
+            share.is_done(now);
+        }
+        if share.held == 0 && share.asked == 0 && !share.is_crowded {
+            self.places.remove(place);
+        }
+    }
+
+    /// Places that are left out of claims from the whole line.
+    pub(super) fn crowded(&self) -> Vec<Place> {
+        let crowded = self.places.iter().filter(|(_, share)| share.is_crowded);
+        crowded.map(|(place, _)| place.clone()).collect()
+    }
+
+    /// What is held, without what is beyond a place's share: slow places take no room from the others.
+    pub(super) fn held_within_shares(&self, now: Instant) -> usize {
+        let sizes = self.sizes();
+        self.places.values().map(|share| share.held.min(share.allowance(sizes, now))).sum()
+    }
+
+    /// A crowded place of which more may be fetched, and how much.
+    pub(super) fn next(&self, now: Instant) -> Option<(Place, usize)> {
+        let (batch, sizes) = (self.batch, self.sizes());
+        let wanted = |share: &Share| {
+            let allowance = share.allowance(sizes, now);
+            let wanted = allowance.saturating_sub(share.held + share.asked).min(batch);
+            (wanted >= (allowance / 2).clamp(1, batch)).then_some(wanted)
+        };
+        let crowded = self.places.iter().filter(|(_, share)| share.is_crowded);
+        let able = crowded.filter_map(|(place, share)| Some((share.held + share.asked, place, wanted(share)?)));
+        // Who has the least goes first.
+        able.min_by_key(|(held, place, _)| (*held, *place)).map(|(_, place, wanted)| (place.clone(), wanted))
+    }
+
+    /// That many of a place were asked for.
+    pub(super) fn ask(&mut self, place: &Place, wanted: usize) {
+        if let Some(share) = self.places.get_mut(place) {
+            share.asked += wanted;
+        }
+    }
+
+    /// A claim of that place was answered. One that brings less than was asked for found the end of its line.
+    pub(super) fn answered(&mut self, place: &Place, wanted: usize, found: Option<usize>) {
+        let Some(share) = self.places.get_mut(place) else { return };
+        share.asked = share.asked.saturating_sub(wanted);
+        if found.is_some_and(|found| found < wanted) {
+            share.is_crowded = false;
+        }
+        if share.held == 0 && share.asked == 0 && !share.is_crowded {
+            self.places.remove(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::clock::monotonic;
+
+    fn place(name: &str) -> Place {
+        Place::Topic(name.into())
+    }
+
+    fn holding(shares: &mut Shares, name: &str, messages: usize, now: Instant) {
+        (0..messages).for_each(|_| shares.take(&place(name), 4, now));
+    }
+
+    #[test]
+    fn a_slow_place_is_left_out_and_takes_no_room() {
+        let (now, mut shares) = (monotonic(), Shares::new(50, 200));
+        holding(&mut shares, "slow", 50, now);
+        assert_eq!(shares.crowded(), [place("slow")]);
+        assert!(shares.next(now).is_none(), "it has its share");
+        let later = now + Duration::from_secs(5);
+        shares.give(&place("slow"), true, later);
+        assert_eq!(shares.held_within_shares(later), 8, "two for each of its slots");
+        assert!(shares.next(later).is_none());
+    }
+
+    #[test]
+    fn a_fast_place_is_fetched_for_itself_in_whole_batches() {
+        let (now, mut shares) = (monotonic(), Shares::new(50, 200));
+        holding(&mut shares, "fast", 50, now);
+        let soon = now + WINDOW;
+        (0..50).for_each(|_| shares.give(&place("fast"), true, soon));
+        assert_eq!(shares.next(soon), Some((place("fast"), 50)));
+        shares.ask(&place("fast"), 50);
+        assert_eq!(shares.next(soon), Some((place("fast"), 50)), "several claims are under way at once");
+        shares.answered(&place("fast"), 50, Some(7));
+        assert!(shares.crowded().is_empty(), "its line has ended: the whole line has it again");
+    }
+
+    #[test]
+    fn places_with_few_messages_are_never_crowded() {
+        let (now, mut shares) = (monotonic(), Shares::new(50, 200));
+        for name in 0..40 {
+            holding(&mut shares, &name.to_string(), 3, now);
+        }
+        assert!(shares.crowded().is_empty());
+        for name in 0..40 {
+            (0..3).for_each(|_| shares.give(&place(&name.to_string()), true, now));
+        }
+        assert_eq!((shares.held_within_shares(now), shares.places.len()), (0, 0), "nothing is left behind");
+    }
+
+    #[test]
+    fn the_one_with_the_least_is_fetched_first() {
+        let (now, mut shares) = (monotonic(), Shares::new(10, 40));
+        holding(&mut shares, "a", 10, now);
+        holding(&mut shares, "b", 10, now);
+        (0..5).for_each(|_| shares.give(&place("a"), true, now));
+        (0..9).for_each(|_| shares.give(&place("b"), true, now));
+        assert_eq!(shares.next(now).map(|(place, _)| place), Some(place("b")));
+    }
+}

@@ -1,0 +1,171 @@
+//! One request with a key: its row, the handler's effects and the response are one transaction.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::Request;
+use http::request::Parts;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tower_service::Service;
+
+use super::Core;
+use super::kept::{Kept, is_endless, is_final, is_refusal};
+use super::problem::IdempotencyProblem;
+use crate::SharedCtx;
+use postroom_core::message::Incoming;
+use postroom_core::queue::Queue;
+use postroom_core::store::{Admission, Store};
+use postroom_core::support::error::{Error, ErrorKind, Result};
+use postroom_core::telemetry;
+use postroom_core::work::handler::{Backend, Ctx, HOLD_MAX, Held, State, admit, persist};
+
+/// A request that was read as a whole.
+pub(super) struct Whole {
+    pub(super) head: Parts,
+    pub(super) body: Bytes,
+}
+
+impl Whole {
+    fn again<B: Backend>(&self, ctx: SharedCtx<B>) -> Request<Body> {
+        let mut head = self.head.clone();
+        head.extensions.insert(ctx);
+        Request::from_parts(head, Body::from(self.body.clone()))
+    }
+}
+
+/// Reads a body as a whole.
+pub(super) async fn read(body: Body, max: usize) -> Result<Bytes, IdempotencyProblem> {
+    match Limited::new(body, max).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(IdempotencyProblem::too_large()),
+        Err(_) => Err(IdempotencyProblem::unreadable()),
+    }
+}
+
+/// What the service answered.
+enum Served {
+    /// It can be given to whoever asks again.
+    Final(http::response::Parts, Bytes),
+    /// It cannot.
+    ForNow(Response),
+}
+
+impl<B: Backend> Core<B> {
+    pub(super) async fn exchange<S>(&self, ready: S, spare: S, request: Whole, incoming: Incoming) -> Response
+    where
+        S: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send,
+    {
+        let (mut ready, request, incoming) = (Some(ready), &request, &incoming);
+        let tried = persist(move || {
+            let service = ready.take().unwrap_or_else(|| spare.clone());
+            self.attempt(service, request, incoming)
+        });
+        tried.await.unwrap_or_else(|error| {
+            telemetry::request_broken(self.store.name(), &self.name, incoming.key(), &error);
+            IdempotencyProblem::database(&error).into_response()
+        })
+    }
+
+    async fn attempt<S>(&self, service: S, request: &Whole, incoming: &Incoming) -> Result<Response>
+    where
+        S: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Send,
+    {
+        let hold = self.options.timeout.saturating_mul(2);
+        let Held { tx, lease, message } = match admit::<B>(&self.store, incoming, hold).await? {
+            Ok(held) => held,
+            Err(admission) => return Ok(self.known(incoming, admission)),
+        };
+        let mut ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &State::default());
+        ctx.tx = Some(tx);
+        let shared = SharedCtx::new(ctx);
+        let over = shared.over_when_dropped();
+        let serving = B::scope(&self.store, self.serve(service, request.again(shared.clone())));
+        let served = tokio::time::timeout(self.options.timeout, serving).await;
+        let tx = shared.take().ok().and_then(|ctx| ctx.tx);
+        drop(over);
+        match (served, tx) {
+            (Ok(Served::Final(head, body)), Some(tx)) => {
+                let kept = Kept::encode(&head, &body).map_err(Error::callback)?;
+                if is_refusal(head.status) {
+                    B::roll_back(tx).await;
+                    return self.refuse(incoming, kept, head, body).await;
+                }
+                B::commit(&self.store, tx, Queue::Inbox, &lease, Some(kept)).await?;
+                Ok(Response::from_parts(head, Body::from(body)))
+            }
+            (Ok(Served::Final(..)), None) => {
+                Err(Error::new(ErrorKind::Callback, "a task that the handler left behind holds the transaction"))
+            }
+            (Ok(Served::ForNow(response)), tx) => {
+                if let Some(tx) = tx {
+                    B::roll_back(tx).await;
+                }
+                Ok(response)
+            }
+            // In the middle of a statement, perhaps: dropped, its connection is closed.
+            (Err(_), _) => Ok(IdempotencyProblem::timed_out().into_response()),
+        }
+    }
+
+    /// Keeps a response whose request had no effect, in a transaction of its own.
+    async fn refuse(
+        &self,
+        incoming: &Incoming,
+        kept: String,
+        head: http::response::Parts,
+        body: Bytes,
+    ) -> Result<Response> {
+        match admit::<B>(&self.store, incoming, self.options.timeout.saturating_mul(2)).await? {
+            Ok(Held { tx, lease, .. }) => {
+                B::commit(&self.store, tx, Queue::Inbox, &lease, Some(kept)).await?;
+                Ok(Response::from_parts(head, Body::from(body)))
+            }
+            // Another process had the same request in between.
+            Err(admission) => Ok(self.known(incoming, admission)),
+        }
+    }
+
+    async fn serve<S>(&self, mut service: S, request: Request<Body>) -> Served
+    where
+        S: Service<Request<Body>, Response = Response, Error = Infallible>,
+    {
+        let served = async {
+            std::future::poll_fn(|cx| service.poll_ready(cx)).await?;
+            service.call(request).await
+        };
+        let response = served.await.unwrap_or_else(|never| match never {});
+        if !is_final(response.status()) {
+            return Served::ForNow(response);
+        }
+        let (head, body) = response.into_parts();
+        if is_endless(&head) {
+            return Served::ForNow(IdempotencyProblem::not_kept().into_response());
+        }
+        match read(body, self.options.response_max).await {
+            Ok(body) => Served::Final(head, body),
+            Err(_) => Served::ForNow(IdempotencyProblem::not_kept().into_response()),
+        }
+    }
+
+    /// The response to a request that is known, or why there is none.
+    fn known(&self, incoming: &Incoming, admission: Admission) -> Response {
+        match admission {
+            Admission::Known { response } => {
+                telemetry::replayed(self.store.name(), &self.name, incoming.key());
+                let replayed = response.as_deref().and_then(Kept::replay);
+                replayed.unwrap_or_else(|| IdempotencyProblem::unknown_response().into_response())
+            }
+            Admission::Differs => {
+                telemetry::key_reused(self.store.name(), &self.name, incoming.key());
+                IdempotencyProblem::differs().into_response()
+            }
+            Admission::Busy => IdempotencyProblem::in_progress().into_response(),
+            Admission::Held { .. } | Admission::Refused { .. } | Admission::Dead | Admission::Expired => {
+                IdempotencyProblem::given_up().into_response()
+            }
+        }
+    }
+}

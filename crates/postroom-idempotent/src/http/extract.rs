@@ -1,0 +1,64 @@
+//! The transaction, for an axum handler.
+
+use axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use http::request::Parts;
+
+use super::problem::IdempotencyProblem;
+use crate::SharedCtx;
+use postroom_core::work::handler::Backend;
+
+/// The layer let a request pass that has no key.
+#[derive(Clone, Debug)]
+pub(super) struct Unkeyed;
+
+/// The transaction that a request's response is kept in, as an extractor: what a handler writes there is stored with
+/// the response, or neither is.
+///
+/// A request without an `Idempotency-Key` is refused with 400; an `Option<IdempotentTx<B>>` is none for it.
+///
+/// ```
+/// use axum::response::IntoResponse;
+/// use postroom::{IdempotentTx, NewMessage, Sqlite};
+///
+/// async fn place(IdempotentTx(shared): IdempotentTx<Sqlite>, body: String) -> Result<String, http::StatusCode> {
+///     let stored = async {
+///         let mut ctx = shared.lock().await?;
+///         ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO orders (what) VALUES (?1)", [body])).await?;
+///         ctx.enqueue(NewMessage::new("order.placed", "{}")).await
+///     };
+///     // With 500 everything is rolled back, and the client may ask again.
+///     let stored = stored.await.map_err(|_: postroom::Error| http::StatusCode::INTERNAL_SERVER_ERROR)?;
+///     Ok(stored.id.to_string())
+/// }
+/// # let _: axum::Router = axum::Router::new().route("/orders", axum::routing::post(place));
+/// ```
+#[derive(Debug)]
+pub struct IdempotentTx<B: Backend>(
+    /// The context.
+    pub SharedCtx<B>,
+);
+
+impl<B: Backend, S: Send + Sync> FromRequestParts<S> for IdempotentTx<B> {
+    type Rejection = IdempotencyProblem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, IdempotencyProblem> {
+        match (parts.extensions.get::<SharedCtx<B>>(), parts.extensions.get::<Unkeyed>()) {
+            (Some(shared), _) => Ok(Self(shared.clone())),
+            (None, Some(Unkeyed)) => Err(IdempotencyProblem::no_key()),
+            (None, None) => Err(IdempotencyProblem::no_layer()),
+        }
+    }
+}
+
+impl<B: Backend, S: Send + Sync> OptionalFromRequestParts<S> for IdempotentTx<B> {
+    type Rejection = IdempotencyProblem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, IdempotencyProblem> {
+        match (parts.extensions.get::<SharedCtx<B>>(), parts.extensions.get::<Unkeyed>()) {
+            (Some(shared), _) => Ok(Some(Self(shared.clone()))),
+            (None, Some(Unkeyed)) => Ok(None),
+            // Or it is one on another database: without its transaction the handler would write elsewhere.
+            (None, None) => Err(IdempotencyProblem::no_layer()),
+        }
+    }
+}

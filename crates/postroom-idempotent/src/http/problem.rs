@@ -1,0 +1,170 @@
+//! What a client is told when its request is not handled: a problem as RFC 9457 has it.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+
+use postroom_core::support::error::Error;
+
+/// A request that was not handled because of its `Idempotency-Key`, or the lack of one: says what to do, as
+/// `application/problem+json`. [`IdempotentTx`](crate::IdempotentTx) answers with it where there is no layer.
+///
+/// ```
+/// use axum::response::IntoResponse;
+/// use postroom::{IdempotencyProblem, IdempotentTx, Memory};
+///
+/// // Without a key the order is placed all the same, outside any transaction of the layer.
+/// async fn place(tx: Result<IdempotentTx<Memory>, IdempotencyProblem>) -> impl IntoResponse {
+///     match tx {
+///         Ok(_) => "once",
+///         Err(_) => "perhaps twice",
+///     }
+/// }
+/// # let _ = place;
+/// ```
+#[derive(Debug)]
+pub struct IdempotencyProblem {
+    status: StatusCode,
+    title: &'static str,
+    detail: &'static str,
+    retry_after: Option<&'static str>,
+}
+
+impl IdempotencyProblem {
+    const fn new(status: StatusCode, title: &'static str, detail: &'static str) -> Self {
+        Self { status, title, detail, retry_after: None }
+    }
+
+    fn later(mut self) -> Self {
+        self.retry_after = Some("1");
+        self
+    }
+
+    pub(super) fn no_key() -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "Idempotency-Key is missing",
+            "Send the request with an Idempotency-Key header: a new UUID for each operation, and the same one again \
+             when the request is repeated.",
+        )
+    }
+
+    pub(super) fn malformed_key() -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "Idempotency-Key is malformed",
+            "Send one Idempotency-Key header with a string of 1 to 255 printable ASCII characters, in double quotes.",
+        )
+    }
+
+    pub(super) fn unreadable() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "The body cannot be read", "Send the request again, as a whole.")
+    }
+
+    pub(super) fn too_slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time", "Send the request again, and faster.")
+    }
+
+    pub(super) fn too_large() -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "The body is too large",
+            "A request with an Idempotency-Key is compared as a whole. Send a smaller one.",
+        )
+    }
+
+    pub(super) fn in_progress() -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "A request with this Idempotency-Key is being handled",
+            "Wait, and send the same request again: then its response is known.",
+        )
+        .later()
+    }
+
+    pub(super) fn overloaded() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many requests are being handled",
+            "Nothing of this one was stored. Send it again later, with the same key.",
+        )
+        .later()
+    }
+
+    pub(super) fn differs() -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Idempotency-Key was used for another request",
+            "Use a new key for a new request. A repeated request must have the same method, target and body.",
+        )
+    }
+
+    pub(super) fn given_up() -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Idempotency-Key was given up",
+            "An operator took this key out of use. Use a new one.",
+        )
+    }
+
+    pub(super) fn timed_out() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The request took too long",
+            "Nothing of it was stored. Send the same request again, with the same key.",
+        )
+        .later()
+    }
+
+    pub(super) fn database(error: &Error) -> Self {
+        let status = match error.is_transient() {
+            true => StatusCode::SERVICE_UNAVAILABLE,
+            false => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let detail = "Send the same request again, with the same key: it has its effect once.";
+        Self::new(status, "The request could not be stored", detail).later()
+    }
+
+    pub(super) fn not_kept() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The response cannot be kept",
+            "The response is larger than may be kept, or never ends. Nothing of the request was stored. The service \
+             must allow larger responses, or answer this request without an Idempotency-Key.",
+        )
+    }
+
+    pub(super) fn unknown_response() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The kept response cannot be read",
+            "The request was handled before. Do not send it again; ask for its result in another way.",
+        )
+    }
+
+    pub(super) fn no_layer() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The service is not set up for Idempotency-Key",
+            "Nothing was done. The service must put an IdempotencyKeyLayer for this database around the route.",
+        )
+    }
+}
+
+impl IntoResponse for IdempotencyProblem {
+    fn into_response(self) -> Response {
+        let problem = serde_json::json!({
+            "title": self.title,
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let mut response = Response::new(Body::from(problem.to_string()));
+        *response.status_mut() = self.status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+        }
+        response
+    }
+}

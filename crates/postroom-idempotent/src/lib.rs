@@ -1,0 +1,215 @@
+//! Messages that arrive by some other way than the inbox, handled once: a broker's consumer, a layer of a service, an
+//! HTTP request with an `Idempotency-Key`.
+
+mod attempt;
+mod handling;
+#[cfg(feature = "axum")]
+mod http;
+#[cfg(feature = "tower")]
+mod layer;
+mod lines;
+mod once;
+mod options;
+mod purges;
+mod set;
+#[cfg(feature = "tower")]
+mod shared;
+
+#[cfg(feature = "axum")]
+pub use http::{IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx};
+#[cfg(feature = "tower")]
+pub use layer::{Admitted, IdempotentLayer, IdempotentService, Identified};
+pub use once::{Once, Unhandled};
+pub use options::{IdempotentOptions, Marking};
+pub use set::IdempotentHandlers;
+#[cfg(feature = "tower")]
+pub use shared::{CtxGuard, SharedCtx};
+
+use std::fmt;
+use std::sync::Arc;
+
+use handling::{Handling, Typed, Whole};
+use lines::Lines;
+use postroom_core::message::{InboxKey, Incoming, Message, Payload, check_name};
+use postroom_core::store::{Marked, Marks, Store};
+use postroom_core::support::error::Result;
+use postroom_core::telemetry;
+use postroom_core::work::handler::{Backend, HandlerError, HandlerFn, HandlerResult, State, persist};
+use purges::Purges;
+
+/// So many old marks are deleted in one transaction.
+const PURGED_AT_ONCE: usize = 1000;
+
+/// Runs a handler once for each message, however often the message is delivered. Cheap to clone.
+///
+/// For messages that arrive by some other way than the [`Inbox`](crate::Inbox): from a broker's consumer, say. Each
+/// handler has a name and a mark of its own on every message, so several handlers can handle the same one. Deliveries
+/// of one message at the same time wait for each other, in this process and in others; then one of them has run.
+///
+/// The handler is of the same kind as a worker's. What it writes to [`ctx.tx()`](crate::Ctx::tx) and puts into the
+/// outbox is stored together with the mark, or not at all ([`Marking`] has another mode). A run that is dropped before
+/// its end is like a crash at that point. On SQLite a handler keeps everybody else from writing while it runs, and is
+/// rolled back after five seconds.
+///
+/// ```
+/// use postroom::{Ctx, HandlerError, Idempotent, InboxKey, Incoming, Memory, MemoryStore, Once, Payload};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderPlaced { order: u64 }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct Reserved { order: u64 }
+/// impl Payload for Reserved { const TOPIC: &'static str = "stock.reserved"; }
+///
+/// async fn reserve(ctx: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
+///     ctx.send(&Reserved { order: placed.order }).await?;
+///     Ok(())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let reservations = Idempotent::<Memory>::new(MemoryStore::new(), "reserve-stock")?;
+/// // What the broker delivers, and delivers again:
+/// let delivered = Incoming::new(InboxKey::new("orders-topic", "0/4711")?, "order.placed", r#"{"order":7}"#);
+/// assert_eq!(reservations.run(delivered.clone(), reserve).await?, Once::Ran(()));
+/// assert_eq!(reservations.run(delivered, reserve).await?, Once::Duplicate);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+pub struct Idempotent<B: Backend> {
+    core: Arc<Core<B>>,
+    state: State,
+}
+
+struct Core<B: Backend> {
+    store: B::Store,
+    handler: Arc<str>,
+    options: IdempotentOptions,
+    lines: Lines,
+    purges: Purges,
+}
+
+impl<B: Backend> Idempotent<B> {
+    /// Runs the handler of that name once for each message. The name is stored with every mark: a handler that is
+    /// renamed handles everything again.
+    pub fn new(store: B::Store, handler: impl Into<String>) -> Result<Self> {
+        Self::with(store, handler, IdempotentOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn with(store: B::Store, handler: impl Into<String>, options: IdempotentOptions) -> Result<Self> {
+        let (handler, options) = (handler.into(), options.checked()?);
+        check_name("a handler's name", &handler)?;
+        let (lines, purges) = (Lines::default(), Purges::default());
+        let core = Core { store, handler: handler.into(), options, lines, purges };
+        Ok(Self { core: Arc::new(core), state: State::default() })
+    }
+
+    /// A value that the handler can ask its context for. An error once it was cloned.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Result<Self> {
+        self.state.insert(value)?;
+        Ok(self)
+    }
+
+    /// Runs the handler for a delivered message, unless it had that message before.
+    ///
+    /// A deadlock or a lost race is tried again at once, a few times. A payload that does not fit its type is a failure
+    /// of the handler.
+    pub async fn run<P, R>(
+        &self,
+        incoming: Incoming,
+        handler: impl for<'c> HandlerFn<'c, B, P, R>,
+    ) -> Result<Once<R>, Unhandled>
+    where
+        P: Payload,
+        R: Send,
+    {
+        self.run_by(incoming, &Typed::<_, P>::new(handler)).await
+    }
+
+    /// The same for a handler that takes whole messages.
+    pub async fn run_message<R: Send>(
+        &self,
+        incoming: Incoming,
+        handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, R>,
+    ) -> Result<Once<R>, Unhandled> {
+        self.run_by(incoming, &Whole(handler)).await
+    }
+
+    async fn run_by<R: Send>(&self, incoming: Incoming, handler: &dyn Handling<B, R>) -> Result<Once<R>, Unhandled> {
+        incoming.check_from_outside()?;
+        let (key, core) = (incoming.key(), &self.core);
+        let message = Arc::new(incoming.to_message(core.store.clock().now()));
+        // Boxed, because it holds whole connections.
+        let attempts = Box::pin(async {
+            // Under a mark that was put before it the handler runs once: what it does elsewhere is worse twice.
+            let tried = match core.options.is_marked_before() {
+                true => self.attempt(&incoming, &message, handler).await,
+                false => persist(|| self.attempt(&incoming, &message, handler)).await,
+            };
+            tried?.map_err(Unhandled::Handler)
+        });
+        let once = self.once(&incoming, attempts).await;
+        if let Err(Unhandled::Handler(failure)) = &once {
+            telemetry::marked_failed(core.store.name(), &core.handler, key, failure.why());
+        }
+        once
+    }
+
+    /// An error is the database's, not the handler's.
+    async fn attempt<R: Send>(
+        &self,
+        incoming: &Incoming,
+        message: &Arc<Message>,
+        handler: &dyn Handling<B, R>,
+    ) -> Result<HandlerResult<Once<R>>> {
+        let Some(mut ctx) = self.enter(message.clone(), incoming.key()).await? else { return Ok(Ok(Once::Duplicate)) };
+        match self.call(handler.run(&mut ctx)).await {
+            Ok(answer) => self.commit(ctx).await.map(|()| Ok(Once::Ran(answer))),
+            Err(failure) => {
+                let overran = ctx.tx.as_ref().is_some_and(B::overran);
+                if let Some(tx) = ctx.tx {
+                    B::roll_back(tx).await;
+                }
+                match Unhandled::by(failure) {
+                    // Tried again, it would be held too long again.
+                    Unhandled::Store(error) if overran => Ok(Err(HandlerError::retry(error))),
+                    Unhandled::Store(error) => Err(error),
+                    Unhandled::Handler(failure) => Ok(Err(failure)),
+                }
+            }
+        }
+    }
+
+    /// What is known of a message that this handler had: its topic, and when it was marked. None while it is being
+    /// handled for the first time, and once its mark was deleted.
+    pub async fn marked(&self, key: &InboxKey) -> Result<Option<Marked>> {
+        self.core.store.find_mark(self.mark(key)).await
+    }
+
+    /// Deletes this handler's marks that are older than its retention; says how many. It also happens by itself, after
+    /// a run, as often as [`cleanup_interval`](IdempotentOptions::cleanup_interval) says.
+    pub async fn purge(&self) -> Result<u64> {
+        let core = &self.core;
+        let mut deleted = 0;
+        loop {
+            let batch = core.store.purge_marks(core.handler.clone(), core.options.retention, PURGED_AT_ONCE).await?;
+            deleted += batch;
+            if batch < PURGED_AT_ONCE as u64 {
+                telemetry::marks_purged(core.store.name(), &core.handler, deleted);
+                return Ok(deleted);
+            }
+        }
+    }
+}
+
+impl<B: Backend> Clone for Idempotent<B> {
+    fn clone(&self) -> Self {
+        Self { core: self.core.clone(), state: self.state.clone() }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Idempotent<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idempotent").field("handler", &self.core.handler).finish_non_exhaustive()
+    }
+}

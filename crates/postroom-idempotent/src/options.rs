@@ -1,0 +1,167 @@
+//! How messages are marked.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use postroom_core::support::error::{Error, Result};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// When a message is marked as handled.
+///
+/// What a crash does in each mode stands in the guide on idempotency.
+///
+/// ```
+/// use postroom::{IdempotentOptions, Marking};
+///
+/// assert_eq!(Marking::default(), Marking::InTransaction);
+/// let at_most_once = IdempotentOptions::default().marking(Marking::before_handling());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Marking {
+    /// In the handler's own transaction: what the handler writes there is stored with the mark, or neither is. A
+    /// message that is delivered again after a crash or a failure is handled again, and has its effect once.
+    #[default]
+    InTransaction,
+    /// In a transaction of its own, before the handler runs: **a message whose handler did not come to its end is not
+    /// handled again**, so it is handled at most once. For effects that no transaction can hold and that are worse
+    /// twice than never.
+    #[non_exhaustive]
+    BeforeHandling {
+        /// Takes the mark back when the handler fails, so that the message can be handled again. A crash keeps it.
+        release_claim_on_error: bool,
+    },
+}
+
+impl Marking {
+    /// Before the handler runs; a failure keeps the mark.
+    pub fn before_handling() -> Self {
+        Self::BeforeHandling { release_claim_on_error: false }
+    }
+}
+
+/// How an [`Idempotent`](crate::Idempotent) marks messages, and for how long.
+///
+/// ```
+/// use postroom::{IdempotentOptions, Marking};
+/// use std::time::Duration;
+///
+/// let options = IdempotentOptions::default()
+///     .marking(Marking::before_handling())
+///     .release_claim_on_error(true)
+///     .retention(Duration::from_secs(14 * 24 * 3600))
+///     .cleanup_interval(Duration::from_secs(600));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IdempotentOptions {
+    pub(crate) marking: Marking,
+    pub(crate) retention: Duration,
+    pub(crate) cleanup_interval: Duration,
+    pub(crate) enabled: bool,
+}
+
+impl Default for IdempotentOptions {
+    fn default() -> Self {
+        let (retention, cleanup_interval) = (7 * DAY, 3600 * SECOND);
+        Self { marking: Marking::default(), retention, cleanup_interval, enabled: true }
+    }
+}
+
+impl IdempotentOptions {
+    /// When a message is marked; in the handler's own transaction unless told otherwise.
+    #[must_use]
+    pub fn marking(mut self, marking: Marking) -> Self {
+        self.marking = marking;
+        self
+    }
+
+    /// Marks before handling, and says whether a failure takes the mark back.
+    #[must_use]
+    pub fn release_claim_on_error(mut self, release_claim_on_error: bool) -> Self {
+        self.marking = Marking::BeforeHandling { release_claim_on_error };
+        self
+    }
+
+    /// For how long marks are kept, from a second to 3650 days; 7 days unless told otherwise. It must be longer than
+    /// the broker or the sender may take to deliver a message again: after it, a duplicate is handled like a new one.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// How often old marks are deleted, from a second to 365 days; every hour unless told otherwise. It happens after a
+    /// run, beside it, when so much time has passed since the last: old marks of a handler that no longer runs stay.
+    #[must_use]
+    pub fn cleanup_interval(mut self, interval: Duration) -> Self {
+        self.cleanup_interval = interval;
+        self
+    }
+
+    /// Whether messages are marked at all. Switched off, the handler runs for every delivery, in its own transaction.
+    #[must_use]
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.enabled = enabled;
+        self
+    }
+
+    /// Whether the handler runs under a mark that is there already.
+    pub(super) fn is_marked_before(&self) -> bool {
+        self.enabled && self.marking != Marking::InTransaction
+    }
+
+    pub(super) fn checked(self) -> Result<Self> {
+        within("the retention of marks", self.retention, SECOND..=3650 * DAY)?;
+        within("the interval of their cleanup", self.cleanup_interval, SECOND..=365 * DAY)?;
+        Ok(self)
+    }
+}
+
+fn within(what: &str, told: Duration, allowed: RangeInclusive<Duration>) -> Result<()> {
+    if allowed.contains(&told) {
+        return Ok(());
+    }
+    let days = allowed.end().as_secs() / DAY.as_secs();
+    Err(Error::invalid(format!("{what} must be from 1 second to {days} days, not {told:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_kept_for_a_week_and_looked_through_every_hour() -> Result<()> {
+        let usual = IdempotentOptions::default().checked()?;
+        assert_eq!((usual.retention, usual.cleanup_interval), (7 * DAY, 3600 * SECOND));
+        Ok(())
+    }
+
+    #[test]
+    fn times_that_make_no_sense_are_refused_by_name() {
+        let told = |options: IdempotentOptions| options.checked().err().map(|error| error.to_string());
+        let usual = IdempotentOptions::default;
+        for (options, expected) in [
+            (usual().retention(Duration::ZERO), "the retention of marks must be from 1 second to 3650 days, not 0ns"),
+            (
+                usual().retention(3651 * DAY),
+                "the retention of marks must be from 1 second to 3650 days, not 315446400s",
+            ),
+            (
+                usual().cleanup_interval(Duration::ZERO),
+                "the interval of their cleanup must be from 1 second to 365 days, not 0ns",
+            ),
+            (
+                usual().cleanup_interval(366 * DAY),
+                "the interval of their cleanup must be from 1 second to 365 days, not 31622400s",
+            ),
+        ] {
+            assert_eq!(told(options).as_deref(), Some(expected));
+        }
+        for options in [usual().retention(SECOND).cleanup_interval(SECOND), usual().retention(3650 * DAY)] {
+            assert_eq!(told(options), None);
+        }
+    }
+}

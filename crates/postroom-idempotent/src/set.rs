@@ -1,0 +1,119 @@
+//! All handlers of a set at once, each of them once for each message.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Idempotent, IdempotentOptions, Once, Unhandled};
+use postroom_core::message::Incoming;
+use postroom_core::queue::{Cause, Fault};
+use postroom_core::support::error::Result;
+use postroom_core::work::handler::{Backend, Entry, HandlerError, Handlers};
+
+/// The name of the handler that has no topic of its own.
+const FALLBACK: &str = "*";
+
+/// The handlers of a set, each of which runs once for each message, however often the message is delivered. Cheap to
+/// clone. [`Handlers::idempotent`] makes one.
+///
+/// ```
+/// use postroom::{Ctx, Event, HandlerError, Handlers, IdempotentHandlers, InboxKey, Incoming, Memory, MemoryStore, Once};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// struct OrderPlaced { order: u64 }
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.cancelled")]
+/// struct OrderCancelled { order: u64 }
+///
+/// async fn reserve(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+/// async fn release(_: &mut Ctx<Memory>, _: OrderCancelled) -> Result<(), HandlerError> { Ok(()) }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let handlers = Handlers::new().on(reserve).on(release);
+/// let handlers = IdempotentHandlers::new(MemoryStore::new(), "stock", handlers)?;
+/// // What the broker delivers, and delivers again:
+/// let delivered = Incoming::new(InboxKey::new("orders-topic", "0/4711")?, "order.placed", r#"{"order":7}"#);
+/// assert_eq!(handlers.run(delivered.clone()).await?, Once::Ran(None));
+/// assert_eq!(handlers.run(delivered).await?, Once::Duplicate);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+pub struct IdempotentHandlers<B: Backend> {
+    wrapped: Arc<HashMap<String, Wrapped<B>>>,
+    fallback: Option<Wrapped<B>>,
+}
+
+/// A handler, and how it marks.
+struct Wrapped<B: Backend> {
+    handler: Entry<B>,
+    once: Idempotent<B>,
+}
+
+impl<B: Backend> Clone for Wrapped<B> {
+    fn clone(&self) -> Self {
+        Self { handler: self.handler.clone(), once: self.once.clone() }
+    }
+}
+
+impl<B: Backend> IdempotentHandlers<B> {
+    /// Wraps all handlers, so that each of them runs once for each message that arrives by some other way than the
+    /// inbox. A handler is known by the name of the set and its topic, `stock/order.placed`: two sets are two handlers
+    /// of the same message.
+    pub fn new(store: B::Store, name: impl AsRef<str>, handlers: Handlers<B>) -> Result<Self> {
+        Self::with(store, name, handlers, IdempotentOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn with(
+        store: B::Store,
+        name: impl AsRef<str>,
+        handlers: Handlers<B>,
+        options: IdempotentOptions,
+    ) -> Result<Self> {
+        let (handlers, name) = (handlers.checked()?, name.as_ref());
+        postroom_core::message::check_name("the name of a set of handlers", name)?;
+        let wrap = |topic: &str, handler: &Entry<B>| -> Result<_> {
+            let mut once = Idempotent::with(store.clone(), format!("{name}/{topic}"), options.clone())?;
+            once.state = handlers.state.clone();
+            Ok(Wrapped { handler: handler.clone(), once })
+        };
+        let entries = handlers.entries().map(|(topic, entry)| Ok((topic.to_owned(), wrap(topic, entry)?)));
+        let wrapped = Arc::new(entries.collect::<Result<_>>()?);
+        let fallback = handlers.fallback_entry().map(|entry| wrap(FALLBACK, &entry)).transpose()?;
+        Ok(Self { wrapped, fallback })
+    }
+
+    /// Runs the handler of the message's topic, unless it had that message before. What it answered is JSON, as a
+    /// worker would store it.
+    ///
+    /// A topic that nobody handles is a failure that may pass: the next release may handle it.
+    pub async fn run(&self, incoming: Incoming) -> Result<Once<Option<String>>, Unhandled> {
+        let Some(wrapped) = self.find(&incoming.topic) else {
+            let why = format!("no handler for the topic {}", incoming.topic);
+            return Err(Unhandled::Handler(HandlerError::from(Fault::new(Cause::NoHandler, why))));
+        };
+        wrapped.once.run_by(incoming, &wrapped.handler).await
+    }
+
+    /// How the handler of a topic marks its messages: to look for a mark, or to delete old ones at once.
+    pub fn of(&self, topic: &str) -> Option<&Idempotent<B>> {
+        self.find(topic).map(|wrapped| &wrapped.once)
+    }
+
+    fn find(&self, topic: &str) -> Option<&Wrapped<B>> {
+        self.wrapped.get(topic).or(self.fallback.as_ref())
+    }
+}
+
+impl<B: Backend> Clone for IdempotentHandlers<B> {
+    fn clone(&self) -> Self {
+        Self { wrapped: self.wrapped.clone(), fallback: self.fallback.clone() }
+    }
+}
+
+impl<B: Backend> fmt::Debug for IdempotentHandlers<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdempotentHandlers").field("topics", &self.wrapped.keys()).finish_non_exhaustive()
+    }
+}

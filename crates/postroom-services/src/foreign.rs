@@ -1,0 +1,43 @@
+//! Peers that do not speak our own wire: CloudEvents and the signatures of well-known webhooks. No I/O.
+
+mod cloud_events;
+mod github;
+mod hex;
+mod json;
+mod refused;
+mod scheme;
+mod secret;
+mod standard_webhooks;
+mod stripe;
+#[cfg(test)]
+mod tests;
+
+pub use cloud_events::CloudEvent;
+pub use cloud_events::CloudEventsMode;
+pub(crate) use refused::{RefusalReason, Refused};
+pub use scheme::WebhookScheme;
+pub use secret::WebhookSecret;
+pub use standard_webhooks::WebhookSigner;
+
+use http::HeaderMap;
+
+use postroom_core::support::error::{Error, Result};
+
+/// The text of a body. Payloads are text, so other bytes cannot be taken.
+fn text(body: &[u8]) -> Result<&str> {
+    std::str::from_utf8(body).map_err(|error| {
+        let at = error.valid_up_to();
+        Error::invalid(format!("the body is not UTF-8 from byte {at} on; only text can be taken"))
+    })
+}
+
+/// The value of a header that must be there once, as plain text.
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, RefusalReason> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Err(RefusalReason::MissingHeader),
+        (Some(value), None) => value.to_str().map_err(|_| RefusalReason::MalformedHeader),
+        // Which of two is meant, the sender and we may see differently.
+        (Some(_), Some(_)) => Err(RefusalReason::MalformedHeader),
+    }
+}

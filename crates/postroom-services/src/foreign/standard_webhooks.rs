@@ -1,0 +1,91 @@
+//! Standard Webhooks: HMAC-SHA256 of id, time and body, in three headers.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::foreign::secret::Keys;
+use crate::foreign::{RefusalReason, WebhookSecret, header, json, scheme, text};
+use postroom_core::support::clock::Timestamp;
+use postroom_core::support::error::{Error, Result};
+
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+/// The signatures that are made with a shared secret; others in the list are for other receivers.
+const VERSION: &str = "v1";
+/// What the specification asks of those who sign.
+const KEY_BYTES_MIN: usize = 24;
+
+pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<Timestamp, RefusalReason> {
+    let (id, time) = (header(headers, ID.as_str())?, header(headers, TIMESTAMP.as_str())?);
+    let signed_at = scheme::seconds(time).filter(|_| is_id(id)).ok_or(RefusalReason::MalformedHeader)?;
+    let listed = header(headers, SIGNATURE.as_str())?.split(' ').filter_map(|item| item.split_once(','));
+    let coded = listed.filter(|(version, _)| *version == VERSION).map(|(_, coded)| coded);
+    let signatures: Vec<[u8; 32]> = coded.filter_map(|coded| STANDARD.decode(coded).ok()?.try_into().ok()).collect();
+    if !keys.accept(&signed_parts(id, time, body), &signatures) {
+        return Err(RefusalReason::WrongSignature);
+    }
+    Ok(signed_at)
+}
+
+/// Id, topic and payload.
+pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(String, String, String)> {
+    let id = header(headers, ID.as_str()).map_err(|_| Error::invalid("the header webhook-id is missing"))?;
+    let payload = text(body)?;
+    let topic = json::required(&json::members(payload)?, "type", "the topic")?;
+    Ok((id.to_owned(), topic, payload.to_owned()))
+}
+
+fn signed_parts<'a>(id: &'a str, time: &'a str, body: &'a [u8]) -> [&'a [u8]; 5] {
+    [id.as_bytes(), b".", time.as_bytes(), b".", body]
+}
+
+/// With a full stop in the id, another id, time and body could be signed by the same signature.
+fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.')
+}
+
+/// Signs webhooks as [Standard Webhooks](https://www.standardwebhooks.com) says, once with each secret: while a secret
+/// is being replaced, receivers that know either of the two take them.
+///
+/// ```
+/// use postroom::{WebhookSecret, WebhookSigner};
+///
+/// let secret = WebhookSecret::parse(&WebhookSecret::generate())?;
+/// let signer = WebhookSigner::new([secret])?;
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WebhookSigner {
+    keys: Keys,
+}
+
+impl WebhookSigner {
+    /// Signs with each of these secrets: `whsec_` and base64 of at least 24 bytes.
+    pub fn new(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
+        let keys = Keys::decoded(secrets)?;
+        let shortest = keys.shortest();
+        if shortest < KEY_BYTES_MIN {
+            let needed = format!("to sign webhooks at least {KEY_BYTES_MIN} are needed");
+            return Err(Error::invalid(format!("a secret of {shortest} bytes; {needed}")));
+        }
+        Ok(Self { keys })
+    }
+
+    /// The headers for this body, sent at this time. The id stays the same when it is sent again, the time does not.
+    #[doc(hidden)]
+    pub fn sign(&self, id: &str, at: Timestamp, body: &[u8]) -> Result<[(HeaderName, HeaderValue); 3]> {
+        if !is_id(id) {
+            return Err(Error::invalid("the id of a webhook must be visible ASCII without full stops"));
+        }
+        let time = at.as_micros().div_euclid(1_000_000).to_string();
+        let signatures = self.keys.sign(&signed_parts(id, &time, body));
+        let listed: Vec<_> = signatures.iter().map(|made| format!("{VERSION},{}", STANDARD.encode(made))).collect();
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Error::invalid("not a header's value"));
+        Ok([(ID, value(id)?), (TIMESTAMP, value(&time)?), (SIGNATURE, value(&listed.join(" "))?)])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! The receiving end: verifies what comes in, knows what came before, runs the handler, answers. It never listens
+//! itself; transports bring requests and take replies away.
+
+mod allowed;
+mod apply;
+mod authenticate;
+mod bodies;
+mod hooks;
+mod options;
+mod reply;
+mod source;
+
+pub(crate) use authenticate::Authenticated;
+use bodies::Bodies;
+pub(crate) use bodies::{Room, Whose};
+pub(crate) use hooks::HOOKS_PATH;
+pub use hooks::Hook;
+pub use options::ReceiverOptions;
+pub(crate) use reply::Reply;
+pub use source::Source;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::Semaphore;
+
+use crate::wire::envelope::Envelope;
+use crate::wire::key::Key;
+use crate::wire::{HmacAlgorithm, Secret, grammar};
+use postroom_core::message::{ContentHash, IN_REPLY_TO, InboxKey, Incoming, Kind, RESERVED, digest_pieces};
+use postroom_core::store::Store;
+use postroom_core::support::clock::Timestamp;
+use postroom_core::support::error::{Error, Result};
+use postroom_core::support::task::in_background;
+use postroom_core::telemetry;
+use postroom_core::work::handler::{Backend, Handlers, InProgress};
+use source::{Known, Sources};
+
+/// Receives messages of other services for one store.
+///
+/// What arrives is verified, known by source and id, and handled in one transaction with its record and its answer: who
+/// sends it again gets the stored answer. Cheap to clone.
+///
+/// ```
+/// use postroom::{Handlers, Key, Receiver, Secret, Source, Sqlite, SqliteStore};
+///
+/// fn receiver(store: SqliteStore, handlers: Handlers<Sqlite>) -> postroom::Result<Receiver<Sqlite>> {
+///     let key = Key::new("2026-11", Secret::from_env("ORDERS_SECRET")?)?;
+///     Receiver::new("inventory", store, handlers, [Source::new("orders", key)])
+/// }
+/// ```
+pub struct Receiver<B: Backend>(Arc<Inner<B>>);
+
+struct Inner<B: Backend> {
+    service: String,
+    store: B::Store,
+    handlers: Handlers<B>,
+    sources: RwLock<Arc<Sources>>,
+    hooks: RwLock<HashMap<String, Arc<Hook>>>,
+    options: ReceiverOptions,
+    in_progress: InProgress,
+    in_flight: Arc<Semaphore>,
+    bodies: Bodies,
+    /// Keep a request of an unknown source as busy as one of a known source: one for each algorithm.
+    decoys: [Key; 2],
+}
+
+fn decoys() -> Result<[Key; 2]> {
+    let decoy = Key::new("decoy", Secret::parse(&Secret::generate())?)?;
+    Ok(HmacAlgorithm::ALL.map(|algorithm| decoy.clone().algorithm(algorithm)))
+}
+
+impl<B: Backend> Receiver<B> {
+    /// A receiver for `service` that handles messages of these sources at once.
+    pub fn new(
+        service: impl Into<String>,
+        store: B::Store,
+        handlers: Handlers<B>,
+        sources: impl IntoIterator<Item = Source>,
+    ) -> Result<Self> {
+        Self::with(service, store, handlers, sources, ReceiverOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn with(
+        service: impl Into<String>,
+        store: B::Store,
+        handlers: Handlers<B>,
+        sources: impl IntoIterator<Item = Source>,
+        mut options: ReceiverOptions,
+    ) -> Result<Self> {
+        let service = service.into();
+        grammar::service("a service's name", &service)?;
+        let hooks = hooks_by_name(std::mem::take(&mut options.hooks))?;
+        let known = source::known(sources, &Sources::new(), &hooks)?;
+        Ok(Self(Arc::new(Inner {
+            service,
+            store,
+            handlers: handlers.checked()?,
+            sources: RwLock::new(Arc::new(known)),
+            hooks: RwLock::new(hooks),
+            in_progress: InProgress::default(),
+            in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
+            bodies: Bodies::new(options.unverified_max.max(options.body_max)),
+            options: options.checked()?,
+            decoys: decoys()?,
+        })))
+    }
+
+    pub(crate) fn service_name(&self) -> &str {
+        &self.0.service
+    }
+
+    /// Room for a body that is about to be read.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only requests have bodies"))]
+    pub(crate) fn room(&self, whose: Whose) -> Room {
+        self.0.bodies.begin(whose)
+    }
+
+    pub(crate) fn has_v1_sources(&self) -> bool {
+        self.0.sources().values().any(Known::may_use_v1)
+    }
+
+    pub(crate) fn options(&self) -> &ReceiverOptions {
+        &self.0.options
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.store.clock().now()
+    }
+
+    /// What the clock says at this moment, as that of the other service does: signatures are compared with it.
+    pub(crate) fn wall(&self) -> Timestamp {
+        self.0.store.clock().wall()
+    }
+
+    /// Takes an envelope whose source is known for sure.
+    pub(crate) async fn take(&self, from: &Authenticated, envelope: Envelope) -> Reply {
+        match incoming(&from.source, envelope) {
+            // By v1 no header is signed: nobody else may say that a message is too late.
+            Ok(mut incoming) if from.head.is_none() => {
+                incoming.expires_at = None;
+                self.receive(from, incoming).await
+            }
+            Ok(incoming) => self.receive(from, incoming).await,
+            Err(error) => Reply::malformed(&error),
+        }
+    }
+
+    /// Takes a message whose source is known for sure. It is finished whether the caller waits for it or not: a sender
+    /// that gives up too early finds the answer when it asks again.
+    pub(crate) async fn receive(&self, from: &Authenticated, incoming: Incoming) -> Reply {
+        if from.is_too_old(self.window(&from.source), self.now()) {
+            return Reply::too_old();
+        }
+        let sources = self.0.sources();
+        let known = sources.get(&from.source).filter(|_| !from.is_webhook);
+        if known.is_some_and(|known| !known.may_send(&incoming.topic)) {
+            telemetry::topic_refused(self.0.store.name(), &from.source, &incoming.topic);
+            return Reply::not_allowed(&incoming.topic);
+        }
+        let Ok(permit) = self.0.in_flight.clone().try_acquire_owned() else { return Reply::overloaded() };
+        let (inner, key) = (self.0.clone(), incoming.key().clone());
+        let Some(alone) = inner.in_progress.enter(incoming.key()) else { return Reply::busy() };
+        let is_answered = !from.is_webhook && inner.answers(&from.source);
+        let is_finished_elsewhere = inner.is_handled_by_writer(&incoming);
+        let handling = async move {
+            let _held = (permit, alone);
+            inner.apply(incoming, is_answered).await
+        };
+        let reply = match is_finished_elsewhere {
+            true => handling.await,
+            false => in_background(handling).await.unwrap_or_else(|_| Reply::failed("the receiver is shutting down")),
+        };
+        let refusal = (!reply.is_success()).then_some((reply.status, reply.body.error.as_deref()));
+        telemetry::received(self.0.store.name(), &key, reply.body.duplicate, refusal);
+        reply
+    }
+
+    /// Waits until nothing is being handled.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only listeners end"))]
+    pub(crate) async fn idle(&self) {
+        let all = u32::try_from(self.0.options.in_flight).unwrap_or(u32::MAX);
+        let _ = self.0.in_flight.acquire_many(all).await;
+    }
+
+    /// For how long messages of any source are taken.
+    pub(crate) fn longest_window(&self) -> std::time::Duration {
+        let sources = self.0.sources();
+        let of_sources = sources.values().filter_map(|source| source.window);
+        of_sources.fold(self.0.options.window, std::time::Duration::max)
+    }
+
+    /// What tells this receiver from any other of the same service.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// For how long messages of this source are known again.
+    pub(crate) fn window(&self, source: &str) -> std::time::Duration {
+        let of_source = self.0.sources().get(source).and_then(|source| source.window);
+        of_source.unwrap_or(self.0.options.window)
+    }
+}
+
+impl<B: Backend> Inner<B> {
+    /// The sources at this moment.
+    fn sources(&self) -> Arc<Sources> {
+        self.sources.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether answers go back to this source in the queued form.
+    fn answers(&self, source: &str) -> bool {
+        self.options.answers_back && self.sources().get(source).is_none_or(Known::is_answered)
+    }
+}
+
+fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Arc<Hook>>> {
+    let mut known = HashMap::new();
+    for hook in hooks {
+        let (name, hook) = hook.checked()?;
+        if known.insert(name.clone(), Arc::new(hook)).is_some() {
+            return Err(Error::invalid(format!("the hook {name} is given twice")));
+        }
+    }
+    Ok(known)
+}
+
+/// An envelope as a message that arrived. Headers of the wire itself stay outside.
+pub fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
+    let (kind, payload, expires_at) = (envelope.kind()?, envelope.payload_text()?, envelope.expires_at()?);
+    let key = InboxKey::new(source, envelope.message_id)?;
+    let hash = content_hash(&envelope.endpoint, &payload);
+    let mut incoming = Incoming::new(key, envelope.endpoint, payload).kind(kind).hash(hash);
+    incoming.expires_at = expires_at;
+    incoming.correlation_id = envelope.correlation_id.filter(|id| !id.is_empty());
+    incoming.headers = envelope.headers;
+    incoming.headers.retain(|name, _| !name.starts_with(RESERVED) || kind == Kind::Response && name == IN_REPLY_TO);
+    incoming.check()?;
+    Ok(incoming)
+}
+
+/// What tells the same id with other content. It is over more than the payload, so it has a name of its own.
+pub(crate) fn content_hash(topic: &str, payload: &str) -> ContentHash {
+    ContentHash::of("sha256-topic-payload", digest_pieces([topic.as_bytes(), payload.as_bytes()]))
+}
+
+impl<B: Backend> Clone for Receiver<B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<B: Backend> fmt::Debug for Receiver<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("service", &self.0.service).finish_non_exhaustive()
+    }
+}

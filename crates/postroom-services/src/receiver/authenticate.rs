@@ -1,0 +1,149 @@
+//! Who sent it? One answer for every reason it cannot be told; the reason is for the log alone.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+
+use super::options::TOLERANCE;
+use super::{Receiver, Reply};
+use crate::wire::envelope::{self, Envelope};
+use crate::wire::headers;
+use crate::wire::key::Key;
+use crate::wire::signature::{Head, Receipt, is_signed_v1};
+use postroom_core::store::Store;
+use postroom_core::support::clock::Timestamp;
+use postroom_core::telemetry::{self, Distrust};
+use postroom_core::work::handler::Backend;
+
+/// A request whose source is known for sure.
+#[derive(Clone, Debug)]
+pub(crate) struct Authenticated {
+    pub(crate) source: String,
+    /// What was signed; none by v1, and in process.
+    pub(crate) head: Option<Head>,
+    /// The keys a receipt is signed with.
+    keys: Vec<Key>,
+    /// Nobody waits for an answer behind a webhook.
+    pub(crate) is_webhook: bool,
+}
+
+impl Authenticated {
+    /// Known in another way than by our own signatures: in process.
+    pub(crate) fn by_other_means(source: &str) -> Self {
+        Self { source: source.to_owned(), head: None, keys: Vec::new(), is_webhook: false }
+    }
+
+    /// Known by a provider's signature, or by the place it came to.
+    pub(crate) fn by_webhook(source: &str) -> Self {
+        Self { is_webhook: true, ..Self::by_other_means(source) }
+    }
+
+    /// Whether the inbox may have forgotten it by now.
+    pub(crate) fn is_too_old(&self, window: Duration, now: Timestamp) -> bool {
+        self.head.as_ref().is_some_and(|head| {
+            let since = head.due_at.map_or(head.enqueued_at, |due| due.max(head.enqueued_at));
+            since < now.minus(window)
+        })
+    }
+
+    /// The receipt of an answer; none for those who cannot read one.
+    pub(crate) fn receipt(&self, status: u16, digest: [u8; 32], beside: Option<[String; 2]>) -> Option<String> {
+        let head = self.head.as_ref()?;
+        let receipt = Receipt {
+            destination: head.destination.clone(),
+            message_id: head.message_id.clone(),
+            timestamp: head.timestamp,
+            status,
+            digest,
+            beside,
+        };
+        Some(receipt.sign(&self.keys))
+    }
+}
+
+impl<B: Backend> Receiver<B> {
+    /// Verifies a request by its head alone: nothing of the body is read before.
+    pub(crate) fn authenticate(&self, head: &HeaderMap, method: &str, path: &str) -> Result<Authenticated, Reply> {
+        let (head, signatures) = headers::read(head, method, path).map_err(|error| Reply::malformed(&error))?;
+        let now = self.wall();
+        let sources = self.0.sources();
+        let known = sources.get(&head.source);
+        let keys = known.map(|known| known.keys.active(now)).unwrap_or_default();
+        let is_signed = head.is_signed(&signatures, &keys, &self.0.decoys);
+        let distrust = if known.is_none() {
+            Some(Distrust::UnknownSource)
+        } else if !is_signed {
+            Some(Distrust::Signature)
+        } else if head.destination != self.0.service {
+            Some(Distrust::Destination)
+        } else if !is_near(head.timestamp, now) || head.enqueued_at > head.timestamp.plus(TOLERANCE) {
+            Some(Distrust::Time)
+        } else {
+            None
+        };
+        match (distrust, known) {
+            (None, Some(known)) => {
+                known.has_used_v2();
+                Ok(Authenticated { source: head.source.clone(), head: Some(head), keys, is_webhook: false })
+            }
+            (distrust, _) => Err(self.distrust(&head.message_id, &head.source, distrust)),
+        }
+    }
+
+    /// Verifies a request of a foreign peer, which signs inside the envelope.
+    pub(crate) fn authenticate_v1(&self, envelope: &Envelope) -> Result<Authenticated, Reply> {
+        let sources = self.0.sources();
+        let known = sources.get(&envelope.source_service_id);
+        let keys = known.map(|known| known.keys.active(self.wall())).unwrap_or_default();
+        let signature = envelope.headers.get(envelope::HMAC).map(String::as_str).unwrap_or_default();
+        let is_signed = is_signed_v1(envelope, signature, &keys, &self.0.decoys);
+        let distrust = match known {
+            None => Some(Distrust::UnknownSource),
+            Some(known) if !known.may_use_v1() => Some(Distrust::Version),
+            Some(_) if !is_signed => Some(Distrust::Signature),
+            // Keys may have been replaced since they were compared.
+            Some(known) if known.shares_a_key(&envelope.source_service_id, &sources).is_some() => {
+                Some(Distrust::Signature)
+            }
+            Some(_) => None,
+        };
+        if distrust.is_some() {
+            return Err(self.distrust(&envelope.message_id, &envelope.source_service_id, distrust));
+        }
+        Ok(Authenticated::by_other_means(&envelope.source_service_id))
+    }
+
+    fn distrust(&self, message_id: &str, source: &str, why: Option<Distrust>) -> Reply {
+        telemetry::distrusted(self.0.store.name(), message_id, source, why.unwrap_or(Distrust::Signature));
+        Reply::unauthorized()
+    }
+
+    /// Whether the body is the one that was signed: nothing of it is read before.
+    pub(crate) fn matches_digest(&self, from: &Authenticated, digest: [u8; 32]) -> Result<(), Reply> {
+        match &from.head {
+            Some(head) if head.digest != digest => {
+                Err(self.distrust(&head.message_id, &from.source, Some(Distrust::Body)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what was signed in the head is what came in the body.
+    pub(crate) fn matches(
+        &self,
+        from: &Authenticated,
+        message_id: &str,
+        source: &str,
+        digest: [u8; 32],
+    ) -> Result<(), Reply> {
+        let fits = from
+            .head
+            .as_ref()
+            .is_none_or(|head| head.digest == digest && head.message_id == message_id && head.source == source);
+        if fits { Ok(()) } else { Err(self.distrust(message_id, &from.source, Some(Distrust::Body))) }
+    }
+}
+
+fn is_near(time: Timestamp, now: Timestamp) -> bool {
+    time >= now.minus(TOLERANCE) && time <= now.plus(TOLERANCE)
+}

@@ -1,0 +1,184 @@
+//! Webhooks and events of services that do not speak our own wire: verified in their own way, then received like
+//! everything else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::allowed::Allowed;
+use super::{Authenticated, Receiver, Reply, content_hash};
+use crate::foreign::{CloudEvent, WebhookScheme};
+use crate::wire::grammar;
+use postroom_core::message::{InboxKey, Incoming, Kind};
+use postroom_core::store::Store;
+use postroom_core::support::clock::Timestamp;
+use postroom_core::support::error::{Error, Result};
+use postroom_core::telemetry::{self, Distrust};
+use postroom_core::work::handler::Backend;
+
+/// Where webhooks come in, followed by their name.
+pub(crate) const HOOKS_PATH: &str = "/_rf/hooks/";
+
+/// A place where webhooks of one service come in: `/_rf/hooks/NAME`.
+///
+/// What arrives there is known by the name and the provider's own id.
+///
+/// ```
+/// use postroom::{Hook, ReceiverOptions, WebhookScheme, WebhookSecret};
+///
+/// // Its webhooks come in at `/_rf/hooks/github`.
+/// let secret = WebhookSecret::parse("an example secret, long enough to be one")?;
+/// let options = ReceiverOptions::default().hook(Hook::new("github", WebhookScheme::github([secret])?));
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Hook {
+    name: String,
+    scheme: Option<WebhookScheme>,
+    cloud_events: bool,
+    topics: Allowed,
+}
+
+impl Hook {
+    /// Webhooks that are signed.
+    pub fn new(name: impl Into<String>, scheme: WebhookScheme) -> Self {
+        Self { name: name.into(), scheme: Some(scheme), cloud_events: false, topics: Allowed::default() }
+    }
+
+    /// CloudEvents that nobody signs: only where nobody else can get to the listener.
+    pub fn unsigned_cloud_events(name: impl Into<String>) -> Self {
+        Self { name: name.into(), scheme: None, cloud_events: true, topics: Allowed::default() }
+    }
+
+    /// Takes CloudEvents as well. They are known by their own id and source, which must not be the name of a
+    /// [`Source`](crate::Source) or of another hook. Only for [`standard_webhooks`](WebhookScheme::standard_webhooks),
+    /// and only in structured mode: in binary mode the id and the source are headers, which nobody signs.
+    #[must_use]
+    pub fn cloud_events(mut self) -> Self {
+        self.cloud_events = true;
+        self
+    }
+
+    /// It may send these topics and no others; one that ends with `*` stands for all that begin like it. Any topic,
+    /// unless told otherwise.
+    #[must_use]
+    pub fn topics<N: Into<String>>(mut self, topics: impl IntoIterator<Item = N>) -> Self {
+        self.topics = Allowed::only(topics);
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<(String, Self)> {
+        grammar::service("a hook's name", &self.name)?;
+        self.topics.check(&self.name)?;
+        if let Some(scheme) = self.scheme.as_ref().filter(|scheme| self.cloud_events && !scheme.signs_events()) {
+            let why = "takes no CloudEvents: what they are known by is not signed";
+            return Err(Error::invalid(format!("the hook {}: {} {why}", self.name, scheme.name())));
+        }
+        Ok((self.name.clone(), self))
+    }
+}
+
+/// What a provider sent, told from its own form.
+struct Told {
+    source: String,
+    incoming: Incoming,
+    since: Option<Timestamp>,
+}
+
+impl<B: Backend> Receiver<B> {
+    pub(crate) fn hook(&self, path: &str) -> Option<Arc<Hook>> {
+        self.hooks().get(path.strip_prefix(HOOKS_PATH)?).cloned()
+    }
+
+    pub(super) fn hooks(&self) -> RwLockReadGuard<'_, HashMap<String, Arc<Hook>>> {
+        self.0.hooks.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hooks_mut(&self) -> RwLockWriteGuard<'_, HashMap<String, Arc<Hook>>> {
+        self.0.hooks.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on these secrets for a hook it has; false when it has no such hook. What is being verified is verified
+    /// by the old ones.
+    ///
+    /// ```
+    /// use postroom::{Handlers, Hook, Memory, MemoryStore, Receiver, ReceiverOptions, WebhookScheme, WebhookSecret};
+    ///
+    /// let hook = |secret: &str| {
+    ///     Ok::<_, postroom::Error>(Hook::new("github", WebhookScheme::github([WebhookSecret::parse(secret)?])?))
+    /// };
+    /// let options = ReceiverOptions::default().hook(hook("an example secret, long enough to be one")?);
+    /// let receiver = Receiver::<Memory>::with("shop", MemoryStore::new(), Handlers::new(), [], options)?;
+    /// assert!(receiver.replace_hook(hook("another example, that is as long as it")?));
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn replace_hook(&self, hook: Hook) -> bool {
+        self.hooks_mut().get_mut(&hook.name).map(|known| *known = Arc::new(hook)).is_some()
+    }
+
+    /// From now on nothing comes in at this hook; false when there was no such hook.
+    ///
+    /// ```
+    /// use postroom::{Handlers, Hook, Memory, MemoryStore, Receiver, ReceiverOptions};
+    ///
+    /// let options = ReceiverOptions::default().hook(Hook::unsigned_cloud_events("broker"));
+    /// let receiver = Receiver::<Memory>::with("shop", MemoryStore::new(), Handlers::new(), [], options)?;
+    /// assert!(receiver.remove_hook("broker") && !receiver.remove_hook("broker"));
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn remove_hook(&self, name: &str) -> bool {
+        self.hooks_mut().remove(name).is_some()
+    }
+
+    /// Takes what came to a hook. The whole body is needed to verify it.
+    pub(crate) async fn take_hook(&self, hook: &Hook, headers: &HeaderMap, body: &Bytes) -> Reply {
+        let told = match self.verify_hook(hook, headers, body) {
+            Ok(told) => told,
+            Err(reply) => return reply,
+        };
+        if told.since.is_some_and(|since| since < self.now().minus(self.0.options.window)) {
+            return Reply::too_old();
+        }
+        if !hook.topics.admits(&told.incoming.topic) {
+            telemetry::topic_refused(self.0.store.name(), &hook.name, &told.incoming.topic);
+            return Reply::not_allowed(&told.incoming.topic);
+        }
+        self.receive(&Authenticated::by_webhook(&told.source), told.incoming).await
+    }
+
+    fn verify_hook(&self, hook: &Hook, headers: &HeaderMap, body: &[u8]) -> Result<Told, Reply> {
+        let malformed = |error: Error| Reply::malformed(&error);
+        if let Some(scheme) = &hook.scheme {
+            let verified = scheme.verify(headers, body, self.wall()).map_err(|refused| {
+                let reason = refused.reason().as_str();
+                telemetry::hook_distrusted(self.0.store.name(), &hook.name, reason);
+                Reply::unauthorized()
+            })?;
+            // Headers are not signed: what is in them cannot make it another message.
+            if !hook.cloud_events || !CloudEvent::is_structured(headers) {
+                let message = verified.message().map_err(malformed)?;
+                let incoming = incoming(&hook.name, message.id, message.topic, message.payload).map_err(malformed)?;
+                return Ok(Told { source: hook.name.clone(), incoming, since: message.enqueued_at });
+            }
+        }
+        let event = CloudEvent::read(headers, body).map_err(malformed)?;
+        let is_another_hook = self.hooks().contains_key(&event.source) && event.source != hook.name;
+        if is_another_hook || self.0.sources().contains_key(&event.source) {
+            telemetry::distrusted(self.0.store.name(), &event.id, &event.source, Distrust::UnknownSource);
+            return Err(Reply::unauthorized());
+        }
+        let mut arrived = incoming(&event.source, event.id, event.topic, event.payload).map_err(malformed)?;
+        arrived.headers = event.headers;
+        arrived.check().map_err(malformed)?;
+        Ok(Told { source: event.source, incoming: arrived, since: event.time })
+    }
+}
+
+fn incoming(source: &str, id: String, topic: String, payload: String) -> Result<Incoming> {
+    let hash = content_hash(&topic, &payload);
+    let incoming = Incoming::new(InboxKey::new(source, id)?, topic, payload).kind(Kind::Signal).hash(hash);
+    incoming.check()?;
+    Ok(incoming)
+}

@@ -1,0 +1,204 @@
+//! The services a receiver listens to.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::allowed::Allowed;
+use super::{Hook, Receiver};
+use crate::wire::Keys;
+use crate::wire::grammar;
+use postroom_core::support::error::{Error, Result};
+use postroom_core::work::handler::Backend;
+
+/// A service whose messages are taken, and how it signs them.
+///
+/// Requests must be signed by v2. A foreign peer may be allowed the weaker v1 of the document; once it has used v2, v1
+/// is refused.
+///
+/// ```
+/// use postroom::{Handlers, Key, Keys, Memory, MemoryStore, Receiver, Secret, Source};
+///
+/// let keys = Keys::from(Key::new("2026-11", Secret::parse(&Secret::generate())?)?);
+/// let orders = Source::new("orders", keys.clone());
+/// let receiver = Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [orders])?;
+/// // `keys.replace(…)` changes them while it receives.
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    keys: Keys,
+    v1: bool,
+    window: Option<Duration>,
+    answers: bool,
+    topics: Allowed,
+}
+
+impl Source {
+    /// A service with the keys it shares with us. Keep a clone of the keys to change them later.
+    pub fn new(name: impl Into<String>, keys: impl Into<Keys>) -> Self {
+        Self {
+            name: name.into(),
+            keys: keys.into(),
+            v1: false,
+            window: None,
+            answers: true,
+            topics: Allowed::default(),
+        }
+    }
+
+    /// Takes v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver: who
+    /// captured a message can replay it once the inbox no longer knows it.
+    #[must_use]
+    pub fn allow_v1(mut self) -> Self {
+        self.v1 = true;
+        self
+    }
+
+    /// For how long messages of this source are known again, instead of the receiver's own window.
+    #[must_use]
+    pub fn window(mut self, window: Duration) -> Self {
+        self.window = Some(window);
+        self
+    }
+
+    /// In the queued form: sends no answers back to it, for a source that cannot be reached from here.
+    #[must_use]
+    pub fn without_answers(mut self) -> Self {
+        self.answers = false;
+        self
+    }
+
+    /// It may send these topics and no others; one that ends with `*` stands for all that begin like it. Any topic,
+    /// unless told otherwise.
+    #[must_use]
+    pub fn topics<N: Into<String>>(mut self, topics: impl IntoIterator<Item = N>) -> Self {
+        self.topics = Allowed::only(topics);
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<(String, Known)> {
+        grammar::service("a source's name", &self.name)?;
+        if self.keys.is_empty() {
+            return Err(Error::invalid(format!("the source {} has no key", self.name)));
+        }
+        self.topics.check(&self.name)?;
+        let Self { name, keys, v1, window, answers, topics } = self;
+        let known = Known { keys, v1, uses_v2: Arc::default(), window, answers, topics };
+        Ok((name, known))
+    }
+}
+
+/// A source, and what is known of it by now.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) keys: Keys,
+    v1: bool,
+    uses_v2: Arc<AtomicBool>,
+    pub(super) window: Option<Duration>,
+    answers: bool,
+    topics: Allowed,
+}
+
+impl Known {
+    pub(super) fn may_send(&self, topic: &str) -> bool {
+        self.topics.admits(topic)
+    }
+
+    /// Another source with one of its secrets.
+    pub(super) fn shares_a_key<'a>(&self, name: &str, sources: &'a Sources) -> Option<&'a str> {
+        let mut others = sources.iter().filter(|(other, _)| *other != name);
+        others.find(|(_, other)| self.keys.shares_a_secret(&other.keys)).map(|(other, _)| other.as_str())
+    }
+
+    /// Whether answers go back to it.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answers
+    }
+
+    /// From here on v1 would be a step back.
+    pub(super) fn has_used_v2(&self) {
+        self.uses_v2.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn may_use_v1(&self) -> bool {
+        self.v1 && !self.uses_v2.load(Ordering::Relaxed)
+    }
+}
+
+/// The sources of a receiver, by name.
+pub(super) type Sources = HashMap<String, Known>;
+
+/// Sources with which nothing is wrong. One that was there before is known as well as it was.
+pub(super) fn known(
+    sources: impl IntoIterator<Item = Source>,
+    before: &Sources,
+    hooks: &HashMap<String, Arc<Hook>>,
+) -> Result<Sources> {
+    let mut known = Sources::new();
+    for source in sources {
+        let (name, mut source) = source.checked()?;
+        if let Some(before) = before.get(&name) {
+            source.uses_v2 = before.uses_v2.clone();
+        }
+        if known.contains_key(&name) {
+            return Err(Error::invalid(format!("the source {name} is given twice")));
+        }
+        // What either of them brings is known by that name.
+        if hooks.contains_key(&name) {
+            return Err(Error::invalid(format!("{name} is both a source and a hook")));
+        }
+        known.insert(name, source);
+    }
+    check_v1(&known)?;
+    Ok(known)
+}
+
+impl<B: Backend> Receiver<B> {
+    /// From now on these sources, and no others. What is being verified is verified by the old ones.
+    ///
+    /// ```
+    /// use postroom::{Handlers, Key, Memory, MemoryStore, Receiver, Secret, Source};
+    ///
+    /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+    /// let orders = Source::new("orders", key);
+    /// let receiver =
+    ///     Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [orders.clone().allow_v1()])?;
+    /// // By now it speaks v2.
+    /// receiver.replace_sources([orders])?;
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn replace_sources(&self, sources: impl IntoIterator<Item = Source>) -> Result<()> {
+        let mut current = self.0.sources.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(known(sources, &current, &self.hooks())?);
+        Ok(())
+    }
+
+    /// Whether these could be its sources: what [`replace_sources`](Self::replace_sources) would say.
+    ///
+    /// ```
+    /// use postroom::{Handlers, Key, Memory, MemoryStore, Receiver, Secret, Source};
+    ///
+    /// let orders = Source::new("orders", Key::new("2026-11", Secret::parse(&Secret::generate())?)?);
+    /// let receiver = Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [])?;
+    /// assert!(receiver.check_sources([orders.clone()]).is_ok());
+    /// assert!(receiver.check_sources([orders.clone(), orders]).is_err());
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    pub fn check_sources(&self, sources: impl IntoIterator<Item = Source>) -> Result<()> {
+        known(sources, &self.0.sources(), &self.hooks()).map(|_| ())
+    }
+}
+
+/// What v1 signs is told apart only where every source has a key of its own.
+fn check_v1(sources: &Sources) -> Result<()> {
+    for (name, source) in sources.iter().filter(|(_, source)| source.v1) {
+        if let Some(other) = source.shares_a_key(name, sources) {
+            let why = "share a secret; with v1 each source needs one of its own";
+            return Err(Error::invalid(format!("the sources {name} and {other} {why}")));
+        }
+    }
+    Ok(())
+}

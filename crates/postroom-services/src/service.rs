@@ -1,0 +1,310 @@
+//! A service as `service!` declares it: what it handles, whom it trusts, where it sends; and the same at work.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::receiver::{Receiver, ReceiverOptions, Source};
+use crate::transport::{Courier, Neighbours, Service, Services};
+#[cfg(feature = "http")]
+use crate::transport::{ListenOptions, Listener};
+use postroom_core::mailbox::outbox::Outbox;
+use postroom_core::store::Store;
+use postroom_core::support::error::{Error, ErrorKind, Result};
+use postroom_core::telemetry;
+use postroom_core::work::handler::{Backend, Handlers};
+use postroom_core::work::worker::{Worker, WorkerOptions};
+
+/// So much longer a message is known than it is taken.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// A service that [`service!`](crate::service) declared.
+///
+/// ```
+/// use postroom::{Ctx, Declared, Event, HandlerError, Memory, service};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// #[event("order.placed")]
+/// pub struct OrderPlaced { order: u64 }
+///
+/// async fn reserve(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+///
+/// service! {
+///     pub struct Inventory for "inventory" on Memory;
+///     handle OrderPlaced => reserve;
+/// }
+///
+/// assert_eq!(Inventory::NAME, "inventory");
+/// assert!(Inventory::sources()?.is_empty(), "it takes messages of nobody else");
+/// # Ok::<(), postroom::Error>(())
+/// ```
+pub trait Declared: Sized {
+    /// The database it stands on.
+    type Backend: Backend;
+    /// What it is called.
+    const NAME: &'static str;
+    /// The handlers of everything it receives.
+    fn handlers() -> Handlers<Self::Backend>;
+    /// The services whose messages it takes, with their keys.
+    fn sources() -> Result<Vec<Source>>;
+    /// The services it sends to, with their keys.
+    fn destinations() -> Result<Vec<Service>>;
+    /// Where it listens.
+    fn addresses() -> Result<Vec<String>>;
+    #[doc(hidden)]
+    fn started(running: Running<Self::Backend>) -> Self;
+}
+
+/// A declared service before it is started: for options, and for what its handlers need.
+///
+/// ```
+/// # use postroom::{Ctx, Event, HandlerError, Memory, MemoryStore, WorkerOptions, service};
+/// # #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// # #[event("order.placed")]
+/// # pub struct OrderPlaced { order: u64 }
+/// # async fn reserve(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+/// service! {
+///     pub struct Inventory for "inventory" on Memory;
+///     handle OrderPlaced => reserve;
+/// }
+///
+/// struct Shelves(u64);
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let declared = Inventory::on(MemoryStore::new()).state(Shelves(10)).worker(WorkerOptions::default().concurrency(4));
+/// let inventory = declared.start().await?;
+/// inventory.stop().await?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+#[must_use = "it does not run before it is started"]
+pub struct Declaration<D: Declared> {
+    store: <D::Backend as Backend>::Store,
+    handlers: Handlers<D::Backend>,
+    worker: WorkerOptions,
+    receiver: ReceiverOptions,
+    neighbours: Neighbours,
+    #[cfg(feature = "http")]
+    listen: ListenOptions,
+    service: PhantomData<fn() -> D>,
+}
+
+impl<D: Declared> Declaration<D> {
+    /// The service `D` on this store.
+    pub fn new(store: <D::Backend as Backend>::Store) -> Self {
+        Self {
+            store,
+            handlers: D::handlers(),
+            worker: WorkerOptions::default(),
+            receiver: ReceiverOptions::default(),
+            neighbours: Neighbours::default(),
+            #[cfg(feature = "http")]
+            listen: ListenOptions::default(),
+            service: PhantomData,
+        }
+    }
+
+    /// A value that every handler can ask its context for.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.handlers = self.handlers.state(value);
+        self
+    }
+
+    /// The handlers with more beside those that are declared.
+    pub fn handlers(mut self, more: impl FnOnce(Handlers<D::Backend>) -> Handlers<D::Backend>) -> Self {
+        self.handlers = more(self.handlers);
+        self
+    }
+
+    /// How its workers work.
+    pub fn worker(mut self, options: WorkerOptions) -> Self {
+        self.worker = options;
+        self
+    }
+
+    /// How it receives.
+    pub fn receiver(mut self, options: ReceiverOptions) -> Self {
+        self.receiver = options;
+        self
+    }
+
+    /// How it listens.
+    #[cfg(feature = "http")]
+    pub fn listen(mut self, options: ListenOptions) -> Self {
+        self.listen = options;
+        self
+    }
+
+    /// Services in the same process, reached by the address `in-process`.
+    pub fn neighbours(mut self, neighbours: Neighbours) -> Self {
+        self.neighbours = neighbours;
+        self
+    }
+
+    /// Starts listening, handling and sending. The service runs until it is [stopped](Running::stop) or dropped.
+    pub async fn start(self) -> Result<D> {
+        let (handlers, options) = (self.handlers.checked()?, self.worker.checked()?);
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        let receiver = Receiver::with(D::NAME, self.store.clone(), handlers.shared(), D::sources()?, self.receiver)?;
+        remembers(&receiver, &options)?;
+        let services = Services::new(D::NAME).clock(self.store.clock().clone());
+        let services = D::destinations()?.into_iter().fold(services, Services::service);
+        let courier = Courier::with_neighbours(services, self.neighbours.clone())?;
+        #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "nobody listens"))]
+        let mut addresses = Vec::new();
+        #[cfg(feature = "http")]
+        for address in D::addresses()? {
+            let listener = Listener::bind(&address, self.listen.clone()).await?;
+            addresses.extend(listener.tcp_address());
+            let (receiver, ending) = (receiver.clone(), stop.clone().cancelled_owned());
+            tasks.spawn(part(&stop, async move {
+                receiver.serve(listener, ending).await;
+                Ok(())
+            }));
+        }
+        let outbox = Worker::<D::Backend>::outbox(self.store.clone(), handlers.shared()).transport(courier);
+        let inbox = Worker::<D::Backend>::inbox(self.store.clone(), handlers);
+        for worker in [outbox, inbox] {
+            tasks.spawn(part(&stop, worker.options(options.clone()).run(stop.clone().cancelled_owned())));
+        }
+        self.neighbours.add(receiver.clone());
+        let outbox = Outbox::new(self.store.clone());
+        let neighbours = self.neighbours;
+        Ok(D::started(Running { store: self.store, outbox, receiver, addresses, neighbours, stop, tasks }))
+    }
+}
+
+/// A message that the receiver still takes must still be known.
+fn remembers<B: Backend>(receiver: &Receiver<B>, options: &WorkerOptions) -> Result<()> {
+    let (window, kept) = (receiver.longest_window(), options.retention.known_for());
+    if window + FORGOTTEN <= kept {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the inbox keeps messages for {kept:?} and takes them for {window:?}: one could be handled twice. Keep them \
+         for ten minutes longer than they are taken"
+    )))
+}
+
+/// One part of the service: when it ends, all of it does.
+fn part(
+    stop: &CancellationToken,
+    work: impl Future<Output = Result<()>> + Send + 'static,
+) -> impl Future<Output = Result<()>> + Send + 'static {
+    let (stop, all) = (stop.clone(), stop.clone().drop_guard());
+    async move {
+        let ended = work.await;
+        if let (Err(error), false) = (&ended, stop.is_cancelled()) {
+            telemetry::service_broke_off(error);
+        }
+        drop(all);
+        ended
+    }
+}
+
+impl<D: Declared> fmt::Debug for Declaration<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Declaration")
+            .field("service", &D::NAME)
+            .field("handlers", &self.handlers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A declared service at work. Dropped, it stops in the background.
+///
+/// ```
+/// # use postroom::{Ctx, Event, HandlerError, Memory, MemoryStore, Payload, service};
+/// # #[derive(serde::Serialize, serde::Deserialize, Event)]
+/// # #[event("order.placed")]
+/// # pub struct OrderPlaced { order: u64 }
+/// # async fn reserve(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+/// # service! {
+/// #     pub struct Inventory for "inventory" on Memory;
+/// #     handle OrderPlaced => reserve;
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let inventory = Inventory::start(MemoryStore::new()).await?;
+/// OrderPlaced { order: 7 }.outgoing().enqueue(inventory.outbox()).await?;
+/// assert!(inventory.tcp_addresses().is_empty(), "it listens nowhere");
+/// inventory.stop().await?;
+/// # Ok::<(), postroom::Error>(()) }).unwrap();
+/// ```
+pub struct Running<B: Backend> {
+    store: B::Store,
+    outbox: Outbox,
+    receiver: Receiver<B>,
+    addresses: Vec<SocketAddr>,
+    neighbours: Neighbours,
+    stop: CancellationToken,
+    tasks: JoinSet<Result<()>>,
+}
+
+impl<B: Backend> Running<B> {
+    /// The store it stands on.
+    pub fn store(&self) -> &B::Store {
+        &self.store
+    }
+
+    /// Its outbox.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Where it listens on TCP: what stands for port 0 is known here.
+    pub fn tcp_addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Its receiver, to mount it in a web server that is there already.
+    pub fn receiver(&self) -> &Receiver<B> {
+        &self.receiver
+    }
+
+    /// Runs until `shutdown` is ready, then stops. An error ends it too.
+    pub async fn until(mut self, shutdown: impl Future<Output = ()>) -> Result<()> {
+        tokio::select! {
+            () = shutdown => self.stop().await,
+            ended = first_to_end(&mut self.tasks) => ended.and(self.stop().await),
+        }
+    }
+
+    /// Takes nothing new, finishes what it holds and gives the rest back: what is being handled within the workers'
+    /// grace time, what is being answered within 30 s.
+    pub async fn stop(mut self) -> Result<()> {
+        self.neighbours.leave(&self.receiver);
+        self.stop.cancel();
+        let mut outcome = Ok(());
+        while !self.tasks.is_empty() {
+            outcome = outcome.and(first_to_end(&mut self.tasks).await);
+        }
+        outcome
+    }
+}
+
+impl<B: Backend> Drop for Running<B> {
+    fn drop(&mut self) {
+        self.neighbours.leave(&self.receiver);
+        self.stop.cancel();
+        // They finish what they hold.
+        self.tasks.detach_all();
+    }
+}
+
+async fn first_to_end(tasks: &mut JoinSet<Result<()>>) -> Result<()> {
+    match tasks.join_next().await {
+        Some(Ok(ended)) => ended,
+        Some(Err(broken)) => Err(Error::new(ErrorKind::Closed, "a part of the service broke off").caused_by(broken)),
+        None => Ok(()),
+    }
+}
+
+impl<B: Backend> fmt::Debug for Running<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("receiver", &self.receiver).finish_non_exhaustive()
+    }
+}

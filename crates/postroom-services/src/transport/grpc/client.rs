@@ -1,0 +1,105 @@
+//! The sending end: HTTP/2 on the same connections as HTTP.
+
+use http::header::RETRY_AFTER;
+use http::uri::PathAndQuery;
+use http::{Extensions, HeaderMap, Uri};
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+
+use super::generated::{Answer, Envelope};
+use super::{GRPC, status};
+use crate::transport::address::{Address, Place};
+use crate::transport::http::client::{ANSWER_MAX, Connections, connections, seconds};
+use crate::transport::judge::{Answered, Peer};
+use crate::transport::parcel::Parcel;
+use crate::transport::services::Service;
+use crate::transport::wires::{Wire, WireError};
+use crate::wire::headers;
+use postroom_core::store::BoxFuture;
+use postroom_core::support::error::{Error, Result};
+
+pub(crate) struct GrpcWire {
+    client: Grpc<Connections<Body>>,
+    origin: Uri,
+    /// What is called, as it stands in a signature.
+    path: &'static str,
+    /// Signed inside the envelope, for a foreign peer.
+    v1: bool,
+}
+
+impl GrpcWire {
+    pub(crate) fn open(service: &Service, address: &Address) -> Result<Self> {
+        let name = &service.name;
+        let Place::Grpc { host, path } = address.0.clone() else {
+            return Err(Error::invalid(format!("the address {address} of {name} is none of gRPC")));
+        };
+        let v1 = match service.peer {
+            Peer::V2 => false,
+            Peer::V1 => true,
+            other => {
+                return Err(Error::invalid(format!("the service {name}: peers of the kind {other:?} have no gRPC")));
+            }
+        };
+        let scheme = if host.tls { "https" } else { "http" };
+        let origin: Uri = format!("{scheme}://{}", host.authority())
+            .parse()
+            .map_err(|error| Error::invalid(format!("the address of {name} makes no URI: {error}")))?;
+        let client = Grpc::with_origin(connections(service, address, true)?, origin.clone())
+            .max_decoding_message_size(ANSWER_MAX);
+        Ok(Self { client, origin, path, v1 })
+    }
+
+    fn request(&self, parcel: &Parcel<'_>) -> Result<Request<Envelope>> {
+        let envelope = Envelope::from(parcel.envelope(self.v1)?);
+        let mut headers = HeaderMap::new();
+        if !self.v1 {
+            let head = parcel.head(self.path, GRPC, envelope.digest());
+            headers::write(&head, &head.sign(&parcel.keys), &mut headers)?;
+        }
+        Ok(Request::from_parts(MetadataMap::from_headers(headers), Extensions::new(), envelope))
+    }
+
+    async fn call(&self, request: Request<Envelope>) -> std::result::Result<Response<Answer>, Status> {
+        let mut client = self.client.clone();
+        client.ready().await.map_err(|error| Status::unknown(format!("not ready: {error}")))?;
+        client.unary(request, PathAndQuery::from_static(self.path), ProstCodec::default()).await
+    }
+}
+
+fn answered(parcel: &Parcel<'_>, response: Response<Answer>) -> Answered {
+    let (metadata, answer, _) = response.into_parts();
+    let headers = metadata.into_headers();
+    let status = match answer.status {
+        // A peer that does not say more than gRPC does: OK.
+        0 => 200,
+        status => u16::try_from(status).unwrap_or(500),
+    };
+    Answered {
+        status,
+        has_receipt: parcel.proves(&headers, status, answer.digest()),
+        retry_after: seconds(&headers, RETRY_AFTER.as_str()),
+        window: seconds(&headers, headers::RETENTION),
+        answer: Some(answer.into_answer()),
+    }
+}
+
+impl Wire for GrpcWire {
+    fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
+        Box::pin(async move {
+            let request = self.request(parcel).map_err(|error| WireError::Unsendable(error.to_string()))?;
+            match self.call(request).await {
+                Ok(response) => Ok(answered(parcel, response)),
+                Err(status) => status::answered(&status),
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for GrpcWire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GrpcWire").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! The receiving end as a service to mount: a server by `tonic` can serve it, and so can our own listener.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Extensions, HeaderMap, Uri};
+use http_body_util::Full;
+use tonic::metadata::MetadataMap;
+use tower_service::Service;
+
+use super::generated::receiver_server::{self, ReceiverServer};
+use super::generated::{Answer, Envelope};
+use super::status;
+use crate::receiver::{Authenticated, Receiver, Reply, Whose};
+use crate::transport::address::GRPC_PATHS;
+use crate::transport::http::receive::{annotate, declared_length, read};
+use crate::wire::{envelope, headers};
+use postroom_core::work::handler::Backend;
+
+/// Stands before a message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A receiver as a gRPC service, `postroom.v1.Receiver`. It answers to `/RFReceiver/Receive` as well.
+///
+/// It mounts in a server of `tonic`'s by `add_service`, there under its first name only, and wherever else services of
+/// `tower` do:
+///
+/// ```
+/// use postroom::{Memory, Receiver};
+///
+/// fn app(receiver: &Receiver<Memory>) -> axum::Router {
+///     axum::Router::new()
+///         .route_service("/postroom.v1.Receiver/Receive", receiver.grpc_service())
+///         .route_service("/RFReceiver/Receive", receiver.grpc_service())
+/// }
+/// ```
+pub struct GrpcService<B: Backend>(Receiver<B>);
+
+impl<B: Backend> Receiver<B> {
+    /// This receiver as a gRPC service to mount in a server of one's own. [`serve`](Self::serve) does without.
+    pub fn grpc_service(&self) -> GrpcService<B> {
+        GrpcService(self.clone())
+    }
+}
+
+pub(crate) fn service<B: Backend>(receiver: &Receiver<B>) -> GrpcService<B> {
+    receiver.grpc_service()
+}
+
+impl<B: Backend> GrpcService<B> {
+    /// In this order: limits, grammar, signature, body. Nothing of the store is touched before the source is sure.
+    async fn receive<T>(self, request: http::Request<T>) -> Result<http::Response<tonic::body::Body>, Reply>
+    where
+        T: http_body::Body + Send,
+        T::Data: Send,
+        T::Error: Into<BoxError>,
+    {
+        let (mut head, body) = request.into_parts();
+        let asked = head.uri.path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
+        let Some(path) = GRPC_PATHS.into_iter().find(|path| *path == asked) else {
+            return Err(Reply::error(404, "there is no such call here"));
+        };
+        let options = self.0.options();
+        let limit = options.body_max.saturating_add(PREFIX);
+        if declared_length(&head.headers).is_some_and(|length| length > limit) {
+            return Err(Reply::too_large(options.body_max));
+        }
+        let from = self.authenticate(&head, path)?;
+        // What was signed is known: the server knows one name alone.
+        head.uri = Uri::from_static(GRPC_PATHS[0]);
+        let whose = if from.is_some() { Whose::Signed } else { Whose::Anybody };
+        let held = read(body, limit, options, self.0.room(whose)).await?;
+        let call = Call { receiver: self.0.clone(), from };
+        let mut server = ReceiverServer::new(call).max_decoding_message_size(options.body_max);
+        let Ok(response) = server.call(http::Request::from_parts(head, Full::<Bytes>::from(held.body.clone()))).await;
+        Ok(response)
+    }
+
+    /// By the head alone; none where a foreign peer signs inside the envelope, which has to be read first.
+    fn authenticate(&self, head: &Parts, path: &str) -> Result<Option<Authenticated>, Reply> {
+        if headers::is_v2(&head.headers) {
+            return self.0.authenticate(&head.headers, head.method.as_str(), path).map(Some);
+        }
+        if self.0.has_v1_sources() { Ok(None) } else { Err(Reply::unauthorized()) }
+    }
+}
+
+/// One call, and who makes it, if that is known already.
+struct Call<B: Backend> {
+    receiver: Receiver<B>,
+    from: Option<Authenticated>,
+}
+
+impl<B: Backend> Call<B> {
+    async fn take(&self, message: Envelope) -> Result<(Authenticated, Reply), Reply> {
+        let Some(from) = self.from.clone() else { return self.take_v1(message).await };
+        self.receiver.matches(&from, &message.message_id, &message.source_service_id, message.digest())?;
+        let reply = match envelope::Envelope::try_from(message) {
+            Ok(envelope) => self.receiver.take(&from, envelope).await,
+            // The source did write it like this: it hears so for sure.
+            Err(error) => Reply::malformed(&error),
+        };
+        Ok((from, reply))
+    }
+
+    async fn take_v1(&self, message: Envelope) -> Result<(Authenticated, Reply), Reply> {
+        let envelope = envelope::Envelope::try_from(message).map_err(|error| Reply::malformed(&error))?;
+        let from = self.receiver.authenticate_v1(&envelope)?;
+        let reply = self.receiver.take(&from, envelope).await;
+        Ok((from, reply))
+    }
+}
+
+#[tonic::async_trait]
+impl<B: Backend> receiver_server::Receiver for Call<B> {
+    async fn receive(&self, request: tonic::Request<Envelope>) -> Result<tonic::Response<Answer>, tonic::Status> {
+        let taken = self.take(request.into_inner()).await;
+        let (from, reply) = taken.map_err(|reply| status::refusal(&reply))?;
+        let answer = Answer::from(&reply);
+        let mut headers = HeaderMap::new();
+        annotate(&mut headers, &self.receiver, Some(&from), &reply, answer.digest());
+        Ok(tonic::Response::from_parts(MetadataMap::from_headers(headers), answer, Extensions::new()))
+    }
+}
+
+impl<B, T> Service<http::Request<T>> for GrpcService<B>
+where
+    B: Backend,
+    T: http_body::Body + Send + 'static,
+    T::Data: Send,
+    T::Error: Into<BoxError>,
+{
+    type Response = http::Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<T>) -> Self::Future {
+        let received = self.clone().receive(request);
+        Box::pin(async move { Ok(received.await.unwrap_or_else(|reply| status::refusal(&reply).into_http())) })
+    }
+}
+
+impl<B: Backend> tonic::server::NamedService for GrpcService<B> {
+    const NAME: &'static str = receiver_server::SERVICE_NAME;
+}
+
+impl<B: Backend> Clone for GrpcService<B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<B: Backend> fmt::Debug for GrpcService<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GrpcService").field(&self.0).finish()
+    }
+}

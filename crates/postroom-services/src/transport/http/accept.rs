@@ -1,0 +1,175 @@
+//! The accept loop: so many connections and no more, each with a limit to its patience, and an end that waits.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service;
+
+use super::Stream;
+use super::guests::Guests;
+use super::listen::{self, ListenOptions, Listener};
+use super::quiet::{Answer, Impatient, Talk};
+use postroom_core::support::clock::monotonic;
+use postroom_core::telemetry;
+
+const HEADERS_MAX: usize = 64;
+const HEAD_BYTES_MAX: usize = 32 * 1024;
+const STREAMS_MAX: u32 = 32;
+/// What a client may send before anybody reads it, on one stream and on all of a connection.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 128 * 1024;
+/// After a failed accept: out of files, most of the time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+impl Listener {
+    /// Answers HTTP here with a service of your own, an axum router for instance, under the limits that a receiver has:
+    /// so many connections, so much patience with a client that is slow. It ends when `shutdown` is ready and those who
+    /// are being answered have their answers.
+    ///
+    /// ```no_run
+    /// # async fn f() -> postroom::Result<()> {
+    /// use axum::{Router, routing::get};
+    /// use postroom::{ListenOptions, Listener};
+    ///
+    /// let listener = Listener::bind("http://127.0.0.1:7002", ListenOptions::default().connections(64)).await?;
+    /// let router = Router::new().route("/hello", get(async || "hello"));
+    /// listener.serve(router, async { tokio::signal::ctrl_c().await.ok(); }).await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn serve<S, B>(self, service: S, shutdown: impl Future<Output = ()>)
+    where
+        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let answer = move |request| {
+            let mut service = service.clone();
+            async move {
+                let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
+                let Ok(response) = service.call(request).await;
+                response
+            }
+        };
+        serve(self, "http", answer, shutdown, async {}).await;
+    }
+}
+
+/// Answers at this listener until `shutdown`, then waits for those who are being answered, and for `rest`.
+pub(super) async fn serve<A, F, B>(
+    listener: Listener,
+    name: &str,
+    answer: A,
+    shutdown: impl Future<Output = ()>,
+    rest: impl Future<Output = ()>,
+) where
+    A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let grace = listener.options.grace;
+    let connections = Arc::new(Semaphore::new(listener.options.connections.min(Semaphore::MAX_PERMITS)));
+    let guests = Guests::new(listener.options.per_address());
+    let (ending, mut conversations) = (GracefulShutdown::new(), JoinSet::new());
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let next = async {
+            let permit = connections.clone().acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            () = &mut shutdown => break,
+            next = next => next,
+        };
+        let (stream, guest) = match accepted {
+            Ok((stream, from)) => match guests.enter(from) {
+                Some(guest) => (stream, guest),
+                // Whoever has so many connections does not get the places of others.
+                None => continue,
+            },
+            Err(error) => {
+                telemetry::accept_failed(name, &error);
+                tokio::time::sleep_until((monotonic() + PAUSE).into()).await;
+                continue;
+            }
+        };
+        let (watcher, tls, options) = (ending.watcher(), listener.tls(), listener.options.clone());
+        let answer = answer.clone();
+        conversations.spawn(async move {
+            let _held = (permit, guest);
+            converse(stream, tls, &options, answer, watcher).await;
+        });
+        while conversations.try_join_next().is_some() {}
+    }
+    // Who comes now is turned away at once, instead of waiting for nobody.
+    drop(listener);
+    let ending = async {
+        ending.shutdown().await;
+        rest.await;
+    };
+    let _ = tokio::time::timeout(grace, ending).await;
+}
+
+/// One connection, from its handshake to its end. What goes wrong with it is the client's business.
+async fn converse<A, F, B>(
+    stream: Stream,
+    tls: Option<TlsAcceptor>,
+    options: &ListenOptions,
+    answer: A,
+    watcher: Watcher,
+) where
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let stream = match tls {
+        Some(acceptor) => match tokio::time::timeout(options.patience, listen::secure(stream, acceptor)).await {
+            Ok(Ok(stream)) => stream,
+            _ => return,
+        },
+        None => stream,
+    };
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(options.patience)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEAD_BYTES_MAX);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
+        .keep_alive_interval(options.patience.saturating_mul(3))
+        .keep_alive_timeout(options.patience);
+    let (talk, patience) = (Talk::new(options.patience), options.patience);
+    let stream = Stream::new(Impatient::new(stream, talk.clone()));
+    let answer = service_fn(move |request| {
+        let (answering, answered) = (talk.answering(patience), answer(request));
+        async move { Ok::<_, Infallible>(answered.await.map(|body| Answer::new(body, answering))) }
+    });
+    let _ = watcher.watch(server.serve_connection(stream.for_hyper(), answer).into_owned()).await;
+}
+
+#[cfg(test)]
+mod tests;

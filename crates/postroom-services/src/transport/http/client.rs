@@ -1,0 +1,165 @@
+//! The sending end: one client for each destination, with its own connections.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body::Body;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use super::JSON;
+use super::connect::Connector;
+use crate::foreign::WebhookSigner;
+use crate::transport::address::{Address, Place, RECEIVE_PATH};
+use crate::transport::judge::{Answered, Peer};
+use crate::transport::parcel::Parcel;
+use crate::transport::services::Service;
+use crate::transport::wires::{Wire, WireError};
+use crate::wire::{Answer, headers};
+use postroom_core::message::hash_bytes;
+use postroom_core::store::BoxFuture;
+use postroom_core::support::error::{Error, Result};
+
+/// So much of an answer is read.
+pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Connections to one destination, made when they are needed and kept while they are used.
+pub(crate) type Connections<B> = Client<Connector, B>;
+
+pub(crate) struct HttpWire {
+    client: Connections<Full<Bytes>>,
+    uri: Uri,
+    path: String,
+    peer: Peer,
+    signer: Option<WebhookSigner>,
+}
+
+impl HttpWire {
+    pub(crate) fn open(service: &Service, address: &Address) -> Result<Self> {
+        let (scheme, authority, path) = match &address.0 {
+            Place::Http { host, path } => (if host.tls { "https" } else { "http" }, host.authority(), path.as_str()),
+            // There is no host on the other end of a socket.
+            _ => ("http", "localhost".to_owned(), RECEIVE_PATH),
+        };
+        let uri: Uri = format!("{scheme}://{authority}{path}")
+            .parse()
+            .map_err(|error| Error::invalid(format!("the address of {} makes no URI: {error}", service.name)))?;
+        let client = connections(service, address, service.http2)?;
+        let (peer, signer) = (service.peer, service.signer.clone());
+        Ok(Self { client, uri, path: path.to_owned(), peer, signer })
+    }
+
+    fn request(&self, parcel: &Parcel<'_>) -> Result<Request<Full<Bytes>>> {
+        let (mut head, body) = match self.peer {
+            Peer::V2 => self.signed(parcel)?,
+            Peer::V1 => (typed(JSON)?, parcel.envelope(true)?.to_json()?),
+            foreign => super::foreign::write(foreign, parcel, self.signer.as_ref())?,
+        };
+        head.entry(HOST).or_insert(authority(&self.uri)?);
+        let mut request = Request::new(Full::from(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = head;
+        Ok(request)
+    }
+
+    fn signed(&self, parcel: &Parcel<'_>) -> Result<(HeaderMap, Vec<u8>)> {
+        let body = parcel.envelope(false)?.to_json()?;
+        let head = parcel.head(&self.path, JSON, hash_bytes(&body));
+        let mut headers = typed(JSON)?;
+        headers::write(&head, &head.sign(&parcel.keys), &mut headers)?;
+        Ok((headers, body))
+    }
+
+    async fn answered(&self, parcel: &Parcel<'_>, response: Response<Incoming>) -> Result<Answered, WireError> {
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_MAX).collect().await.map_err(|error| {
+            let too_long = error.downcast_ref::<LengthLimitError>().is_some();
+            WireError::Broken(if too_long { "the answer is too long".into() } else { told(error.as_ref()) })
+        })?;
+        let body = body.to_bytes();
+        Ok(Answered {
+            status: head.status.as_u16(),
+            has_receipt: parcel.proves(&head.headers, head.status.as_u16(), hash_bytes(&body)),
+            retry_after: seconds(&head.headers, RETRY_AFTER.as_str()),
+            window: seconds(&head.headers, headers::RETENTION),
+            answer: serde_json::from_slice::<Answer>(&body).ok(),
+        })
+    }
+}
+
+impl Wire for HttpWire {
+    fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
+        Box::pin(async move {
+            let request = self.request(parcel).map_err(|error| WireError::Unsendable(error.to_string()))?;
+            let response = self.client.request(request).await.map_err(|error| WireError::Broken(told(&error)))?;
+            self.answered(parcel, response).await
+        })
+    }
+}
+
+/// The connections to a service; with `http2` they speak it without asking first.
+pub(crate) fn connections<B>(service: &Service, address: &Address, http2: bool) -> Result<Connections<B>>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
+    let connector = Connector::new(service, &address.0)?;
+    Ok(Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .http2_only(http2)
+        .http2_keep_alive_interval(http2.then_some(Duration::from_secs(20)))
+        // A request that may have been sent is tried again by the worker, which counts.
+        .retry_canceled_requests(true)
+        .build(connector))
+}
+
+/// A header of an answer.
+pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A header of an answer that says how long.
+pub(crate) fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {
+    text(headers, name)?.trim().parse().ok().map(Duration::from_secs)
+}
+
+pub(super) fn typed(content_type: &str) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    let value =
+        HeaderValue::from_str(content_type).map_err(|_| Error::invalid("the content type cannot stand in a header"))?;
+    headers.insert(CONTENT_TYPE, value);
+    Ok(headers)
+}
+
+fn authority(uri: &Uri) -> Result<HeaderValue> {
+    let authority = uri.authority().map_or("localhost", |authority| authority.as_str());
+    HeaderValue::from_str(authority).map_err(|_| Error::invalid("the host's name cannot stand in a header"))
+}
+
+/// An error with its causes: the first alone says only that something went wrong.
+pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+impl std::fmt::Debug for HttpWire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpWire").field("uri", &self.uri).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! Connects to one destination, whatever it runs over. Environment proxies are never asked.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+
+use super::{Egress, Stream, tls};
+use crate::transport::address::{Host, Place};
+use crate::transport::services::Service;
+use postroom_core::support::error::Result;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The way to one destination. The URI it is asked for says nothing new: it always goes to the same place.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    place: Arc<Place>,
+    tls: Option<Arc<ClientConfig>>,
+    egress: Egress,
+}
+
+impl Connector {
+    pub(crate) fn new(service: &Service, place: &Place) -> Result<Self> {
+        let tls = match place {
+            Place::Http { host, .. } if host.tls => Some(service.tls.config(service.http2)?),
+            Place::Grpc { host, .. } if host.tls => Some(service.tls.config(true)?),
+            _ => None,
+        };
+        Ok(Self { place: Arc::new(place.clone()), tls, egress: service.egress })
+    }
+
+    async fn connect(self) -> io::Result<Stream> {
+        match &*self.place {
+            Place::Http { host, .. } | Place::Grpc { host, .. } => self.connect_tcp(host).await,
+            #[cfg(unix)]
+            Place::Unix { socket } => Ok(Stream::new(tokio::net::UnixStream::connect(socket).await?)),
+            #[cfg(feature = "pipe")]
+            Place::Pipe { name } => super::pipe::connect(name).await,
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such connections")),
+        }
+    }
+
+    async fn connect_tcp(&self, host: &Host) -> io::Result<Stream> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in tokio::net::lookup_host((host.name.as_str(), host.port)).await? {
+            if !self.egress.allows(address.ip()) {
+                last = io::Error::new(io::ErrorKind::PermissionDenied, "the destination's address is not a public one");
+                continue;
+            }
+            match TcpStream::connect(address).await {
+                Ok(tcp) => {
+                    tcp.set_nodelay(true)?;
+                    return self.secure(host, tcp).await;
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn secure(&self, host: &Host, tcp: TcpStream) -> io::Result<Stream> {
+        let Some(config) = &self.tls else { return Ok(Stream::new(tcp)) };
+        let name = ServerName::try_from(host.name.clone())
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the host's name cannot be in a certificate"))?;
+        let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
+        let http2 = tls::agreed_on_http2(tls.get_ref().1.alpn_protocol());
+        Ok(Stream { http2, ..Stream::new(tls) })
+    }
+}
+
+impl tower_service::Service<Uri> for Connector {
+    type Response = TokioIo<Stream>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<TokioIo<Stream>>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.clone().connect());
+        Box::pin(async move {
+            let slow = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIMEOUT:?}"));
+            Ok(connecting.await.map_err(|_| slow())??.for_hyper())
+        })
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").field("place", &self.place).field("tls", &self.tls.is_some()).finish()
+    }
+}

@@ -1,0 +1,204 @@
+//! Where a receiver listens, standing on its own.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Stream, TlsIdentity, tls};
+use crate::transport::address::{Address, Host, Place};
+use postroom_core::support::error::{Error, ErrorKind, Result};
+
+/// How a listener treats those who connect.
+///
+/// ```no_run
+/// # fn f() -> postroom::Result<()> {
+/// use postroom::{ListenOptions, TlsIdentity};
+///
+/// let identity = TlsIdentity::from_files("/etc/shop/cert.pem", "/etc/shop/key.pem")?;
+/// let options = ListenOptions::default().tls(identity).connections(200);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListenOptions {
+    pub(super) tls: Option<TlsIdentity>,
+    pub(super) insecure: bool,
+    pub(super) connections: usize,
+    pub(super) per_address: Option<usize>,
+    pub(super) patience: Duration,
+    pub(super) uids: Vec<u32>,
+    pub(super) grace: Duration,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        let (patience, grace) = (Duration::from_secs(10), Duration::from_secs(30));
+        Self { tls: None, insecure: false, connections: 1024, per_address: None, patience, uids: Vec::new(), grace }
+    }
+}
+
+impl ListenOptions {
+    /// Who the listener says it is, for `https://` and `grpcs://`.
+    #[must_use]
+    pub fn tls(mut self, identity: TlsIdentity) -> Self {
+        self.tls = Some(identity);
+        self
+    }
+
+    /// Listens in the open, even beyond this machine.
+    #[must_use]
+    pub fn allow_unencrypted(mut self) -> Self {
+        self.insecure = true;
+        self
+    }
+
+    /// At most so many connections at once, others wait; 1024 unless told otherwise.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(1);
+        self
+    }
+
+    /// At most so many of them from one address, or from one network of version 6; others are closed at once. A quarter
+    /// of all unless told otherwise. Give more to a proxy that stands in front.
+    #[must_use]
+    pub fn connections_per_address(mut self, connections: usize) -> Self {
+        self.per_address = Some(connections.max(1));
+        self
+    }
+
+    pub(super) fn per_address(&self) -> usize {
+        self.per_address.unwrap_or(self.connections.div_ceil(4))
+    }
+
+    /// So long a client may take for its handshake, and for the head of a request; 10 s unless told otherwise.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// So long those who are being answered have at the end; 30 s unless told otherwise.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// The users that may connect to a Unix socket; only our own unless told otherwise.
+    #[must_use]
+    pub fn users(mut self, uids: impl Into<Vec<u32>>) -> Self {
+        self.uids = uids.into();
+        self
+    }
+}
+
+/// A place where a receiver listens.
+///
+/// ```no_run
+/// # async fn f(receiver: postroom::Receiver<postroom::Memory>) -> postroom::Result<()> {
+/// use postroom::{ListenOptions, Listener};
+///
+/// let listener = Listener::bind("http://127.0.0.1:7002", ListenOptions::default()).await?;
+/// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };
+/// receiver.serve(listener, shutdown).await;
+/// # Ok(()) }
+/// ```
+pub struct Listener {
+    pub(super) at: At,
+    pub(super) options: ListenOptions,
+}
+
+pub(super) enum At {
+    Tcp(TcpListener, Option<TlsIdentity>),
+    #[cfg(unix)]
+    Unix(super::unix::Socket),
+    #[cfg(feature = "pipe")]
+    Pipe(super::pipe::Pipe),
+}
+
+impl Listener {
+    /// Listens at an [`Address`]: `http://127.0.0.1:7002`, `https://0.0.0.0:7002`, `grpc://…`, `unix:///…` or
+    /// `pipe://…`. HTTP and gRPC are understood at each of them; port 0 is any that is free.
+    pub async fn bind(address: &str, options: ListenOptions) -> Result<Self> {
+        let address: Address = address.parse()?;
+        let at = match &address.0 {
+            Place::Http { host, .. } | Place::Grpc { host, .. } => tcp(host, &options).await?,
+            #[cfg(unix)]
+            Place::Unix { socket } => At::Unix(super::unix::Socket::bind(socket, &options.uids)?),
+            #[cfg(feature = "pipe")]
+            Place::Pipe { name } => At::Pipe(super::pipe::Pipe::bind(name)?),
+            _ => return Err(Error::invalid(format!("nothing can listen at {address} in this build"))),
+        };
+        Ok(Self { at, options })
+    }
+
+    /// The address and port, where it has one.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        match &self.at {
+            At::Tcp(listener, _) => listener.local_addr().ok(),
+            #[allow(unreachable_patterns, reason = "only TCP is left without the others")]
+            _ => None,
+        }
+    }
+
+    /// Waits for a connection, and says where it comes from. Its handshake is still to come.
+    pub(super) async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+        match &self.at {
+            At::Tcp(listener, _) => {
+                let (tcp, from) = listener.accept().await?;
+                tcp.set_nodelay(true)?;
+                Ok((Stream::new(tcp), Some(from.ip())))
+            }
+            #[cfg(unix)]
+            At::Unix(socket) => Ok((socket.accept().await?, None)),
+            #[cfg(feature = "pipe")]
+            At::Pipe(pipe) => Ok((pipe.accept().await?, None)),
+        }
+    }
+
+    /// As it is at this moment.
+    pub(super) fn tls(&self) -> Option<TlsAcceptor> {
+        match &self.at {
+            At::Tcp(_, tls) => tls.as_ref().map(|identity| TlsAcceptor::from(identity.server())),
+            #[allow(unreachable_patterns, reason = "only TCP is left without the others")]
+            _ => None,
+        }
+    }
+}
+
+async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
+    let tls = match (&options.tls, host.tls) {
+        (Some(identity), true) => Some(identity.clone()),
+        (None, true) => return Err(Error::invalid("to listen by TLS a certificate is needed: ListenOptions::tls")),
+        (_, false) if host.is_loopback() || options.insecure => None,
+        (_, false) => {
+            return Err(Error::invalid(
+                "this would listen unencrypted beyond this machine; use https://, or allow it with \
+                 ListenOptions::allow_unencrypted",
+            ));
+        }
+    };
+    let listener = TcpListener::bind((host.name.as_str(), host.port)).await.map_err(|error| {
+        let place = host.authority();
+        Error::new(ErrorKind::Unavailable, format!("{place} cannot be listened at: {error}")).caused_by(error)
+    })?;
+    Ok(At::Tcp(listener, tls))
+}
+
+/// The handshake, on a connection that was just accepted.
+pub(super) async fn secure(stream: Stream, acceptor: TlsAcceptor) -> io::Result<Stream> {
+    let tls = acceptor.accept(stream).await?;
+    let http2 = tls::agreed_on_http2(tls.get_ref().1.alpn_protocol());
+    Ok(Stream { http2, ..Stream::new(tls) })
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("tcp", &self.tcp_address()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,264 @@
+//! Hands messages to a program that is reached by a URL: the handler of a service in any language.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+
+use super::JSON;
+use super::client::{Connections, connections, seconds, told};
+use crate::foreign::WebhookSigner;
+use crate::transport::ClientTls;
+use crate::transport::address::{Address, Host, Place};
+use crate::transport::judge::of_status;
+use crate::transport::services::Service;
+use postroom_core::message::{Message, hash_bytes};
+use postroom_core::queue::{Cause, Fault};
+use postroom_core::store::BoxFuture;
+use postroom_core::support::clock::Clock;
+use postroom_core::support::error::{Error, Result};
+use postroom_core::telemetry;
+use postroom_core::work::delivery::{Delivery, Transport};
+
+/// The largest answer that is kept.
+const ANSWER_MAX: usize = 64 * 1024;
+/// So much is kept of what a handler says of its failure.
+const REASON_CHARS_MAX: usize = 2000;
+const REASON_BYTES_MAX: usize = REASON_CHARS_MAX * 4;
+/// What travels on as it is: the trace that the message belongs to.
+const TRACE: [&str; 2] = ["traceparent", "tracestate"];
+
+/// A URL that messages are posted to, for a handler in any language.
+///
+/// The body is the payload, `content-type` the message's own or `application/json`. `postroom-message-id`,
+/// `postroom-topic`, `postroom-attempt` and, where there is one, `postroom-source` and `postroom-correlation-id` say
+/// what it is; with a [`signer`](Self::signer) it is signed by Standard Webhooks.
+///
+/// 2xx means done, and the answer's text (up to 64 KiB) is the response. 400, 410 and 422 mean never again; 409 and 500
+/// mean that the handler failed with this message, and spend an attempt. Anything else says that the handler is not
+/// there, a redirect too: no attempt is spent, and its messages wait until it answers again. The beginning of the text
+/// is kept as the reason. Messages are delivered at least once: the handler may see one twice, under the same id.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Handlers, Memory, MemoryStore, PushUrl, WebhookSecret, WebhookSigner, Worker};
+///
+/// let secret = WebhookSecret::parse(&WebhookSecret::generate())?;
+/// let url = PushUrl::new("http://127.0.0.1:8080/messages")?
+///     .signer(WebhookSigner::new([secret])?)
+///     .timeout(Duration::from_secs(10));
+/// // All that has a destination is posted there.
+/// let worker = Worker::<Memory>::outbox(MemoryStore::new(), Handlers::new()).transport(url);
+///
+/// assert!(PushUrl::new("ftp://127.0.0.1/messages").is_err());
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct PushUrl {
+    client: Connections<Full<Bytes>>,
+    uri: Uri,
+    host: HeaderValue,
+    signer: Option<WebhookSigner>,
+    timeout: Duration,
+}
+
+impl PushUrl {
+    /// A URL of the form `http://host[:port][/path]`, or `https://…`. It may lead anywhere: it is the operator's own.
+    pub fn new(url: &str) -> Result<Self> {
+        Self::with_tls(url, ClientTls::default())
+    }
+
+    /// The same, and how TLS is spoken there.
+    pub fn with_tls(url: &str, tls: ClientTls) -> Result<Self> {
+        let (scheme, rest) = url.split_once("://").ok_or_else(malformed)?;
+        let is_tls = match scheme {
+            "http" => false,
+            "https" => true,
+            _ => return Err(malformed()),
+        };
+        let (host, path) = Host::parse(url, rest, is_tls).map_err(|_| malformed())?;
+        let uri: Uri = format!("{scheme}://{}{path}", host.authority()).parse().map_err(|_| malformed())?;
+        let authority = HeaderValue::from_str(&host.authority()).map_err(|_| malformed())?;
+        let address = Address(Place::Http { host, path });
+        let client = connections(&Service::new("handler", url).tls(tls), &address, false)?;
+        Ok(Self { client, uri, host: authority, signer: None, timeout: Duration::from_secs(30) })
+    }
+
+    /// Signs what is posted by Standard Webhooks.
+    #[must_use]
+    pub fn signer(mut self, signer: WebhookSigner) -> Self {
+        self.signer = Some(signer);
+        self
+    }
+
+    /// So long it may take to answer; 30 s unless told otherwise.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Posts a message and says what became of it.
+    pub async fn push(&self, message: &Message) -> Delivery {
+        let request = match self.request(message) {
+            Ok(request) => request,
+            // The message's own fault.
+            Err(error) => return Delivery::refused(error.to_string()),
+        };
+        let exchange = async {
+            match self.client.request(request).await {
+                Ok(response) => judge(message, response).await,
+                Err(error) => Delivery::unreachable(told(&error)),
+            }
+        };
+        let answered = tokio::time::timeout(self.timeout, exchange).await;
+        answered.unwrap_or_else(|_| Fault::new(Cause::TimedOut, format!("no answer within {:?}", self.timeout)).into())
+    }
+
+    fn request(&self, message: &Message) -> Result<Request<Full<Bytes>>> {
+        let body = Bytes::from(message.payload.clone());
+        let mut head = head(message);
+        if let Some(signer) = &self.signer {
+            head.extend(signer.sign(&webhook_id(message), Clock::Database.now(), &body)?);
+        }
+        head.insert(HOST, self.host.clone());
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = head;
+        Ok(request)
+    }
+}
+
+impl Transport for PushUrl {
+    fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
+        Box::pin(self.push(message))
+    }
+}
+
+/// What HTTP can carry of it: a value with a line end in it stays behind.
+fn head(message: &Message) -> HeaderMap {
+    let mut head = HeaderMap::new();
+    let mut set = |name: &'static str, value: Option<&str>| {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_bytes(value.as_bytes()).ok()) {
+            head.insert(HeaderName::from_static(name), value);
+        }
+    };
+    let (id, attempt) = (message.id(), (message.attempts + 1).to_string());
+    set("postroom-message-id", Some(&id));
+    set("postroom-topic", Some(&message.topic));
+    set("postroom-attempt", Some(&attempt));
+    set("postroom-source", message.source());
+    set("postroom-correlation-id", message.correlation_id.as_deref());
+    for name in TRACE {
+        set(name, message.headers.get(name).map(String::as_str));
+    }
+    let content_type = message.headers.get(CONTENT_TYPE.as_str()).map(String::as_str);
+    let content_type = content_type.and_then(|text| HeaderValue::from_str(text).ok());
+    head.insert(CONTENT_TYPE, content_type.unwrap_or(HeaderValue::from_static(JSON)));
+    head
+}
+
+/// The same whenever the message is posted. What cannot be signed as it is, as ids of other services may be, is hashed.
+fn webhook_id(message: &Message) -> String {
+    let id = message.id();
+    if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.') {
+        return id;
+    }
+    hash_bytes(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn judge(message: &Message, response: Response<Incoming>) -> Delivery {
+    let (head, body) = response.into_parts();
+    if head.status.is_success() {
+        return accepted(message, body).await;
+    }
+    let asked = seconds(&head.headers, RETRY_AFTER.as_str());
+    // What it says stands on a line of its own, which is not logged.
+    let why = match beginning(body).await {
+        reason if reason.is_empty() => format!("it answered {}", head.status),
+        reason => format!("it answered {}\n{reason}", head.status),
+    };
+    let cause = match head.status.as_u16() {
+        400 | 410 | 422 => return Delivery::refused(why),
+        // It failed with this very message.
+        409 | 500 => Cause::HandlerFailed,
+        status => of_status(status, asked.is_some()),
+    };
+    Fault::new(cause, why).asking_for(asked).into()
+}
+
+/// It was handled, whatever the answer looks like: handled again, it would not look better.
+async fn accepted(message: &Message, body: Incoming) -> Delivery {
+    let answer = match Limited::new(body, ANSWER_MAX).collect().await {
+        Ok(answer) => answer.to_bytes(),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            telemetry::answer_not_kept(message, "it is longer than 64 KiB");
+            return Delivery::Accepted { response: None };
+        }
+        Err(error) => return Delivery::unreachable(told(error.as_ref())),
+    };
+    let response = match std::str::from_utf8(&answer) {
+        Ok("") => None,
+        // Not every database can store it.
+        Ok(text) => Some(text.replace('\0', "\u{fffd}")),
+        Err(_) => {
+            telemetry::answer_not_kept(message, "it is not UTF-8");
+            None
+        }
+    };
+    Delivery::Accepted { response }
+}
+
+/// The first characters of an answer, in one line.
+async fn beginning(mut body: Incoming) -> String {
+    let mut bytes = BytesMut::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+        if bytes.len() >= REASON_BYTES_MAX {
+            break;
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.chars().take(REASON_CHARS_MAX).collect()
+}
+
+/// Without the text: there may be a password in it.
+fn malformed() -> Error {
+    Error::invalid("a handler's URL is http://host:port/path or https://host:port/path, without a user or password")
+}
+
+// What stands behind the host may be a secret.
+impl fmt::Debug for PushUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PushUrl")
+            .field("host", &self.host)
+            .field("signed", &self.signer.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_http_and_has_no_password() {
+        for url in ["http://127.0.0.1:8080", "http://localhost/a?b=c", "http://[::1]:8080/", "https://example.com/hook"]
+        {
+            assert!(PushUrl::new(url).is_ok(), "{url}");
+        }
+        for url in ["", "127.0.0.1:8080", "ftp://a/", "unix:///a", "http://", "http://a:99999/", "http://me:hunter2@a/"]
+        {
+            let problem = PushUrl::new(url).unwrap_err().to_string();
+            assert!(problem.contains("https://host:port/path") && !problem.contains("hunter2"), "{url}: {problem}");
+        }
+    }
+}

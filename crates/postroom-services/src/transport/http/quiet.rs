@@ -1,0 +1,178 @@
+//! Who connects has to ask something, soon and again and again, and to take the answer: hyper's own timeouts begin when
+//! it knows which version of HTTP it hears, and a connection of version 2 may be quiet for ever.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http_body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use postroom_core::support::clock::monotonic;
+
+/// A connection on which something was asked may be quiet for so many times as long as a new one.
+const AGAIN: u32 = 12;
+
+/// Whether a connection is being answered, or since when it is quiet. Clones share it.
+#[derive(Clone)]
+pub(super) struct Talk(Arc<Mutex<State>>);
+
+struct State {
+    /// How many answers are being made: those take as long as they take.
+    answering: usize,
+    /// How many wait for the client to take them.
+    waiting: usize,
+    patience: Duration,
+    quiet_since: Instant,
+}
+
+impl Talk {
+    pub(super) fn new(patience: Duration) -> Self {
+        Self(Arc::new(Mutex::new(State { answering: 0, waiting: 0, patience, quiet_since: monotonic() })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something was asked: it is answered until this is dropped.
+    pub(super) fn answering(&self, patience: Duration) -> Answering {
+        let mut state = self.state();
+        state.answering += 1;
+        state.patience = patience.saturating_mul(AGAIN);
+        Answering { talk: self.clone(), is_waiting: false }
+    }
+
+    /// When it has been quiet for too long; none while an answer is being made.
+    fn too_long_at(&self) -> Option<Instant> {
+        let state = self.state();
+        if state.answering > state.waiting { None } else { state.quiet_since.checked_add(state.patience) }
+    }
+}
+
+pub(super) struct Answering {
+    talk: Talk,
+    is_waiting: bool,
+}
+
+impl Answering {
+    /// Whether it is the client's turn now, to take what there is.
+    fn waits_for_client(&mut self, is_waiting: bool) {
+        let mut state = self.talk.state();
+        match (std::mem::replace(&mut self.is_waiting, is_waiting), is_waiting) {
+            (false, true) => state.waiting += 1,
+            (true, false) => state.waiting -= 1,
+            _ => {}
+        }
+        state.quiet_since = monotonic();
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.waits_for_client(false);
+        self.talk.state().answering -= 1;
+    }
+}
+
+/// A body that is being answered with until its end.
+pub(super) struct Answer<B> {
+    body: Pin<Box<B>>,
+    answering: Answering,
+}
+
+impl<B> Answer<B> {
+    pub(super) fn new(body: B, answering: Answering) -> Self {
+        let mut answer = Self { body: Box::pin(body), answering };
+        answer.answering.waits_for_client(true);
+        answer
+    }
+}
+
+impl<B: Body> Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let polled = self.body.as_mut().poll_frame(cx);
+        self.answering.waits_for_client(polled.is_ready());
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Fails to read when it was quiet for too long.
+pub(super) struct Impatient<T> {
+    io: T,
+    talk: Talk,
+    alarm: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl<T> Impatient<T> {
+    pub(super) fn new(io: T, talk: Talk) -> Self {
+        Self { io, talk, alarm: None }
+    }
+
+    /// What has nothing to tell fails when that has lasted too long.
+    fn unless_over<R>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if done.is_pending() && self.is_over(cx) {
+            let why = "nothing was asked in time, or the answer was not taken";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)));
+        }
+        done
+    }
+
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(at) = self.talk.too_long_at() else { return false };
+        if self.alarm.as_ref().is_none_or(|(set, _)| *set != at) {
+            self.alarm = Some((at, Box::pin(tokio::time::sleep_until(at.into()))));
+        }
+        self.alarm.as_mut().is_some_and(|(_, sleep)| sleep.as_mut().poll(cx).is_ready())
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Impatient<T> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        self.unless_over(cx, read)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Impatient<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.unless_over(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.unless_over(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}

@@ -1,0 +1,114 @@
+//! From one service to another in the same process: nothing is serialized or signed, and everything is stored all the
+//! same.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::receiver::{Authenticated, Receiver, Reply, content_hash};
+use crate::transport::judge::Answered;
+use crate::transport::parcel::Parcel;
+use crate::transport::wires::{Wire, WireError};
+use crate::wire::envelope::wire_kind;
+use postroom_core::message::{IN_REPLY_TO, InboxKey, Incoming, Message, RESERVED};
+use postroom_core::store::BoxFuture;
+use postroom_core::work::handler::Backend;
+
+/// The receivers of this process, by the names of their services. Clones share them.
+///
+/// ```
+/// use postroom::{Courier, Neighbours, Service, Services};
+///
+/// let neighbours = Neighbours::default();
+/// let services = Services::new("orders").service(Service::new("inventory", "in-process"));
+/// let courier = Courier::with_neighbours(services, neighbours.clone())?;
+/// // neighbours.add(receiver) when the receiver of `inventory` is there
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Neighbours(Arc<RwLock<BTreeMap<String, Arc<dyn Neighbour>>>>);
+
+impl Neighbours {
+    /// Messages to this receiver's service go there directly from now on.
+    pub fn add<B: Backend>(&self, receiver: Receiver<B>) {
+        let name = receiver.service_name().to_owned();
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(receiver));
+    }
+
+    /// No longer.
+    pub fn remove(&self, service: &str) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(service);
+    }
+
+    /// No longer to this one; another of the same service stays.
+    pub(crate) fn leave<B: Backend>(&self, receiver: &Receiver<B>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.get(receiver.service_name()).is_some_and(|found| found.identity() == receiver.identity()) {
+            known.remove(receiver.service_name());
+        }
+    }
+
+    fn find(&self, service: &str) -> Option<Arc<dyn Neighbour>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(service).cloned()
+    }
+}
+
+impl fmt::Debug for Neighbours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.0.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        f.debug_tuple("Neighbours").field(&names).finish()
+    }
+}
+
+trait Neighbour: Send + Sync {
+    fn receive<'a>(&'a self, from: &'a str, incoming: Incoming) -> BoxFuture<'a, Reply>;
+    fn identity(&self) -> usize;
+}
+
+impl<B: Backend> Neighbour for Receiver<B> {
+    fn receive<'a>(&'a self, from: &'a str, incoming: Incoming) -> BoxFuture<'a, Reply> {
+        Box::pin(async move { Receiver::receive(self, &Authenticated::by_other_means(from), incoming).await })
+    }
+
+    fn identity(&self) -> usize {
+        Receiver::identity(self)
+    }
+}
+
+pub(crate) struct InProcess(Neighbours);
+
+impl InProcess {
+    pub(crate) fn new(neighbours: Neighbours) -> Self {
+        Self(neighbours)
+    }
+}
+
+impl Wire for InProcess {
+    fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
+        Box::pin(async move {
+            let neighbour = self.0.find(parcel.destination).ok_or(WireError::NoOne)?;
+            let incoming = incoming(parcel.source, parcel.message)?;
+            let reply = neighbour.receive(parcel.source, incoming).await;
+            let (retry_after, answer) = (reply.retry_after, Some(reply.to_answer()));
+            // Nobody stands in between.
+            Ok(Answered { status: reply.status, has_receipt: true, retry_after, window: None, answer })
+        })
+    }
+
+    fn is_signed(&self) -> bool {
+        false
+    }
+}
+
+fn incoming(source: &str, message: &Message) -> Result<Incoming, WireError> {
+    let unsendable = |error: postroom_core::Error| WireError::Unsendable(error.to_string());
+    let key = InboxKey::new(source, message.id()).map_err(unsendable)?;
+    let hash = content_hash(&message.topic, &message.payload);
+    let mut incoming = Incoming::new(key, &message.topic, &message.payload).kind(wire_kind(message.kind)).hash(hash);
+    incoming.correlation_id.clone_from(&message.correlation_id);
+    incoming.headers.clone_from(&message.headers);
+    incoming.headers.retain(|name, _| !name.starts_with(RESERVED) || name == IN_REPLY_TO);
+    incoming.expires_at = message.expires_there();
+    incoming.check().map_err(unsendable)?;
+    Ok(incoming)
+}

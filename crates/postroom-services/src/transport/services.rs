@@ -1,0 +1,294 @@
+//! The services a sender knows: where they are, and how they are spoken to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::foreign::WebhookSigner;
+use crate::transport::address::{Address, Host, Place};
+#[cfg(feature = "http")]
+use crate::transport::http::{ClientTls, Egress};
+use crate::transport::judge::Peer;
+use crate::transport::usual::TransportType;
+use crate::wire::{Keys, grammar};
+use postroom_core::support::clock::Clock;
+use postroom_core::support::error::{Error, Result};
+use postroom_core::work::places::Limits;
+
+/// Stands for the service's name in an address for many services.
+const NAME: &str = "{service}";
+
+/// A service that messages go to.
+///
+/// ```
+/// use std::time::Duration;
+/// use postroom::{Key, Secret, Service};
+///
+/// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+/// let inventory = Service::new("inventory", "https://inventory.example.com:7000")
+///     .keys(key)
+///     .concurrency(8)
+///     .timeout(Duration::from_secs(10));
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub(crate) name: String,
+    address: String,
+    pub(crate) peer: Peer,
+    pub(crate) keys: Keys,
+    pub(crate) signer: Option<WebhookSigner>,
+    pub(crate) limits: Limits,
+    pub(crate) timeout: Duration,
+    pub(crate) insecure: bool,
+    pub(crate) http2: bool,
+    #[cfg(feature = "http")]
+    pub(crate) tls: ClientTls,
+    #[cfg(feature = "http")]
+    pub(crate) egress: Egress,
+}
+
+impl Service {
+    /// A service at an [`Address`].
+    pub fn new(name: impl Into<String>, address: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            address: address.into(),
+            peer: Peer::default(),
+            keys: Keys::default(),
+            signer: None,
+            limits: Limits::default().concurrency(32),
+            timeout: Duration::from_secs(30),
+            insecure: false,
+            http2: false,
+            #[cfg(feature = "http")]
+            tls: ClientTls::default(),
+            #[cfg(feature = "http")]
+            egress: Egress::default(),
+        }
+    }
+
+    /// The keys we share with it. Keep a clone of them to change them later.
+    #[must_use]
+    pub fn keys(mut self, keys: impl Into<Keys>) -> Self {
+        self.keys = keys.into();
+        self
+    }
+
+    /// What kind of peer it is; a Postroom service unless told otherwise.
+    #[must_use]
+    pub fn peer(mut self, peer: Peer) -> Self {
+        self.peer = peer;
+        self
+    }
+
+    /// Signs what goes to a webhook or CloudEvents peer by Standard Webhooks.
+    #[must_use]
+    pub fn signer(mut self, signer: WebhookSigner) -> Self {
+        self.signer = Some(signer);
+        self
+    }
+
+    /// At most this many messages are on their way to it at once, if the worker's share for one place allows it; 32 by
+    /// default.
+    #[must_use]
+    pub fn concurrency(mut self, messages: usize) -> Self {
+        self.limits.concurrency = messages;
+        self
+    }
+
+    /// So long it may take to answer; 30 s unless told otherwise.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// After this many failures in a row it is left alone for `pause`, then twice as long, up to `pause_max`: 5, 2 s
+    /// and 60 s by default. Messages that wait for it spend no attempt.
+    #[must_use]
+    pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) -> Self {
+        self.limits = self.limits.breaker(failures, pause, pause_max);
+        self
+    }
+
+    /// Speaks to it in the open, even beyond this machine.
+    #[must_use]
+    pub fn allow_unencrypted(mut self) -> Self {
+        self.insecure = true;
+        self
+    }
+
+    /// Speaks HTTP/2 to it without asking first. Over TLS the better of the two is agreed on anyway.
+    #[must_use]
+    pub fn http2(mut self) -> Self {
+        self.http2 = true;
+        self
+    }
+
+    /// How TLS is spoken to it; by the system's authorities unless told otherwise.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Which addresses it may have, for a service that comes from data; anywhere unless told otherwise.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn egress(mut self, egress: Egress) -> Self {
+        self.egress = egress;
+        self
+    }
+
+    /// The same for the service of this name.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// The same with an address that says how it is spoken to.
+    fn completed(mut self, usual: Option<TransportType>) -> Self {
+        if let Some(usual) = usual {
+            self.address = usual.complete(&self.address, &self.name);
+        }
+        self
+    }
+
+    pub(crate) fn address(&self) -> Result<Address> {
+        self.address.replace(NAME, &self.name).parse()
+    }
+
+    /// Refuses what would fail later, or in the open.
+    fn check(&self) -> Result<()> {
+        let name = &self.name;
+        grammar::service("a service's name", name)?;
+        let address = self.address().map_err(|error| Error::invalid(format!("the service {name}: {error}")))?;
+        let needs_key = self.peer.needs_key() && address.0 != Place::InProcess;
+        if needs_key && self.keys.is_empty() {
+            return Err(Error::invalid(format!(
+                "the service {name} has no key: give it one with Service::keys, from a file or from the environment"
+            )));
+        }
+        if self.limits.concurrency == 0 || self.timeout.is_zero() {
+            return Err(Error::invalid(format!("the service {name}: concurrency and timeout must be more than zero")));
+        }
+        match &address.0 {
+            Place::Http { host, .. } | Place::Grpc { host, .. } => self.check_privacy(host),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_privacy(&self, host: &Host) -> Result<()> {
+        if host.tls || host.is_loopback() || self.insecure {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "messages to the service {} would travel unencrypted; use https:// or grpcs://, or allow it with \
+             Service::allow_unencrypted",
+            self.name
+        )))
+    }
+}
+
+/// The services a sender knows.
+///
+/// ```
+/// use postroom::{Key, Secret, Service, Services};
+///
+/// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+/// let services = Services::new("orders")
+///     .service(Service::new("inventory", "http://127.0.0.1:7002").keys(key.clone()))
+///     .service(Service::new("audit", "unix:///run/audit/postroom.sock").keys(key));
+/// # Ok::<(), postroom::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Services {
+    pub(crate) source: String,
+    services: Vec<Service>,
+    pub(crate) others: Option<Service>,
+    usual: Option<TransportType>,
+    clock: Clock,
+}
+
+/// Services with which nothing is wrong.
+pub(crate) struct Checked {
+    pub(crate) source: String,
+    pub(crate) services: BTreeMap<String, Service>,
+    pub(crate) others: Option<Service>,
+    pub(crate) clock: Clock,
+}
+
+impl Services {
+    /// What `source`, this service, knows of others: nothing yet.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self { source: source.into(), services: Vec::new(), others: None, usual: None, clock: Clock::Database }
+    }
+
+    /// This one.
+    #[must_use]
+    pub fn service(mut self, service: Service) -> Self {
+        self.services.push(service);
+        self
+    }
+
+    /// How services are spoken to whose address does not say: `Service::new("inventory", "inventory:5000")`. A service
+    /// with an empty address is where this transport has it by its name, as [`TransportType::complete`] says. Without
+    /// a default transport every address must say.
+    ///
+    /// It goes for [`others`](Self::others) too. Services that are not listed are spoken to only as that says, because
+    /// only there they have keys; in process nobody needs one: with [`TransportType::InProcess`] they are in process.
+    ///
+    /// ```
+    /// use postroom::{Key, Secret, Service, Services, TransportType};
+    ///
+    /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+    /// let services = Services::new("orders")
+    ///     .default_transport(TransportType::Https)
+    ///     .service(Service::new("inventory", "inventory.internal:5000").keys(key.clone()))
+    ///     .service(Service::new("email", "pipe://rf-email").keys(key));
+    /// # Ok::<(), postroom::Error>(())
+    /// ```
+    #[must_use]
+    pub fn default_transport(mut self, transport: TransportType) -> Self {
+        self.usual = Some(transport);
+        self
+    }
+
+    /// How every other service is spoken to: by default over this transport, at this address, in which `{service}`
+    /// stands for its name; the service's own name is not used.
+    #[must_use]
+    pub fn others(mut self, service: Service) -> Self {
+        self.others = Some(service);
+        self
+    }
+
+    /// Signs by this clock; by the machine's own unless told otherwise.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// All services by name, if nothing is wrong with any of them.
+    pub(crate) fn checked(self) -> Result<Checked> {
+        grammar::service("a service's name", &self.source)?;
+        let mut known = BTreeMap::new();
+        for service in self.services {
+            let service = service.completed(self.usual);
+            service.check()?;
+            if let Some(twice) = known.insert(service.name.clone(), service) {
+                return Err(Error::invalid(format!("the service {} is given twice", twice.name)));
+            }
+        }
+        let in_process = (self.usual == Some(TransportType::InProcess)).then(|| Service::new(NAME, ""));
+        let others = self.others.or(in_process).map(|others| others.named(NAME).completed(self.usual));
+        if let Some(others) = &others {
+            if !others.address.contains(NAME) && others.address != TransportType::InProcess.to_string() {
+                return Err(Error::invalid(format!("the address of other services must contain {NAME}")));
+            }
+            others.clone().named("other").check()?;
+        }
+        Ok(Checked { source: self.source, services: known, others, clock: self.clock })
+    }
+}

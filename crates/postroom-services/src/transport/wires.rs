@@ -1,0 +1,54 @@
+//! The wires: each takes a parcel to one destination and brings back what was answered.
+
+use std::sync::Arc;
+
+use crate::transport::address::Place;
+use crate::transport::in_process::{InProcess, Neighbours};
+use crate::transport::judge::Answered;
+use crate::transport::parcel::Parcel;
+use crate::transport::services::Service;
+use postroom_core::store::BoxFuture;
+use postroom_core::support::error::{Error, Result};
+
+/// The way to one destination.
+pub(crate) trait Wire: Send + Sync + 'static {
+    /// Takes a parcel there and brings the answer back.
+    fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, std::result::Result<Answered, WireError>>;
+
+    /// Whether what travels on it is signed.
+    fn is_signed(&self) -> bool {
+        true
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum WireError {
+    /// It did not get there, or nobody knows.
+    Broken(String),
+    /// This message can never be sent like this.
+    Unsendable(String),
+    /// Nobody listens there in this process.
+    NoOne,
+}
+
+/// Opens the way to a service. Nothing is connected yet.
+pub(crate) fn open(service: &Service, neighbours: &Neighbours) -> Result<Arc<dyn Wire>> {
+    let address = service.address()?;
+    match address.0 {
+        Place::InProcess => Ok(Arc::new(InProcess::new(neighbours.clone()))),
+        #[cfg(feature = "http")]
+        Place::Http { .. } | Place::Unix { .. } => {
+            Ok(Arc::new(crate::transport::http::HttpWire::open(service, &address)?))
+        }
+        #[cfg(feature = "pipe")]
+        Place::Pipe { .. } => Ok(Arc::new(crate::transport::http::HttpWire::open(service, &address)?)),
+        #[cfg(feature = "grpc")]
+        Place::Grpc { .. } => Ok(Arc::new(crate::transport::grpc::GrpcWire::open(service, &address)?)),
+        #[allow(unreachable_patterns, reason = "with all features nothing is left over")]
+        _ => Err(Error::invalid(format!(
+            "the address {address} of {} needs a feature of this crate that is off: http, grpc or pipe",
+            service.name
+        ))),
+    }
+}
