@@ -34,7 +34,7 @@ pub mod wait;
 #[cfg(feature = "suite")]
 pub mod web;
 
-// The cases, by verb.
+// The cases, by what they promise.
 #[cfg(feature = "suite")]
 pub mod suite;
 

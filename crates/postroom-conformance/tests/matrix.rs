@@ -23,7 +23,7 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 const THROUGH_A_POOLER: &[&str] = &[
     "enqueue::",
     "claim::",
-    "ack::",
+    "settle::",
     "extend::",
     "reap::",
     "arrive::",

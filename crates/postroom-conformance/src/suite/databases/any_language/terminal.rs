@@ -16,9 +16,9 @@ use crate::harness::{Place, Testable};
 use crate::mssql;
 use crate::on_server::PASSWORD;
 use crate::servers::{self, Client};
-use crate::suite::processes;
+use crate::suite::databases::processes;
 
-const GUIDE: &str = include_str!("../../../../../guides/any-language.md");
+const GUIDE: &str = include_str!("../../../../../../guides/any-language.md");
 
 /// A client that reads statements and stops at the first that fails.
 pub(super) trait Terminal: Testable {

@@ -19,7 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually, refused};
 use crate::script::{Running, Script};
-use crate::suite::processes;
+use crate::suite::databases::processes;
 
 cases! { disk:
     sqlite a_full_disk_spends_no_attempt [];

@@ -43,7 +43,7 @@ async fn random_sequences_end_as_in_the_model(stage: &Stage<Sqlite>) -> Verdict 
 }
 
 /// Plays one random sequence on a store of anybody's: no verb may fail.
-pub(super) async fn play_one(store: impl postroom::Store, clock: &ManualClock, number: u64) -> Verdict {
+pub(in crate::suite) async fn play_one(store: impl postroom::Store, clock: &ManualClock, number: u64) -> Verdict {
     let mut rng = fastrand::Rng::with_seed(seed().wrapping_add(number));
     let mut world = World::new(store);
     for op in (0..VERBS).map(|_| Op::draw(&mut rng)) {

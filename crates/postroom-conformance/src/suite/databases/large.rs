@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};
 use crate::script::Running;
-use crate::suite::disk::child;
+use crate::suite::databases::disk::child;
 
 cases! { large:
     sqlite two_hundred_payloads_of_four_mebibytes_take_64_mebibytes [];

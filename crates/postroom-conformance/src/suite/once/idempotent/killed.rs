@@ -17,7 +17,7 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Stage, Testable};
 use crate::script::Script;
 use crate::servers;
-use crate::suite::processes::as_child;
+use crate::suite::databases::processes::as_child;
 
 cases! { idempotent:
     durable killed_with_the_mark_in_its_transaction_it_is_handled_once_when_delivered_again ["SQM-4.3.1", "PLN-0.1"];

@@ -9,8 +9,9 @@ use postroom::{OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, WorkQueue
 
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
-use crate::suite::any_language::terminal::{plain_mssql, plain_sqlite};
-use crate::suite::{disk, idempotent, large, replaced};
+use crate::suite::databases::any_language::terminal::{plain_mssql, plain_sqlite};
+use crate::suite::databases::{disk, large, replaced};
+use crate::suite::once::idempotent;
 
 cases! { processes:
     sqlite no_message_is_under_two_live_leases ["OBX-083", "OBX-084"];
@@ -49,7 +50,7 @@ pub fn run_as_child() -> Option<i32> {
 }
 
 /// Makes a command a child with a part to play.
-pub(super) fn as_child(command: &mut Command, role: &str, file: &Path) {
+pub(in crate::suite) fn as_child(command: &mut Command, role: &str, file: &Path) {
     command.env(ROLE, role).env(FILE, file).stdin(Stdio::null());
 }
 

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually, refused};
-use crate::suite::processes;
+use crate::suite::databases::processes;
 
 cases! { replaced:
     sqlite a_file_that_was_replaced_is_noticed_before_anything_is_acknowledged [];

@@ -9,7 +9,7 @@ use postroom::{Durability, ErrorKind, NewMessage, Outbox, Sqlite, SqliteOptions,
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, refused};
-use crate::suite::processes;
+use crate::suite::databases::processes;
 
 cases! { files:
     sqlite a_file_that_is_no_database_is_refused_and_left_alone [];

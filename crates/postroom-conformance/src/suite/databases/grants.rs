@@ -8,7 +8,7 @@ use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};
 use crate::on_server::{OnServer, PASSWORD};
 use crate::script::Running;
-use crate::suite::model;
+use crate::suite::queue::model;
 
 cases! { grants:
     server rows_are_all_that_work_needs ["OBX-104", "IBX-126"];

@@ -7,7 +7,7 @@ mod overlooked;
 mod sets;
 mod unanswered;
 
-pub(super) use killed::{ROLES, play_part};
+pub(in crate::suite) use killed::{ROLES, play_part};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,18 @@
+//! What an operator sees and is told, and what is written down of what one did.
+
+mod audit;
+mod dead_letters;
+mod failed;
+mod inspect;
+mod logs;
+mod metrics;
+mod services_log;
+
+use crate::case::Case;
+
+/// Every case about operators.
+pub(super) fn cases() -> Vec<Case> {
+    let asked = [inspect::CASES, failed::CASES, audit::CASES];
+    let told = [logs::CASES, services_log::CASES, metrics::CASES, dead_letters::CASES];
+    [asked.concat(), told.concat()].concat()
+}

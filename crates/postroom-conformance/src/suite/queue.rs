@@ -1,0 +1,53 @@
+//! What becomes of a message in its queue, verb by verb: what is stored, who holds it, and for how long.
+
+mod abandon;
+mod ack;
+mod arrive;
+mod claim;
+mod clocks;
+mod crash;
+mod dedupe;
+mod dismiss;
+mod enqueue;
+mod expire;
+mod extend;
+mod fail;
+mod limits;
+mod marks;
+pub(super) mod model;
+mod purge;
+mod reap;
+mod release;
+mod retention;
+mod revive;
+mod values;
+
+use crate::case::Case;
+
+/// Every case about a queue.
+pub(super) fn cases() -> Vec<Case> {
+    [
+        enqueue::CASES,
+        limits::CASES,
+        values::CASES,
+        claim::CASES,
+        ack::CASES,
+        abandon::CASES,
+        fail::CASES,
+        release::CASES,
+        extend::CASES,
+        reap::CASES,
+        crash::CASES,
+        expire::CASES,
+        revive::CASES,
+        dismiss::CASES,
+        purge::CASES,
+        retention::CASES,
+        dedupe::CASES,
+        marks::CASES,
+        arrive::CASES,
+        clocks::CASES,
+        model::CASES,
+    ]
+    .concat()
+}
