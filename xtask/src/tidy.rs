@@ -45,7 +45,13 @@ const FILE_RULES: &[FileRule] = &[
 ];
 
 /// Rules that need every file to judge one.
-const TREE_RULES: &[TreeRule] = &[orphans::orphan_files, examples::missing_examples, order::modules_out_of_order];
+const TREE_RULES: &[TreeRule] = &[
+    orphans::orphan_files,
+    examples::missing_examples,
+    order::modules_out_of_order,
+    // The root has more names today; with this line goes the `expect` above the rule.
+    // root_names::crowded_root,
+];
 
 /// Files that a program wrote: their style is that program's. That they belong to a crate is checked all the same.
 const GENERATED: &[&str] = &[proto::GENERATED];
