@@ -17,7 +17,7 @@ pub(crate) fn run() -> Result<()> {
     let watch = Stopwatch::start();
     cargo_step("format", "fmt --all --check", &[])?;
     cargo_step("clippy", "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
-    step("tidy", "cargo xtask tidy", tidy::run)?;
+    step("tidy", "cargo xtask tidy", || tidy::run(None))?;
     step("proto", "cargo xtask proto --check", proto::check)?;
     features::check()?;
     let strict = [("RUSTDOCFLAGS", "-D warnings")];

@@ -38,7 +38,11 @@ enum Command {
     /// Check format, lints, style, features, documentation and dependencies
     Ci,
     /// Check the style rules that the compiler does not know
-    Tidy,
+    Tidy {
+        /// Also write the order and size of the sources to this file, as JSON
+        #[arg(long, value_name = "PATH")]
+        json: Option<PathBuf>,
+    },
     /// List every requirement with the tests and backends that prove it
     Spec {
         /// Also write the list to this file, as JSON
@@ -107,7 +111,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
     match command {
         Command::Test { only, filters } => test::run(only.as_deref(), &filters),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
-        Command::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
+        Command::Tidy { json } => tidy::run(json.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Spec { json, results } => spec::run(json.as_deref(), results.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Proto { check: true } => proto::check().map(|()| ExitCode::SUCCESS),
         Command::Proto { check: false } => proto::write().map(|()| ExitCode::SUCCESS),
@@ -136,6 +140,21 @@ mod tests {
         let cli = Cli::try_parse_from(["xtask", "torture", "--help", "--seed", "7"]).unwrap();
         let Some(Command::Torture { args }) = cli.command else { panic!("not torture") };
         assert_eq!(args, ["--help", "--seed", "7"]);
+    }
+
+    #[test]
+    fn tidy_takes_a_path_for_its_report_and_no_other_flag() {
+        let cli = Cli::try_parse_from(["xtask", "tidy", "--json", "out.json"]).unwrap();
+        let Some(Command::Tidy { json }) = cli.command else { panic!("not tidy") };
+        assert_eq!(json, Some(PathBuf::from("out.json")));
+        for (arguments, said) in [
+            (["xtask", "tidy", "--json"].as_slice(), "a value is required for '--json <PATH>'"),
+            (&["xtask", "tidy", "--jsn", "out.json"], "unexpected argument '--jsn'"),
+            (&["xtask", "tidy", "out.json"], "unexpected argument 'out.json'"),
+        ] {
+            let Err(error) = Cli::try_parse_from(arguments) else { panic!("{arguments:?} was taken") };
+            assert!(error.to_string().contains(said), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which lines are tests: whole files, and `#[cfg(test)]` modules in others.
 
-const TEST_ATTRIBUTES: &[&str] = &["#[cfg(test)]", "#[cfg(all(test,"];
+pub(super) const TEST_ATTRIBUTES: &[&str] = &["#[cfg(test)]", "#[cfg(all(test,"];
 
 /// Whether the whole file holds tests.
 pub(super) fn is_test_file(path: &str) -> bool {
