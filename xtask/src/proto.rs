@@ -7,12 +7,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::run;
 
-const FOLDER: &str = "crates/postroom/proto";
+const FOLDER: &str = "crates/postroom-services/proto";
 const FILE: &str = "postroom/v1/receiver.proto";
 /// What the generator calls its file: the proto package.
 const OUTPUT: &str = "postroom.v1.rs";
 /// Where the code is committed.
-pub(crate) const GENERATED: &str = "crates/postroom/src/transport/grpc/generated.rs";
+pub(crate) const GENERATED: &str = "crates/postroom-services/src/transport/grpc/generated.rs";
 
 /// Writes the code anew.
 pub(crate) fn write() -> Result<()> {

@@ -1,6 +1,7 @@
 //! The public API of the queues: outbox, inbox, and the verbs that both have.
 
 pub mod inbox;
+pub(crate) mod operator;
 pub mod outbox;
 pub mod outgoing;
 pub mod request;

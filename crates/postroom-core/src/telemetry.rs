@@ -16,6 +16,7 @@ mod time;
 mod trace;
 #[cfg(not(feature = "opentelemetry-0_33"))]
 mod untraced;
+mod workers;
 
 pub use arrivals::{Arrivals, arrivals};
 pub use label::name_stores_in_metrics;
@@ -29,13 +30,14 @@ pub(crate) use time::*;
 pub(crate) use trace::*;
 #[cfg(not(feature = "opentelemetry-0_33"))]
 pub(crate) use untraced::*;
+pub(crate) use workers::*;
 
 use std::time::Duration;
 
 use metrics::{counter, gauge};
 use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
-use crate::message::{InboxKey, Message, MessageId, NewMessage, OwnerToken};
+use crate::message::{InboxKey, Message, MessageId, NewMessage};
 use crate::queue::Outcome;
 use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Settled, State, Whose};
 use crate::store::{Arrival, Sighting, Stored};
@@ -126,6 +128,7 @@ pub(crate) fn verb_span(verb: &'static str, queue: Named<'_>) -> Span {
 }
 
 /// Around a handler, or a message's way to another service.
+#[doc(hidden)]
 pub fn handle_span(store: &str, queue: Queue, message: &Message) -> Span {
     let kind = field::Empty;
     let span = info_span!("handle", otel.kind = kind, store, %queue, topic = message.topic, message_id = message.id());
@@ -349,64 +352,4 @@ pub(crate) fn commit_in_doubt(store: &str, error: &Error) {
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub(crate) fn listening_failed(store: &str, error: &sqlx::Error) {
     warn!(store, %error, "wake-ups from other processes are not heard; polling meanwhile");
-}
-
-pub(crate) fn renewal_failed(queue: Named<'_>, error: &Error) {
-    warn!(store = queue.store, queue = %queue.kind, %error, "leases could not be renewed");
-}
-
-pub(crate) fn leases_overdue(queue: Named<'_>, count: usize) {
-    let (store, queue) = (queue.store, queue.kind);
-    warn!(store, %queue, count, "leases may be over; the work on them is broken off");
-}
-
-pub(crate) fn maintenance_failed(queue: Named<'_>, error: &Error) {
-    warn!(store = queue.store, queue = %queue.kind, %error, "maintenance failed; trying again later");
-}
-
-pub(crate) fn worker_started(queue: Named<'_>, owner: OwnerToken) {
-    info!(store = queue.store, queue = %queue.kind, %owner, "worker started");
-}
-
-pub(crate) fn worker_stopping(queue: Named<'_>, in_hand: usize) {
-    info!(store = queue.store, queue = %queue.kind, in_hand, "worker stopping");
-}
-
-pub(crate) fn worker_stopped(queue: Named<'_>, left: usize) {
-    info!(store = queue.store, queue = %queue.kind, left, "worker stopped");
-}
-
-pub(crate) fn worker_broke_down(queue: Named<'_>, error: &Error) {
-    error!(store = queue.store, queue = %queue.kind, %error, "the worker broke down; it is started again");
-}
-
-pub(crate) fn fleet_started(stores: usize) {
-    info!(stores, "fleet started");
-}
-
-pub(crate) fn fleet_stopped() {
-    info!("fleet stopped");
-}
-
-pub(crate) fn discovery_failed(error: &Error) {
-    warn!(%error, "discovery failed; the stores stay as they are");
-}
-
-pub(crate) fn discovered<'a>(
-    added: impl ExactSizeIterator<Item = &'a str>,
-    removed: impl ExactSizeIterator<Item = &'a str>,
-    failed: usize,
-    kept: usize,
-) {
-    debug!(added = added.len(), removed = removed.len(), failed, kept, "stores discovered");
-    added.for_each(|store| info!(store, "store added"));
-    removed.for_each(|store| info!(store, "store removed; it is drained and closed"));
-}
-
-pub(crate) fn store_not_opened(store: &str, error: &Error) {
-    warn!(store, %error, "the store cannot be opened; trying again with the next refresh");
-}
-
-pub(crate) fn store_closed(store: &str) {
-    info!(store, "store closed");
 }

@@ -42,14 +42,14 @@ const PURGED_AT_ONCE: usize = 1000;
 
 /// Runs a handler once for each message, however often the message is delivered. Cheap to clone.
 ///
-/// For messages that arrive by some other way than the [`Inbox`](crate::Inbox): from a broker's consumer, say. Each
-/// handler has a name and a mark of its own on every message, so several handlers can handle the same one. Deliveries
-/// of one message at the same time wait for each other, in this process and in others; then one of them has run.
+/// It is for messages that do not come through the [`Inbox`](postroom_core::Inbox): from a broker's consumer, say.
+/// Each handler has a name and marks every message under it, so several handlers can handle the same message. When one
+/// message is delivered twice at the same time, one delivery waits for the other, in this process and in others.
 ///
-/// The handler is of the same kind as a worker's. What it writes to [`ctx.tx()`](crate::Ctx::tx) and puts into the
-/// outbox is stored together with the mark, or not at all ([`Marking`] has another mode). A run that is dropped before
-/// its end is like a crash at that point. On SQLite a handler keeps everybody else from writing while it runs, and is
-/// rolled back after five seconds.
+/// The handler is of the same kind as a worker's. What it writes to [`ctx.tx()`](postroom_core::Ctx::tx) and puts into
+/// the outbox is stored together with the mark, or not at all ([`Marking`] has another mode). Dropping a run before its
+/// end is like a crash at that point. On SQLite nobody else can write while the handler runs, and it is rolled back
+/// after five seconds.
 ///
 /// ```
 /// use postroom::{Ctx, HandlerError, Idempotent, InboxKey, Incoming, Memory, MemoryStore, Once, Payload};

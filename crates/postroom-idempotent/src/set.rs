@@ -14,10 +14,11 @@ use postroom_core::work::handler::{Backend, Entry, HandlerError, Handlers};
 const FALLBACK: &str = "*";
 
 /// The handlers of a set, each of which runs once for each message, however often the message is delivered. Cheap to
-/// clone. [`Handlers::idempotent`] makes one.
+/// clone. [`new`](Self::new) makes one.
 ///
 /// ```
-/// use postroom::{Ctx, Event, HandlerError, Handlers, IdempotentHandlers, InboxKey, Incoming, Memory, MemoryStore, Once};
+/// use postroom::{Ctx, Event, HandlerError, Handlers, InboxKey, Incoming, Memory, MemoryStore};
+/// use postroom::{IdempotentHandlers, Once};
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]

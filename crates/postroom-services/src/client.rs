@@ -9,7 +9,7 @@ use postroom_core::message::{MessageId, Outgoing, Payload, Replies};
 use postroom_core::store::Stored;
 use postroom_core::support::error::Result;
 
-/// A destination that [`service!`](crate::service) declared.
+/// A destination that `service!` declared.
 ///
 /// ```
 /// // `service!` writes this for `destination billing { … }`.
@@ -49,7 +49,7 @@ pub trait Accepts<P: Payload>: Target {}
 
 /// Sends what is declared for the destination `T`; each message is in the outbox before the call returns.
 ///
-/// [`service!`](crate::service) makes one for each destination.
+/// `service!` makes one for each destination.
 ///
 /// ```
 /// # use postroom::{Accepts, Client, MemoryStore, Outbox, Signal, Target};

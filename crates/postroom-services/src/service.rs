@@ -23,7 +23,7 @@ use postroom_core::work::worker::{Worker, WorkerOptions};
 /// So much longer a message is known than it is taken.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// A service that [`service!`](crate::service) declared.
+/// A service that `service!` declared.
 ///
 /// ```
 /// use postroom::{Ctx, Declared, Event, HandlerError, Memory, service};

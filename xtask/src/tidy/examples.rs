@@ -8,12 +8,13 @@ use super::{
 
 /// The files that export, each with the folder of its modules.
 const DOORS: &[(&str, &str)] = &[
-    ("crates/postroom/src/lib.rs", "crates/postroom/src"),
-    ("crates/postroom/src/doctor.rs", "crates/postroom/src/doctor"),
-    ("crates/postroom/src/telemetry.rs", "crates/postroom/src/telemetry"),
-    ("crates/postroom/src/testing.rs", "crates/postroom/src/testing"),
+    ("crates/postroom-core/src/lib.rs", "crates/postroom-core/src"),
+    ("crates/postroom-core/src/db/doctor.rs", "crates/postroom-core/src/db/doctor"),
+    ("crates/postroom-core/src/telemetry.rs", "crates/postroom-core/src/telemetry"),
+    ("crates/postroom-core/src/testing.rs", "crates/postroom-core/src/testing"),
+    ("crates/postroom-services/src/lib.rs", "crates/postroom-services/src"),
+    ("crates/postroom-idempotent/src/lib.rs", "crates/postroom-idempotent/src"),
 ];
-const ROOT: &str = "crates/postroom/src";
 /// Their examples stand in a crate of their own, and are compiled there.
 const MACROS: &str = "postroom_macros";
 const KEYWORDS: &[&str] = &["struct", "enum", "trait", "fn", "type", "const", "union", "static"];
@@ -28,7 +29,9 @@ pub(super) fn missing_examples(sources: &[Source]) -> Vec<Violation> {
         for export in exports(door, folder) {
             let within = sources.iter().filter(|source| export.may_stand_in(&source.path));
             let found = within.filter_map(|source| Some((source, declaration(source, &export.name)?))).next();
+            let is_module = sources.iter().any(|source| source.path == format!("{}/{}.rs", export.module, export.name));
             match found {
+                _ if is_module => {}
                 Some((source, line)) if lacks_example(source, line) => violations.push(missing(source, line)),
                 Some(_) => {}
                 None => {
@@ -75,13 +78,18 @@ fn exports(door: &Source, folder: &str) -> Vec<Export> {
             continue;
         }
         let module = match from.strip_prefix("crate::") {
-            Some(rest) => format!("{ROOT}/{}", rest.replace("::", "/")),
+            Some(rest) => format!("{}/{}", sources_of(folder), rest.replace("::", "/")),
             None => format!("{folder}/{}", from.replace("::", "/")),
         };
         let names = names.split([',', '}']).filter_map(|name| name.split_whitespace().next());
         exports.extend(names.map(|name| Export { name: name.to_owned(), module: module.clone(), line }));
     }
     exports
+}
+
+/// The folder of the crate's sources that `folder` lies in.
+fn sources_of(folder: &str) -> &str {
+    folder.find("/src").map_or(folder, |at| &folder[..at + "/src".len()])
 }
 
 /// The lines of the public items that stand in the door itself.

@@ -25,7 +25,7 @@ pub(super) fn sleeping_tests(source: &Source) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    const PATH: &str = "crates/postroom-conformance/src/cases/claim.rs";
+    const PATH: &str = "crates/postroom-conformance/src/suite/queue/claim.rs";
 
     #[test]
     fn a_sleep_is_refused() {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn product_code_and_comments_may_speak_of_it() {
-        assert!(sleeping_tests(&Source::new("crates/postroom/src/worker.rs", "sleep(a);\n")).is_empty());
+        assert!(sleeping_tests(&Source::new("crates/postroom-core/src/worker.rs", "sleep(a);\n")).is_empty());
         assert!(sleeping_tests(&Source::new(PATH, "// no sleep( here\nnever_sleep(a);\n")).is_empty());
     }
 }

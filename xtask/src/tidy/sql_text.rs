@@ -1,24 +1,34 @@
-//! SQL stands under `sql`, where the dialects can be compared.
+//! SQL stands in the dialects of the databases, in files of the same names, where it can be compared.
 
 use super::{
     Violation,
     source::{Source, numbered},
 };
 
-const LIBRARY: &str = "crates/postroom/src/";
-const HOMES: &[&str] = &["crates/postroom/src/sql.rs", "crates/postroom/src/sql/"];
+/// The crates that speak SQL only there.
+const LIBRARIES: &[&str] =
+    &["crates/postroom-core/src/", "crates/postroom-services/src/", "crates/postroom-idempotent/src/"];
+/// What all dialects share.
+const SHARED: &[&str] = &["crates/postroom-core/src/sql.rs", "crates/postroom-core/src/sql/"];
+const DATABASES: &str = "crates/postroom-core/src/db/";
+/// Where a database's own statements stand, in its folder.
+const DIALECTS: &[&str] = &["/dialect.rs", "/dialect/", "/doctor/questions.rs"];
 const STATEMENTS: &[&str] = &["SELECT ", "INSERT INTO", "UPDATE ", "DELETE FROM", "CREATE TABLE"];
 
 pub(super) fn sql_elsewhere(source: &Source) -> Vec<Violation> {
     let Some(rust) = &source.rust else { return Vec::new() };
-    if !source.path.starts_with(LIBRARY) || HOMES.iter().any(|home| source.path.starts_with(home)) {
+    let path = source.path.as_str();
+    let is_at_home = SHARED.iter().any(|home| path.starts_with(home))
+        || path.starts_with(DATABASES) && DIALECTS.iter().any(|home| path.contains(home));
+    if is_at_home || !LIBRARIES.iter().any(|library| path.starts_with(library)) {
         return Vec::new();
     }
     let mut violations = Vec::new();
     for (line, text) in numbered(&rust.layers.strings) {
         let statement = STATEMENTS.iter().find(|statement| text.contains(*statement));
         if let Some(statement) = statement.filter(|_| !rust.is_test(line)) {
-            let advice = format!("`{}` in a string: move the statement under src/sql/", statement.trim());
+            let advice =
+                format!("`{}` in a string: move the statement to the dialect of its database", statement.trim());
             violations.push(Violation::new(source, line, "sql-text", advice));
         }
     }
@@ -29,7 +39,7 @@ pub(super) fn sql_elsewhere(source: &Source) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    const STORE: &str = "crates/postroom/src/store/sql.rs";
+    const STORE: &str = "crates/postroom-core/src/store/sql.rs";
 
     #[test]
     fn sql_is_refused_elsewhere_in_the_library() {
@@ -42,9 +52,11 @@ mod tests {
 
     #[test]
     fn sql_is_allowed_in_its_home_and_in_other_crates() {
-        for path in
-            ["crates/postroom/src/sql.rs", "crates/postroom/src/sql/sqlite.rs", "crates/postroom-server/src/a.rs"]
-        {
+        for path in [
+            "crates/postroom-core/src/sql.rs",
+            "crates/postroom-core/src/db/sqlite/dialect.rs",
+            "crates/postroom-server/src/a.rs",
+        ] {
             assert!(sql_elsewhere(&Source::new(path, "run(\"SELECT 1\");")).is_empty(), "{path}");
         }
     }

@@ -11,7 +11,7 @@ pub(crate) const VERSION_HEADER: &str = "payload-version";
 
 /// A type that travels as the payload of a message, as JSON, under one topic.
 ///
-/// Derive [`Event`](derive@crate::Event), [`Signal`](derive@crate::Signal) or [`Command`](derive@crate::Command)
+/// Derive `Event`, `Signal` or `Command`
 /// instead of writing this by hand.
 ///
 /// ```
@@ -139,7 +139,7 @@ pub trait Signal: Payload {}
 /// ```
 pub trait Command: Replies {}
 
-/// A call of a function marked with [`push_call`](crate::push_call).
+/// A call of a function marked with `push_call`.
 ///
 /// ```
 /// use postroom::{Ctx, HandlerError, Kind, Memory, Payload, PushCall, push_call};

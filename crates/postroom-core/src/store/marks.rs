@@ -38,7 +38,7 @@ impl MarkId {
     }
 }
 
-/// What is known of a message that a handler had: see [`Idempotent::marked`](crate::Idempotent::marked).
+/// What is known of a message that a handler had: see `Idempotent::marked`.
 ///
 /// ```
 /// fn told(marked: &postroom::Marked) -> String {
@@ -65,7 +65,7 @@ impl Marked {
 
 /// What a store does with marks outside a handler's transaction. Each call is one transaction.
 ///
-/// Implemented by the stores of this crate; its shape may change in any release. [`Idempotent`](crate::Idempotent) is
+/// Implemented by the stores of this crate; its shape may change in any release. `Idempotent` is
 /// how it is used.
 ///
 /// ```

@@ -1,5 +1,5 @@
 //! The only loop: wait, claim, process, settle. It knows neither SQL nor wires; what to do with a message is the
-//! business of its filling ([`Process`]).
+//! business of its filling (`Process`).
 
 mod claims;
 mod flight;

@@ -77,7 +77,10 @@ pub(super) fn topics(declared: &Declared) -> TokenStream {
                 declared.name.value()
             );
             checks.extend(quote_spanned! { b.span() =>
-                if ::postroom::macro_support::same(<#a as ::postroom::Payload>::TOPIC, <#b as ::postroom::Payload>::TOPIC) {
+                if ::postroom::macro_support::same(
+                    <#a as ::postroom::Payload>::TOPIC,
+                    <#b as ::postroom::Payload>::TOPIC,
+                ) {
                     ::core::panic!(#why);
                 }
             });

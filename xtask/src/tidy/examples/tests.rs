@@ -1,6 +1,7 @@
 use super::*;
 
-const LIB: &str = "crates/postroom/src/lib.rs";
+const ROOT: &str = "crates/postroom-core/src";
+const LIB: &str = "crates/postroom-core/src/lib.rs";
 
 fn found(files: &[(&str, &str)]) -> Vec<String> {
     let sources: Vec<_> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
@@ -10,7 +11,7 @@ fn found(files: &[(&str, &str)]) -> Vec<String> {
 
 /// What is found when `lib.rs` exports `A` of this file.
 fn found_in(text: &str) -> Vec<String> {
-    found(&[(LIB, "//! Doc.\npub use a::A;\n"), ("crates/postroom/src/a.rs", text)])
+    found(&[(LIB, "//! Doc.\npub use a::A;\n"), ("crates/postroom-core/src/a.rs", text)])
 }
 
 #[test]
@@ -46,23 +47,23 @@ fn every_name_is_looked_for_in_its_module() {
     let (a, elsewhere) = ("pub struct A;\n", "/// ```\n/// ```\npub struct A;\n");
     let files = [
         (LIB, lib),
-        ("crates/postroom/src/a/b.rs", b),
-        ("crates/postroom/src/a/c.rs", a),
-        ("crates/postroom/src/ab.rs", elsewhere),
+        ("crates/postroom-core/src/a/b.rs", b),
+        ("crates/postroom-core/src/a/c.rs", a),
+        ("crates/postroom-core/src/ab.rs", elsewhere),
     ];
     assert_eq!(found(&files), ["/a/c.rs:1"]);
     let testing = "//! Doc.\npub use a::A;\npub use crate::a::A;\n";
     let files = [
-        ("crates/postroom/src/testing.rs", testing),
-        ("crates/postroom/src/testing/a.rs", elsewhere),
-        ("crates/postroom/src/a/c.rs", a),
+        ("crates/postroom-core/src/testing.rs", testing),
+        ("crates/postroom-core/src/testing/a.rs", elsewhere),
+        ("crates/postroom-core/src/a/c.rs", a),
     ];
     assert_eq!(found(&files), ["/a/c.rs:1"]);
 }
 
 #[test]
 fn what_stands_in_the_door_itself_is_exported_too() {
-    assert_eq!(found(&[("crates/postroom/src/doctor.rs", "/// Doc.\npub struct A;\n")]), ["/doctor.rs:2"]);
+    assert_eq!(found(&[("crates/postroom-core/src/db/doctor.rs", "/// Doc.\npub struct A;\n")]), ["/db/doctor.rs:2"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::message::Payload;
 use crate::work::handler::{Backend, Ctx, Handle, HandlerResult, Handlers};
 
-/// A call whose function is its handler: [`push_call`](crate::push_call) writes this.
+/// A call whose function is its handler: `push_call` writes this.
 ///
 /// ```
 /// use postroom::{Ctx, HandlerError, Handlers, Memory, push_call};
@@ -29,7 +29,7 @@ pub trait Callable<B: Backend>: Payload {
     fn register(handlers: Handlers<B>) -> Handlers<B>;
 }
 
-/// An object with methods marked with `push_call`: [`push_call`](crate::push_call) on its `impl` block writes this.
+/// An object with methods marked with `push_call`: `push_call` on its `impl` block writes this.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,13 +55,13 @@ pub trait Calls<B: Backend>: Send + Sync + Sized + 'static {
 }
 
 impl<B: Backend> Handlers<B> {
-    /// The function of a [`push_call`](crate::push_call).
+    /// The function of a `push_call`.
     #[must_use]
     pub fn call<C: Callable<B>>(self) -> Self {
         C::register(self)
     }
 
-    /// The methods of an object that are marked with [`push_call`](crate::push_call).
+    /// The methods of an object that are marked with `push_call`.
     #[must_use]
     pub fn calls<C: Calls<B>>(self, object: Arc<C>) -> Self {
         object.register(self)

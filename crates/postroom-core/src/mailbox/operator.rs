@@ -1,0 +1,107 @@
+//! What an operator does to messages, and what an operator sees of them.
+
+use std::time::Duration;
+
+use crate::mailbox::work_queue::{WorkQueue, at_least_one};
+use crate::queue::Queue;
+use crate::store::{
+    Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Operation, QueueStats, Record, Revival,
+};
+use crate::support::error::{Error, Result};
+use crate::telemetry;
+
+impl WorkQueue {
+    /// Dismisses dead and expired messages that nobody needs any more; says how many. They no longer count as failed,
+    /// are kept for a while with who dismissed them and why, and are then deleted
+    /// ([`Retention`](crate::Retention)). As long as they are kept, the same message arriving again is a duplicate.
+    /// Messages in other states stay as they are. What was dismissed by mistake can be put back in line
+    /// ([`revive`](Self::revive)).
+    ///
+    /// ```
+    /// # use postroom::{MemoryStore, Outbox};
+    /// use postroom::{Dismissal, Filter};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let outbox = Outbox::new(MemoryStore::new());
+    /// let obsolete = Filter::all().topic("order.placed").party("legacy-billing");
+    /// let dismissed = outbox.queue().dismiss(obsolete, Dismissal::new("ada", "that service is gone")?).await?;
+    /// # assert_eq!(dismissed, 0);
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn dismiss(&self, filter: Filter, dismissal: Dismissal) -> Result<u64> {
+        let dismissed = self.change(Operation::Dismiss(filter, dismissal)).await?;
+        telemetry::dismissed(self.named(), dismissed);
+        Ok(dismissed)
+    }
+
+    /// Puts dead and expired messages back in line, as if they were new. Those past their time need a new time to live:
+    /// `revival` is one, or none, or a [`Revival`] with more to say. Dismissed messages go back only if the filter asks
+    /// for [`State::Dismissed`](crate::State::Dismissed).
+    pub async fn revive(&self, filter: Filter, revival: impl Into<Revival>) -> Result<u64> {
+        let revival = revival.into();
+        revival.check()?;
+        let revived = self.change(Operation::Revive(filter, revival)).await?;
+        telemetry::revived(self.named(), revived);
+        Ok(revived)
+    }
+
+    /// Puts done messages of the outbox back in line, because their receiver was restored from a backup.
+    pub async fn redrive(&self, filter: Filter, ttl: Option<Duration>) -> Result<u64> {
+        if self.queue == Queue::Inbox {
+            return Err(Error::invalid("only messages of the outbox are redriven; the inbox keeps what was handled"));
+        }
+        if ttl == Some(Duration::ZERO) {
+            return Err(Error::invalid("a redriven message must live longer than zero"));
+        }
+        let redriven = self.change(Operation::Redrive(filter, ttl.into())).await?;
+        telemetry::revived(self.named(), redriven);
+        Ok(redriven)
+    }
+
+    /// Messages, in the order of their rows.
+    pub async fn list(&self, filter: Filter) -> Result<Vec<Record>> {
+        self.store.list(self.queue, filter).await
+    }
+
+    /// What went wrong with a message so far, oldest first.
+    pub async fn failures(&self, seq: i64) -> Result<Vec<Failure>> {
+        self.store.failures(self.queue, seq).await
+    }
+
+    /// Messages that were given up, in the order of their rows, without what they hold: dead and expired ones, or
+    /// dismissed ones if the filter asks for [`State::Dismissed`](crate::State::Dismissed).
+    pub async fn failed(&self, filter: Filter) -> Result<Vec<Failed>> {
+        self.store.failed(self.queue, filter).await
+    }
+
+    /// Messages that were given up, counted by topic, other service and the beginning of the error. From the newest row
+    /// back, until `rows` of the dead or of the expired were looked at.
+    pub async fn failed_groups(&self, rows: usize) -> Result<Vec<FailedGroup>> {
+        self.store.failed_groups(self.queue, at_least_one(rows)?).await
+    }
+
+    /// Places that are left alone because they failed, and how many messages wait for each. Workers write it down, so
+    /// every process sees it.
+    pub async fn holds(&self) -> Result<Vec<Hold>> {
+        self.store.holds(self.queue).await
+    }
+
+    pub(crate) async fn hold(&self, change: HoldChange) -> Result<()> {
+        self.store.hold(self.queue, change).await
+    }
+
+    /// How many messages [`expire`](Self::expire) would expire; not counted beyond `limit`.
+    pub async fn overdue(&self, limit: usize) -> Result<u64> {
+        self.store.overdue(self.queue, at_least_one(limit)?).await
+    }
+
+    /// How many messages [`purge`](Self::purge) would delete; not counted beyond `limit`.
+    pub async fn purgeable(&self, retention: Duration, limit: usize) -> Result<u64> {
+        self.store.purgeable(self.queue, retention, at_least_one(limit)?).await
+    }
+
+    /// How many messages stand in each state.
+    pub async fn stats(&self) -> Result<QueueStats> {
+        self.store.stats(self.queue).await
+    }
+}

@@ -1,0 +1,67 @@
+//! What is logged of workers, and of the stores they work on.
+
+use tracing::{debug, error, info, warn};
+
+use super::Named;
+use crate::message::OwnerToken;
+use crate::support::error::Error;
+
+pub(crate) fn renewal_failed(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "leases could not be renewed");
+}
+
+pub(crate) fn leases_overdue(queue: Named<'_>, count: usize) {
+    let (store, queue) = (queue.store, queue.kind);
+    warn!(store, %queue, count, "leases may be over; the work on them is broken off");
+}
+
+pub(crate) fn maintenance_failed(queue: Named<'_>, error: &Error) {
+    warn!(store = queue.store, queue = %queue.kind, %error, "maintenance failed; trying again later");
+}
+
+pub(crate) fn worker_started(queue: Named<'_>, owner: OwnerToken) {
+    info!(store = queue.store, queue = %queue.kind, %owner, "worker started");
+}
+
+pub(crate) fn worker_stopping(queue: Named<'_>, in_hand: usize) {
+    info!(store = queue.store, queue = %queue.kind, in_hand, "worker stopping");
+}
+
+pub(crate) fn worker_stopped(queue: Named<'_>, left: usize) {
+    info!(store = queue.store, queue = %queue.kind, left, "worker stopped");
+}
+
+pub(crate) fn worker_broke_down(queue: Named<'_>, error: &Error) {
+    error!(store = queue.store, queue = %queue.kind, %error, "the worker broke down; it is started again");
+}
+
+pub(crate) fn fleet_started(stores: usize) {
+    info!(stores, "fleet started");
+}
+
+pub(crate) fn fleet_stopped() {
+    info!("fleet stopped");
+}
+
+pub(crate) fn discovery_failed(error: &Error) {
+    warn!(%error, "discovery failed; the stores stay as they are");
+}
+
+pub(crate) fn discovered<'a>(
+    added: impl ExactSizeIterator<Item = &'a str>,
+    removed: impl ExactSizeIterator<Item = &'a str>,
+    failed: usize,
+    kept: usize,
+) {
+    debug!(added = added.len(), removed = removed.len(), failed, kept, "stores discovered");
+    added.for_each(|store| info!(store, "store added"));
+    removed.for_each(|store| info!(store, "store removed; it is drained and closed"));
+}
+
+pub(crate) fn store_not_opened(store: &str, error: &Error) {
+    warn!(store, %error, "the store cannot be opened; trying again with the next refresh");
+}
+
+pub(crate) fn store_closed(store: &str) {
+    info!(store, "store closed");
+}
