@@ -1,4 +1,4 @@
-//! Spans of time as people write them: `250ms`, `10s`, `5m`, `2h`, `7d`.
+//! Durations as people write them: `250ms`, `10s`, `5m`, `2h`, `7d`.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         return Err(format!("{unit:?} is not a unit of time; write ms, s, m, h or d, like {number}s"));
     };
     let total = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*millis));
-    total.map(Duration::from_millis).ok_or_else(|| format!("{text:?} is longer than time itself; write less"))
+    total.map(Duration::from_millis).ok_or_else(|| format!("{text:?} is too long; write a shorter duration"))
 }
 
-/// Reads a span that is longer than zero.
+/// Reads a duration that is longer than zero.
 pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Err("it must be longer than zero, like 10s".into()),
@@ -29,7 +29,7 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A span in its largest unit: `250ms`, `12s`, `3m`.
+/// A duration in its largest unit: `250ms`, `12s`, `3m`.
 pub(crate) fn short(span: Duration) -> String {
     let total = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let unit = UNITS.iter().rev().find(|(_, millis)| total >= *millis);

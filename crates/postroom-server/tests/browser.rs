@@ -78,13 +78,13 @@ impl Stage {
         let desk = Desk::new();
         desk.write("postroom.toml", "[admin]\nlisten = \"127.0.0.1:0\"\n[receiver]\nlisten = []\n");
         let node = desk.start(&["up", "--print"]);
-        let told = node.wait_for("Its page for operators: ");
+        let told = node.wait_for("Admin page: ");
         let file = told.split_once(", with the token in ").unwrap().1;
         let written = std::fs::read_to_string(file).unwrap();
         let link = written.lines().next().unwrap();
         let (address, token) = link.rsplit_once(' ').unwrap().1.split_once("/admin#token=").unwrap();
         let (address, token) = (address.to_owned(), token.to_owned());
-        node.wait_for("Ctrl-C ends it.");
+        node.wait_for("Press Ctrl-C to stop.");
         Self { desk, node, browser: Browser::start(), address, token }
     }
 
@@ -94,8 +94,8 @@ impl Stage {
         self.node.end();
         self.desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\n{admin}\n"));
         self.node = self.desk.start(&["up", "--print"]);
-        let told = self.node.wait_for("Its page for operators: ");
-        self.address = told.split_once("operators: ").unwrap().1.split_once("/admin").unwrap().0.to_owned();
+        let told = self.node.wait_for("Admin page: ");
+        self.address = told.split_once("Admin page: ").unwrap().1.split_once("/admin").unwrap().0.to_owned();
         self.token = "secret".into();
     }
 

@@ -83,7 +83,7 @@ fn node(desk: &Desk, more: &str) -> (Running, Asked) {
     let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\n{may}");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}{more}"));
     let up = desk.start(&["up"]);
-    let asked = Asked::read(&up.wait_for("answers services and operators at"));
+    let asked = Asked::read(&up.wait_for("serves the HTTP API at"));
     up.wait_for("Try it in another terminal");
     (up, asked)
 }

@@ -163,8 +163,8 @@ fn the_default_transport_completes_what_does_not_say() {
         ("", "billing", "", "[services.billing] needs a `url`"),
         ("", "billing", "default_transport = \"in-process\"", "must be \"http\", \"https\", \"grpc\""),
         ("", "billing", "default_transport = \"http\"", "messages would travel unencrypted"),
-        ("url = \"https://billing:7410\"", "\"*\"", "", "{service} stands for the name"),
-        ("url = \"https://{service}:7410\"", "billing", "", "{service} stands for the name"),
+        ("url = \"https://billing:7410\"", "\"*\"", "", "{service} must be in the `url` of [services.\"*\"]"),
+        ("url = \"https://{service}:7410\"", "billing", "", "{service} must be in the `url` of [services.\"*\"]"),
         ("url = 7", "billing", https, "`url` in [services.billing] must be text"),
     ] {
         let told = with(url, name, node).err().map(|mistakes| mistakes.to_string()).unwrap_or_default();

@@ -47,7 +47,7 @@ impl Printed {
 
 fn start(desk: &Desk) -> (Running, Vec<Printed>) {
     let up = desk.start(&["up"]);
-    let told = up.wait_for("Its page for operators: ");
+    let told = up.wait_for("Admin page: ");
     let file = told.split_once(", with the token in ").unwrap().1;
     let lines = std::fs::read_to_string(file).unwrap();
     let lines = lines.lines().filter(|line| line.contains("curl")).map(Printed::read).collect();
@@ -61,12 +61,12 @@ fn the_token_is_in_a_file_that_only_its_owner_can_read_and_not_in_the_log() {
     use std::os::unix::fs::PermissionsExt;
     let desk = Desk::new();
     let mut up = desk.start(&["up"]);
-    let told = up.wait_for("Its page for operators: ");
+    let told = up.wait_for("Admin page: ");
     let file = told.split_once(", with the token in ").unwrap().1;
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     let token =
         std::fs::read_to_string(file).unwrap().split_once("#token=").unwrap().1.lines().next().unwrap().to_owned();
-    up.wait_for("Ctrl-C ends it.");
+    up.wait_for("Press Ctrl-C to stop.");
     up.terminate();
     up.end();
     assert!(token.len() > 30 && !up.rest_of_stderr().contains(&token));
@@ -110,7 +110,7 @@ fn a_configured_token_is_known_by_its_digest_and_none_is_printed() {
         &format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{digest}\"]\nmay = [\"read\"]\n"),
     );
     let mut up = desk.start(&["up"]);
-    let told = up.wait_for("answers services and operators at");
+    let told = up.wait_for("serves the HTTP API at");
     let address = told.rsplit_once("http://").unwrap().1.trim().to_owned();
     let path = "/_rf/inbox/stats".to_owned();
     let mut asked = Printed { address, path, token: "secret".into(), message: None };
@@ -134,13 +134,13 @@ fn a_token_is_made_used_and_revoked_without_a_restart() {
     let expires = format!("expires = \"{}\"\n", text("expires"));
     desk.write("postroom.toml", &(section(&text("digest")) + &expires));
     let up = desk.start(&["up"]);
-    let told = up.wait_for("answers services and operators at");
+    let told = up.wait_for("serves the HTTP API at");
     let address = told.rsplit_once("http://").unwrap().1.trim().to_owned();
     let asked = Printed { address, path: "/_rf/inbox/stats".into(), token: text("token"), message: None };
     assert_eq!(asked.ask()["size"], 0);
     desk.write("postroom.toml", &section(&"ab".repeat(32)));
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     assert_eq!(asked.ask()["error"], "a token is needed");
 }
 

@@ -33,7 +33,7 @@ fn a_plan_that_cannot_work_is_refused_before_anything_starts() {
         }
     };
     refused("[backup]\nevery = \"5s\"\n", "postroom.toml:2: `every` in [backup]: it must be from 1m to");
-    refused("[backup]\nevery = \"2h\"\nkeep = \"1h\"\n", "is gone before the next");
+    refused("[backup]\nevery = \"2h\"\nkeep = \"1h\"\n", "a copy would be deleted before the next one");
     refused("[backup]\nfolder = \"\"\n", "`folder` in [backup] must not be empty");
     refused(
         "[store]\nurl = \"postgres://nobody@127.0.0.1:1/none\"\n[backup]\nevery = \"1h\"\n",

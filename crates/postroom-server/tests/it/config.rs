@@ -27,12 +27,12 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[admin]\ncolour = \"red\"",
-            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, \
+            "postroom.toml:2: unknown key `colour` in [admin]; its keys are `listen`, `tls_cert`, `tls_key`, \
              `client_ca`, `hosts`",
         ),
         (
             "[handlers.a]\nurl = \"http://10.0.0.7:8080/\"",
-            "postroom.toml:2: `url` in [handlers.a]: messages would travel unencrypted; use https://, or set \
+            "postroom.toml:2: `url` in [handlers.a]: messages would travel unencrypted; write https://, or set \
              `allow_unencrypted` to true",
         ),
         (
@@ -157,7 +157,7 @@ fn tokens_are_checked() {
 #[test]
 fn a_service_beyond_this_machine_is_spoken_to_by_tls() {
     let text = format!("[services.billing]\nurl = \"http://10.0.0.1:7410\"\n{KEY}");
-    let wanted = "postroom.toml:2: `url` in [services.billing]: messages would travel unencrypted; use https://, or \
+    let wanted = "postroom.toml:2: `url` in [services.billing]: messages would travel unencrypted; write https://, or \
                   set `allow_unencrypted` to true";
     assert_eq!(said(&text), [wanted]);
 }
@@ -203,15 +203,15 @@ fn the_environment_goes_before_the_file_and_its_mistakes_are_told_too() {
     let desk = Desk::new();
     desk.write("postroom.toml", "[worker]\nconcurrency = 3\n");
     let check = |environment: &[(&str, &str)]| desk.run_in(environment, &["config", "check"]);
-    assert!(check(&[]).stdout.contains("works on 3 messages"));
-    assert!(check(&[("POSTROOM_WORKER_CONCURRENCY", "8")]).stdout.contains("works on 8 messages"));
+    assert!(check(&[]).stdout.contains("handles up to 3 messages"));
+    assert!(check(&[("POSTROOM_WORKER_CONCURRENCY", "8")]).stdout.contains("handles up to 8 messages"));
     for (name, value, wanted) in [
         ("POSTROOM_WORKER_CONCURRENCY", "0", "`concurrency` in [worker] must be from 1 to 10000, not 0"),
         ("POSTROOM_WORKER_CONCURRENCY", "some", "`concurrency` in [worker] must be a whole number"),
         (
             "POSTROOM_WORKER_CONCURENCY",
             "8",
-            "no key is read from this variable; did you mean `POSTROOM_WORKER_CONCURRENCY`?",
+            "this variable sets no key; did you mean `POSTROOM_WORKER_CONCURRENCY`?",
         ),
     ] {
         let ran = check(&[(name, value)]);
@@ -227,11 +227,11 @@ fn what_is_printed_is_a_file_that_is_good() {
     let desk = Desk::new();
     let printed = desk.ok(&["config", "print"]);
     desk.write("other.toml", &printed);
-    assert!(desk.ok(&["config", "check", "other.toml"]).starts_with("other.toml: good"));
-    assert!(desk.ok(&["config", "check", "--config", "other.toml"]).starts_with("other.toml: good"));
+    assert!(desk.ok(&["config", "check", "other.toml"]).starts_with("other.toml: valid"));
+    assert!(desk.ok(&["config", "check", "--config", "other.toml"]).starts_with("other.toml: valid"));
     let ran = desk.run_in(&[("POSTROOM_CONFIG", "other.toml")], &["config", "check"]);
-    assert!(ran.stdout.starts_with("other.toml: good"), "{ran:?}");
-    assert!(desk.ok(&["config", "check"]).starts_with("no file, the defaults: good"));
+    assert!(ran.stdout.starts_with("other.toml: valid"), "{ran:?}");
+    assert!(desk.ok(&["config", "check"]).starts_with("no file, the defaults: valid"));
     let missing = desk.run(&["up", "--config", "none.toml"]);
     assert_eq!(missing.code, Some(1));
     assert!(missing.stderr.contains("there is no configuration at none.toml"), "{missing:?}");

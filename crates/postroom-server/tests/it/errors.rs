@@ -63,7 +63,7 @@ fn a_port_that_is_taken_is_said_to_be() {
         desk.write("postroom.toml", &section.replace("PORT", &port.to_string()));
         let ran = desk.run(&["up"]);
         assert!(ran.stderr.contains("Address already in use"), "{ran:?}");
-        assert!(ran.stderr.contains("try: another port there, or end the program that listens at this one"), "{ran:?}");
+        assert!(ran.stderr.contains("try: use another port, or stop the program that listens on this one"), "{ran:?}");
     }
 }
 

@@ -117,7 +117,7 @@ fn a_drain_lets_the_command_finish_and_a_second_signal_does_not() {
     let mut up = desk.start(&["up", "--exec", "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo finished"]);
     until("the command runs", || desk.path("begun").exists());
     up.terminate();
-    up.wait_for("finishing what is in hand");
+    up.wait_for("finishing the messages in progress");
     std::fs::write(desk.path("go"), "").unwrap();
     assert_eq!(up.end().code(), Some(0));
     assert_eq!(desk.outbox("done"), 1);
@@ -126,7 +126,7 @@ fn a_drain_lets_the_command_finish_and_a_second_signal_does_not() {
     let mut up = desk.start(&["up", "--exec", SLOW]);
     until("the command runs", || std::fs::read_to_string(desk.path("pid")).is_ok_and(|pid| pid.ends_with('\n')));
     up.terminate();
-    up.wait_for("finishing what is in hand");
+    up.wait_for("finishing the messages in progress");
     up.terminate();
     assert_eq!(up.end().code(), Some(1));
     assert_gone(&desk);

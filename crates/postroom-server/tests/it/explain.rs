@@ -81,7 +81,7 @@ fn a_lease_that_holds_and_one_that_is_over() {
     until("it is held", || desk.outbox("leased") == 1);
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "leased");
-    assert!(answer["next_at"].is_string() && answer["is"].as_str().unwrap().contains("holds it until"), "{answer}");
+    assert!(answer["next_at"].is_string() && answer["is"].as_str().unwrap().contains("is handling it, with a lease until"), "{answer}");
     drop(up);
     desk.sql(
         "UPDATE outbox_messages SET locked_until = NOW - 300000000, visible_at = NOW - 300000000,
@@ -211,7 +211,7 @@ fn a_line_with_and_without_workers() {
     assert_eq!((&answer["cause"], &answer["ahead"]), (&"in-line".into(), &2.into()));
     desk.sql("UPDATE outbox_messages SET processed_at = NOW - 600000000 WHERE seq = 1");
     assert_eq!(cause(&desk, &id)["cause"], "no-worker");
-    // Another one has been in a handler's hands for long.
+    // Another one has been in progress for a long time.
     desk.sql(
         "UPDATE outbox_messages SET state = 1, visible_at = NOW + 30000000, locked_until = NOW + 30000000,
               last_attempt_at = NOW - 600000000 WHERE seq = 2",
@@ -228,7 +228,7 @@ fn a_message_that_may_kill_its_worker() {
     desk.sql("UPDATE outbox_messages SET crashes = 2 WHERE state = 0");
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "crashed-worker");
-    assert!(answer["next"].as_str().unwrap().contains("beside its other work"), "{answer}");
+    assert!(answer["next"].as_str().unwrap().contains("separately from its other work"), "{answer}");
     desk.sql("UPDATE outbox_messages SET next_attempt_at = NOW - 1, visible_at = NOW - 1 WHERE state = 0");
     assert_eq!(cause(&desk, &id)["cause"], "claimed-alone");
 }

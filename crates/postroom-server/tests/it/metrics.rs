@@ -37,7 +37,7 @@ fn every_metric_of_the_dashboard_is_there_and_every_name_is_drawn() {
         format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}"));
     let up = desk.start(&["up", "--print"]);
-    let node = Asked::read(&up.wait_for("answers services and operators at"));
+    let node = Asked::read(&up.wait_for("serves the HTTP API at"));
     up.wait_for("Try it in another terminal");
     desk.ok(&["send", "order.placed", "{}"]);
     desk.sql(
@@ -68,7 +68,7 @@ fn what_waits_is_counted_when_somebody_asks() {
         format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}[handlers.\"*\"]\npull = true\n"));
     let up = desk.start(&["up"]);
-    let node = Asked::read(&up.wait_for("answers services and operators at"));
+    let node = Asked::read(&up.wait_for("serves the HTTP API at"));
     desk.ok(&["send", "order.placed", "{}", "--count", "3"]);
     let shown = || node.get("/metrics", Some("secret")).text;
     until("three are shown", || {

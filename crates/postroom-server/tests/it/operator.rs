@@ -168,7 +168,7 @@ fn what_is_shown_of_an_expired_message_can_be_done() {
     let id = desk.ok(&["send", "order.placed", "--to", "billing"]);
     desk.sql("UPDATE outbox_messages SET state = 4, visible_at = NULL, processed_at = NOW");
     let shown = desk.ok(&["show", &id]);
-    assert!(shown.contains(&format!("`postroom revive {id} --ttl 1h` puts it back in line")), "{shown}");
+    assert!(shown.contains(&format!("`postroom revive {id} --ttl 1h` requeues it")), "{shown}");
     desk.ok(&["revive", &id, "--ttl", "1h"]);
     assert_eq!(desk.outbox("ready"), 1);
 }

@@ -39,7 +39,7 @@ async fn what_is_revived_can_be_chosen_and_counted_before() {
     assert_eq!(revived(&desk, &["--all", "--dry-run", "--ttl", "1h"]), (5, 0));
     assert_eq!(revived(&desk, &[&id, "--dry-run"]), (1, 0));
     assert_eq!(desk.outbox("ready"), 0, "nothing was changed");
-    assert!(desk.ok(&["revive", "--topic", "a", "--dry-run"]).contains("2 messages would be back in line"));
+    assert!(desk.ok(&["revive", "--topic", "a", "--dry-run"]).contains("2 messages would be requeued"));
     assert_eq!(revived(&desk, &["--topic", "a", "--destination", "billing"]), (1, 0));
     assert_eq!(revived(&desk, &["--source", "stripe"]), (1, 0));
     assert_eq!(desk.json(&["show", "stripe/evt_1"])[0]["state"], "ready");
@@ -99,13 +99,13 @@ fn what_was_delivered_since_goes_out_again() {
     assert_eq!(desk.outbox("done"), 5, "nothing was changed");
     let ran = desk.run(&redrive);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("nobody is there to be asked") && ran.stderr.contains("--yes"), "{ran:?}");
+    assert!(ran.stderr.contains("there is no terminal to ask for confirmation") && ran.stderr.contains("--yes"), "{ran:?}");
     let told = desk.ok(&[&redrive[..], &["--yes"]].concat());
-    assert_eq!(told, "2 messages to billing will go out again");
+    assert_eq!(told, "2 messages to billing will be sent again");
     assert_eq!((desk.outbox("ready"), desk.outbox("done")), (2, 3));
     let none = desk.run(&["redrive", "--destination", "nobody", "--since", "2026-01-01T00:00:00Z"]);
-    assert_eq!((none.code, none.stdout.as_str()), (Some(0), "0 messages to nobody will go out again\n"), "{none:?}");
-    assert!(none.stderr.contains("nothing was delivered to nobody"), "{none:?}");
+    assert_eq!((none.code, none.stdout.as_str()), (Some(0), "0 messages to nobody will be sent again\n"), "{none:?}");
+    assert!(none.stderr.contains("no message was delivered to nobody"), "{none:?}");
     for (since, said) in
         [("yesterday", "a moment like"), ("2999-01-01T00:00:00Z", "future"), ("2026-13-01T00:00:00Z", "RFC 3339")]
     {

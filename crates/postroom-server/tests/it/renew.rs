@@ -53,17 +53,17 @@ fn a_new_secret_of_a_hook_is_good_from_the_signal_on_and_the_old_one_is_not() {
     assert_eq!(deliver(port, "2", new), 401);
     desk.write("hook.key", new);
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     assert!((200..300).contains(&deliver(port, "2", new)));
     assert_eq!(deliver(port, "3", old), 401);
     until("both are handled", || desk.json(&["stats"])["inbox"]["done"] == 2);
     desk.write("postroom.toml", "[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n");
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     assert_eq!(deliver(port, "4", new), 401, "a hook that is gone is closed");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n{hook}"));
     up.hang_up();
-    up.wait_for("SIGHUP: a restart is needed for [hooks.github]");
+    up.wait_for("SIGHUP: restart the node to apply [hooks.github]");
 }
 
 fn issue(desk: &Desk, name: &str) {
@@ -98,7 +98,7 @@ fn version_1_is_refused_from_the_signal_on() {
     for (last, allowed, status) in [(1, false, 401), (2, true, 202), (3, false, 401)] {
         allowing(allowed);
         up.hang_up();
-        up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+        up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
         assert_eq!(deliver_v1(port, &id(last), secret), status);
     }
 }
@@ -147,7 +147,7 @@ fn a_new_certificate_of_the_admin_listener_is_shown_from_the_signal_on() {
     let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\nlisten = \"127.0.0.1:0\"\n{tls}"));
     let up = desk.start(&["up"]);
-    let said = up.wait_for("answers services and operators at https://127.0.0.1:");
+    let said = up.wait_for("serves the HTTP API at https://127.0.0.1:");
     up.wait_for("Try it in another terminal");
     is_renewed(&desk, &up, said.rsplit(':').next().and_then(|port| port.trim().parse().ok()).unwrap());
 }
@@ -168,6 +168,6 @@ fn is_renewed(desk: &Desk, up: &Running, port: u16) {
     assert!(shown().contains("CN = second") || shown().contains("CN=second"), "{}", shown());
     desk.write("server.pem", "no certificate");
     up.hang_up();
-    up.wait_for("SIGHUP: the configuration stays as it was");
+    up.wait_for("SIGHUP: the configuration was not reloaded");
     assert!(shown().contains("second"));
 }

@@ -83,7 +83,7 @@ fn a_service_is_trusted_by_its_own_authority_and_not_by_the_systems() {
     let authority = pair.authority.pem();
     pair.orders.write("authority.pem", &Authority::new().pem());
     here.hang_up();
-    here.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    here.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     fails(&pair.orders, &pair.send(), "invalid peer certificate");
     pair.orders.write("authority.pem", &authority);
     here.hang_up();
@@ -152,7 +152,7 @@ fn who_has_no_certificate_by_the_authority_of_a_receiver_is_turned_away() {
     until("it has arrived", || pair.orders.outbox("done") == 2);
     pair.authority.issue(&pair.orders, "client");
     here.hang_up();
-    here.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    here.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     fails(&pair.orders, &pair.send(), "DecryptError");
 }
 
@@ -212,7 +212,7 @@ fn the_admin_listener_asks_for_a_certificate_and_for_a_token() {
     let tokens = format!("[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[admin]\nlisten = \"127.0.0.1:0\"\n{tls}{tokens}[receiver]\nlisten = []\n"));
     let up = desk.start(&["up"]);
-    let said = up.wait_for("answers services and operators at https://127.0.0.1:");
+    let said = up.wait_for("serves the HTTP API at https://127.0.0.1:");
     let port = said.rsplit(':').next().and_then(|port| port.trim().parse().ok()).unwrap();
     assert!(ask(&desk, port, Some("client"), "secret").starts_with("HTTP/1.1 200"));
     assert!(ask(&desk, port, Some("client"), "guessed").starts_with("HTTP/1.1 401"));

@@ -34,7 +34,7 @@ fn one_snapshot_tells_all() {
     );
     assert!(outbox["oldest_waiting_ms"].is_u64(), "{seen}");
     let told = desk.ok(&["top", "--once"]);
-    for text in ["in/s", "outbox waiting", "billing 1", "outbox dead", "order.dead 1", "exit status 1 ⏎ broken"] {
+    for text in ["in/s", "outbox ready", "billing 1", "outbox dead", "order.dead 1", "exit status 1 ⏎ broken"] {
         assert!(told.contains(text), "{text}: {told}");
     }
     assert!(!told.contains("secret") && !told.contains('\x1b') && !seen.to_string().contains("secret"), "{told}");
