@@ -79,7 +79,7 @@ impl Dismiss {
         output::line(format!("{} {would}dismissed", output::count(count.dismissed, "message")))?;
         if count.changed > 0 {
             let messages = output::count(count.changed, "message");
-            eprintln!("{messages} changed in the meantime and were not dismissed");
+            eprintln!("skipped {messages} that changed in the meantime");
         }
         Ok(())
     }

@@ -100,13 +100,13 @@ const CONTRAST: &str = "(() => {
 
 pub(crate) fn empty_and_broken_states_have_words(stage: &mut Stage) {
     stage.enter("failed");
-    assert!(stage.browser.text("#view").contains("Nothing has failed in the outbox."));
+    assert!(stage.browser.text("#view").contains("No message has failed in the outbox."));
     stage.browser.picture("empty");
     stage.go("message?row=999");
     assert!(stage.browser.text("[role=alert].trouble").contains("the outbox has no row 999"));
     stage.node.terminate();
     stage.node.end();
     stage.go("failed");
-    assert!(stage.browser.text("[role=alert].trouble").contains("the node cannot be reached: is it running?"));
+    assert!(stage.browser.text("[role=alert].trouble").contains("the node is unreachable: check that it is running"));
     stage.browser.picture("error");
 }

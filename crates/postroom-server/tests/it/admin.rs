@@ -85,7 +85,7 @@ fn the_printed_lines_send_a_message_and_show_that_it_was_handled() {
     let metrics = asked.ask_for("/metrics", Some(&asked.token));
     assert!(metrics.contains("rf_outbox_send_duration_ms_bucket"), "{metrics}");
     assert!(asked.ask_for("/_rf/health", None).contains("green"));
-    assert!(asked.ask_for("/_rf/outbox/stats", None).contains("a token is needed"));
+    assert!(asked.ask_for("/_rf/outbox/stats", None).contains("this request needs a valid token"));
     up.terminate();
     assert!(up.end().success(), "{}", up.rest_of_stderr());
 }
@@ -97,7 +97,7 @@ fn a_second_node_takes_another_port() {
     let (_second, others) = start(&second);
     assert_ne!(lines[1].address, others[1].address);
     assert_eq!((&lines[1].ask()["pending"], &others[1].ask()["pending"]), (&0.into(), &0.into()));
-    assert!(others[1].ask_for("/_rf/outbox/stats", Some(&lines[1].token)).contains("a token is needed"));
+    assert!(others[1].ask_for("/_rf/outbox/stats", Some(&lines[1].token)).contains("this request needs a valid token"));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_token_is_made_used_and_revoked_without_a_restart() {
     desk.write("postroom.toml", &section(&"ab".repeat(32)));
     up.hang_up();
     up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
-    assert_eq!(asked.ask()["error"], "a token is needed");
+    assert_eq!(asked.ask()["error"], "this request needs a valid token");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_token_is_shown_once_and_its_section_with_it() {
     for (args, wanted) in [
         (
             &["token", "orders", "--may", "write"][..],
-            "allowed are enqueue, pull, pull:TOPIC, read, payload and operate",
+            "write enqueue, pull, pull:TOPIC, read, payload or operate",
         ),
         (&["token", "My Orders", "--may", "read"], "\"My Orders\" is no name of a token"),
         (&["token", "orders"], "--may"),

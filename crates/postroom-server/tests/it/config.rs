@@ -132,17 +132,17 @@ fn tokens_are_checked() {
         (
             "[tokens.orders]\nmay = [\"read\"]".to_owned(),
             "postroom.toml:1: [tokens.orders] needs `digests`, the SHA-256 digests of its token; `postroom token NAME` \
-             makes a token and says what to write here",
+             creates a token and prints this section",
         ),
         (
             "[tokens.orders]\ndigests = [\"secret\"]\nmay = [\"read\"]".to_owned(),
-            "postroom.toml:2: `digests` in [tokens.orders]: a token's digest is 64 hexadecimal digits: `printf %s \
-             \"$TOKEN\" | sha256sum`",
+            "postroom.toml:2: `digests` in [tokens.orders]: a digest must be 64 hexadecimal digits; compute it \
+             with `printf %s \"$TOKEN\" | sha256sum`",
         ),
         (
             with("may = [\"write\"]"),
-            "postroom.toml:3: `may` in [tokens.orders]: nothing is called \"write\": allowed are enqueue, pull, \
-             pull:TOPIC, read, payload and operate",
+            "postroom.toml:3: `may` in [tokens.orders]: unknown scope \"write\"; write enqueue, pull, \
+             pull:TOPIC, read, payload or operate",
         ),
         (
             with("may = [\"read\"]\nexpires = \"soon\""),
