@@ -297,9 +297,8 @@ impl Config {
         let wrong = |what: String| Mistakes::new(vec![(at.clone(), what)], &self.shown());
         let text = match place {
             Place::Here(text) => text.clone(),
-            Place::Variable(name) => {
-                std::env::var(name).map_err(|_| wrong(format!("`url` in [store]: the environment variable {name} is not set")))?
-            }
+            Place::Variable(name) => std::env::var(name)
+                .map_err(|_| wrong(format!("`url` in [store]: the environment variable {name} is not set")))?,
             Place::File(path) => secrets::read_private(&self.folder().join(path))
                 .map_err(|error| wrong(format!("`url` in [store]: {}: {error}", path.display())))?,
         };

@@ -124,13 +124,13 @@ fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidInput => "the same command with --help, which lists the allowed values",
         ErrorKind::Schema => "`postroom migrate`, which creates or updates the tables and changes nothing else",
-        ErrorKind::Unsupported => {
-            "another database: --db PATH, or --db URL for a server and a user that may use it"
-        }
+        ErrorKind::Unsupported => "another database: --db PATH, or --db URL for a server and a user that may use it",
         ErrorKind::Unavailable => {
             "again in a moment; another program may hold a lock, the disk may be full, or the server may be down"
         }
-        ErrorKind::Corrupt => "`postroom doctor` for details, and `postroom restore` with a backup: the database is damaged",
+        ErrorKind::Corrupt => {
+            "`postroom doctor` for details, and `postroom restore` with a backup: the database is damaged"
+        }
         _ => "the same command with --verbose, which logs more",
     }
 }

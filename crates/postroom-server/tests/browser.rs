@@ -1,4 +1,4 @@
-//! The page for operators in a real browser, on a real node. Pictures are kept in `target/tests/screenshots`.
+//! The admin page of a real node in a real browser. Screenshots go to `target/tests/screenshots`.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -62,14 +62,14 @@ fn trial(test: Test) -> impl FnOnce() -> Result<Completion, Failed> {
     }
 }
 
-/// A node with its page, and a browser.
+/// A node with its admin page, and a browser.
 struct Stage {
     desk: Desk,
     node: Running,
     browser: Browser,
     /// `http://127.0.0.1:PORT`
     address: String,
-    /// The token the node made for itself: it may do everything.
+    /// The token that the node created: it may do everything.
     token: String,
 }
 
@@ -88,7 +88,7 @@ impl Stage {
         Self { desk, node, browser: Browser::start(), address, token }
     }
 
-    /// Starts the node again, with this in `[admin]`; then it knows the token `secret`.
+    /// Restarts the node with this in `[admin]`; then it accepts the token `secret`.
     fn restart(&mut self, admin: &str) {
         self.node.terminate();
         self.node.end();
@@ -99,7 +99,7 @@ impl Stage {
         self.token = "secret".into();
     }
 
-    /// Opens the page as the node's own link does, on a view.
+    /// Opens a view of the page with the node's own link.
     fn enter(&mut self, view: &str) {
         let link = format!("{}/admin#token={}", self.address, self.token);
         self.browser.open(&link);
@@ -114,7 +114,7 @@ impl Stage {
         self.browser.until_shown(view.split('?').next().unwrap());
     }
 
-    /// Messages of the outbox that were given up: so many with this topic, each with an error. `N` in it is a number.
+    /// Adds this many dead messages with this topic to the outbox, each with an error. `N` in it becomes a number.
     fn give_up(&self, messages: u32, topic: &str, error: &str) {
         let error = error.replace('\'', "''").replace('N', "' || n || '");
         self.desk.sql(&format!(
@@ -129,8 +129,7 @@ impl Stage {
         ));
     }
 
-    /// What holds for every walk: nothing is asked of anybody else, no token is sent in an address, and the browser has
-    /// nothing to complain about.
+    /// Checks every walk: no requests to other hosts, no token in a URL, and no errors in the browser.
     fn check_manners(&mut self) {
         let ours = format!("{}/", self.address);
         for request in self.browser.requests() {

@@ -46,7 +46,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Stops a request that takes too long, including one with a slow body.
 pub(super) async fn in_time(request: Request, next: Next) -> Result<Response, Refusal> {
-    let late = |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request took too long", "send it again, with a faster connection");
+    let late = |_| {
+        Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the request took too long",
+            "send it again, with a faster connection",
+        )
+    };
     tokio::time::timeout(PATIENCE, next.run(request)).await.map_err(late)
 }
 

@@ -101,7 +101,11 @@ fn queues(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
     for (name, stats) in [("outbox", &look.outbox), ("inbox", &look.inbox)] {
         let late = stats.overdue.unwrap_or_default();
         if stats.ready > WAITING_MANY {
-            note(Level::Yellow, Kind::Backlog, format!("{} ready in the {name}", output::count(stats.ready, "message")));
+            note(
+                Level::Yellow,
+                Kind::Backlog,
+                format!("{} ready in the {name}", output::count(stats.ready, "message")),
+            );
         }
         if late > WAITING_LONG {
             let minutes = late.as_secs() / 60;
@@ -111,7 +115,11 @@ fn queues(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
             note(Level::Yellow, Kind::Dead, format!("{} dead in the {name}", output::count(stats.dead, "message")));
         }
         if stats.expired > 0 {
-            note(Level::Yellow, Kind::Expired, format!("{} expired in the {name}", output::count(stats.expired, "message")));
+            note(
+                Level::Yellow,
+                Kind::Expired,
+                format!("{} expired in the {name}", output::count(stats.expired, "message")),
+            );
         }
     }
 }

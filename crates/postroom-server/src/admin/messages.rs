@@ -193,7 +193,9 @@ impl Asked {
         }
         message = self.headers.into_iter().fold(message, |message, (name, value)| message.header(name, value));
         message = match (self.due_at, self.due_after_seconds) {
-            (Some(_), Some(_)) => return Err(Refusal::bad("both dueAt and dueAfterSeconds are given", "send only one")),
+            (Some(_), Some(_)) => {
+                return Err(Refusal::bad("both dueAt and dueAfterSeconds are given", "send only one"));
+            }
             (Some(time), None) => message.due_at(moment(&time)?),
             (None, Some(seconds)) => message.due_after(span(seconds)?),
             (None, None) => message,

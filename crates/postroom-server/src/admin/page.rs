@@ -1,5 +1,5 @@
-//! The admin page: its files, views and actions. The files hold no data. Everything else needs a token, which the script
-//! sends with each request. There are no cookies.
+//! The admin page: its files, views and actions. The files hold no data. Everything else needs a token, which the
+//! script sends with each request. There are no cookies.
 
 mod act;
 mod dismiss;

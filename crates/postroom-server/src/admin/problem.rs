@@ -53,7 +53,11 @@ impl From<Error> for Refusal {
             // The message may quote values, so only the log gets it.
             _ => {
                 tracing::error!(%error, "the database rejected a request to the admin listener");
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the database rejected the request", "see the log of the node")
+                Self::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "the database rejected the request",
+                    "see the log of the node",
+                )
             }
         }
     }
@@ -120,7 +124,11 @@ impl From<PathRejection> for Refusal {
 }
 
 pub(super) async fn nowhere(uri: Uri) -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", uri.path()), "see /openapi.json for the paths")
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        format!("there is nothing at {}", uri.path()),
+        "see /openapi.json for the paths",
+    )
 }
 
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> Refusal {

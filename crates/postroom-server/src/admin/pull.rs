@@ -172,7 +172,11 @@ pub(super) async fn claim(
     };
     let messages: Vec<Handed<'_>> = pulled.iter().map(Handed::new).collect();
     let text = serde_json::to_string(&Page { messages }).map_err(|_| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the messages cannot be written as JSON", "see the log of the node")
+        Refusal::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the messages cannot be written as JSON",
+            "see the log of the node",
+        )
     })?;
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }

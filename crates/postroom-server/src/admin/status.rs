@@ -22,7 +22,10 @@ pub(super) async fn status(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Refusal> {
     let Ok(id) = Uuid::try_parse(&id) else {
-        return Err(Refusal::bad("a message id must be a UUID", "use the `messageId` from the answer to the enqueue request"));
+        return Err(Refusal::bad(
+            "a message id must be a UUID",
+            "use the `messageId` from the answer to the enqueue request",
+        ));
     };
     let found = desk.0.outbox.find(id).await?;
     if found.is_empty() {

@@ -1,4 +1,4 @@
-//! The listener's answers, without a listener.
+//! The answers of the admin listener, without a network.
 
 mod batch;
 mod pull;
@@ -50,7 +50,7 @@ impl Node {
         Self::fetching(None)
     }
 
-    /// One from which services fetch these.
+    /// A node from which services fetch these topics.
     fn fetching(topics: Option<Topics>) -> Self {
         let store = MemoryStore::new();
         let (tokens, [read, write]) =
@@ -103,7 +103,7 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
     Request::builder().method(method).uri(path).header("host", HOST)
 }
 
-/// Everything but health and readiness.
+/// Every path except health and readiness.
 const GUARDED: [(Method, &str); 22] = [
     (Method::GET, "/v1/messages/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01"),
     (Method::POST, "/admin/act/revive"),
@@ -324,7 +324,7 @@ async fn a_dismissed_message_is_no_reason_to_worry_any_more() {
     assert_eq!(node.get("/_rf/health").await.json()["status"], "green");
 }
 
-/// What strangers hear changes without their asking for it, and only by that.
+/// Requests without a token see the results of background checks, and never start one.
 #[tokio::test(start_paused = true)]
 async fn a_node_looks_by_itself_again_and_again() {
     let node = Node::new();
@@ -354,7 +354,7 @@ async fn a_node_looks_by_itself_again_and_again() {
     }
 }
 
-/// What is described is there, and what is there is described.
+/// The OpenAPI description matches the routes.
 #[tokio::test]
 async fn the_description_is_true() {
     let node = Node::new();

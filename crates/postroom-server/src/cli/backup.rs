@@ -25,7 +25,8 @@ impl Backup {
         check_target(&to)?;
         // Drawn on stderr, and only when that is a terminal.
         let bar = ProgressBar::new(0).with_style(
-            ProgressStyle::with_template("{bar:40} {percent}% of {len} pages, {eta} left").context("invalid template for the progress bar")?,
+            ProgressStyle::with_template("{bar:40} {percent}% of {len} pages, {eta} left")
+                .context("invalid template for the progress bar")?,
         );
         let drawn = bar.clone();
         let copied = store.backup(&to, move |progress| {

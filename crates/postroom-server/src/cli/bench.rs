@@ -21,9 +21,9 @@ const PARTS: u32 = 4;
 /// Measure how fast the database enqueues, claims and acks messages
 ///
 /// The benchmark uses its own tables and removes them afterwards: a new file next to a SQLite file, a new schema on
-/// PostgreSQL and SQL Server, and new table names on MySQL and MariaDB. It does not touch your messages, but it slows down
-/// everything else on the same disk or server. All results include the cost of commits; `postroom doctor` shows whether
-/// a commit waits for the disk.
+/// PostgreSQL and SQL Server, and new table names on MySQL and MariaDB. It does not touch your messages, but it slows
+/// down everything else on the same disk or server. All results include the cost of commits; `postroom doctor` shows
+/// whether a commit waits for the disk.
 #[derive(Args)]
 pub(crate) struct Bench {
     /// The total time
@@ -66,7 +66,9 @@ impl Bench {
         spinner.finish_and_clear();
         // Always clean up.
         let removed = scratch.remove().await;
-        let Some(measured) = measured? else { bail!(Problem::new("the benchmark was stopped before the end", "run it again and let it finish")) };
+        let Some(measured) = measured? else {
+            bail!(Problem::new("the benchmark was stopped before the end", "run it again and let it finish"))
+        };
         removed?;
         self.print(&database.shown(), &measured, global.json)
     }

@@ -12,8 +12,8 @@ use crate::{open, output};
 
 /// Check the database: its version, tables, clock, and settings that can lose or delay messages
 ///
-/// This changes nothing. The exit code is 0 if there is no danger (with --strict, no warning either), 4 if there is one,
-/// and 1 if the database could not be checked.
+/// This changes nothing. The exit code is 0 if there is no danger (with --strict, no warning either), 4 if there is
+/// one, and 1 if the database could not be checked.
 #[derive(Args)]
 pub(crate) struct Doctor {
     /// Fail on warnings too

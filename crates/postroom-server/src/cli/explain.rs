@@ -20,8 +20,8 @@ use crate::{config, open, output};
 
 /// Explain why a message is not delivered or handled: what holds it up, what happens next, and what to do
 ///
-/// The exit code is 0 if there is an answer, 3 if no message has this id, and 5 if the tables are missing or have another
-/// version.
+/// The exit code is 0 if there is an answer, 3 if no message has this id, and 5 if the tables are missing or have
+/// another version.
 #[derive(Args)]
 pub(crate) struct Explain {
     /// The id of the message; for the inbox also SOURCE/ID

@@ -20,8 +20,8 @@ const MANY: u64 = 1000;
 
 /// Send delivered messages again to a service that was restored from a backup
 ///
-/// Run this on the sender's database. Every message that was delivered to the service at --since or later is sent again.
-/// The service recognises duplicates by their ids and does not handle them twice.
+/// Run this on the sender's database. Every message that was delivered to the service at --since or later is sent
+/// again. The service recognises duplicates by their ids and does not handle them twice.
 #[derive(Args)]
 pub(crate) struct Redrive {
     /// The service that was restored
@@ -120,7 +120,10 @@ impl Redrive {
         if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
             return Ok(());
         }
-        bail!(Problem::new("nothing was sent", "--dry-run to count them, a later --since to send fewer, or --yes to send them all"));
+        bail!(Problem::new(
+            "nothing was sent",
+            "--dry-run to count them, a later --since to send fewer, or --yes to send them all"
+        ));
     }
 
     /// Page by page in the order of the rows, so that a message that is delivered meanwhile is not sent a third time.

@@ -17,8 +17,8 @@ use crate::up::backups::sync_folder;
 
 /// Verify a backup and replace the database file with it; the old file is kept next to it
 ///
-/// Stop every program that uses the database first. The backup lacks the messages that arrived after it was made, so run
-/// `postroom redrive` on every service that sends messages to this one.
+/// Stop every program that uses the database first. The backup lacks the messages that arrived after it was made, so
+/// run `postroom redrive` on every service that sends messages to this one.
 #[derive(Args)]
 pub(crate) struct Restore {
     /// The backup: a file from `postroom backup`
@@ -80,7 +80,9 @@ impl Restore {
         }
         // The senders' clocks may differ. Duplicates are recognised.
         let since = newest.map_or_else(|| "TIME".to_owned(), |at| at.minus(MARGIN).to_string());
-        eprintln!("the backup lacks messages that arrived after it was made; on every service that sends to this one, run");
+        eprintln!(
+            "the backup lacks messages that arrived after it was made; on every service that sends to this one, run"
+        );
         eprintln!("  postroom redrive --destination THIS-SERVICE --since {since}");
         Ok(())
     }
@@ -89,9 +91,7 @@ impl Restore {
 fn file(database: Database) -> Result<PathBuf> {
     let tool = match &database {
         Database::Sqlite(path) => return Ok(path.clone()),
-        Database::Postgres(_) => {
-            "`pg_restore`, or recovery from archived WAL; then `postroom redrive` on the senders"
-        }
+        Database::Postgres(_) => "`pg_restore`, or recovery from archived WAL; then `postroom redrive` on the senders",
         Database::Mssql(_) => "`RESTORE DATABASE` and `RESTORE LOG`; then `postroom redrive` on the senders",
         Database::MySql(_) => "`mariadb < dump.sql`, or the binary log; then `postroom redrive` on the senders",
     };
@@ -119,7 +119,10 @@ fn check_paths(from: &Path, to: &Path) -> Result<()> {
     }
     let folder = to.parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() {
-        bail!(Problem::new(format!("the folder {} does not exist", folder.display()), "create it first, or use --db PATH"));
+        bail!(Problem::new(
+            format!("the folder {} does not exist", folder.display()),
+            "create it first, or use --db PATH"
+        ));
     }
     Ok(())
 }

@@ -16,8 +16,8 @@ use crate::{duration, open, output};
 
 /// Requeue dead and expired messages, as if they were new: one, some or all of them
 ///
-/// Expired messages need --ttl. Dismissed messages are requeued by their id or with --dismissed. With --dry-run, nothing
-/// changes and the messages are only counted.
+/// Expired messages need --ttl. Dismissed messages are requeued by their id or with --dismissed. With --dry-run,
+/// nothing changes and the messages are only counted.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)
           .args(["id", "all", "topic", "destination", "source"])))]
@@ -104,7 +104,8 @@ impl Revive {
             bail!(Problem::new(format!("{id} has expired"), "`--ttl 1h`, which sets a new time to live"));
         }
         let states: Vec<_> = found.iter().map(|found| output::state(found.record.state())).collect();
-        let what = format!("{id} is {}; only dead, expired and dismissed messages can be requeued", states.join(" and "));
+        let what =
+            format!("{id} is {}; only dead, expired and dismissed messages can be requeued", states.join(" and "));
         bail!(Problem::new(what, format!("`postroom explain {id}`, which explains its state")));
     }
 

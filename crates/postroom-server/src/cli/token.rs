@@ -13,8 +13,8 @@ use crate::{config, duration, output};
 
 /// Create a token for a service or an operator, and print its section of the configuration
 ///
-/// The token goes to stdout and the section to stderr. The section holds only a digest of the token; keep the token with
-/// your other secrets. To activate it, add the section to the configuration and send SIGHUP to the node.
+/// The token goes to stdout and the section to stderr. The section holds only a digest of the token; keep the token
+/// with your other secrets. To activate it, add the section to the configuration and send SIGHUP to the node.
 #[derive(Args)]
 pub(crate) struct Token {
     /// The name of the token: who uses it. The audit trail shows this name

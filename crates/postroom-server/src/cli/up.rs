@@ -32,8 +32,8 @@ use crate::{duration, open};
 /// With --exec, the node runs a command for each message. The command gets the payload on stdin and the variables
 /// POSTROOM_QUEUE, POSTROOM_MESSAGE_ID, POSTROOM_TOPIC and POSTROOM_ATTEMPT, and POSTROOM_SOURCE, POSTROOM_DESTINATION
 /// and POSTROOM_CORRELATION_ID if the message has them. Exit code 0 means done, and its stdout (up to 64 KiB) is stored
-/// as the response. Exit code 65 means that the message is dead, without a retry. Any other exit code means a retry, with
-/// the end of stderr as the error. Delivery is at least once: the command may see a message twice.
+/// as the response. Exit code 65 means that the message is dead, without a retry. Any other exit code means a retry,
+/// with the end of stderr as the error. Delivery is at least once: the command may see a message twice.
 #[derive(Args)]
 pub(crate) struct Up {
     /// Run this command for each message, through `sh -c`

@@ -251,8 +251,7 @@ fn receiver(mut section: Section<'_>) -> Receiver {
     if let Some((address, at)) = exposed {
         let instead = secured(address);
         let why = format!("write {instead}://, or set `allow_unencrypted` to true");
-        section
-            .mistake(at, format!("`listen` in [receiver]: other machines could connect without encryption; {why}"));
+        section.mistake(at, format!("`listen` in [receiver]: other machines could connect without encryption; {why}"));
     }
     let tls = Tls::of_listener(&mut section);
     let https = listen.iter().flatten().find(|(address, _)| is_tls(address));

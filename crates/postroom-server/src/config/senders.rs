@@ -21,7 +21,10 @@ fn topics(section: &mut Section<'_>) -> Option<Vec<String>> {
     if named.is_empty()
         && let Some(at) = section.place_of("topics")
     {
-        section.mistake(&at, format!("`topics` in {} is empty; name at least one topic, or remove the key to allow all", section.title));
+        section.mistake(
+            &at,
+            format!("`topics` in {} is empty; name at least one topic, or remove the key to allow all", section.title),
+        );
     }
     for (topic, at) in &named {
         let is_whole = !topic.trim().is_empty() && !topic.strip_suffix('*').unwrap_or(topic).contains('*');

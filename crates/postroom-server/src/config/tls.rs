@@ -110,9 +110,8 @@ impl Config {
         });
         let asks = self.receiver.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
         let open = self.receiver.listen.iter().flatten().filter(|address| asks && !is_tls(address));
-        let open = open.map(|address| {
-            format!("`client_ca` in [receiver] has no effect on {address}, which uses no TLS")
-        });
+        let open =
+            open.map(|address| format!("`client_ca` in [receiver] has no effect on {address}, which uses no TLS"));
         unused.chain(open).collect()
     }
 }

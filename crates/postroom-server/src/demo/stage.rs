@@ -39,7 +39,8 @@ struct Stage {
 
 /// Runs the demo in a temporary folder.
 pub(crate) async fn run(plan: Plan) -> Result<Ledger> {
-    let folder = tempfile::Builder::new().prefix("postroom-demo-").tempdir().context("cannot create a temporary folder")?;
+    let folder =
+        tempfile::Builder::new().prefix("postroom-demo-").tempdir().context("cannot create a temporary folder")?;
     let db = folder.path().join("shop.db");
     let store = open::file_or_create(&db).await?;
     store.write(|tx| Ok(tx.execute_batch(TABLES)?)).await?;

@@ -59,7 +59,7 @@ impl Backups {
                 }
             };
             // There is no event to wait for but the time.
-            #[expect(clippy::disallowed_methods, reason = "how often a copy is made is told by the real clock")]
+            #[expect(clippy::disallowed_methods, reason = "backups follow the real clock")]
             tokio::time::sleep(pause).await;
         }
     }
@@ -175,7 +175,7 @@ mod tests {
         Backups::new(options.open().await.unwrap(), plan).unwrap()
     }
 
-    /// Without the digits of the file, which no two tests have in common.
+    /// Without the unique digits of the file, which differ in every test.
     fn names(backups: &Backups) -> Vec<String> {
         let copies = backups.copies().unwrap();
         let names = copies.iter().map(|(_, path)| path.file_name().unwrap().to_string_lossy().into_owned());
@@ -221,7 +221,7 @@ mod tests {
         let backups = backups(dir.path(), &clock).await;
         backups.turn().await.unwrap();
         clock.advance(10 * HOUR);
-        // In the way of the next one.
+        // Blocks the next copy.
         fs::create_dir(backups.plan.folder.join(format!("{}-20261116T030000Z.db", backups.stem))).unwrap();
         assert!(backups.turn().await.is_err());
         assert_eq!(names(&backups)[0], "shop-20261115T170000Z.db");

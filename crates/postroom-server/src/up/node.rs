@@ -119,7 +119,10 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
         Replaceable { named, started, handles_all, courier, places, is_sending, receiver, routes, tls, tokens, clock };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
-        bail!(Problem::new("stdout was closed", "run it again with stdout open; messages that were not printed are not done"));
+        bail!(Problem::new(
+            "stdout was closed",
+            "run it again with stdout open; messages that were not printed are not done"
+        ));
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Reloads secrets, tokens, certificates, sources, services and handlers while the node runs. If the configuration has a
-//! mistake, nothing changes.
+//! Reloads secrets, tokens, certificates, sources, services and handlers while the node runs. If the configuration has
+//! a mistake, nothing changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,7 +118,8 @@ impl Replaceable {
         }
         if let Some(topic) = config.newly_fetched(&self.started)? {
             let whose = if topic == EVERY { "of other topics".to_owned() } else { format!("of the topic {topic}") };
-            let what = format!("messages {whose} are now for services to fetch, but this node still claims them itself");
+            let what =
+                format!("messages {whose} are now for services to fetch, but this node still claims them itself");
             bail!(Problem::new(what, "restart the node to let services fetch them"));
         }
         Ok(())

@@ -41,8 +41,8 @@ pub(super) fn sources(config: &Config, opened: &Opened) -> Result<Vec<Source>> {
     described.collect()
 }
 
-/// The listeners of the receiver, and a line about them. Another node may use the default address. Then this one receives
-/// nothing, which it could not do anyway without sources in its configuration.
+/// The listeners of the receiver, and a line about them. Another node may use the default address. Then this one
+/// receives nothing, which it could not do anyway without sources in its configuration.
 pub(super) async fn listeners(config: &Config, tls: Option<&TlsIdentity>) -> Result<(Vec<Listener>, String)> {
     let mut options = tls.cloned().into_iter().fold(ListenOptions::default(), ListenOptions::tls);
     if config.receiver.allow_unencrypted {

@@ -180,7 +180,7 @@ pub(crate) fn a_dialog_at_work_begins_nothing_else(stage: &mut Stage) {
     stage.give_up(1, "parcel.sent", "connection refused");
     stage.enter("failed");
     let browser = &mut stage.browser;
-    // What changes something waits until it is let go.
+    // Requests that change something wait until the test releases them.
     browser.js("window.acts = 0; window.real = fetch; window.fetch = (path, options) => {
             if (!options.body || JSON.parse(options.body).dryRun) return real(path, options);
             ++acts;

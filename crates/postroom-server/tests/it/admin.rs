@@ -1,4 +1,4 @@
-//! The admin listener of a running node, asked as the node says at its start.
+//! The admin listener of a running node, with the commands that the node prints at its start.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -55,7 +55,7 @@ fn start(desk: &Desk) -> (Running, Vec<Printed>) {
     (up, lines)
 }
 
-/// A token that may do everything does not go where logs go.
+/// A token that may do everything must not go to a log.
 #[test]
 fn the_token_is_in_a_file_that_only_its_owner_can_read_and_not_in_the_log() {
     use std::os::unix::fs::PermissionsExt;
@@ -152,10 +152,7 @@ fn a_token_is_shown_once_and_its_section_with_it() {
     assert!(ran.stderr.contains("[tokens.orders]") && ran.stderr.contains("may = [\"pull:order.placed\"]"), "{ran:?}");
     assert!(!ran.stderr.contains(ran.stdout.trim()) && digest.len() > 64, "{ran:?}");
     for (args, wanted) in [
-        (
-            &["token", "orders", "--may", "write"][..],
-            "write enqueue, pull, pull:TOPIC, read, payload or operate",
-        ),
+        (&["token", "orders", "--may", "write"][..], "write enqueue, pull, pull:TOPIC, read, payload or operate"),
         (&["token", "My Orders", "--may", "read"], "\"My Orders\" is no name of a token"),
         (&["token", "orders"], "--may"),
     ] {

@@ -1,4 +1,4 @@
-//! Backups that a node makes by itself.
+//! Scheduled backups of a node.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! The configuration: what is refused, in which words, and what goes before what.
+//! The configuration: errors, their texts, and which setting overrides which.
 
 use crate::desk::Desk;
 
-/// What `config check` says of a file.
+/// The messages of `config check` for a file.
 fn said(text: &str) -> Vec<String> {
     let desk = Desk::new();
     desk.write("postroom.toml", text);
@@ -208,11 +208,7 @@ fn the_environment_goes_before_the_file_and_its_mistakes_are_told_too() {
     for (name, value, wanted) in [
         ("POSTROOM_WORKER_CONCURRENCY", "0", "`concurrency` in [worker] must be from 1 to 10000, not 0"),
         ("POSTROOM_WORKER_CONCURRENCY", "some", "`concurrency` in [worker] must be a whole number"),
-        (
-            "POSTROOM_WORKER_CONCURENCY",
-            "8",
-            "this variable sets no key; did you mean `POSTROOM_WORKER_CONCURRENCY`?",
-        ),
+        ("POSTROOM_WORKER_CONCURENCY", "8", "this variable sets no key; did you mean `POSTROOM_WORKER_CONCURRENCY`?"),
     ] {
         let ran = check(&[(name, value)]);
         assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -248,7 +244,7 @@ fn every_command_finds_the_database_of_the_configuration() {
     assert_eq!(desk.outbox("ready"), 1);
 }
 
-/// Each file of `wrong` has its message beside it: what is wrong, where, and what to write instead.
+/// Each file in `wrong` has its message next to it: what is wrong, where, and what to write instead.
 #[test]
 fn every_wrong_file_gets_the_message_that_stands_beside_it() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/wrong");

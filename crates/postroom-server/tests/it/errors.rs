@@ -1,4 +1,4 @@
-//! What is said when something is wrong, and what is left alone then.
+//! Error messages, and what an error must not change.
 
 use crate::desk::Desk;
 

@@ -1,4 +1,4 @@
-//! What a node counts, and the dashboard that draws it.
+//! The metrics of a node, and the dashboard that shows them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::desk::{Desk, until};
 use crate::web::{Asked, DIGEST};
 
 const DASHBOARD: &str = include_str!("../../../../contrib/grafana/postroom.json");
-/// Those of the SQLite document.
+/// The metrics of the SQLite document.
 const NAMES: [&str; 8] = [
     "rf_outbox_pending_count",
     "rf_outbox_send_duration_ms",
@@ -20,7 +20,7 @@ const NAMES: [&str; 8] = [
     "rf_inbox_size",
 ];
 
-/// Every metric that is asked for in the dashboard.
+/// Every metric that the dashboard queries.
 fn drawn() -> BTreeSet<String> {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! What is stuck, why, and what to do about it.
+//! The commands for operators.
 
 use crate::desk::{Desk, until};
 

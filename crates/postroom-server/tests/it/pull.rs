@@ -71,11 +71,11 @@ fn a_topic_that_was_posted_is_not_fetched_before_a_restart_and_nothing_is_done_u
     let posted = |topic: &str| format!("[handlers.\"{topic}\"]\nurl = \"{}\"\n", hook.url());
     let fetched = |topic: &str| format!("[handlers.\"{topic}\"]\npull = true\n");
     for (before, after) in [
-        // Else it would be printed, and done.
+        // Otherwise it would be printed and done.
         (posted("a"), fetched("a")),
-        // Else it would go to the handler of others.
+        // Otherwise it would go to the handler of other topics.
         (posted("a") + &posted("*"), fetched("a") + &posted("*")),
-        // Else nobody would have it.
+        // Otherwise no handler would get it.
         (posted("a") + &fetched("*"), fetched("*")),
         (posted("*"), fetched("*")),
     ] {

@@ -1,4 +1,4 @@
-//! Messages that are posted to a handler's URL.
+//! Messages that the node posts to a handler's URL.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Back in line, out again, and back from a backup: `revive`, `redrive`, `restore`.
+//! `revive`, `redrive` and `restore`.
 
 use postroom::{Inbox, InboxKey, Incoming, SqliteOptions};
 
@@ -77,7 +77,7 @@ async fn what_cannot_be_revived_says_why() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
 }
 
-/// So many done messages to billing, and one to shipping.
+/// This many done messages to billing, and one to shipping.
 fn desk_with_deliveries(count: &str) -> Desk {
     let desk = Desk::new();
     desk.ok(&["send", "a", "--to", "billing", "--count", count]);
@@ -99,7 +99,10 @@ fn what_was_delivered_since_goes_out_again() {
     assert_eq!(desk.outbox("done"), 5, "nothing was changed");
     let ran = desk.run(&redrive);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("there is no terminal to ask for confirmation") && ran.stderr.contains("--yes"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("there is no terminal to ask for confirmation") && ran.stderr.contains("--yes"),
+        "{ran:?}"
+    );
     let told = desk.ok(&[&redrive[..], &["--yes"]].concat());
     assert_eq!(told, "2 messages to billing will be sent again");
     assert_eq!((desk.outbox("ready"), desk.outbox("done")), (2, 3));
@@ -144,7 +147,7 @@ fn a_backup_takes_the_place_of_the_database() {
     assert!(!names.iter().any(|name| name.to_string_lossy().contains("restoring")), "{names:?}");
 }
 
-/// Were the restore killed in the middle, the old file would be opened without its log.
+/// If the restore is killed half-way, the old file is opened without its log.
 #[test]
 fn the_old_file_is_whole_without_its_log() {
     let desk = Desk::new();

@@ -12,7 +12,7 @@ use sha2::Digest;
 use crate::authority::{NEW, openssl};
 use crate::desk::{Desk, Running, lines, next_of, until};
 
-/// Starts a node that receives at a free port, and says which.
+/// Starts a node that receives on a free port, and returns the port.
 pub(crate) fn receiving(desk: &Desk) -> (Running, u16) {
     let up = desk.start(&["up", "--print"]);
     let said = up.wait_for("receives at");
@@ -21,7 +21,7 @@ pub(crate) fn receiving(desk: &Desk) -> (Running, u16) {
     (up, port.unwrap_or_else(|| panic!("{said}")))
 }
 
-/// Posts as GitHub does; the status of the answer.
+/// Posts as GitHub does; returns the status.
 fn deliver(port: u16, id: &str, secret: &str) -> u16 {
     let body = r#"{"order":7}"#;
     let mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap().chain_update(body).finalize();
@@ -30,7 +30,7 @@ fn deliver(port: u16, id: &str, secret: &str) -> u16 {
     post(port, "/_rf/hooks/github", &event, body)
 }
 
-/// Posts JSON; the status of the answer.
+/// Posts JSON; returns the status.
 fn post(port: u16, path: &str, headers: &str, body: &str) -> u16 {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let head = format!("POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close");
@@ -70,7 +70,7 @@ fn issue(desk: &Desk, name: &str) {
     openssl(desk, &format!("{NEW} -subj /CN={name} -keyout server.key -out server.pem"));
 }
 
-/// Posts a message of `orders` by version 1 of the wire; the status of the answer.
+/// Posts a message of `orders` with version 1 of the wire; returns the status.
 fn deliver_v1(port: u16, id: &str, secret: &str) -> u16 {
     let payload: String = sha2::Sha256::digest("7").iter().map(|byte| format!("{byte:02x}")).collect();
     let mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
@@ -103,7 +103,7 @@ fn version_1_is_refused_from_the_signal_on() {
     }
 }
 
-/// A connection by TLS that stays open.
+/// A TLS connection that stays open.
 struct Open(Child, Receiver<String>);
 
 impl Open {
@@ -115,7 +115,7 @@ impl Open {
         Self(client, answers)
     }
 
-    /// Asks for something that is not there, and waits for the answer.
+    /// Requests a missing path, and waits for the answer.
     fn ask(&mut self) {
         let asked = b"GET /nowhere HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
         self.0.stdin.as_mut().unwrap().write_all(asked).unwrap();
@@ -152,7 +152,7 @@ fn a_new_certificate_of_the_admin_listener_is_shown_from_the_signal_on() {
     is_renewed(&desk, &up, said.rsplit(':').next().and_then(|port| port.trim().parse().ok()).unwrap());
 }
 
-/// Gives it another certificate while it is asked, and then one that is none.
+/// Replaces the certificate during requests, and then tries an invalid one.
 fn is_renewed(desk: &Desk, up: &Running, port: u16) {
     let shown = || openssl(desk, &format!("s_client -connect 127.0.0.1:{port} -showcerts"));
     assert!(shown().contains("CN = first") || shown().contains("CN=first"), "{}", shown());

@@ -1,4 +1,4 @@
-//! Messages into the outbox.
+//! `postroom send`.
 
 use crate::desk::Desk;
 

@@ -1,10 +1,10 @@
-//! The queues while they live: `top` and `tail`.
+//! Live views of the queues: `top` and `tail`.
 
 use postroom::{Inbox, InboxKey, Incoming, SqliteOptions};
 
 use crate::desk::{Desk, until};
 
-/// One done, one dead with an error, two waiting, one of them to another service.
+/// One message done, one dead with an error, and two ready, one of them to another service.
 fn busy_desk() -> Desk {
     let desk = Desk::new();
     desk.ok(&["send", "order.done"]);

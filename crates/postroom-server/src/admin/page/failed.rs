@@ -212,7 +212,10 @@ fn table_of_groups(queue: Queue, looked: &Looked, meant: &Meant, may_write: bool
     html.add("</tbody></table></div>", &[]);
     if matching.len() > GROUPS_SHOWN {
         let (shown, all) = (GROUPS_SHOWN, matching.len());
-        html.add("<p class=\"note\">This list shows the {} largest of {} groups. Use the search to find others.</p>", &[&shown, &all]);
+        html.add(
+            "<p class=\"note\">This list shows the {} largest of {} groups. Use the search to find others.</p>",
+            &[&shown, &all],
+        );
     }
     html.add("</section>", &[]);
     html
@@ -222,10 +225,7 @@ fn row_of_group(queue: Queue, group: &Group, may_write: bool) -> Html {
     let mut html = Html::default();
     let messages = output::thousands(group.messages);
     html.add("<tr><td class=\"n\" data-label=\"Messages\">{}</td>", &[&messages]);
-    html.add(
-        "<td data-label=\"Error\"><a href=\"#/failed?queue={}&amp;group={}\">",
-        &[&queue, &group.digest],
-    );
+    html.add("<td data-label=\"Error\"><a href=\"#/failed?queue={}&amp;group={}\">", &[&queue, &group.digest]);
     html.add("<span class=\"clip\">{}</span></a></td><td data-label=\"Topic\">{}</td>", &[&group.text, &group.topic]);
     let party = group.party.as_deref().unwrap_or("–");
     html.add("<td data-label=\"{}\">{}</td>", &[&party_name(queue), &party]);
@@ -304,10 +304,7 @@ fn messages(queue: Queue, rows: &[Failed], asked: &Asked, sight: Sight, is_more:
         );
         let error = output::one_line(sight.words(row.state, row.error.as_deref()));
         html.add("<td class=\"n\" data-label=\"Attempts\">{}</td>", &[&row.attempts]);
-        html.add(
-            "<td data-label=\"Error\"><span class=\"clip\">{}</span></td><td data-label=\"When\">",
-            &[&error],
-        );
+        html.add("<td data-label=\"Error\"><span class=\"clip\">{}</span></td><td data-label=\"When\">", &[&error]);
         html.append(&when(row.at)).add("</td></tr>", &[]);
     }
     html.add("</tbody></table></div><nav class=\"pages\" aria-label=\"Pages\">", &[]);

@@ -35,7 +35,11 @@ impl Jobs {
             Queue::Inbox => &self.inbox,
         };
         let place = place.clone().try_acquire_owned().map_err(|_| {
-            Refusal::new(StatusCode::CONFLICT, format!("another operator is changing the {queue}"), "wait until that is done")
+            Refusal::new(
+                StatusCode::CONFLICT,
+                format!("another operator is changing the {queue}"),
+                "wait until that is done",
+            )
         })?;
         let (answer, answered) = oneshot::channel();
         {
@@ -48,7 +52,13 @@ impl Jobs {
                 let _ = answer.send(done);
             });
         }
-        let lost = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the action stopped half-way", "count again to see what is left");
+        let lost = |_| {
+            Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the action stopped half-way",
+                "count again to see what is left",
+            )
+        };
         answered.await.map_err(lost)?
     }
 }
@@ -67,7 +77,7 @@ mod tests {
             let _ = end.send(());
             Ok(())
         });
-        // It is begun, and then nobody waits for it any more.
+        // The job has started, and then the caller goes away.
         tokio::select! {
             biased;
             _ = job => panic!("it was not told to begin"),

@@ -225,7 +225,10 @@ fn content(message: &Message, response: Option<&str>, is_open: bool) -> Html {
             true if text.len() > SHOWN_BYTES_MAX => {
                 let shown = &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)];
                 let most = SHOWN_BYTES_MAX / 1024;
-                html.add("<pre class=\"payload\">{}</pre><p class=\"note\">Only the first {} KiB are shown.</p>", &[&shown, &most])
+                html.add(
+                    "<pre class=\"payload\">{}</pre><p class=\"note\">Only the first {} KiB are shown.</p>",
+                    &[&shown, &most],
+                )
             }
             true => html.add("<pre class=\"payload\">{}</pre>", &[&text]),
             false => html.add("<p class=\"empty\">{}</p>", &[&HIDDEN]),

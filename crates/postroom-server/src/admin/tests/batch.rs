@@ -1,4 +1,4 @@
-//! Many messages at once, and what failed in the inbox.
+//! Batches, and the dead messages of the inbox.
 
 use std::time::Duration;
 

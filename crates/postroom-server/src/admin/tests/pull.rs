@@ -1,4 +1,4 @@
-//! Fetching and settling by HTTP.
+//! Fetching and settling messages over HTTP.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Node {
         said.json()["messages"].as_array().unwrap().clone()
     }
 
-    /// Settles one message: the answer's status, and what is said of the message.
+    /// Settles one message; returns the status and the result for the message.
     async fn settle(&self, verb: &str, item: Value) -> (StatusCode, Value) {
         let said = self.post(&format!("/v1/outbox/{verb}"), &json!({ "items": [item] })).await;
         (said.status, said.json()["results"][0].clone())

@@ -1,4 +1,4 @@
-//! What tokens may do, each by itself.
+//! What a token with a single scope may do.
 
 use axum::http::{Method, StatusCode};
 use postroom::{NewMessage, Timestamp, Topics};
@@ -20,7 +20,7 @@ impl Node {
     }
 }
 
-/// What each address needs; none: any token.
+/// The scopes that each path needs; an empty list means any token.
 fn needed(method: &Method, path: &str) -> &'static [Scope] {
     match path {
         "/openapi.json" | "/nowhere" => &[],

@@ -147,7 +147,8 @@ impl Seen {
     /// What to do about its last error.
     fn repair(&self) -> String {
         let party = self.party.as_deref().unwrap_or("the other service");
-        self.trouble().map_or_else(|| "Fix the cause of the failure.".to_owned(), |trouble| trouble.advice(&self.topic, party))
+        self.trouble()
+            .map_or_else(|| "Fix the cause of the failure.".to_owned(), |trouble| trouble.advice(&self.topic, party))
     }
 
     fn attempts(&self) -> String {
@@ -250,13 +251,13 @@ fn dismissed(seen: &Seen, around: &Around) -> Answer {
 
 fn past_its_time(seen: &Seen, around: &Around) -> Answer {
     let ended = seen.expires_at.map_or_else(String::new, |at| around.told(at));
-    Answer::new("past-its-time", format!("Its time to live ended at {ended}, but no worker has marked it as expired yet."))
-        .since(seen.expires_at)
-        .next(format!(
-            "The next claim or maintenance run of a worker marks it as expired. It will not be {}.",
-            seen.goal()
-        ))
-        .advice(format!("Start a worker (`postroom up`), then run `postroom revive {} --ttl 1h`.", seen.id))
+    Answer::new(
+        "past-its-time",
+        format!("Its time to live ended at {ended}, but no worker has marked it as expired yet."),
+    )
+    .since(seen.expires_at)
+    .next(format!("The next claim or maintenance run of a worker marks it as expired. It will not be {}.", seen.goal()))
+    .advice(format!("Start a worker (`postroom up`), then run `postroom revive {} --ttl 1h`.", seen.id))
 }
 
 fn leased(seen: &Seen, around: &Around) -> Answer {
@@ -305,7 +306,9 @@ fn in_line(seen: &Seen, around: &Around) -> Answer {
         let is = format!("It has been ready for {}, and a service must fetch it.{before}", duration::short(waited));
         return Answer::new("not-fetched", is)
             .since(Some(since))
-            .next("A service that fetches this topic gets it, after the messages ahead of it. The node does not post it.")
+            .next(
+                "A service that fetches this topic gets it, after the messages ahead of it. The node does not post it.",
+            )
             .advice(format!("Check that the service that fetches {topic} with `POST /v1/{queue}/claim` is running."));
     }
     let is_looked_after = around.maintained_at.is_some_and(|at| around.now.since(at) < MAINTAINED);
@@ -327,13 +330,11 @@ fn in_line(seen: &Seen, around: &Around) -> Answer {
     }
     if seen.crashes > 0 {
         let crashes = output::count(u64::from(seen.crashes), "worker");
-        let is = format!(
-            "{crashes} died while handling it, so it is tried separately, one such message at a time."
-        );
+        let is = format!("{crashes} died while handling it, so it is tried separately, one such message at a time.");
         return Answer::new("claimed-alone", is)
             .since(Some(since))
             .next(format!(
-                "A worker claims it when it has nothing else in progress. After {CRASHES_MAX} crashes in a row it is dead."
+                "A worker claims it when nothing else is in progress. After {CRASHES_MAX} crashes in a row it is dead."
             ))
             .advice("Check the logs and the memory use of the workers: this message may make them crash.");
     }

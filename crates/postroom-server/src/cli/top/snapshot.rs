@@ -1,4 +1,5 @@
-//! A snapshot of both queues. Every query reads a bounded number of rows, except that the counts by state walk an index.
+//! A snapshot of both queues. Every query reads a bounded number of rows, except that the counts by state walk an
+//! index.
 
 use anyhow::Result;
 use postroom::{Queue, State, Timestamp};

@@ -1,4 +1,4 @@
-//! What is done from the page.
+//! The actions of the page.
 
 use super::*;
 
@@ -95,7 +95,7 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("expire", json!({ "queue": "both" })),
         ("purge", json!({ "queue": "outbox" })),
         ("purge", json!({ "olderThan": "long" })),
-        // What the receiver takes must be known again.
+        // The inbox must recognise duplicates of everything that the receiver accepts.
         ("purge", json!({ "queue": "inbox", "olderThan": "59m" })),
     ] {
         let said = node.act(what, body.clone()).await;

@@ -1,4 +1,4 @@
-//! What the views show.
+//! The views of the page.
 
 use super::*;
 
@@ -16,7 +16,7 @@ async fn the_overview_counts_and_offers_only_what_the_token_may() {
 #[tokio::test]
 async fn the_overview_says_where_each_service_stands() {
     let key = Key::new("2026-11", Secret::parse(&Secret::generate()).unwrap()).unwrap();
-    // Nobody listens at port 9 of this machine.
+    // Nothing listens on port 9 of this machine.
     let billing = Service::new("billing", "http://127.0.0.1:9").keys(key);
     let courier = Courier::new(Services::new("shop").service(billing)).unwrap();
     let node = Node::with(courier.clone());

@@ -14,12 +14,11 @@ pub(super) fn not_yet(seen: &Seen, around: &Around) -> Answer {
     let at = seen.visible_at.unwrap_or(around.now);
     let is_held_by = |time: Option<Timestamp>| time == Some(at);
     if is_held_by(seen.created_at) && at.since(around.now) > Duration::from_secs(60) {
-        let is =
-            format!("Its creation time is in the future by the clock of the database: {}.", around.told(at));
+        let is = format!("Its creation time is in the future by the clock of the database: {}.", around.told(at));
         return Answer::new("clock", is)
             .since(seen.created_at)
-            .next_at(Some(at), "A worker corrects the time when it starts, and after the clock of the database changes.")
-            .advice("Synchronise the clocks (NTP): one was ahead when the message was stored, or the database's was set back.");
+            .next_at(Some(at), "A worker corrects the time when it starts, and when the clock of the database changes.")
+            .advice("Synchronise the clocks (NTP): one was ahead when the message was stored, or was set back since.");
     }
     if is_held_by(seen.next_attempt_at) && seen.last_error.is_some() {
         return after_failure(seen, at, around);
@@ -56,7 +55,7 @@ fn after_failure(seen: &Seen, at: Timestamp, around: &Around) -> Answer {
     };
     let next = match trouble {
         Trouble::Crash => format!(
-            "A worker claims it at {}, separately from its other work. After {CRASHES_MAX} crashes in a row it is dead.",
+            "A worker claims it at {}, separately from its other work. After {CRASHES_MAX} crashes it is dead.",
             around.told(at)
         ),
         _ => format!("It is retried at {}.", around.told(at)),

@@ -35,7 +35,7 @@ fn ready() -> Seen {
     }
 }
 
-/// Second 1100 on both clocks, with workers at work.
+/// Second 1100 on both clocks, with active workers.
 fn around() -> Around {
     Around {
         now: at(1100),
