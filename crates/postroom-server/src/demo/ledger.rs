@@ -59,7 +59,7 @@ impl Ledger {
             ("orders sent", output::thousands(self.sent)),
             ("orders handled", output::thousands(self.handled)),
             ("lost", output::thousands(self.lost)),
-            ("handled twice", output::thousands(self.doubled)),
+            ("doubled", output::thousands(self.doubled)),
             ("worker killed", output::count(self.kills, "time")),
             ("recovered", format!("{} from killed workers", output::count(self.taken_over, "message"))),
             ("time", format!("{:.1} s", self.seconds)),
