@@ -154,7 +154,7 @@ fn a_backup_is_left_to_the_servers_tools(desk: &Desk, database: &Database) {
         Server::MariaDb => "mariadb-dump",
         Server::Mssql => "BACKUP DATABASE",
     };
-    assert!(ran.stderr.contains("only a SQLite file is backed up here") && ran.stderr.contains(tool), "{ran:?}");
+    assert!(ran.stderr.contains("this command backs up SQLite files only") && ran.stderr.contains(tool), "{ran:?}");
     assert!(!desk.path("copy").exists());
 }
 
@@ -296,7 +296,7 @@ fn what_failed_is_revived_and_what_was_done_redriven(desk: &Desk, database: &Dat
     assert_eq!(stands(desk, url, "ready"), 2);
     let ran = desk.run(&["restore", "copy", "--db", url]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("only a SQLite file is restored here"), "{ran:?}");
+    assert!(ran.stderr.contains("this command restores SQLite files only"), "{ran:?}");
 }
 
 fn a_node_finds_it_by_its_configuration(desk: &Desk, database: &Database) {

@@ -37,13 +37,13 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[hooks.a]\nscheme = \"stripe\"\nsecret = { env = \"PATH\" }\ncloud_events = true",
-            "postroom.toml:4: `cloud_events` in [hooks.a] goes with the scheme \"standard-webhooks\" only: others sign \
-             nothing that an event is known by",
+            "postroom.toml:4: `cloud_events` in [hooks.a] needs the scheme \"standard-webhooks\", because other schemes \
+             do not sign the id of an event",
         ),
         (
             "[hooks.a]\nscheme = \"stripe\"\nsecret = { env = \"PATH\" }\ntopics = [\"a*b\"]",
-            "postroom.toml:4: `topics` in [hooks.a] must be names of topics: \"order.placed\", or \"order.*\" for all \
-             that begin like it",
+            "postroom.toml:4: `topics` in [hooks.a] must be names of topics, like \"order.placed\", or \"order.*\" for \
+             every topic that starts with \"order.\"",
         ),
         ("[wroker]\nbatch = 1", "postroom.toml:1: unknown section [wroker]; did you mean [worker]?"),
         ("[worker]\nbatch = 0", "postroom.toml:2: `batch` in [worker] must be from 1 to 10000, not 0"),
@@ -66,17 +66,17 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ("[receiver]\nqueued = 1", "postroom.toml:2: `queued` in [receiver] must be true or false, not a whole number"),
         (
             "[receiver]\nlisten = \"https://0.0.0.0:7410\"",
-            "postroom.toml:2: to listen at https:// [receiver] needs `tls_cert` and `tls_key`",
+            "postroom.toml:2: `listen` in [receiver]: https:// needs `tls_cert` and `tls_key`",
         ),
         (
             "[retention]\ninbox = \"1d\"",
-            "postroom.toml:2: the inbox keeps messages for 1d and takes them for 29d: a message could be handled \
-             twice; keep them for ten minutes longer than they are taken",
+            "postroom.toml:2: [retention] keeps inbox messages for 1d, but the dedupe window is 29d: a duplicate could \
+             be handled again; keep messages for at least ten minutes longer than the window",
         ),
         (
             "[retention]\ninbox = \"60d\"\ndismissed = \"2d\"",
-            "postroom.toml:3: the inbox keeps messages for 2d and takes them for 29d: a message could be handled \
-             twice; keep them for ten minutes longer than they are taken",
+            "postroom.toml:3: [retention] keeps inbox messages for 2d, but the dedupe window is 29d: a duplicate could \
+             be handled again; keep messages for at least ten minutes longer than the window",
         ),
         ("[retention]\ndead = \"0s\"", "postroom.toml:2: `dead` in [retention]: it must be from 1m to 36500d, not 0s"),
     ] {
@@ -89,13 +89,13 @@ fn names_addresses_and_secrets_are_checked_too() {
     for (text, wanted) in [
         (
             "[node]\nname = \"My Shop\"",
-            "postroom.toml:2: `name` in [node] must be 1 to 64 of a-z, 0-9, `.`, `_` and `-`, and begin with a \
-             letter or digit",
+            "postroom.toml:2: `name` in [node] must be 1 to 64 characters from a-z, 0-9, `.`, `_` and `-`, and start \
+             with a letter or digit",
         ),
         (
             "[admin]\nlisten = \"0.0.0.0:7411\"",
-            "postroom.toml:2: `listen` in [admin]: beyond this machine it needs `tls_cert` and `tls_key`, \
-             `hosts`, and a section [tokens.NAME]; without them listen at 127.0.0.1:7411",
+            "postroom.toml:2: `listen` in [admin]: an address that other machines can reach needs `tls_cert` and \
+             `tls_key`, `hosts`, and a section [tokens.NAME]; or write 127.0.0.1:7411",
         ),
         (
             "[handlers.a]\ntimeout = \"1s\"",
@@ -172,7 +172,7 @@ fn all_mistakes_are_told_at_once_and_in_order() {
         assert!(line.starts_with(beginning), "{lines:?}");
     }
     let broken = said("[worker\nbatch = 1\n[node]\nname = \n");
-    assert!(broken.iter().all(|line| line.contains("this is no TOML")) && !broken.is_empty(), "{broken:?}");
+    assert!(broken.iter().all(|line| line.contains("invalid TOML")) && !broken.is_empty(), "{broken:?}");
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn a_secret_in_the_file_is_refused_and_never_shown() {
     let lines = said("[handlers.a]\nurl = \"http://127.0.0.1:1\"\nsecret = \"whsec_hunter2\"");
     assert_eq!(
         lines,
-        ["postroom.toml:3: `secret` in [handlers.a] is a secret and must not stand here; write { env = \
-          \"VARIABLE\" } or { file = \"PATH\" }, and change it: it may have been read here"]
+        ["postroom.toml:3: `secret` in [handlers.a] is a secret and must not be in this file; write { env = \
+          \"VARIABLE\" } or { file = \"PATH\" }, and replace the secret, because others may have read it here"]
     );
 }
 
@@ -227,7 +227,7 @@ fn what_is_printed_is_a_file_that_is_good() {
     assert!(desk.ok(&["config", "check", "--config", "other.toml"]).starts_with("other.toml: valid"));
     let ran = desk.run_in(&[("POSTROOM_CONFIG", "other.toml")], &["config", "check"]);
     assert!(ran.stdout.starts_with("other.toml: valid"), "{ran:?}");
-    assert!(desk.ok(&["config", "check"]).starts_with("no file, the defaults: valid"));
+    assert!(desk.ok(&["config", "check"]).starts_with("no file, only the defaults: valid"));
     let missing = desk.run(&["up", "--config", "none.toml"]);
     assert_eq!(missing.code, Some(1));
     assert!(missing.stderr.contains("there is no configuration at none.toml"), "{missing:?}");

@@ -135,7 +135,7 @@ fn what_a_message_may_not_be_is_refused() {
 
 #[test]
 fn help_names_the_exit_codes() {
-    assert!(Desk::new().ok(&["--help"]).contains("3 nothing found"));
+    assert!(Desk::new().ok(&["--help"]).contains("3 no message has this id"));
     assert!(Desk::new().ok(&["--help"]).contains("5 the tables are"));
 }
 

@@ -61,7 +61,7 @@ fn what_is_posted_and_what_is_fetched_are_told_apart_before_anything_starts() {
     );
     let ran = desk.run(&["config", "check"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("`url` in [handlers.a] is for messages that are posted"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`url` in [handlers.a] is only for messages that the node posts"), "{}", ran.stderr);
     assert!(ran.stderr.contains("`pull` needs `queued = true` in [receiver]"), "{}", ran.stderr);
 }
 

@@ -142,7 +142,7 @@ fn a_topic_without_a_handler_waits_for_one() {
     assert_eq!(desk.json(&["show", &id])[0]["attempts"], 0);
     desk.write("postroom.toml", &handler("order.paid"));
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers");
+    up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     assert_eq!(hook.next().headers["postroom-topic"], "order.paid");
     until("it is done", || desk.outbox("done") == 1);
 }

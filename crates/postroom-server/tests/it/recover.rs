@@ -56,7 +56,7 @@ async fn what_cannot_be_revived_says_why() {
     let expired = failed[0]["id"].as_str().unwrap();
     let ran = desk.run(&["revive", expired]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("the time to live") && ran.stderr.contains("--ttl"), "{ran:?}");
+    assert!(ran.stderr.contains("has expired") && ran.stderr.contains("--ttl"), "{ran:?}");
     assert_eq!(revived(&desk, &[expired, "--ttl", "1h"]), (1, 0));
     assert_eq!(revived(&desk, &[&id]), (1, 0));
     let ran = desk.run(&["revive", &id]);
@@ -110,7 +110,7 @@ fn what_was_delivered_since_goes_out_again() {
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), "0 messages to nobody will be sent again\n"), "{none:?}");
     assert!(none.stderr.contains("no message was delivered to nobody"), "{none:?}");
     for (since, said) in
-        [("yesterday", "a moment like"), ("2999-01-01T00:00:00Z", "future"), ("2026-13-01T00:00:00Z", "RFC 3339")]
+        [("yesterday", "a time like"), ("2999-01-01T00:00:00Z", "future"), ("2026-13-01T00:00:00Z", "RFC 3339")]
     {
         let ran = desk.run(&["redrive", "--destination", "billing", "--since", since]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -132,7 +132,7 @@ fn a_backup_takes_the_place_of_the_database() {
     let before = desk.ok(&["send", "before"]);
     desk.ok(&["backup", "copy.db"]);
     let after = desk.ok(&["send", "after"]);
-    assert!(desk.ok(&["restore", "copy.db", "--dry-run"]).contains("could take its place"));
+    assert!(desk.ok(&["restore", "copy.db", "--dry-run"]).contains("can replace it"));
     assert_eq!(desk.outbox("ready"), 2, "nothing was changed");
     let ran = desk.run(&["restore", "copy.db"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -193,7 +193,7 @@ fn nothing_is_replaced_while_it_is_open_or_by_a_bad_copy() {
     };
     let mut up = desk.start(&["up"]);
     until("all are done", || desk.outbox("done") == 500);
-    refused(&["restore", "copy.db"], "a program has");
+    refused(&["restore", "copy.db"], "another program has");
     up.terminate();
     up.end();
     refused(&["restore", "nowhere.db"], "there is no backup at");

@@ -163,7 +163,7 @@ fn is_renewed(desk: &Desk, up: &Running, port: u16) {
     let said = up.wait_for("SIGHUP: ");
     assert!(said.contains("secrets, tokens, sources, services and handlers"), "{said}");
     let said = up.wait_for("SIGHUP: ");
-    assert!(said.contains("whoever connects from now on sees the certificate of the file"), "{said}");
+    assert!(said.contains("reloaded certificates; new connections use them"), "{said}");
     open.ask();
     assert!(shown().contains("CN = second") || shown().contains("CN=second"), "{}", shown());
     desk.write("server.pem", "no certificate");

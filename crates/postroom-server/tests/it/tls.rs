@@ -145,7 +145,7 @@ fn who_has_no_certificate_by_the_authority_of_a_receiver_is_turned_away() {
     let listening = std::fs::read_to_string(pair.inventory.path("postroom.toml")).unwrap();
     pair.inventory.write("postroom.toml", &listening.replace("ours.pem", "other.pem"));
     there.hang_up();
-    there.wait_for("SIGHUP: whoever connects from now on sees the certificate of the file");
+    there.wait_for("SIGHUP: reloaded certificates; new connections use them");
     other.issue(&pair.orders, "client");
     here.hang_up();
     pair.send();
@@ -300,5 +300,8 @@ fn an_authority_that_cannot_be_read_is_named_with_its_key_and_its_file() {
     }
     pair.send_to("http://localhost:1", "tls_ca = \"authority.pem\"\n");
     let said = checked(&pair.orders);
-    assert!(said.contains("note: `tls_ca` in [services.inventory] is for https://"), "{said}");
+    assert!(
+        said.contains("note: `tls_ca` in [services.inventory] has no effect, because its `url` is neither https://"),
+        "{said}"
+    );
 }
