@@ -105,12 +105,12 @@ pub(crate) struct Worker {
 pub(crate) struct Retention {
     pub(crate) outbox: Duration,
     pub(crate) inbox: Duration,
-    /// None: for ever.
+    /// `None`: forever.
     pub(crate) dead: Option<Duration>,
-    /// None: for ever.
+    /// `None`: forever.
     pub(crate) expired: Option<Duration>,
     pub(crate) dismissed: Duration,
-    /// None: as long as done messages of the inbox.
+    /// `None`: as long as done messages of the inbox.
     pub(crate) seen: Option<Duration>,
     pub(crate) every: Duration,
 }
@@ -126,7 +126,7 @@ impl Retention {
 
 #[derive(Clone, PartialEq)]
 pub(crate) struct Backup {
-    /// None: no backups.
+    /// `None`: no backups.
     every: Option<(Duration, At)>,
     keep: Duration,
     folder: Option<PathBuf>,
@@ -167,7 +167,7 @@ pub(crate) struct Source {
     keys: Vec<KeyRef>,
     pub(crate) window: Option<Duration>,
     pub(crate) allow_v1: bool,
-    /// None: any.
+    /// `None`: any.
     pub(crate) topics: Option<Vec<String>>,
 }
 
@@ -202,7 +202,7 @@ pub(crate) struct Hook {
     at: At,
     scheme: Scheme,
     secrets: Vec<SecretRef>,
-    /// None: any.
+    /// `None`: any.
     topics: Option<Vec<String>>,
     cloud_events: bool,
 }

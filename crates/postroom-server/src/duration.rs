@@ -36,6 +36,13 @@ pub(crate) fn short(span: Duration) -> String {
     unit.map_or_else(|| "0s".into(), |(name, millis)| format!("{}{name}", total / millis))
 }
 
+/// The same, rounded up: a duration of this length is long enough.
+pub(crate) fn at_least(span: Duration) -> String {
+    let total = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    let unit = UNITS.iter().rev().find(|(_, millis)| total >= *millis);
+    unit.map_or_else(|| "0s".into(), |(name, millis)| format!("{}{name}", total.div_ceil(*millis)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +69,13 @@ mod tests {
     fn a_span_is_told_in_its_largest_unit() {
         for (millis, text) in [(0, "0s"), (250, "250ms"), (59_999, "59s"), (60_000, "1m"), (172_800_000, "2d")] {
             assert_eq!(short(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn a_least_duration_is_rounded_up() {
+        for (millis, text) in [(0, "0s"), (250, "250ms"), (59_001, "60s"), (60_000, "1m"), (172_800_001, "3d")] {
+            assert_eq!(at_least(Duration::from_millis(millis)), text);
         }
     }
 }

@@ -91,7 +91,7 @@ async fn work<B: Backend, T>(
     let worker = Worker::<B>::outbox(store, handlers).options(options);
     let mut worker = std::pin::pin!(worker.run(async move { _ = stopped.wait_for(|asked| *asked).await }));
     let result = tokio::select! {
-        // Without the worker, `meanwhile` would wait for ever.
+        // Without the worker, `meanwhile` would wait forever.
         worked = &mut worker => {
             worked?;
             bail!("the worker stopped too early");

@@ -19,7 +19,7 @@ pub(crate) struct Audit {
     #[arg(long)]
     queue: Option<QueueArg>,
 
-    /// The most entries
+    /// Show at most this many entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
 }

@@ -14,9 +14,9 @@ use crate::{open, output};
 
 /// Dismiss dead and expired messages that nobody needs any more: one, some or all of them
 ///
-/// Dismissed messages no longer count as failed. They are kept for 30 days, with who dismissed them and why, and are
-/// then deleted; until then the inbox recognises their duplicates. If you dismiss a message by mistake, `postroom
-/// revive ID` requeues it. With --dry-run, nothing changes and the messages are only counted.
+/// Dismissed messages no longer count as failed. They are kept for 30 days by default, with who dismissed them and why,
+/// and are then deleted; until then the inbox recognises their duplicates. If you dismiss a message by mistake,
+/// `postroom revive ID` requeues it. With --dry-run, nothing changes and the messages are only counted.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)
           .args(["id", "all", "topic", "destination", "source"])))]
@@ -45,7 +45,7 @@ pub(crate) struct Dismiss {
     #[arg(long)]
     queue: Option<QueueArg>,
 
-    /// The most messages to dismiss, oldest first
+    /// Dismiss at most this many messages, oldest first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 

@@ -25,7 +25,7 @@ pub(crate) struct Failed {
     #[arg(long)]
     dismissed: bool,
 
-    /// The most messages of each queue, oldest first
+    /// List at most this many messages of each queue, oldest first
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }

@@ -9,7 +9,7 @@ use crate::database::Database;
 use crate::problem::{self, Problem};
 use crate::{open, output};
 
-/// Create or update the tables; no other table changes
+/// Create or update the tables of Postroom; other tables stay unchanged
 #[derive(Args)]
 pub(crate) struct Migrate {
     /// Print the SQL instead, for your own migration tool. This touches no database

@@ -40,7 +40,7 @@ impl Purge {
         if matches!(self.queue, QueueArg::Inbox) && !self.force {
             let taken_for = config::load(global.config())?.taken_for();
             if self.older_than < taken_for {
-                let (given, least) = (duration::short(self.older_than), duration::short(taken_for));
+                let (given, least) = (duration::short(self.older_than), duration::at_least(taken_for));
                 let what = format!("after {given} a duplicate may still arrive, and it would be handled again");
                 bail!(Problem::new(what, format!("`--older-than {least}`, or `--force` if no sender is left")));
             }

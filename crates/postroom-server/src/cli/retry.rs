@@ -14,7 +14,7 @@ use crate::operator::{Count, Reviving};
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
-/// Requeue dead and expired messages, as if they were new
+/// Requeue one dead or expired message, or all of them, as if they were new
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["id", "all"])))]
 pub(crate) struct Retry {

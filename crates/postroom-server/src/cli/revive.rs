@@ -14,7 +14,7 @@ use crate::operator::{Count, Reviving};
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
-/// Requeue dead and expired messages, as if they were new: one, some or all of them
+/// Requeue selected dead and expired messages, as if they were new, with a dry run
 ///
 /// Expired messages need --ttl. Dismissed messages are requeued by their id or with --dismissed. With --dry-run,
 /// nothing changes and the messages are only counted.
@@ -50,7 +50,7 @@ pub(crate) struct Revive {
     #[arg(long)]
     queue: Option<QueueArg>,
 
-    /// The most messages to requeue, oldest first
+    /// Requeue at most this many messages, oldest first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 

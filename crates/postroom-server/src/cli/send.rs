@@ -36,11 +36,11 @@ pub(crate) struct Send {
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
 
-    /// Deliver the message this long from now, not earlier
+    /// How long from now the message is due
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     due_in: Option<Duration>,
 
-    /// Let the message expire this long from now
+    /// How long from now the message expires
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     expires_in: Option<Duration>,
 

@@ -55,7 +55,7 @@ impl Stats {
             return output::json(&serde_json::json!({ "outbox": outbox, "inbox": inbox, "held": held }));
         }
         let titles = ["ready", "leased", "done", "dead", "expired", "seen"].map(|title| format!("{title:>9}"));
-        output::line(format!("{:<7}{}{:>11}  oldest waiting", "", titles.concat(), "dismissed"))?;
+        output::line(format!("{:<7}{}{:>11}  oldest ready", "", titles.concat(), "dismissed"))?;
         print("outbox", &outbox)?;
         print("inbox", &inbox)?;
         for hold in held.iter().flatten() {

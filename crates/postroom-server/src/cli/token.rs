@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use postroom::Clock;
 
@@ -36,7 +36,8 @@ impl Token {
             bail!(Problem::new(what, format!("a name like `orders`; it must be {}", config::NAME_RULE)));
         }
         let words: Vec<_> = self.may.iter().map(|word| word.trim()).collect();
-        Rights::new(&self.name, &words).map_err(|why| anyhow!("--may: {why}"))?;
+        let help = "`postroom token --help`, which lists the scopes";
+        Rights::new(&self.name, &words).map_err(|why| Problem::new(format!("--may: {why}"), help))?;
         let (token, digest) = generate();
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         let expires = self.expires.map(|span| Clock::Database.now().plus(span).to_string());

@@ -24,7 +24,7 @@ use crate::{duration, open};
 /// reloads secrets, tokens, certificates, sources, services and handlers.
 ///
 /// The node creates a missing SQLite file and its tables. It creates the tables of a server only if the configuration
-/// says so (`deploy_schema`); run `postroom migrate` once instead.
+/// says so (`deploy_schema`); otherwise run `postroom migrate` once.
 ///
 /// The node posts each message to its handler in the configuration. Messages without a handler wait. Without a
 /// configuration file, or with --print, the node prints each message as a line of JSON and marks it done.
@@ -52,7 +52,7 @@ pub(crate) struct Up {
     #[arg(long, conflicts_with = "exec")]
     show_payload: bool,
 
-    /// The most messages to claim at once [default: 50]
+    /// Claim at most this many messages at once [default: 50]
     #[arg(long, value_name = "N", value_parser = rows())]
     batch: Option<usize>,
 
@@ -61,7 +61,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DUR", value_parser = parse_lease)]
     lease: Option<Duration>,
 
-    /// The most messages of each queue in progress at once [default: 16]
+    /// Handle at most this many messages of each queue at once [default: 16]
     #[arg(long, value_name = "N", value_parser = rows())]
     concurrency: Option<usize>,
 

@@ -30,10 +30,13 @@ impl Config {
         lines.extend(self.pushes());
         let kept = (duration::short(self.retention.outbox), duration::short(self.retention.inbox));
         lines.push(format!("keeps done messages for {} in the outbox and {} in the inbox", kept.0, kept.1));
-        let for_so_long = |kept: Option<Duration>| kept.map_or_else(|| "ever".to_owned(), duration::short);
+        let for_so_long = |kept: Option<Duration>| {
+            kept.map_or_else(|| "forever".to_owned(), |kept| format!("for {}", duration::short(kept)))
+        };
         let [dead, expired, dismissed] =
             [self.retention.dead, self.retention.expired, Some(self.retention.dismissed)].map(for_so_long);
-        lines.push(format!("keeps dead messages for {dead}, expired for {expired}, dismissed for {dismissed}"));
+        lines
+            .push(format!("keeps dead messages {dead}, expired messages {expired} and dismissed messages {dismissed}"));
         if let Some((every, _)) = &self.backup.every {
             let (every, keep) = (duration::short(*every), duration::short(self.backup.keep));
             lines.push(format!("backs up the file every {every} and keeps each copy for {keep}"));

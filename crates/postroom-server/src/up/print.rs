@@ -23,7 +23,7 @@ impl Printer {
         Self { show_payload, stop }
     }
 
-    /// Prints one message. If stdout is closed, the worker stops instead of retrying for ever.
+    /// Prints one message. If stdout is closed, the worker stops instead of retrying forever.
     pub(super) async fn handle(&self, message: &Message) -> HandlerResult<Option<String>> {
         let line = Line {
             queue: queue_of(message).as_str(),

@@ -153,7 +153,7 @@ fn a_token_is_shown_once_and_its_section_with_it() {
     assert!(!ran.stderr.contains(ran.stdout.trim()) && digest.len() > 64, "{ran:?}");
     for (args, wanted) in [
         (&["token", "orders", "--may", "write"][..], "write enqueue, pull, pull:TOPIC, read, payload or operate"),
-        (&["token", "My Orders", "--may", "read"], "\"My Orders\" is no name of a token"),
+        (&["token", "My Orders", "--may", "read"], "\"My Orders\" is not a valid name for a token"),
         (&["token", "orders"], "--may"),
     ] {
         let ran = desk.run(args);

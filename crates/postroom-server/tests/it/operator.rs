@@ -96,6 +96,7 @@ fn what_the_inbox_must_know_again_is_deleted_only_on_purpose() {
     let (desk, _) = desk_with_failures();
     let ran = desk.run(&["purge", "--queue", "inbox", "--older-than", "0s"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("it would be handled again"), "{ran:?}");
+    assert!(ran.stderr.contains("`--older-than 30d`"), "{ran:?}");
     assert_eq!(desk.json(&["purge", "--queue", "inbox", "--older-than", "0s", "--force"])["purged"], 0);
     assert_eq!(desk.json(&["purge", "--queue", "inbox", "--older-than", "30d"])["purged"], 0);
 }

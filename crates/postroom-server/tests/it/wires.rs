@@ -101,7 +101,7 @@ fn a_node_sends_to_itself_without_a_wire() {
     let other = Desk::new();
     other.write("postroom.toml", &format!("[node]\nname = \"other\"\n{service}"));
     let ran = other.run(&["config", "check"]);
-    let why = "postroom.toml:4: `url` in [services.shop]: in-process is this node itself, so that it stands in \
-               [services.other] alone";
+    let why = "postroom.toml:4: `url` in [services.shop]: in-process means this node itself; only \
+               [services.other] may use it";
     assert!(ran.code == Some(1) && ran.stderr.contains(why), "{ran:?}");
 }

@@ -222,7 +222,7 @@ pub(super) async fn purge(
     let older_than = span("olderThan", Some(&older_than))?.unwrap_or(DELAY_MAX);
     let taken_for = desk.0.taken_for;
     if queue.kind() == Queue::Inbox && older_than < taken_for {
-        let advice = format!("write {} or more", duration::short(taken_for));
+        let advice = format!("write {} or more", duration::at_least(taken_for));
         return Err(Refusal::bad("the inbox would no longer recognise duplicates of these messages", advice));
     }
     let chosen = format!("done for longer than {}", duration::short(older_than));
