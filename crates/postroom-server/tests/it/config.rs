@@ -37,8 +37,8 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[hooks.a]\nscheme = \"stripe\"\nsecret = { env = \"PATH\" }\ncloud_events = true",
-            "postroom.toml:4: `cloud_events` in [hooks.a] needs the scheme \"standard-webhooks\", because other schemes \
-             do not sign the id of an event",
+            "postroom.toml:4: `cloud_events` in [hooks.a] needs the scheme \"standard-webhooks\", because other \
+             schemes do not sign the id of an event",
         ),
         (
             "[hooks.a]\nscheme = \"stripe\"\nsecret = { env = \"PATH\" }\ntopics = [\"a*b\"]",
