@@ -101,27 +101,25 @@ fn queues(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
     for (name, stats) in [("outbox", &look.outbox), ("inbox", &look.inbox)] {
         let late = stats.overdue.unwrap_or_default();
         if stats.ready > WAITING_MANY {
-            note(
-                Level::Yellow,
-                Kind::Backlog,
-                format!("{} ready in the {name}", output::count(stats.ready, "message")),
-            );
+            note(Level::Yellow, Kind::Backlog, counted(stats.ready, "ready", name));
         }
         if late > WAITING_LONG {
             let minutes = late.as_secs() / 60;
             note(Level::Yellow, Kind::Delay, format!("a message in the {name} is {minutes} minutes late"));
         }
         if stats.dead > 0 {
-            note(Level::Yellow, Kind::Dead, format!("{} dead in the {name}", output::count(stats.dead, "message")));
+            note(Level::Yellow, Kind::Dead, counted(stats.dead, "dead", name));
         }
         if stats.expired > 0 {
-            note(
-                Level::Yellow,
-                Kind::Expired,
-                format!("{} expired in the {name}", output::count(stats.expired, "message")),
-            );
+            note(Level::Yellow, Kind::Expired, counted(stats.expired, "expired", name));
         }
     }
+}
+
+/// `1 message is dead in the outbox`, `2 messages are dead in the outbox`.
+fn counted(messages: u64, state: &str, queue: &str) -> String {
+    let verb = if messages == 1 { "is" } else { "are" };
+    format!("{} {verb} {state} in the {queue}", output::count(messages, "message"))
 }
 
 /// The places that messages go to.
@@ -193,10 +191,10 @@ mod tests {
         assert_eq!(
             told,
             [
-                "100001 messages ready in the outbox",
+                "100001 messages are ready in the outbox",
                 "a message in the outbox is 60 minutes late",
-                "2 messages dead in the outbox",
-                "1 message expired in the inbox",
+                "2 messages are dead in the outbox",
+                "1 message is expired in the inbox",
                 "the log of the database has grown to 257 MiB",
                 "the clocks of this machine and the database are 7 s apart",
             ]

@@ -156,7 +156,7 @@ async fn strangers_hear_what_kind_of_thing_is_wrong_and_others_all_of_it() {
     let told = node.send(request(Method::GET, "/_rf/health"), &Value::Null).await.json();
     assert_eq!(told, json!({ "status": "yellow", "reasons": [{ "level": "yellow", "kind": "dead" }] }));
     let told = node.get("/_rf/health").await.json();
-    assert_eq!(told["reasons"][0]["what"], "1 message dead in the outbox");
+    assert_eq!(told["reasons"][0]["what"], "1 message is dead in the outbox");
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ impl From<Mistakes> for anyhow::Error {
     fn from(mistakes: Mistakes) -> Self {
         let what = match mistakes.0.as_slice() {
             [one] => one.clone(),
-            all => format!("{} errors in the configuration:\n{mistakes}", all.len()),
+            all => format!("the configuration has {} mistakes:\n{mistakes}", all.len()),
         };
         Problem::new(what, "`postroom config print`, which lists every key with its default").into()
     }
