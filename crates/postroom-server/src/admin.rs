@@ -1,4 +1,4 @@
-//! The admin listener: what services in any language and operators ask a running node. Never on the receiver's port.
+//! The admin listener: the HTTP API for services and operators, and the admin page. Never on the receiver's port.
 
 mod cached;
 mod diagnostics;
@@ -43,21 +43,21 @@ use health::Health;
 
 use crate::up::signals::Stopped;
 
-/// Where it listens unless it is told otherwise.
+/// The default address.
 pub(crate) const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
-/// The largest request: a message of four mebibytes and what is said of it.
+/// The largest request: a message of four mebibytes and its metadata.
 const BODY_MAX: usize = 5 * 1024 * 1024;
 
-/// So many connections at once; others wait.
+/// The most connections at once; others wait.
 const CONNECTIONS: usize = 256;
-/// So many of them may wait for messages at once: there is always room for others.
+/// The most connections that may wait for messages at once, so that there is always room for others.
 const WAITING: usize = 64;
-/// So long those who are being answered have when the work is over.
+/// How long open requests may take when the node stops.
 const GRACE: Duration = Duration::from_secs(2);
 
 const OPENAPI: &str = include_str!("admin/openapi.json");
 
-/// What every request is answered from.
+/// The state behind every request.
 #[derive(Clone)]
 struct Desk(Arc<Inner>);
 
@@ -66,12 +66,12 @@ struct Inner {
     outbox: Outbox,
     inbox: Inbox,
     tokens: Tokens,
-    /// The names this listener is called by: a page elsewhere that has its own name point here is turned away.
+    /// The host names of this listener. Requests with another name are refused (DNS rebinding).
     hosts: Vec<String>,
     metrics: PrometheusHandle,
-    /// What services fetch, if they fetch anything.
+    /// The queues that services fetch from, if any.
     counters: Option<Counters>,
-    /// Places for those who wait for messages.
+    /// Permits for requests that wait for messages.
     waiting: Semaphore,
     stopped: Stopped,
     watched: Watched,
@@ -82,15 +82,15 @@ struct Inner {
     page: Arc<page::Room>,
 }
 
-/// What a node gives to its listener.
+/// The parts of the node that the listener needs.
 pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) counters: Option<Counters>,
     pub(crate) watched: Watched,
-    /// So long the inbox must know what arrived.
+    /// How long the inbox must remember messages.
     pub(crate) taken_for: Duration,
-    /// How long what is enqueued here lives.
+    /// The time to live of messages that are enqueued here.
     pub(crate) policies: RetryPolicies,
     pub(crate) stopped: Stopped,
 }
@@ -104,8 +104,8 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Without an address of its own it takes the usual one, or a free port if that is another node's. It answers under
-    /// the names of this machine, its own address, and `names`.
+    /// Without an address, it uses the default one, or a free port if that one is in use. It accepts the names of this
+    /// machine, its own address, and `names`.
     pub(crate) async fn bind(
         address: Option<SocketAddr>,
         tls: Option<&TlsIdentity>,
@@ -120,7 +120,7 @@ impl Admin {
             (Err(_), None) => bind(SocketAddr::new(USUAL.ip(), 0)).await,
             (bound, _) => bound,
         };
-        let listener = listener.context("the admin listener cannot listen")?;
+        let listener = listener.context("cannot start the admin listener")?;
         let address = listener.tcp_address().context("the listener has no address")?;
         let port = address.port();
         let mut hosts: Vec<_> = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")).into();
@@ -130,17 +130,17 @@ impl Admin {
         Ok(Self { listener, url: format!("{scheme}://{shown}"), hosts, tokens })
     }
 
-    /// They can be replaced while it answers.
+    /// The tokens. They can be replaced while it runs.
     pub(crate) fn tokens(&self) -> Tokens {
         self.tokens.clone()
     }
 
-    /// Where it is reached.
+    /// Its URL.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Answers until the work is over.
+    /// Runs until `over`.
     pub(crate) async fn run(self, parts: Parts, over: impl Future<Output = ()>) {
         let desk = Desk::new(parts, self.tokens, self.hosts);
         tokio::select! {
@@ -181,19 +181,19 @@ impl Desk {
     }
 }
 
-/// What can be asked here, for programs that write clients.
+/// The OpenAPI description, for client generators.
 async fn openapi() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], OPENAPI)
 }
 
-/// These addresses, for tokens with one of the scopes.
+/// These routes, for tokens with one of the scopes.
 fn needing(desk: &Desk, any_of: &'static [Scope], routes: Router<Desk>) -> Router<Desk> {
     let gate = guard::Gate { desk: desk.clone(), any_of };
     let routes = routes.method_not_allowed_fallback(problem::wrong_method);
     routes.layer(middleware::from_fn_with_state(gate, guard::with_token))
 }
 
-/// Every address, by what a token needs for it.
+/// Every route, by the scope it needs.
 fn router(desk: Desk) -> Router {
     let reading = Router::new()
         .route("/_rf/outbox/stats", get(diagnostics::outbox_stats))

@@ -1,4 +1,4 @@
-//! Questions that the library's verbs do not answer: read-only, bounded, and the same on every database.
+//! Queries that the library does not offer: read-only, bounded, and the same on every database.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::database::Database;
 use crate::open::Opened;
 use crate::problem::Problem;
 
-/// So long an answer of SQL Server may take.
+/// How long SQL Server may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 const NO_ANSWER: &str = "SQL Server does not answer";
 /// The number of that error.
 const LOCK_TIMEOUT: u32 = 1222;
 
-/// One row of an answer: every column as text.
+/// One row of a result, with every column as text.
 pub(crate) type Row = Vec<Option<String>>;
 
-/// A connection that is only asked.
+/// A connection for queries.
 pub(crate) enum Asker {
     Sqlite(SqliteStore),
     Postgres(PgConnection),
@@ -39,14 +39,14 @@ impl Asker {
             ),
             (Opened::Mssql(_), Database::Mssql(url)) => Self::Mssql(Box::new(mssql(url).await.with_context(cannot)?)),
             (Opened::Sqlite(store), _) => Self::Sqlite(store.clone()),
-            _ => anyhow::bail!("{} was opened as something else", database.shown()),
+            _ => anyhow::bail!("{} was opened as another kind of database", database.shown()),
         })
     }
 
-    /// Asks about one queue. In `columns` and `rest`, `{t}` is its table, `{s}` what stands before a table's name,
-    /// `{id}` what its messages are known by, `{party}` the other service, `{no}` the number of a failure, and `{1}`
-    /// the text that is bound. Numbers stand in the text: they come from us. An order names its table (`m.seq`): on
-    /// PostgreSQL a bare name would be the column as text.
+    /// Queries one queue. In `columns` and `rest`, `{t}` is its table, `{s}` the schema prefix, `{id}` the message id,
+    /// `{party}` the other service, `{no}` the number of a failure, and `{1}` the bound text. Numbers are part of the
+    /// SQL, because they come from this program. ORDER BY must qualify its column (`m.seq`): on PostgreSQL a bare name
+    /// would be the column as text.
     pub(crate) async fn rows(
         &mut self,
         queue: Queue,
@@ -93,7 +93,7 @@ impl Asker {
         }
     }
 
-    /// The numbers of the only row; a column that is null is none.
+    /// The numbers of the only row; NULL becomes `None`.
     pub(crate) async fn numbers<const N: usize>(
         &mut self,
         queue: Queue,
@@ -109,7 +109,7 @@ impl Asker {
         Ok(numbers)
     }
 
-    /// The one number that is asked for.
+    /// One number.
     pub(crate) async fn number(&mut self, queue: Queue, column: &str, rest: &str) -> Result<Option<i64>> {
         let [number] = self.numbers(queue, [column], rest).await?;
         Ok(number)
@@ -128,7 +128,7 @@ impl Asker {
         match self {
             Self::Sqlite(_) | Self::Postgres(_) => format!("CAST({column} AS TEXT)"),
             Self::MySql(_) => format!("CONVERT({column} USING utf8mb4)"),
-            // It counts characters: how many bytes they are elsewhere, it does not know.
+            // SQL Server counts characters here, not bytes.
             Self::Mssql(_) if column.starts_with("octet_length(") => {
                 let counted = column.trim_start_matches("octet_length(").trim_end_matches(')');
                 format!("CAST(LEN({counted} + N'.') - 1 AS nvarchar(max))")
@@ -162,7 +162,7 @@ impl Asker {
     }
 }
 
-/// A connection to SQL Server that does not wait for long: a row may be held by somebody who left.
+/// A connection to SQL Server with a short lock timeout: an abandoned transaction may hold a row.
 pub(crate) async fn mssql(url: &str) -> Result<MssqlConnection> {
     let options = MssqlOptions::new(url)?;
     let mut conn = tokio::time::timeout(ANSWER_MAX, options.connect()).await.context(NO_ANSWER)??;
@@ -170,19 +170,19 @@ pub(crate) async fn mssql(url: &str) -> Result<MssqlConnection> {
     Ok(conn)
 }
 
-/// What SQL Server says, if it does.
+/// Waits for SQL Server's answer, with a timeout.
 pub(crate) async fn answer<T>(asked: impl Future<Output = Result<T, tiberius::error::Error>>) -> Result<T> {
     let answered = tokio::time::timeout(ANSWER_MAX, asked).await.context(NO_ANSWER)?;
     answered.map_err(|error| match error.code() {
         Some(LOCK_TIMEOUT) => {
-            let what = "somebody else's transaction holds rows that were asked for";
-            Problem::new(what, "again later, or `postroom doctor` for transactions that are open for long").into()
+            let what = "another transaction holds a lock on these rows";
+            Problem::new(what, "again later, or `postroom doctor`, which lists long transactions").into()
         }
         _ => anyhow::Error::new(error).context(NO_ANSWER),
     })
 }
 
-/// SQL Server's word for a limit, which wants an order to begin with.
+/// LIMIT in the syntax of SQL Server, which needs an ORDER BY.
 fn limited(sql: &str) -> String {
     let mut pieces = sql.split(" LIMIT ");
     let mut said = pieces.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! How fast a database takes, hands out and finishes messages: measured in tables of its own, gone afterwards.
+//! Measures how fast a database enqueues, claims and acks messages, in temporary tables.
 
 mod phases;
 mod scratch;

@@ -1,4 +1,4 @@
-//! The command line: what all commands share, and the list of them.
+//! The command line: the list of commands and their common options.
 
 mod audit;
 mod backup;
@@ -37,12 +37,12 @@ use crate::database::Database;
 use crate::problem::Problem;
 
 const AFTER_HELP: &str = "\
-Data goes to stdout, everything else to stderr.
+Results go to stdout; everything else goes to stderr.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 nothing found under that id, 4 the doctor found something,
-5 the tables are missing or of another version (migrate --check, explain).
-Durations are written 250ms, 10s, 5m, 2h or 7d.
-RUST_LOG sets what is logged, for instance RUST_LOG=postroom=debug.";
+Exit codes: 0 success, 1 error, 2 wrong usage, 3 no message has this id, 4 `doctor` found a problem,
+5 the tables are missing or have another version (`migrate --check`, `explain`).
+Write durations as 250ms, 10s, 5m, 2h or 7d.
+RUST_LOG sets the log level, for example RUST_LOG=postroom=debug.";
 
 const HEADING: &str = "Options of every command";
 
@@ -57,19 +57,19 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Args)]
 pub(crate) struct Global {
-    /// The database: a SQLite file, or a server's URL: postgres://, mysql:// or mssql://USER@HOST/DATABASE. One
-    /// with a password is better given in POSTROOM_DB, where other users of the machine cannot see it. Unless told
-    /// otherwise that of the configuration, or postroom.db
+    /// The database: a SQLite file, or the URL of a server: postgres://, mysql:// or mssql://USER@HOST/DATABASE. Put a
+    /// URL with a password in POSTROOM_DB instead, so that other users of this machine cannot see it. The default is
+    /// the database in the configuration, or else postroom.db
     #[arg(long, visible_alias = "database", global = true, help_heading = HEADING, env = "POSTROOM_DB",
           hide_env_values = true, default_value = "",
           hide_default_value = true, value_parser = OsStringValueParser::new().map(PathBuf::from),
           value_name = "PATH or URL")]
     db: PathBuf,
 
-    /// The configuration; postroom.toml in the current folder, if it is there, unless told otherwise
+    /// The configuration file. The default is postroom.toml in the current folder, if it exists
     #[arg(long, global = true, help_heading = HEADING, env = "POSTROOM_CONFIG", value_name = "PATH")]
     config: Option<PathBuf>,
 
@@ -77,13 +77,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = HEADING)]
     pub(crate) json: bool,
 
-    /// Log more: once for what happens to each message, twice for everything
+    /// Log more: -v logs what happens to each message, -vv logs everything
     #[arg(long, short, global = true, help_heading = HEADING, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
 impl Global {
-    /// The database that was named, or that of the configuration.
+    /// The database from the command line, or else from the configuration.
     pub(crate) fn database(&self) -> Result<Database> {
         self.named_database().unwrap_or_else(|| crate::config::load(self.config())?.database())
     }
@@ -93,7 +93,7 @@ impl Global {
         (!self.db.as_os_str().is_empty()).then(|| Database::parse(&self.db))
     }
 
-    /// The configuration, if one was named.
+    /// The configuration file from the command line or POSTROOM_CONFIG, if any.
     pub(crate) fn config(&self) -> Option<&Path> {
         self.config.as_deref()
     }
@@ -165,17 +165,17 @@ impl Cli {
     }
 }
 
-/// One of the two queues, as it is named on the command line.
+/// One of the two queues, as a command-line option.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum QueueArg {
-    /// What was enqueued here
+    /// Messages that were enqueued here
     Outbox,
-    /// What arrived here
+    /// Messages that arrived from other services
     Inbox,
 }
 
 impl QueueArg {
-    /// The queue that was named, or both.
+    /// The given queue, or both.
     fn or_both(named: Option<Self>) -> Vec<Queue> {
         match named {
             None => vec![Queue::Outbox, Queue::Inbox],
@@ -184,7 +184,7 @@ impl QueueArg {
         }
     }
 
-    /// Those of them that can hold messages to that destination, or from that source.
+    /// The queues that can hold messages to that destination or from that source.
     fn with_parties(named: Option<Self>, destination: Option<&str>, source: Option<&str>) -> Result<Vec<Queue>> {
         let mut queues = Self::or_both(named);
         queues.retain(|queue| match queue {
@@ -192,8 +192,8 @@ impl QueueArg {
             Queue::Inbox => destination.is_none(),
         });
         if queues.is_empty() {
-            let what = "the outbox has destinations and the inbox has sources, and not the other way round";
-            let advice = "--destination for the outbox, --source for the inbox, or no --queue";
+            let what = "only the outbox has destinations, and only the inbox has sources";
+            let advice = "--destination with the outbox, --source with the inbox, or no --queue";
             return Err(Problem::new(what, advice).into());
         }
         Ok(queues)

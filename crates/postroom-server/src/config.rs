@@ -1,4 +1,5 @@
-//! The configuration of a node: one file, overridden by the environment, checked as a whole before anything starts.
+//! The configuration of a node: one file and the environment, which overrides it. Everything is checked before anything
+//! starts.
 
 mod handlers;
 mod keys;
@@ -41,10 +42,10 @@ use crate::up::backups::{Plan, folder_beside};
 pub(crate) const DEFAULT: &str = include_str!("config/default.toml");
 /// Read from the current folder when no other file is named.
 const FILE: &str = "postroom.toml";
-/// Variables of other parts of this program.
+/// Variables that are not keys of the configuration.
 const NO_KEYS: [&str; 2] = ["POSTROOM_DB", "POSTROOM_CONFIG"];
 
-/// What a node is to do.
+/// The configuration of a node.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Config {
     /// The file it was read from.
@@ -65,7 +66,7 @@ pub(crate) struct Config {
     pub(crate) handlers: Vec<Handler>,
     /// Topics whose messages services fetch themselves.
     pub(crate) pulled: Vec<String>,
-    /// When those are tried again, in the same order.
+    /// The retry settings of `pulled`, in the same order.
     pulled_retry: Vec<Retry>,
     pub(crate) hooks: Vec<Hook>,
 }
@@ -75,14 +76,14 @@ pub(crate) struct Store {
     url: Option<(Place, At)>,
     pub(crate) deploy_schema: Option<bool>,
     pub(crate) dead_letter_topic: Option<String>,
-    /// Whether a pooler gives each transaction another connection.
+    /// Whether a pooler may give every transaction a different connection.
     pub(crate) pooler: bool,
 }
 
 #[derive(Clone, PartialEq)]
 pub(crate) struct Admin {
     pub(crate) listen: Option<SocketAddr>,
-    /// What it is called by, besides the names of this machine.
+    /// The names it is reached by, besides those of this machine.
     pub(crate) hosts: Vec<String>,
     tls: Option<Tls>,
 }
@@ -94,7 +95,7 @@ pub(crate) struct Worker {
     pub(crate) poll: Duration,
     pub(crate) poll_max: Duration,
     pub(crate) concurrency: usize,
-    /// None: a quarter of them, or an equal part.
+    /// `None`: a quarter of them, or an equal share.
     pub(crate) per_place: Option<usize>,
     pub(crate) memory_mib: u64,
     pub(crate) grace: Duration,
@@ -104,18 +105,18 @@ pub(crate) struct Worker {
 pub(crate) struct Retention {
     pub(crate) outbox: Duration,
     pub(crate) inbox: Duration,
-    /// None: for ever.
+    /// `None`: forever.
     pub(crate) dead: Option<Duration>,
-    /// None: for ever.
+    /// `None`: forever.
     pub(crate) expired: Option<Duration>,
     pub(crate) dismissed: Duration,
-    /// None: as long as done messages of the inbox.
+    /// `None`: as long as done messages of the inbox.
     pub(crate) seen: Option<Duration>,
     pub(crate) every: Duration,
 }
 
 impl Retention {
-    /// As the library knows it.
+    /// The same as the library's type.
     pub(crate) fn kept(&self) -> postroom::Retention {
         let kept = postroom::Retention::default().outbox_done(self.outbox).inbox_done(self.inbox);
         let kept = kept.dead(self.dead).expired(self.expired).dismissed(Some(self.dismissed));
@@ -125,7 +126,7 @@ impl Retention {
 
 #[derive(Clone, PartialEq)]
 pub(crate) struct Backup {
-    /// None: no backups.
+    /// `None`: no backups.
     every: Option<(Duration, At)>,
     keep: Duration,
     folder: Option<PathBuf>,
@@ -133,7 +134,7 @@ pub(crate) struct Backup {
 
 #[derive(Clone, PartialEq)]
 pub(crate) struct Receiver {
-    /// None when nobody said anything: then the usual place, if it is free.
+    /// `None` if the key is not set: then the default address, if it is free.
     pub(crate) listen: Option<Vec<String>>,
     pub(crate) queued: bool,
     pub(crate) window: Duration,
@@ -144,7 +145,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Whether it is the same but for the certificate, which can be replaced. To speak TLS at all cannot.
+    /// Whether both are the same except for the certificate. A reload can replace a certificate but not switch TLS on
+    /// or off.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let without = |receiver: &Self| Self { tls: None, ..receiver.clone() };
         self.tls.is_some() == other.tls.is_some() && without(self) == without(other)
@@ -152,7 +154,7 @@ impl Receiver {
 }
 
 impl Admin {
-    /// The same for this listener.
+    /// As `Receiver::is_like`.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let without = |admin: &Self| Self { tls: None, ..admin.clone() };
         self.tls.is_some() == other.tls.is_some() && without(self) == without(other)
@@ -165,7 +167,7 @@ pub(crate) struct Source {
     keys: Vec<KeyRef>,
     pub(crate) window: Option<Duration>,
     pub(crate) allow_v1: bool,
-    /// None: any.
+    /// `None`: any.
     pub(crate) topics: Option<Vec<String>>,
 }
 
@@ -200,7 +202,7 @@ pub(crate) struct Hook {
     at: At,
     scheme: Scheme,
     secrets: Vec<SecretRef>,
-    /// None: any.
+    /// `None`: any.
     topics: Option<Vec<String>>,
     cloud_events: bool,
 }
@@ -213,14 +215,14 @@ enum Scheme {
     GitHub,
 }
 
-/// Reads the file that was named, or the one in the current folder; without any there are the defaults.
+/// Reads the named file, or the one in the current folder. Without a file the defaults apply.
 pub(crate) fn load(named: Option<&Path>) -> Result<Config> {
     let file = named.map(Path::to_owned).or_else(|| Some(PathBuf::from(FILE)).filter(|path| path.exists()));
     let Some(path) = file else { return Ok(Config::read(None, "", environment())?) };
     let text = match std::fs::read_to_string(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let what = format!("there is no configuration at {}", path.display());
-            let advice = format!("`postroom config print > {}`, which writes one", path.display());
+            let advice = format!("`postroom config print > {}`, which creates it", path.display());
             return Err(Problem::new(what, advice).into());
         }
         read => read.with_context(|| format!("cannot read {}", path.display()))?,
@@ -244,42 +246,42 @@ impl Config {
         Ok(config)
     }
 
-    /// The file's name as it was given.
+    /// The file's name as the user wrote it.
     fn shown(&self) -> String {
         self.file.as_deref().map(|path| path.display().to_string()).unwrap_or_default()
     }
 
-    /// So long a message is taken after it was sent, by whichever source.
+    /// The longest window of any source.
     fn longest(&self, window: Duration) -> Duration {
         self.sources.iter().filter_map(|source| source.window).fold(window, Duration::max)
     }
 
-    /// So long the inbox must know a message: as long as it is taken, and a little longer.
+    /// How long the inbox must remember a message: the longest window and a little more.
     pub(crate) fn taken_for(&self) -> Duration {
         self.longest(self.receiver.window) + sections::FORGOTTEN
     }
 
-    /// What is wrong if messages are kept for so long, and taken for so long unless their source has another window.
+    /// The error if `kept` is too short for `window`, or for the window of a source.
     pub(crate) fn forgets_early(&self, kept: &Retention, window: Duration) -> Option<String> {
         let (window, known_for) = (self.longest(window), kept.kept().known_for());
         let (kept, taken) = (duration::short(known_for), duration::short(window));
-        let why = "a message could be handled twice; keep them for ten minutes longer than they are taken";
-        let told = format!("the inbox keeps messages for {kept} and takes them for {taken}: {why}");
-        (known_for < window + sections::FORGOTTEN).then_some(told)
+        let why = "a duplicate could be handled again; keep messages for at least ten minutes longer than the window";
+        let what = format!("[retention] keeps inbox messages for {kept}, but the dedupe window is {taken}: {why}");
+        (known_for < window + sections::FORGOTTEN).then_some(what)
     }
 
-    /// Where relative paths begin.
+    /// The folder that relative paths start at.
     pub(crate) fn folder(&self) -> &Path {
         self.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
     }
 
-    /// How often that database is copied, and where to.
+    /// The backup plan for that database, if there is one.
     pub(crate) fn backups(&self, database: &Database) -> Result<Option<Plan>> {
         let Some((every, at)) = &self.backup.every else { return Ok(None) };
         let Database::Sqlite(file) = database else {
             let what = format!(
-                "`every` in [backup]: only a SQLite file is backed up, and this is {}; leave [backup] out, and use the \
-                 server's own tools",
+                "`every` in [backup]: only a SQLite file is backed up, and this database is {}; remove [backup] and \
+                 use the server's own tools",
                 database.kind()
             );
             return Err(Mistakes::new(vec![(at.clone(), what)], &self.shown()).into());
@@ -295,9 +297,8 @@ impl Config {
         let wrong = |what: String| Mistakes::new(vec![(at.clone(), what)], &self.shown());
         let text = match place {
             Place::Here(text) => text.clone(),
-            Place::Variable(name) => {
-                std::env::var(name).map_err(|_| wrong(format!("`url` in [store]: the variable {name} is not set")))?
-            }
+            Place::Variable(name) => std::env::var(name)
+                .map_err(|_| wrong(format!("`url` in [store]: the environment variable {name} is not set")))?,
             Place::File(path) => secrets::read_private(&self.folder().join(path))
                 .map_err(|error| wrong(format!("`url` in [store]: {}: {error}", path.display())))?,
         };

@@ -1,4 +1,4 @@
-//! Which database was named: a file, or a server's URL. Its password is never shown.
+//! The database: a file or the URL of a server. Its password is never shown.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    /// Reads a path or a URL. What is wrong is told without the text: there may be a password in it.
+    /// Reads a path or a URL. Errors do not repeat the text, because it may hold a password.
     pub(crate) fn parse(named: &Path) -> Result<Self> {
         let Some(text) = named.to_str() else { return Ok(Self::Sqlite(named.into())) };
         if let Some(path) = text.strip_prefix("sqlite:") {
@@ -33,17 +33,17 @@ impl Database {
         match scheme(text) {
             // A file of that name would have a password in it.
             None if text.contains(';') && text.contains('=') => {
-                let what = "this is neither a URL nor a connection string, by what it begins with";
+                let what = "the database is neither a path, a URL nor a known connection string";
                 Err(Problem::new(what, ALLOWED).into())
             }
             None => Ok(Self::Sqlite(named.into())),
             Some("postgres" | "postgresql") => Ok(Self::Postgres(text.into())),
             Some("mysql" | "mariadb") => Ok(Self::MySql(text.into())),
-            Some(other) => Err(Problem::new(format!("no kind of database is called {other}://"), ALLOWED).into()),
+            Some(other) => Err(Problem::new(format!("unknown kind of database: {other}://"), ALLOWED).into()),
         }
     }
 
-    /// The file from the root, so that it means the same in another terminal; a URL without its password.
+    /// The absolute path of the file, or the URL without its password.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Sqlite(path) => absolute(path).display().to_string(),
@@ -51,7 +51,7 @@ impl Database {
         }
     }
 
-    /// Whether it can be told to others as it is.
+    /// Whether it can be shown as it is.
     pub(crate) fn is_public(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
@@ -59,7 +59,7 @@ impl Database {
         }
     }
 
-    /// Its file, where it is one.
+    /// Its file, if it is one.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         match self {
             Self::Sqlite(path) => Some(absolute(path)),
@@ -78,13 +78,13 @@ impl Database {
     }
 }
 
-/// The path from the root.
+/// The absolute path.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// The URL with `***` for everything that may be a password. A password may hold any character, even unescaped: so all
-/// between the first colon and the last `@` is one.
+/// The URL with `***` for everything that may be a password. A password may hold any character, even unescaped, so
+/// everything between the first colon and the last `@` counts as one.
 fn masked(url: &str) -> String {
     let Some(scheme) = scheme(url) else { return masked_string(url) };
     let rest = &url[scheme.len() + "://".len()..];
@@ -98,13 +98,13 @@ fn masked(url: &str) -> String {
     format!("{scheme}://{}{address}{}", user.unwrap_or_default(), query.unwrap_or_default())
 }
 
-/// What a URL begins with.
+/// The scheme of a URL.
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(scheme)
 }
 
-/// A connection string up to its password. What follows that may still be one: in quotes it can hold anything.
+/// A connection string up to its password. A quoted password can hold anything, so the rest is left out too.
 fn masked_string(text: &str) -> String {
     let is_password = |key: &str| {
         let plain: String = key.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).collect();
@@ -157,7 +157,7 @@ mod tests {
     fn another_scheme_is_refused_without_an_echo() {
         let error = Database::parse(Path::new("oracle://scott:tiger@db/x")).err().unwrap();
         let problem = error.downcast_ref::<Problem>().unwrap();
-        assert_eq!(problem.to_string(), "no kind of database is called oracle://");
+        assert_eq!(problem.to_string(), "unknown kind of database: oracle://");
         assert!(problem.advice().contains("postgres://") && !problem.advice().contains("tiger"));
         for text in ["Srever=db;Password=tiger", "Srever=db;Password=tiger://x"] {
             let error = Database::parse(Path::new(text)).err().unwrap();

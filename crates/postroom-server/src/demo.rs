@@ -1,4 +1,4 @@
-//! The demonstration's parts: orders flow, the worker is killed again and again, and nothing is lost or doubled.
+//! The parts of the demo: orders flow, the worker is killed again and again, and no message is lost or handled twice.
 
 pub(crate) mod child;
 pub(crate) mod ledger;
@@ -10,13 +10,13 @@ pub(crate) mod worker;
 use postroom::Payload;
 use serde::{Deserialize, Serialize};
 
-/// The shop's own tables. Nothing but the transaction keeps `handled` from holding an order twice.
+/// The tables of the shop. Only the transaction keeps `handled` free of duplicates.
 const TABLES: &str = "
     CREATE TABLE orders (id INTEGER PRIMARY KEY);
     CREATE TABLE handled (order_id INTEGER NOT NULL);
 ";
 
-/// What the shop tells about an order.
+/// The message about an order.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct OrderPlaced {
     order: u64,

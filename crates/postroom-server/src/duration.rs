@@ -1,4 +1,4 @@
-//! Spans of time as people write them: `250ms`, `10s`, `5m`, `2h`, `7d`.
+//! Durations as people write them: `250ms`, `10s`, `5m`, `2h`, `7d`.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         return Err(format!("{unit:?} is not a unit of time; write ms, s, m, h or d, like {number}s"));
     };
     let total = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*millis));
-    total.map(Duration::from_millis).ok_or_else(|| format!("{text:?} is longer than time itself; write less"))
+    total.map(Duration::from_millis).ok_or_else(|| format!("{text:?} is too long; write a shorter duration"))
 }
 
-/// Reads a span that is longer than zero.
+/// Reads a duration that is longer than zero.
 pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Err("it must be longer than zero, like 10s".into()),
@@ -29,11 +29,18 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A span in its largest unit: `250ms`, `12s`, `3m`.
+/// A duration in its largest unit: `250ms`, `12s`, `3m`.
 pub(crate) fn short(span: Duration) -> String {
     let total = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let unit = UNITS.iter().rev().find(|(_, millis)| total >= *millis);
     unit.map_or_else(|| "0s".into(), |(name, millis)| format!("{}{name}", total / millis))
+}
+
+/// The same, rounded up: a duration of this length is long enough.
+pub(crate) fn at_least(span: Duration) -> String {
+    let total = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    let unit = UNITS.iter().rev().find(|(_, millis)| total >= *millis);
+    unit.map_or_else(|| "0s".into(), |(name, millis)| format!("{}{name}", total.div_ceil(*millis)))
 }
 
 #[cfg(test)]
@@ -62,6 +69,13 @@ mod tests {
     fn a_span_is_told_in_its_largest_unit() {
         for (millis, text) in [(0, "0s"), (250, "250ms"), (59_999, "59s"), (60_000, "1m"), (172_800_000, "2d")] {
             assert_eq!(short(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn a_least_duration_is_rounded_up() {
+        for (millis, text) in [(0, "0s"), (250, "250ms"), (59_001, "60s"), (60_000, "1m"), (172_800_001, "3d")] {
+            assert_eq!(at_least(Duration::from_millis(millis)), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The `postroom` binary: a worker beside a service in any language, and the operator's command line.
+//! The `postroom` binary: a worker for services in any language, and the command line for operators.
 
 mod admin;
 mod ask;
@@ -24,7 +24,7 @@ use tracing_subscriber::EnvFilter;
 
 use cli::Cli;
 
-/// Work that ignores its end is not waited for longer than this.
+/// At exit, the program waits at most this long for tasks that do not stop.
 const LEAVE_TIME: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn run(cli: Cli) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("the threads of the program could not be started")?;
+        .context("cannot start the threads of the program")?;
     let result = runtime.block_on(async {
         let result = cli.run().await;
         open::close_all().await;
@@ -56,7 +56,7 @@ fn log_to_stderr(verbose: u8) {
         1 => "info",
         _ => "debug",
     };
-    // The driver of SQL Server logs the text of each of its errors, in which there may be somebody's values.
+    // The SQL Server driver logs the text of its errors, which may contain user data.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},tiberius=off")));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

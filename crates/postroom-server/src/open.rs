@@ -1,4 +1,4 @@
-//! Opening the database that was named.
+//! Opens the database.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +33,7 @@ impl Opened {
         }
     }
 
-    /// The verbs of one queue.
+    /// One of the two queues.
     pub(crate) fn queue(&self, queue: postroom::Queue) -> WorkQueue {
         match queue {
             postroom::Queue::Outbox => postroom::Outbox::of(self.store()).queue().clone(),
@@ -51,8 +51,8 @@ impl Opened {
     }
 }
 
-/// Opens the database for new messages and for work. A file is created, and its tables too, when they are missing; a
-/// server's tables are somebody's decision (`postroom migrate`).
+/// Opens the database to enqueue or handle messages. Creates a missing file and its tables, but not the tables of a
+/// server: `postroom migrate` does that.
 pub(crate) async fn or_create(database: &Database) -> Result<Opened> {
     match database {
         Database::Sqlite(path) => file_or_create(path).await.map(Opened::Sqlite),
@@ -62,7 +62,7 @@ pub(crate) async fn or_create(database: &Database) -> Result<Opened> {
     }
 }
 
-/// Opens the database for a node. Unless it says otherwise, a file's tables are created and a server's are not.
+/// Opens the database for a node. By default the tables of a file are created and those of a server are not.
 pub(crate) async fn for_node(database: &Database, store: &config::Store) -> Result<Opened> {
     let (deploy, dead_letters) = (store.deploy_schema, store.dead_letter_topic.as_deref());
     match database {
@@ -90,7 +90,7 @@ pub(crate) async fn for_node(database: &Database, store: &config::Store) -> Resu
     }
 }
 
-/// Opens a database that must be there: a question, or an operator's verb, creates nothing.
+/// Opens a database that must exist. Queries and operator commands create nothing.
 pub(crate) async fn existing(database: &Database) -> Result<Opened> {
     match database {
         Database::Sqlite(path) => existing_file(path).await.map(Opened::Sqlite),
@@ -108,27 +108,27 @@ pub(crate) async fn migrated(database: &Database) -> Result<Opened> {
     }
 }
 
-/// Opens the file; it is created, and its tables too, when they are missing.
+/// Opens the file. Creates it and its tables if they are missing.
 pub(crate) async fn file_or_create(path: &Path) -> Result<SqliteStore> {
     kept(SqliteOptions::new(path).deploy_schema(true)).await
 }
 
-/// Opens a file that must be there.
+/// Opens a file that must exist.
 pub(crate) async fn existing_file(path: &Path) -> Result<SqliteStore> {
-    // Nobody waits for messages here, so nobody has to be woken.
+    // Nothing waits for messages here, so nothing needs to be woken.
     kept(existing_options(path)?.watch(false)).await
 }
 
-/// Opens a file that must be there, for a worker.
+/// Opens a file that must exist, for a worker.
 pub(crate) async fn watched_file(path: &Path) -> Result<SqliteStore> {
     kept(existing_options(path)?).await
 }
 
-/// How a file that must be there is opened.
+/// The options for a file that must exist.
 pub(crate) fn existing_options(path: &Path) -> Result<SqliteOptions> {
     if !path.exists() {
         let what = format!("there is no database at {}", absolute(path).display());
-        let advice = "`postroom up` or `postroom send`, which create it, or --db PATH for another file";
+        let advice = "`postroom up` or `postroom send`, which create it; or --db PATH for another file";
         return Err(Problem::new(what, advice).into());
     }
     Ok(SqliteOptions::new(path).create_file(false))
@@ -152,7 +152,7 @@ async fn on_server(database: &Database, opening: impl Future<Output = postroom::
     Ok(opened)
 }
 
-/// Stores this process has open, to be closed at its end: otherwise a file's log stays beside it.
+/// The open stores of this process. It closes them at exit, so that SQLite removes its log files.
 static OPEN: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
 fn remember(opened: Opened) {
@@ -165,7 +165,7 @@ async fn kept(options: SqliteOptions) -> Result<SqliteStore> {
     Ok(store)
 }
 
-/// Closes every store; what they were told is stored in any case.
+/// Closes every store. Everything committed is safe without this.
 pub(crate) async fn close_all() {
     let stores = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     for store in stores {

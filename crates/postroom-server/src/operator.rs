@@ -1,19 +1,19 @@
-//! What operators do to many messages, from the command line and from the page: in steps, and counted.
+//! Operations on many messages, for the command line and the admin page, in steps and with counts.
 
 use std::time::Duration;
 
 use postroom::{Clock, Dismissal, Failed, Filter, Revival, State, WorkQueue};
 
-/// So many rows in one transaction: workers go on in between.
+/// The rows in one transaction; workers run in between.
 const STEP: usize = 1000;
 
-/// What was done, or would be.
+/// The result, or the result of a dry run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Count {
     pub(crate) revived: u64,
-    /// Their time is over, or would be before their turn.
+    /// They have expired, or would expire before they are due.
     pub(crate) still_expired: u64,
-    /// They were not what they had been when it came to it: somebody else was faster.
+    /// They changed in the meantime.
     pub(crate) changed: u64,
 }
 
@@ -25,18 +25,18 @@ impl Count {
     }
 }
 
-/// Puts messages back in line that were given up, or says how many would be.
+/// Requeues dead letters, or counts them in a dry run.
 pub(crate) struct Reviving<'a> {
     pub(crate) queue: &'a WorkQueue,
     pub(crate) clock: &'a Clock,
     pub(crate) revival: Revival,
     pub(crate) dry_run: bool,
-    /// Not more than these.
+    /// The most messages.
     pub(crate) most: u64,
 }
 
 impl Reviving<'_> {
-    /// Step by step: rows that cannot go back must not hide those behind them.
+    /// Works in steps, so that rows that cannot be requeued do not hide those behind them.
     pub(crate) async fn those(&self, filter: &Filter, is_meant: impl Fn(&Failed) -> bool) -> postroom::Result<Count> {
         let (mut count, mut after) = (Count::default(), None);
         loop {
@@ -45,7 +45,7 @@ impl Reviving<'_> {
             let Some(last) = page.last().map(|failed| failed.seq) else { return Ok(count) };
             let left = usize::try_from(self.most.saturating_sub(count.revived)).unwrap_or(usize::MAX);
             let mut meant: Vec<_> = page.iter().filter(|failed| is_meant(failed)).collect();
-            // Of those that are taken some may stay: then those behind the last of them have their turn.
+            // Some of these rows may stay dead; then continue behind the last of them.
             let next = meant.get(left).map(|failed| failed.seq);
             meant.truncate(left);
             count.add(self.step(&meant, count.revived).await?);
@@ -73,7 +73,7 @@ impl Reviving<'_> {
     }
 }
 
-/// These rows. Dismissed ones are not meant unless they are asked for.
+/// These rows, without dismissed ones unless the filter asks for them.
 fn those(meant: &[&Failed]) -> Filter {
     let only = Filter::all().only(meant.iter().map(|failed| failed.seq)).limit(meant.len());
     match meant.first().map(|failed| failed.state) {
@@ -82,20 +82,20 @@ fn those(meant: &[&Failed]) -> Filter {
     }
 }
 
-/// Dismisses dead letters, or says how many would be.
+/// Dismisses dead letters, or counts them in a dry run.
 pub(crate) struct Dismissing<'a> {
     pub(crate) queue: &'a WorkQueue,
-    /// None: nothing is changed.
+    /// `None` in a dry run.
     pub(crate) dismissal: Option<Dismissal>,
-    /// Not more than these.
+    /// The most messages.
     pub(crate) most: u64,
 }
 
-/// How many were dismissed, or would be.
+/// The number of dismissed messages.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Dismissed {
     pub(crate) dismissed: u64,
-    /// Somebody else was faster: they are not dead letters any more.
+    /// They changed in the meantime and are no longer dead letters.
     pub(crate) changed: u64,
 }
 
@@ -135,12 +135,12 @@ impl Dismissing<'_> {
     }
 }
 
-/// What ends messages, as many as there are.
+/// Expires or deletes all matching messages.
 #[derive(Clone, Copy)]
 pub(crate) enum Ending {
-    /// Waiting messages past their time expire.
+    /// Ready messages past their time to live expire.
     Expire,
-    /// Done messages are deleted, so long afterwards.
+    /// Done messages older than this are deleted.
     Purge(Duration),
 }
 
@@ -159,7 +159,7 @@ impl Ending {
         }
     }
 
-    /// How many it would be; not counted beyond `limit`.
+    /// Counts the messages, up to `limit`.
     pub(crate) async fn count(self, queue: &WorkQueue, limit: usize) -> postroom::Result<u64> {
         match self {
             Self::Expire => queue.overdue(limit).await,
@@ -176,7 +176,7 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(30);
 
-    /// Gives messages up; those with a time to live are past it.
+    /// Makes messages dead; those with a time to live are past it.
     async fn given_up(lives: &[Option<Duration>]) -> (Outbox, Clock) {
         let clock = ManualClock::new(Timestamp::from_micros(1_771_070_400_000_000));
         let outbox = Outbox::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));

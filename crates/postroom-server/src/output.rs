@@ -1,4 +1,4 @@
-//! What goes to stdout.
+//! Output to stdout.
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use serde::Serialize;
 
 use crate::duration;
 
-/// One line of text. Unlike `println!` it does not panic when the reader is gone.
+/// Prints one line of text. Unlike `println!`, it does not panic when the reader is gone.
 pub(crate) fn line(text: impl AsRef<str>) -> Result<()> {
-    // One write: lines of tasks that run at once do not mix.
+    // One write, so that the lines of concurrent tasks do not mix.
     let line = format!("{}\n", text.as_ref());
     Ok(std::io::stdout().lock().write_all(line.as_bytes())?)
 }
 
-/// One line of JSON.
+/// Prints one line of JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     line(serde_json::to_string(value)?)
 }
 
-/// A state in the word the whole program uses for it.
+/// The name of a state.
 pub(crate) fn state(state: State) -> String {
     format!("{state:?}").to_lowercase()
 }
 
-/// A moment, and how far away it is.
+/// A time and its distance from now.
 pub(crate) fn moment(at: Timestamp) -> String {
     moment_from(at, Clock::Database.now())
 }
 
-/// A moment, and how far away it is by another clock than this machine's.
+/// A time and its distance from the given `now`.
 pub(crate) fn moment_from(at: Timestamp, now: Timestamp) -> String {
     let away = match (at.since(now), now.since(at)) {
         (Duration::ZERO, past) => format!("{} ago", duration::short(past)),
@@ -46,15 +46,15 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// A text of somebody else in one line, without what would move a terminal's cursor.
+/// Foreign text in one line, without control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let text = text.trim().replace('\n', " ⏎ ");
-    // Nor does anything in it change how the rest of the line is read.
+    // Bidirectional controls would change how the rest of the line reads.
     let is_hidden = |sign: char| sign.is_control() || matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|sign| if is_hidden(sign) { ' ' } else { sign }).collect()
 }
 
-/// The beginning of a text that is too long for its place.
+/// The text, shortened to this many columns.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
@@ -62,7 +62,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A number with its thousands apart: `12,345`.
+/// A number with separators: `12,345`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -75,7 +75,7 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// What waits for a place that failed: `412 messages wait for inventory since 2026-11-16 02:14 UTC: it is down`.
+/// The held messages of one place: `412 messages wait for inventory since 2026-11-16 02:14 UTC: it is down`.
 pub(crate) fn waiting(hold: &Hold) -> String {
     let waiting = match hold.waiting {
         many if many >= WAITING_COUNTED => format!("more than {} messages wait", thousands(WAITING_COUNTED)),
@@ -88,7 +88,7 @@ pub(crate) fn waiting(hold: &Hold) -> String {
     format!("{waiting} for {} since {day} {time} UTC: {}", hold.place, one_line(&hold.why))
 }
 
-/// So many messages that wait for one place are counted.
+/// The database counts at most this many held messages of one place.
 const WAITING_COUNTED: u64 = 10_000;
 
 /// A hold as JSON.

@@ -1,4 +1,4 @@
-//! Errors as people read them: what is wrong, and what to try.
+//! Errors for people: what is wrong, and what to try.
 
 use std::fmt;
 use std::io;
@@ -24,17 +24,17 @@ impl Problem {
         Self { what: what.into(), advice: advice.into(), code: ERROR }
     }
 
-    /// There is nothing under the id that was asked for.
+    /// Nothing has the given id.
     pub(crate) fn nothing_found(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { what: what.into(), advice: advice.into(), code: NOTHING_FOUND }
     }
 
-    /// The database was examined, and it is not well.
+    /// The database was examined and has problems.
     pub(crate) fn unhealthy(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { what: what.into(), advice: advice.into(), code: UNHEALTHY }
     }
 
-    /// The tables are missing, or of a version that this program does not know.
+    /// The tables are missing, or have a version that this program does not support.
     pub(crate) fn other_schema(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { what: what.into(), advice: advice.into(), code: OTHER_SCHEMA }
     }
@@ -56,9 +56,9 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Tells the user, and says how the program ends.
+/// Reports the error to the user and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    // Whoever reads the output has seen enough, as in `postroom failed | head`.
+    // The reader of the output has closed it, as in `postroom failed | head`.
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
@@ -72,7 +72,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(ERROR)
 }
 
-/// Whether the database was reached, and its tables are not those that this program knows.
+/// Whether the database was reached, but its tables are missing or have another version.
 pub(crate) fn is_about_schema(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<postroom::Error>());
     causes.any(|error| error.kind() == ErrorKind::Schema)
@@ -91,52 +91,52 @@ fn advice_on(error: &anyhow::Error) -> &'static str {
     } else if error.chain().any(|cause| cause.is::<sqlx::Error>()) {
         advice(ErrorKind::Unavailable)
     } else if error.chain().any(|cause| cause.is::<io::Error>()) {
-        "another place, or to make room and allow this user to read and write there"
+        "check that this user may read and write there and that the disk is not full, or use another path"
     } else {
         advice(ErrorKind::Database)
     }
 }
 
-/// What helps against one error and no other.
+/// Advice for one particular error.
 fn specific(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<io::Error>() {
         return match error.kind() {
-            io::ErrorKind::AddrInUse => Some("another port there, or end the program that listens at this one"),
-            io::ErrorKind::AddrNotAvailable => Some("an address of this machine: 127.0.0.1 always is one"),
+            io::ErrorKind::AddrInUse => Some("use another port, or stop the program that listens on this one"),
+            io::ErrorKind::AddrNotAvailable => Some("use an address of this machine, like 127.0.0.1"),
             _ => None,
         };
     }
     let error = cause.downcast_ref::<sqlx::Error>()?.as_database_error()?;
     if error.code().as_deref() == Some("42501") {
         return Some(
-            "to let the owner of the tables give the rights: GRANT USAGE ON SCHEMA infra TO app; GRANT SELECT, \
+            "ask the owner of the tables to grant the rights: GRANT USAGE ON SCHEMA infra TO app; GRANT SELECT, \
              INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA infra TO app",
         );
     }
     let number = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()?.number();
     [1044, 1142, 1143, 1227, 1370].contains(&number).then_some(
-        "to let an administrator give the rights: GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO app, with the \
-         names of your database and of this user",
+        "ask an administrator to grant the rights, with the names of your database and user: GRANT SELECT, INSERT, \
+         UPDATE, DELETE ON shop.* TO app",
     )
 }
 
 fn advice(kind: ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::InvalidInput => "the same command with --help: it names what is allowed",
-        ErrorKind::Schema => "`postroom migrate`, which adds the tables and leaves everything else as it is",
-        ErrorKind::Unsupported => {
-            "another database: --db PATH, or --db with the URL of a server and a user who may use it"
-        }
+        ErrorKind::InvalidInput => "the same command with --help, which lists the allowed values",
+        ErrorKind::Schema => "`postroom migrate`, which creates or updates the tables and changes nothing else",
+        ErrorKind::Unsupported => "another database: --db PATH, or --db URL for a server and a user that may use it",
         ErrorKind::Unavailable => {
-            "again in a moment: another program holds the database, the disk is full, or the server is down"
+            "again in a moment; another program may hold a lock, the disk may be full, or the server may be down"
         }
-        ErrorKind::Corrupt => "a backup: the database is damaged; `postroom doctor` says more",
-        _ => "again with --verbose, which logs what happens",
+        ErrorKind::Corrupt => {
+            "`postroom doctor` for details, and `postroom restore` with a backup: the database is damaged"
+        }
+        _ => "the same command with --verbose, which logs more",
     }
 }
 
-/// The error and its causes in one line. Many errors repeat their cause in their own words: once is enough. The
-/// library's errors are written for people; what lies behind them is for the log.
+/// The error and its causes in one line. A cause that the text already contains is left out. The library's errors are
+/// written for people, so the chain ends there; deeper causes go to the log.
 fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

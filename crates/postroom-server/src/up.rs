@@ -1,5 +1,4 @@
-//! A node: what it does with messages, where it listens and sends, how it is told to stop or to read its configuration
-//! again.
+//! A node: how it handles messages, where it listens and sends, and how it stops or reloads its configuration.
 
 pub(crate) mod backups;
 mod exec;
@@ -20,10 +19,10 @@ pub(crate) use node::{Node, run};
 
 use postroom::{Message, Queue};
 
-/// Where a node receives unless its configuration says otherwise.
+/// The default address of the receiver.
 pub(crate) const RECEIVER: &str = "http://127.0.0.1:7410";
 
-/// The queue a message stands in.
+/// The queue of a message.
 fn queue_of(message: &Message) -> Queue {
     match message.source() {
         Some(_) => Queue::Inbox,

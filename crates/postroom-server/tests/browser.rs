@@ -1,4 +1,4 @@
-//! The page for operators in a real browser, on a real node. Pictures are kept in `target/tests/screenshots`.
+//! The admin page of a real node in a real browser. Screenshots go to `target/tests/screenshots`.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -62,14 +62,14 @@ fn trial(test: Test) -> impl FnOnce() -> Result<Completion, Failed> {
     }
 }
 
-/// A node with its page, and a browser.
+/// A node with its admin page, and a browser.
 struct Stage {
     desk: Desk,
     node: Running,
     browser: Browser,
     /// `http://127.0.0.1:PORT`
     address: String,
-    /// The token the node made for itself: it may do everything.
+    /// The token that the node created: it may do everything.
     token: String,
 }
 
@@ -78,28 +78,28 @@ impl Stage {
         let desk = Desk::new();
         desk.write("postroom.toml", "[admin]\nlisten = \"127.0.0.1:0\"\n[receiver]\nlisten = []\n");
         let node = desk.start(&["up", "--print"]);
-        let told = node.wait_for("Its page for operators: ");
+        let told = node.wait_for("Admin page: ");
         let file = told.split_once(", with the token in ").unwrap().1;
         let written = std::fs::read_to_string(file).unwrap();
         let link = written.lines().next().unwrap();
         let (address, token) = link.rsplit_once(' ').unwrap().1.split_once("/admin#token=").unwrap();
         let (address, token) = (address.to_owned(), token.to_owned());
-        node.wait_for("Ctrl-C ends it.");
+        node.wait_for("Press Ctrl-C to stop.");
         Self { desk, node, browser: Browser::start(), address, token }
     }
 
-    /// Starts the node again, with this in `[admin]`; then it knows the token `secret`.
+    /// Restarts the node with this in `[admin]`; then it accepts the token `secret`.
     fn restart(&mut self, admin: &str) {
         self.node.terminate();
         self.node.end();
         self.desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\n{admin}\n"));
         self.node = self.desk.start(&["up", "--print"]);
-        let told = self.node.wait_for("Its page for operators: ");
-        self.address = told.split_once("operators: ").unwrap().1.split_once("/admin").unwrap().0.to_owned();
+        let told = self.node.wait_for("Admin page: ");
+        self.address = told.split_once("Admin page: ").unwrap().1.split_once("/admin").unwrap().0.to_owned();
         self.token = "secret".into();
     }
 
-    /// Opens the page as the node's own link does, on a view.
+    /// Opens a view of the page with the node's own link.
     fn enter(&mut self, view: &str) {
         let link = format!("{}/admin#token={}", self.address, self.token);
         self.browser.open(&link);
@@ -114,7 +114,7 @@ impl Stage {
         self.browser.until_shown(view.split('?').next().unwrap());
     }
 
-    /// Messages of the outbox that were given up: so many with this topic, each with an error. `N` in it is a number.
+    /// Adds this many dead messages with this topic to the outbox, each with an error. `N` in it becomes a number.
     fn give_up(&self, messages: u32, topic: &str, error: &str) {
         let error = error.replace('\'', "''").replace('N', "' || n || '");
         self.desk.sql(&format!(
@@ -129,8 +129,7 @@ impl Stage {
         ));
     }
 
-    /// What holds for every walk: nothing is asked of anybody else, no token is sent in an address, and the browser has
-    /// nothing to complain about.
+    /// Checks every walk: no requests to other hosts, no token in a URL, and no errors in the browser.
     fn check_manners(&mut self) {
         let ours = format!("{}/", self.address);
         for request in self.browser.requests() {

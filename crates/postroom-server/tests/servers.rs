@@ -1,4 +1,4 @@
-//! The real binary on real servers: those that the environment names. Each test has a database of its own.
+//! The real binary on the servers that the environment names. Each test has its own database.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -13,7 +13,7 @@ use database::{Database, Server};
 use desk::{Desk, until};
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// How the reason begins for which a test may be skipped in CI too.
+/// The start of a reason for which CI may skip a test too.
 const OPTIONAL: &str = "optional: ";
 
 type Test = fn(&Desk, &Database);
@@ -50,7 +50,7 @@ fn trial(server: Server, test: Test) -> impl FnOnce() -> Result<Completion, libt
         let Ok(url) = std::env::var(server.variable()) else {
             let variable = server.variable();
             return match server {
-                // None can be installed by a test, so that CI must do without one.
+                // A test cannot install one, so CI runs without it.
                 Server::Mssql => Ok(Completion::ignored_with(format!("{OPTIONAL}{variable} names no server"))),
                 _ => Ok(Completion::ignored_with(format!("skipped: {variable} names no server"))),
             };
@@ -106,7 +106,7 @@ fn the_printed_schema_is_all_it_needs(desk: &Desk, database: &Database) {
         Server::Mssql => "mssql",
     };
     assert_eq!(sql, desk.ok(&["migrate", "--print", "--for", kind]));
-    // What the client of MySQL is told besides is not for the server.
+    // The server does not understand the client commands of MySQL.
     let sql = sql.replace("DELIMITER //\n", "").replace("END //\nDELIMITER ;\n", "END;\n");
     assert_eq!(sql, desk.json(&["migrate", "--print", "--for", kind])["sql"]);
     for _ in 0..2 {
@@ -116,13 +116,13 @@ fn the_printed_schema_is_all_it_needs(desk: &Desk, database: &Database) {
     assert_eq!(stands(desk, &database.url, "ready"), 1);
 }
 
-/// By programs of ours, and by people who run the printed text.
+/// Deployed by our programs, and by people who run the printed SQL.
 fn the_schema_is_deployed_by_several_at_once(desk: &Desk, database: &Database) {
     let sql = desk.ok(&["migrate", "--print", "--db", &database.url]);
     std::thread::scope(|scope| {
         let programs = (0..3).map(|_| scope.spawn(|| desk.ok(&["migrate", "--db", &database.url])));
         let programs: Vec<_> = programs.collect();
-        // MySQL's text is locked by who runs it, not by itself.
+        // On MySQL the program takes the lock, not the SQL.
         if !matches!(database.server, Server::MariaDb | Server::Postgres) {
             let people: Vec<_> = (0..3).map(|_| scope.spawn(|| database.execute(&sql))).collect();
             people.into_iter().for_each(|person| person.join().unwrap());
@@ -154,7 +154,7 @@ fn a_backup_is_left_to_the_servers_tools(desk: &Desk, database: &Database) {
         Server::MariaDb => "mariadb-dump",
         Server::Mssql => "BACKUP DATABASE",
     };
-    assert!(ran.stderr.contains("only a SQLite file is backed up here") && ran.stderr.contains(tool), "{ran:?}");
+    assert!(ran.stderr.contains("this command backs up SQLite files only") && ran.stderr.contains(tool), "{ran:?}");
     assert!(!desk.path("copy").exists());
 }
 
@@ -187,7 +187,7 @@ fn the_schema_is_checked_without_a_change(desk: &Desk, database: &Database) {
     desk.ok(&["migrate", "--check", "--db", &database.url]);
 }
 
-/// Works until one message is done and one is dead.
+/// Runs until one message is done and one is dead.
 fn work(desk: &Desk, database: &Database) {
     let url = database.url.as_str();
     desk.ok(&["migrate", "--db", url]);
@@ -296,7 +296,7 @@ fn what_failed_is_revived_and_what_was_done_redriven(desk: &Desk, database: &Dat
     assert_eq!(stands(desk, url, "ready"), 2);
     let ran = desk.run(&["restore", "copy", "--db", url]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("only a SQLite file is restored here"), "{ran:?}");
+    assert!(ran.stderr.contains("this command restores SQLite files only"), "{ran:?}");
 }
 
 fn a_node_finds_it_by_its_configuration(desk: &Desk, database: &Database) {
@@ -311,7 +311,7 @@ fn a_node_finds_it_by_its_configuration(desk: &Desk, database: &Database) {
 }
 
 fn a_user_without_rights_is_told_which_to_ask_for(desk: &Desk, database: &Database) {
-    // SQL Server itself names the right that is missing.
+    // SQL Server names the missing right itself.
     let Some((url, gone)) = database.user_without_rights() else { return };
     desk.ok(&["migrate", "--db", &database.url]);
     let ran = desk.run(&["stats", "--db", &url]);

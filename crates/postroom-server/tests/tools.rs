@@ -1,4 +1,4 @@
-//! A running node, and programs of others: those that are here.
+//! A running node with third-party tools, if they are installed.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -83,26 +83,27 @@ fn node(desk: &Desk, more: &str) -> (Running, Asked) {
     let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\n{may}");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}{more}"));
     let up = desk.start(&["up"]);
-    let asked = Asked::read(&up.wait_for("answers services and operators at"));
+    let asked = Asked::read(&up.wait_for("serves the HTTP API at"));
     up.wait_for("Try it in another terminal");
     (up, asked)
 }
 
-/// Hundreds of requests, right and wrong ones, by the description: no answer is an error of ours, each is described.
+/// Hundreds of valid and invalid requests from the OpenAPI description: no answer is a server error, and each is
+/// described.
 fn no_answer_contradicts_the_description(program: &str) {
     let desk = Desk::new();
     let (_up, node) = node(&desk, "[handlers.\"*\"]\npull = true\n");
     let mut described: Value = serde_json::from_str(OPENAPI).unwrap();
-    // Nobody waits for messages that do not come.
+    // No request waits for messages.
     let claim = &mut described["components"]["schemas"]["Claim"]["properties"];
     claim.as_object_mut().unwrap().remove("waitSeconds").unwrap();
-    // A key that comes twice with different messages is refused, which a schema does not tell.
+    // The node refuses a key that comes twice with different messages; a schema cannot describe that.
     for path in ["/v1/messages", "/v1/messages/batch"] {
         described["paths"][path]["post"].as_object_mut().unwrap().remove("parameters").unwrap();
     }
     desk.write("openapi.json", &described.to_string());
     let url = format!("http://{}", node.address);
-    // Which messages an act of the page is about has rules that a schema does not tell: of these the answers count.
+    // A schema cannot describe the rules for selecting messages, so only the answers are checked.
     let rules = "positive_data_acceptance,negative_data_rejection";
     for part in [
         &["--exclude-path-regex", "^/admin/act/"][..],
@@ -121,7 +122,7 @@ fn no_answer_contradicts_the_description(program: &str) {
     }
 }
 
-/// The script while it runs; killed when the test is over.
+/// The running script. Drop kills it.
 struct Script(Child);
 
 impl Drop for Script {
@@ -158,7 +159,7 @@ fn the_script_of_the_guide_sends_and_handles() {
     assert_eq!(unsigned.status, 401, "{unsigned:?}");
 }
 
-/// Runs what it reads, and says which SQLite it has.
+/// Runs the code it reads, and prints its SQLite version.
 const BY_SQLITE3: &str = "
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=5, isolation_level=None)
@@ -173,7 +174,7 @@ for _ in db.cursor().execute(sys.stdin.read()): pass
 print(apsw.sqlitelibversion())
 ";
 
-/// Types statements into a Python; what it printed, or what it said when it failed.
+/// Runs statements in a Python; returns its output or its error.
 fn typed(desk: &Desk, python: &str, program: &str, sql: &str) -> Result<String, String> {
     let mut child = Command::new(python)
         .args(["-c", program, "postroom.db"])
@@ -189,7 +190,7 @@ fn typed(desk: &Desk, python: &str, program: &str, sql: &str) -> Result<String, 
     if ended.status.success() { Ok(said(ended.stdout)) } else { Err(said(ended.stderr)) }
 }
 
-/// What the guide shows for SQLite, with a library that somebody else chose: handled by a node, and checked.
+/// The guide's SQL for SQLite with another version of the library: a node handles the message.
 fn plain_sql_enqueues(python: &str, program: &str) {
     let desk = Desk::new();
     let up = desk.start(&["up", "--exec", "cat"]);
@@ -209,7 +210,7 @@ fn plain_sql_enqueues(python: &str, program: &str) {
     assert!(said.contains("headers must be a JSON object of texts"), "{said}");
 }
 
-/// Runs a program on a terminal of its own, presses q once it has drawn, and ends as the program does.
+/// Runs a program on a terminal, presses q once it has drawn, and exits with its status.
 const ON_TERMINAL: &str = "
 import os, pty, sys
 pid, terminal = pty.fork()

@@ -1,4 +1,4 @@
-//! Answers that are kept for a moment: however many ask, the database is asked once.
+//! Caches answers for a moment, so that many requests cause only one query.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -7,18 +7,18 @@ use tokio::sync::{Mutex as Turn, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// So long an answer is good.
+/// How long an answer is valid at least.
 const KEPT: Duration = Duration::from_secs(2);
-/// And so many times longer than it took: looking must not become the work.
+/// An answer is valid for this many times as long as the query took, so that queries do not become the main load.
 pub(super) const TIMES: u32 = 50;
-/// But never longer than this: who asks wants to know how it is now.
+/// But never longer than this.
 const KEPT_MAX: Duration = Duration::from_secs(15);
 
-/// The last answer to one question.
+/// The last answer to one query.
 pub(super) struct Cached<T> {
     kept: Arc<RwLock<Option<Kept<T>>>>,
     asking: Arc<Turn<()>>,
-    /// Who asks may be gone before the answer comes: it is for the others too.
+    /// A client may disconnect before the answer comes; the query continues for the others.
     questions: Mutex<JoinSet<()>>,
 }
 
@@ -34,8 +34,8 @@ impl<T> Default for Cached<T> {
 }
 
 impl<T: Send + Sync + 'static> Cached<T> {
-    /// The last answer while it is good, else a new one. While somebody asks, the others make do with the last. One
-    /// that `is_bad` is soon asked for again, however long it took.
+    /// The last answer while it is valid, otherwise a new one. During a query, other callers get the last answer. An
+    /// answer that `is_bad` is valid only briefly.
     pub(super) async fn get(&self, ask: impl Future<Output = T> + Send + 'static, is_bad: fn(&T) -> bool) -> Arc<T> {
         let last = match self.last() {
             Some((answer, true)) => return answer,
@@ -46,7 +46,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
             (Err(_), Some(last)) => return last,
             (Err(_), None) => self.asking.clone().lock_owned().await,
         };
-        // Somebody may have asked while this one waited.
+        // Another caller may have queried in the meantime.
         if let Some((answer, true)) = self.last() {
             return answer;
         }
@@ -62,12 +62,12 @@ impl<T: Send + Sync + 'static> Cached<T> {
         });
         match told.await {
             Ok(answer) => answer,
-            // The node is at its end, and nobody answers any more.
+            // The node is stopping, and there will be no answer.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// The last answer however old it is: who may cause no question hears that. One is asked when there was none yet.
+    /// The last answer, however old, for callers that must not cause a query. Queries only if there is none yet.
     pub(super) async fn seen(&self, ask: impl Future<Output = T> + Send + 'static, is_bad: fn(&T) -> bool) -> Arc<T> {
         match self.last() {
             Some((answer, _)) => answer,
@@ -81,7 +81,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
         questions.spawn(question);
     }
 
-    /// The last answer, and whether it is still good.
+    /// The last answer, and whether it is still valid.
     fn last(&self) -> Option<(Arc<T>, bool)> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         kept.as_ref().map(|kept| (kept.answer.clone(), Instant::now() < kept.until))

@@ -1,4 +1,4 @@
-//! What an operator asks: is it well, how much is there, what failed; and to try again, or to dismiss it.
+//! Health, statistics and dead letters for operators; retry and dismiss.
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -19,8 +19,8 @@ use super::{Desk, Rights};
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
-/// Red when messages cannot be taken or sent at all; else 200 with the reasons. Strangers hear what kind they are, and
-/// what the node saw last.
+/// Status 503 if the health is red, otherwise 200. Without a token, the answer holds only the kinds of reasons from the
+/// last check.
 pub(super) async fn health(State(desk): State<Desk>, headers: HeaderMap) -> Response {
     if desk.may_read(&headers) {
         return answer(desk.health().await.as_ref());
@@ -33,7 +33,7 @@ fn answer(health: &Health) -> Response {
     (status, Json(health)).into_response()
 }
 
-/// Whether the node can take and handle messages now, as far as it saw last.
+/// Whether the node can accept and handle messages, by the last check.
 pub(super) async fn ready(State(desk): State<Desk>) -> Response {
     let ready = !desk.0.stopped.is_asked() && desk.reached_seen().await;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -64,11 +64,11 @@ pub(super) async fn inbox_stats(State(desk): State<Desk>) -> Result<Json<Value>,
     })))
 }
 
-/// Which part of the list.
+/// The part of the list to return.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
-    /// What the last answer said under `next`.
+    /// `next` from the previous answer.
     after: Option<i64>,
     limit: Option<usize>,
     topic: Option<String>,
@@ -78,7 +78,7 @@ pub(super) struct Page {
     source: Option<String>,
 }
 
-/// A message that was given up. Never its payload.
+/// A dead message, without its payload.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Failed {
@@ -91,7 +91,7 @@ struct Failed {
     failed_at: Option<String>,
 }
 
-/// Where a message was to go, or where it came from.
+/// The destination or the source of a message.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Party {
@@ -106,7 +106,7 @@ pub(super) async fn outbox_failed(
 ) -> Result<Json<Value>, Refusal> {
     let Query(page) = page?;
     if page.source.is_some() {
-        return Err(Refusal::bad("source is about the inbox", "allowed are topic, destination, limit and after"));
+        return Err(Refusal::bad("only the inbox has a source", "use topic, destination, limit and after"));
     }
     failed((Queue::Outbox, desk.0.outbox.queue()), page, Sight::of(&rights)).await
 }
@@ -118,7 +118,7 @@ pub(super) async fn inbox_failed(
 ) -> Result<Json<Value>, Refusal> {
     let Query(page) = page?;
     if page.destination.is_some() {
-        return Err(Refusal::bad("destination is about the outbox", "allowed are topic, source, limit and after"));
+        return Err(Refusal::bad("only the outbox has a destination", "use topic, source, limit and after"));
     }
     failed((Queue::Inbox, desk.0.inbox.queue()), page, Sight::of(&rights)).await
 }
@@ -128,7 +128,7 @@ async fn failed((queue, verbs): (Queue, &WorkQueue), page: Page, sight: Sight) -
     let party = destination.or(source);
     let limit = limit.unwrap_or(LIMIT);
     if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(Refusal::bad(format!("a limit of {limit}"), format!("allowed are 1 to {LIMIT_MAX}")));
+        return Err(Refusal::bad(format!("the limit {limit} is not allowed"), format!("use 1 to {LIMIT_MAX}")));
     }
     let mut filter = Filter::all().state(Stands::Dead).limit(limit);
     for (wanted, narrow) in [(topic, Filter::topic as fn(Filter, String) -> Filter), (party, Filter::party)] {
@@ -162,7 +162,7 @@ fn told(row: &Record, queue: Queue, sight: Sight) -> Failed {
     }
 }
 
-/// Puts a message that was given up back in line.
+/// Requeues a dead message.
 pub(super) async fn retry(
     State(desk): State<Desk>,
     Extension(rights): Extension<Rights>,
@@ -173,7 +173,7 @@ pub(super) async fn retry(
     let queue = desk.0.outbox.queue().by(operator);
     let rows = desk.0.outbox.find(id.as_uuid()).await?;
     if rows.is_empty() {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("no message {id} is in the outbox"), "check the id"));
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the outbox has no message {id}"), "check the id"));
     }
     let dead: Vec<&Record> = rows.iter().filter(|row| row.state() == Stands::Dead).collect();
     let mut retried = 0;
@@ -183,13 +183,13 @@ pub(super) async fn retry(
     if retried == 0 {
         let state = rows.first().map(Record::state);
         let error =
-            format!("the message was not given up: it is {}", state.map_or("gone", |state| state.name(Queue::Outbox)));
-        return Err(Refusal::new(StatusCode::CONFLICT, error, "`postroom explain` says what it waits for"));
+            format!("the message is not dead: it is {}", state.map_or("gone", |state| state.name(Queue::Outbox)));
+        return Err(Refusal::new(StatusCode::CONFLICT, error, "`postroom explain` explains its state"));
     }
     Ok(Json(json!({ "messageId": id.to_string(), "retried": retried })))
 }
 
-/// Who dismisses a message, and why.
+/// Who dismisses a message and why.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Dismissing {
@@ -197,7 +197,7 @@ pub(super) struct Dismissing {
     why: String,
 }
 
-/// Dismisses a message that was given up or came too late.
+/// Dismisses a dead or expired message.
 pub(super) async fn dismiss(
     State(desk): State<Desk>,
     Extension(rights): Extension<Rights>,
@@ -210,7 +210,7 @@ pub(super) async fn dismiss(
     let (queue, dismissal) = (desk.0.outbox.queue().by(operator), Dismissal::new(by, why)?);
     let rows = desk.0.outbox.find(id.as_uuid()).await?;
     if rows.is_empty() {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("no message {id} is in the outbox"), "check the id"));
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the outbox has no message {id}"), "check the id"));
     }
     let mut dismissed = 0;
     for row in &rows {
@@ -218,8 +218,8 @@ pub(super) async fn dismiss(
     }
     if dismissed == 0 {
         let state = rows.first().map(Record::state).map_or("gone", |state| state.name(Queue::Outbox));
-        let advice = "only failed and expired messages are dismissed; `postroom explain` says what it waits for";
-        return Err(Refusal::new(StatusCode::CONFLICT, format!("the message has not failed: it is {state}"), advice));
+        let advice = "only dead and expired messages can be dismissed; `postroom explain` explains its state";
+        return Err(Refusal::new(StatusCode::CONFLICT, format!("the message is not dead: it is {state}"), advice));
     }
     Ok(Json(json!({ "messageId": id.to_string(), "dismissed": dismissed })))
 }

@@ -1,4 +1,4 @@
-//! Whether all is well: green, yellow or red, with the reasons. Judged from numbers alone.
+//! The health of the node: green, yellow or red, with the reasons. A pure function of the collected facts.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::look::{Look, Room};
 use crate::output;
 
-/// How it stands.
+/// The level of health.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
@@ -17,7 +17,7 @@ pub(super) enum Level {
     Red,
 }
 
-/// What kind of thing is not well.
+/// The kind of problem.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -36,17 +36,17 @@ pub(super) enum Kind {
     Jump,
 }
 
-/// One thing that is not well.
+/// One problem.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub(super) struct Reason {
     level: Level,
     kind: Kind,
-    /// With names and numbers: not for strangers.
+    /// With names and numbers, so only for clients with a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     what: Option<String>,
 }
 
-/// How it stands, and why.
+/// The health and its reasons.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub(super) struct Health {
     pub(super) status: Level,
@@ -55,21 +55,21 @@ pub(super) struct Health {
 
 const WAITING_MANY: u64 = 100_000;
 const WAITING_LONG: Duration = Duration::from_secs(15 * 60);
-/// Signatures and due times go by the database's clock; people and logs by this machine's.
+/// Signatures and due times follow the clock of the database; people and logs follow this machine's.
 const CLOCK_OFF: Duration = Duration::from_secs(5);
-/// So long a jump of the clock is told after it was accepted or came back.
+/// How long a clock jump is reported after it was accepted or undone.
 const JUMP_TOLD: Duration = Duration::from_secs(3600);
 const MIB: u64 = 1024 * 1024;
-/// A log that is not folded into its database: somebody reads for very long.
+/// A log of this size means that a long read transaction prevents a checkpoint.
 const LOG_LARGE: u64 = 256 * MIB;
 
 impl Health {
-    /// Of what was seen; nothing was when the database does not answer.
+    /// Judges the facts; there are none if the database does not answer.
     pub(super) fn of(look: Option<&Look>) -> Self {
         let mut reasons = Vec::new();
         let mut note = |level, kind, what: String| reasons.push(Reason { level, kind, what: Some(what) });
         match look {
-            None => note(Level::Red, Kind::Database, "the database cannot be reached".into()),
+            None => note(Level::Red, Kind::Database, "the database is unavailable".into()),
             Some(Look { schema: Some(what), .. }) => note(Level::Red, Kind::Schema, what.clone()),
             Some(look) => {
                 queues(look, &mut note);
@@ -81,12 +81,12 @@ impl Health {
         Self { status, reasons }
     }
 
-    /// Whether it must be looked at again soon.
+    /// Whether it must be checked again soon.
     pub(super) fn is_bad(&self) -> bool {
         self.status == Level::Red
     }
 
-    /// Without what only those may know who have a token.
+    /// Without the details that need a token.
     pub(super) fn for_strangers(&self) -> Self {
         let reasons = self.reasons.iter().map(|reason| Reason { what: None, ..reason.clone() });
         Self { status: self.status, reasons: reasons.collect() }
@@ -96,24 +96,30 @@ impl Health {
 /// The messages.
 fn queues(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
     if look.is_uncounted {
-        note(Level::Yellow, Kind::Database, "the database answers, and is too slow to count the messages".into());
+        note(Level::Yellow, Kind::Database, "the database answers, but is too slow to count the messages".into());
     }
     for (name, stats) in [("outbox", &look.outbox), ("inbox", &look.inbox)] {
         let late = stats.overdue.unwrap_or_default();
         if stats.ready > WAITING_MANY {
-            note(Level::Yellow, Kind::Backlog, format!("{} messages wait in the {name}", stats.ready));
+            note(Level::Yellow, Kind::Backlog, counted(stats.ready, "ready", name));
         }
         if late > WAITING_LONG {
             let minutes = late.as_secs() / 60;
-            note(Level::Yellow, Kind::Delay, format!("a message of the {name} is {minutes} minutes late"));
+            note(Level::Yellow, Kind::Delay, format!("a message in the {name} is {minutes} minutes late"));
         }
         if stats.dead > 0 {
-            note(Level::Yellow, Kind::Dead, format!("{} messages of the {name} were given up", stats.dead));
+            note(Level::Yellow, Kind::Dead, counted(stats.dead, "dead", name));
         }
         if stats.expired > 0 {
-            note(Level::Yellow, Kind::Expired, format!("{} messages of the {name} came too late", stats.expired));
+            note(Level::Yellow, Kind::Expired, counted(stats.expired, "expired", name));
         }
     }
+}
+
+/// `1 message is dead in the outbox`, `2 messages are dead in the outbox`.
+fn counted(messages: u64, state: &str, queue: &str) -> String {
+    let verb = if messages == 1 { "is" } else { "are" };
+    format!("{} {verb} {state} in the {queue}", output::count(messages, "message"))
 }
 
 /// The places that messages go to.
@@ -126,13 +132,13 @@ fn others(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
         let name = &service.name;
         if let Some(window) = service.window.filter(|_| service.forgets_early) {
             let hours = window.as_secs() / 3600;
-            let what = format!("{name} forgets messages after {hours} hours, and some of ours live longer");
+            let what = format!("{name} recognises duplicates for {hours} hours, but some messages to it live longer");
             note(Level::Yellow, Kind::Window, what);
         }
     }
 }
 
-/// What the database stands on.
+/// The disk, the log and the clock of the database.
 fn ground(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
     if let Some((level, free)) = look.room.and_then(scarce) {
         note(level, Kind::Disk, format!("the disk of the database has {} MiB left", free / MIB));
@@ -150,7 +156,7 @@ fn ground(look: &Look, note: &mut impl FnMut(Level, Kind, String)) {
     }
 }
 
-/// How bad it is when little room is left; on a large disk a small part of it is still much.
+/// The level for little free space. The limits are capped, because a small part of a large disk is still a lot.
 fn scarce(Room { free, total }: Room) -> Option<(Level, u64)> {
     match free {
         _ if free < (total / 50).min(512 * MIB) => Some((Level::Red, free)),
@@ -185,10 +191,10 @@ mod tests {
         assert_eq!(
             told,
             [
-                "100001 messages wait in the outbox",
-                "a message of the outbox is 60 minutes late",
-                "2 messages of the outbox were given up",
-                "1 messages of the inbox came too late",
+                "100001 messages are ready in the outbox",
+                "a message in the outbox is 60 minutes late",
+                "2 messages are dead in the outbox",
+                "1 message is expired in the inbox",
                 "the log of the database has grown to 257 MiB",
                 "the clocks of this machine and the database are 7 s apart",
             ]
@@ -204,7 +210,7 @@ mod tests {
         (billing.forgets_early, billing.window) = (true, Some(Duration::from_secs(12 * 3600)));
         let (level, told) = judged(&Look { destinations: vec![billing], ..Look::default() });
         assert_eq!(level, Level::Yellow);
-        assert_eq!(told, ["billing forgets messages after 12 hours, and some of ours live longer"]);
+        assert_eq!(told, ["billing recognises duplicates for 12 hours, but some messages to it live longer"]);
     }
 
     #[test]
@@ -253,7 +259,7 @@ mod tests {
     fn a_database_that_is_slow_to_count_is_still_there() {
         let (level, told) = judged(&Look { is_uncounted: true, ..Look::default() });
         assert_eq!(level, Level::Yellow);
-        assert_eq!(told, ["the database answers, and is too slow to count the messages"]);
+        assert_eq!(told, ["the database answers, but is too slow to count the messages"]);
     }
 
     #[test]

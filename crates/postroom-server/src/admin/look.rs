@@ -1,4 +1,4 @@
-//! A look at the node and at what it stands on: what health is judged by.
+//! Collects the facts for the health check.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use super::Desk;
 
-/// A database that takes longer does not answer.
+/// A database that takes longer counts as unavailable.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is looked at besides the queues.
+/// What the health check looks at besides the queues.
 #[derive(Clone)]
 pub(crate) struct Watched {
     pub(crate) courier: Courier,
@@ -20,36 +20,36 @@ pub(crate) struct Watched {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Room on the disk of the database's file, in bytes.
+/// Space on the disk of the database file, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) free: u64,
     pub(super) total: u64,
 }
 
-/// What was seen.
+/// The collected facts.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Look {
     pub(super) outbox: QueueStats,
     pub(super) inbox: QueueStats,
     pub(super) destinations: Vec<Destination>,
-    /// Places that workers leave alone, whichever node they run on.
+    /// The open circuit breakers of all nodes.
     pub(super) holds: Vec<Hold>,
     pub(super) room: Option<Room>,
     /// The size of the database's log.
     pub(super) log_bytes: Option<u64>,
-    /// How far this machine's clock is from the database's.
+    /// The difference between the clocks of this machine and the database.
     pub(super) clock_off: Duration,
-    /// The last jump of the clock that the store goes by.
+    /// The last jump of the store's clock.
     pub(super) clock_jump: Option<ClockJump>,
-    /// The database answers, and could not count the messages in time: there are very many, or it has much to do.
+    /// The database answers but could not count the messages in time: there are very many, or it is busy.
     pub(super) is_uncounted: bool,
     /// What is wrong with the tables.
     pub(super) schema: Option<String>,
 }
 
 impl Desk {
-    /// Looks at everything; none when the database does not answer.
+    /// Collects everything; `None` if the database does not answer.
     pub(super) async fn look(&self) -> Option<Look> {
         let schema = match in_time(self.0.store.check_schema()).await? {
             Ok(()) => None,
@@ -79,7 +79,7 @@ impl Desk {
         })
     }
 
-    /// Whether the database answers at all: the cheapest question there is.
+    /// Whether the database answers at all, with the cheapest possible query.
     pub(super) async fn is_reached(&self) -> bool {
         match in_time(self.0.outbox.queue().list(Filter::one(0))).await {
             Some(Ok(_)) => true,
@@ -89,7 +89,7 @@ impl Desk {
     }
 }
 
-/// The answer; none when it takes too long.
+/// The answer; `None` if it takes too long.
 async fn in_time<T>(asked: impl Future<Output = T>) -> Option<T> {
     let answer = timeout(PATIENCE, asked).await.ok();
     if answer.is_none() {
@@ -103,7 +103,7 @@ fn unanswered<T>(error: &Error) -> Option<T> {
     None
 }
 
-/// The log stands beside its database.
+/// The log file is next to its database.
 fn log_bytes(file: &Path) -> Option<u64> {
     let mut name = file.file_name()?.to_owned();
     name.push("-wal");

@@ -1,4 +1,4 @@
-//! Enqueueing by HTTP, for services that cannot write to the table themselves.
+//! Enqueues messages over HTTP, for services that cannot write to the table themselves.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,12 +24,12 @@ const BATCH_MAX: usize = 1000;
 /// A hundred years.
 const SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
-/// A message as it is asked for.
+/// A message in a request.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Asked {
     topic: String,
-    /// Any JSON; its text is kept as it is.
+    /// Any JSON; its text is stored unchanged.
     payload: Box<RawValue>,
     message_id: Option<String>,
     destination: Option<String>,
@@ -47,8 +47,8 @@ pub(super) struct Asked {
     max_attempts: Option<u32>,
 }
 
-/// Stores a message; it is durable when this answers. The same id, or the same `Idempotency-Key`, again is no second
-/// message.
+/// Stores a message; it is durable when this answers. A second request with the same id or `Idempotency-Key` is a
+/// duplicate.
 pub(super) async fn enqueue(
     State(desk): State<Desk>,
     Extension(rights): Extension<Rights>,
@@ -79,8 +79,8 @@ pub(super) struct Batch {
     messages: Vec<Object<Asked>>,
 }
 
-/// Stores many messages in one transaction: all of them or none. With an `Idempotency-Key` the same batch again is no
-/// second one.
+/// Stores many messages in one transaction: all of them or none. A second request with the same `Idempotency-Key` is a
+/// duplicate.
 pub(super) async fn enqueue_batch(
     State(desk): State<Desk>,
     Extension(rights): Extension<Rights>,
@@ -90,7 +90,7 @@ pub(super) async fn enqueue_batch(
     let Json(Object(Batch { messages: asked })) = asked?;
     if asked.is_empty() || asked.len() > BATCH_MAX {
         let error = format!("the batch has {} messages", asked.len());
-        return Err(Refusal::bad(error, format!("allowed are 1 to {BATCH_MAX}")));
+        return Err(Refusal::bad(error, format!("send 1 to {BATCH_MAX} messages")));
     }
     let key = key(&headers)?;
     let id_in = |place: usize| key.map(|key| id_of(rights.name(), &format!("{key}\0{place}")));
@@ -108,7 +108,7 @@ pub(super) async fn enqueue_batch(
     }
     let ids: Vec<_> = messages.iter().map(NewMessage::message_id).collect();
     if let (Some(first), Some(behind)) = (id_in(0), id_in(asked.len())) {
-        // What came before under this key must be all of this batch, and nothing else.
+        // An earlier batch with this key must be exactly this batch.
         let is_known = !desk.0.outbox.find(first).await?.is_empty();
         let is_longer = !desk.0.outbox.find(behind).await?.is_empty();
         for (one, message) in asked.iter().zip(&messages).filter(|_| is_known) {
@@ -137,11 +137,11 @@ fn told(id: MessageId, stored: &Stored) -> Value {
 
 fn both_are_given() -> Refusal {
     let error = "both messageId and Idempotency-Key are given";
-    Refusal::new(StatusCode::CONFLICT, error, "one of them is enough")
+    Refusal::new(StatusCode::CONFLICT, error, "send only one of them")
 }
 
 fn other_content() -> Refusal {
-    let (error, advice) = ("this Idempotency-Key came with other content", "use another key for another message");
+    let (error, advice) = ("this Idempotency-Key was used with other content", "use a new key for a new message");
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error, advice)
 }
 
@@ -149,10 +149,10 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
     let text = key.to_str().ok().map(|key| key.trim().trim_matches('"'));
     let text = text.filter(|key| !key.is_empty() && key.len() <= KEY_BYTES_MAX);
-    text.map(Some).ok_or_else(|| Refusal::bad("the Idempotency-Key is malformed", "send 1 to 255 ASCII characters"))
+    text.map(Some).ok_or_else(|| Refusal::bad("the Idempotency-Key is invalid", "send 1 to 255 ASCII characters"))
 }
 
-/// The same key of the same token gives the same id: others that happen to choose it do not meet.
+/// The same key of the same token gives the same id. The same key of another token gives another id.
 fn id_of(token: &str, key: &str) -> Uuid {
     let digest = Sha256::digest(format!("postroom idempotency-key\0{token}\0{key}"));
     let mut bytes = [0; 16];
@@ -161,7 +161,7 @@ fn id_of(token: &str, key: &str) -> Uuid {
 }
 
 impl Asked {
-    /// Whether what is stored under its id is what is asked for now.
+    /// Whether the stored message with this id has the same content.
     async fn is_stored(&self, desk: &Desk, id: WorkItemId) -> Result<bool, Refusal> {
         let found = desk.0.outbox.find(id.as_uuid()).await?;
         Ok(!found.is_empty() && found.iter().all(|record| record.message().is_ok_and(|known| self.is_like(known))))
@@ -181,7 +181,7 @@ impl Asked {
         }
         if let Some(kind) = self.kind {
             let known = Kind::from_name(&kind);
-            let allowed = || format!("allowed are {}", Kind::ALL.map(Kind::as_str).join(", "));
+            let allowed = || format!("the kinds are {}", Kind::ALL.map(Kind::as_str).join(", "));
             message =
                 message.kind(known.ok_or_else(|| Refusal::bad(format!("the kind {kind:?} is unknown"), allowed()))?);
         }
@@ -193,7 +193,9 @@ impl Asked {
         }
         message = self.headers.into_iter().fold(message, |message, (name, value)| message.header(name, value));
         message = match (self.due_at, self.due_after_seconds) {
-            (Some(_), Some(_)) => return Err(Refusal::bad("both dueAt and dueAfterSeconds are given", "send one")),
+            (Some(_), Some(_)) => {
+                return Err(Refusal::bad("both dueAt and dueAfterSeconds are given", "send only one"));
+            }
             (Some(time), None) => message.due_at(moment(&time)?),
             (None, Some(seconds)) => message.due_after(span(seconds)?),
             (None, None) => message,
@@ -210,11 +212,11 @@ impl Asked {
 
 fn span(seconds: u64) -> Result<Duration, Refusal> {
     if seconds > SECONDS_MAX {
-        return Err(Refusal::bad(format!("{seconds} seconds"), "allowed are a hundred years"));
+        return Err(Refusal::bad(format!("{seconds} seconds is too long"), "send at most a hundred years"));
     }
     Ok(Duration::from_secs(seconds))
 }
 
 fn moment(text: &str) -> Result<Timestamp, Refusal> {
-    text.parse().map_err(|_| Refusal::bad("dueAt is no time", "write it like 2026-11-15T12:00:00Z"))
+    text.parse().map_err(|_| Refusal::bad("dueAt is not a valid time", "write it like 2026-11-15T12:00:00Z"))
 }

@@ -1,4 +1,4 @@
-//! JSON objects by the names of their fields alone: a list in their order is none.
+//! Accepts JSON objects only. Serde would also accept a list of the fields in order.
 
 use std::fmt;
 use std::marker::PhantomData;

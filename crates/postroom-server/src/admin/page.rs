@@ -1,5 +1,5 @@
-//! The page for operators: its files, what it shows, and what it does. Its files hold no data; everything else needs a
-//! token, which the script sends with each request. There are no cookies.
+//! The admin page: its files, views and actions. The files hold no data. Everything else needs a token, which the
+//! script sends with each request. There are no cookies.
 
 mod act;
 mod dismiss;
@@ -35,12 +35,12 @@ use self::samples::Samples;
 use super::problem::Refusal;
 use super::{Desk, Scope, needing};
 
-/// So many may watch at once; each holds a connection open.
+/// The most watchers at once; each keeps a connection open.
 const WATCHERS_MAX: usize = 32;
-/// So many look through messages at once; each may take the database a second.
+/// The most views at once; each may keep the database busy for a second.
 const VIEWS_MAX: usize = 8;
 
-/// Nothing but our own files runs or is asked, and nobody else shows the page inside of his own.
+/// Only our own files may run or be fetched, and no other page may frame this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -51,7 +51,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (CACHE_CONTROL, "no-store"),
 ];
 
-/// What the page knows besides the queues.
+/// The state of the page besides the queues.
 pub(super) struct Room {
     store: String,
     clock: Clock,
@@ -77,14 +77,14 @@ impl Room {
         }
     }
 
-    /// A place for something that may take the database a while.
+    /// A permit for a query that may take a while.
     fn place(&self) -> Result<SemaphorePermit<'_>, Refusal> {
         self.views.try_acquire().map_err(|_| {
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "many look through this node's messages", "try again soon")
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages search this node at once", "try again soon")
         })
     }
 
-    /// Counts what would be done, or does it: to its end, whether or not somebody waits for it.
+    /// Counts the messages, or changes them. A change runs to its end, even if the client disconnects.
     async fn act<T: Send + 'static>(
         &self,
         queue: Queue,
@@ -106,13 +106,13 @@ impl Room {
         self.courier.destinations()
     }
 
-    /// How the destinations are, as far as this node has tried.
+    /// The state of a destination, as far as this node has tried it.
     fn state_of(&self, destination: &str) -> Option<PlaceState> {
         self.places.states().into_iter().find(|state| state.place == Place::Service(destination.to_owned()))
     }
 }
 
-/// Every address of the page.
+/// Every route of the page.
 pub(super) fn routes(desk: &Desk) -> Router<Desk> {
     let reading = Router::new()
         .route("/admin/view/overview", get(overview::overview))
@@ -155,16 +155,16 @@ async fn with_headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// The queue that is meant; the outbox unless told otherwise.
+/// The named queue; by default the outbox.
 fn queue_of<'a>(desk: &'a Desk, name: Option<&str>) -> Result<&'a WorkQueue, Refusal> {
     match name {
         None | Some("outbox") => Ok(desk.0.outbox.queue()),
         Some("inbox") => Ok(desk.0.inbox.queue()),
-        Some(_) => Err(Refusal::bad("there is no such queue", "the queues are `outbox` and `inbox`")),
+        Some(_) => Err(Refusal::bad("there is no such queue", "use `outbox` or `inbox`")),
     }
 }
 
-/// What the other service of a message is to it.
+/// The label of the other service of a message.
 fn party_name(queue: Queue) -> &'static str {
     match queue {
         Queue::Outbox => "Destination",

@@ -1,4 +1,4 @@
-//! Fetching messages by HTTP, and settling them: for services that nobody can post to.
+//! Lets services fetch and settle messages over HTTP, if the node cannot post to them.
 
 mod items;
 
@@ -23,14 +23,14 @@ use super::{Desk, Rights, whole};
 const LIMIT: usize = 10;
 const LIMIT_MAX: usize = 100;
 const LEASE: u64 = 30;
-/// Shorter than what proxies wait for an answer.
+/// Shorter than the timeout of common proxies.
 const WAIT_MAX: u64 = 30;
-/// The answer is at most so large, unless one message alone is larger.
+/// The largest answer, unless one message alone is larger.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Headers of the wire itself are nobody's business.
+/// Internal headers of the wire format are left out.
 const RESERVED: &str = "rf-";
 
-/// How a message that was fetched ends, or goes on.
+/// What to do with a fetched message.
 pub(crate) enum Verb {
     Ack { answer: Option<String> },
     Abandon { error: String, delay: Option<Duration> },
@@ -38,14 +38,14 @@ pub(crate) enum Verb {
     Extend { lease: Duration },
 }
 
-/// Hands messages out, whatever the database is.
+/// Hands out messages, on any database.
 pub(crate) trait Counter: Send + Sync {
     fn claim<'a>(&'a self, request: &'a PullRequest) -> BoxFuture<'a, postroom::Result<Vec<Pulled>>>;
 
-    /// Where the message stands then; none when the lease is lost.
+    /// The new state of the message; `None` if the lease is lost.
     fn settle<'a>(&'a self, token: &'a LeaseToken, verb: Verb) -> BoxFuture<'a, postroom::Result<Option<Stands>>>;
 
-    /// Waits until nothing is claimed for somebody who is gone.
+    /// Waits until no claim is left whose client has disconnected.
     fn ended(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -73,7 +73,7 @@ impl<B: Backend> Counter for Pull<B> {
     }
 }
 
-/// What services fetch, and from whom.
+/// The topics that services fetch, and their queues.
 pub(crate) struct Counters {
     pub(crate) topics: Topics,
     pub(crate) outbox: Box<dyn Counter>,
@@ -85,22 +85,22 @@ impl Desk {
     fn counter(&self, queue: Result<Path<String>, PathRejection>) -> Result<(&Counters, &dyn Counter), Refusal> {
         let queue = queue.map(|Path(name)| name).unwrap_or_default();
         let known = [Queue::Outbox, Queue::Inbox].into_iter().find(|known| known.as_str() == queue);
-        let nowhere = || Refusal::new(StatusCode::NOT_FOUND, "there is no such queue", "it is outbox or inbox");
+        let nowhere = || Refusal::new(StatusCode::NOT_FOUND, "there is no such queue", "use outbox or inbox");
         let known = known.ok_or_else(nowhere)?;
         let Some(counters) = &self.0.counters else {
-            let advice = "set `pull` to true in a [handlers.\"TOPIC\"] of the configuration";
-            return Err(Refusal::new(StatusCode::CONFLICT, "no messages are fetched from this node", advice));
+            let advice = "set `pull` to true in [handlers.\"TOPIC\"] of the configuration";
+            return Err(Refusal::new(StatusCode::CONFLICT, "this node has no topic to fetch", advice));
         };
         let counter = if known == Queue::Outbox { &counters.outbox } else { &counters.inbox };
         Ok((counters, counter.as_ref()))
     }
 }
 
-/// What is asked for.
+/// A request for messages.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Asked {
-    /// All that are fetched, unless some are named.
+    /// The default is every topic that can be fetched.
     topics: Option<Vec<String>>,
     #[serde(default, deserialize_with = "whole::maybe")]
     limit: Option<usize>,
@@ -114,17 +114,17 @@ impl Asked {
     fn request(self, fetched: &Topics, rights: &Rights) -> Result<PullRequest, Refusal> {
         let (limit, wait) = (self.limit.unwrap_or(LIMIT), self.wait_seconds.unwrap_or(0));
         if !(1..=LIMIT_MAX).contains(&limit) {
-            return Err(Refusal::bad(format!("a limit of {limit}"), format!("allowed are 1 to {LIMIT_MAX}")));
+            return Err(Refusal::bad(format!("the limit {limit} is not allowed"), format!("use 1 to {LIMIT_MAX}")));
         }
         if wait > WAIT_MAX {
-            return Err(Refusal::bad(format!("a wait of {wait} s"), format!("allowed are 0 to {WAIT_MAX} s")));
+            return Err(Refusal::bad(format!("the wait of {wait} s is too long"), format!("use 0 to {WAIT_MAX} s")));
         }
         let topics = match self.topics {
             None => allowed(fetched, rights)?,
             Some(topics) => {
                 if let Some(other) = topics.iter().find(|topic| !fetched.contains(topic, None)) {
-                    let advice = "set `pull` to true in its [handlers.\"TOPIC\"], and start the node again";
-                    return Err(Refusal::bad(format!("messages of the topic {other:?} are not fetched"), advice));
+                    let advice = "set `pull` to true in [handlers.\"TOPIC\"], and restart the node";
+                    return Err(Refusal::bad(format!("the topic {other:?} cannot be fetched"), advice));
                 }
                 if let Some(other) = topics.iter().find(|topic| !rights.may_fetch(topic)) {
                     return Err(not_allowed(rights, &format!("the topic {other:?}")));
@@ -138,12 +138,12 @@ impl Asked {
     }
 }
 
-/// Of what is fetched here, what this token may fetch.
+/// The topics that this token may fetch here.
 fn allowed(fetched: &Topics, rights: &Rights) -> Result<Topics, Refusal> {
     let Some(topics) = rights.fetches_only() else { return Ok(fetched.clone()) };
     let topics: Vec<_> = topics.iter().filter(|topic| fetched.contains(topic, None)).cloned().collect();
     if topics.is_empty() {
-        return Err(not_allowed(rights, "any topic that is fetched here"));
+        return Err(not_allowed(rights, "any topic of this node"));
     }
     Ok(Topics::only(topics)?)
 }
@@ -154,8 +154,8 @@ fn not_allowed(rights: &Rights, what: &str) -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, error, advice)
 }
 
-/// Hands messages out, each under a lease. It waits for the first one if it is asked to and there is a place to wait,
-/// and until the node stops.
+/// Hands out messages, each with a lease. Waits for the first one if the request asks for it, a permit is free and the
+/// node is not stopping.
 pub(super) async fn claim(
     State(desk): State<Desk>,
     Extension(rights): Extension<Rights>,
@@ -172,7 +172,11 @@ pub(super) async fn claim(
     };
     let messages: Vec<Handed<'_>> = pulled.iter().map(Handed::new).collect();
     let text = serde_json::to_string(&Page { messages }).map_err(|_| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the messages cannot be written as JSON", "see the node's log")
+        Refusal::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the messages cannot be written as JSON",
+            "see the log of the node",
+        )
     })?;
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
@@ -182,7 +186,7 @@ struct Page<'a> {
     messages: Vec<Handed<'a>>,
 }
 
-/// A message as it is handed out.
+/// A fetched message.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Handed<'a> {
@@ -191,16 +195,16 @@ struct Handed<'a> {
     message_id: String,
     topic: &'a str,
     kind: &'static str,
-    /// From one.
+    /// Counted from one.
     attempt: u32,
     source: Option<&'a str>,
     correlation_id: Option<&'a str>,
     headers: Headers,
     created_at: String,
-    /// As it is stored, byte for byte.
+    /// Exactly as stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
-    /// Instead, where the payload is no JSON.
+    /// In place of `payload`, if that is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_text: Option<&'a str>,
 }
@@ -209,7 +213,7 @@ impl<'a> Handed<'a> {
     fn new(pulled: &'a Pulled) -> Self {
         let message = &pulled.message;
         let json = serde_json::from_str::<&RawValue>(&message.payload).ok();
-        // Blanks around it are a part of the payload, and no JSON would show them.
+        // Whitespace around it is part of the payload, and JSON would lose it.
         let json = json.filter(|json| json.get().len() == message.payload.len());
         let told = message.headers.iter().filter(|(name, _)| !name.starts_with(RESERVED));
         Self {

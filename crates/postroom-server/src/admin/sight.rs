@@ -1,11 +1,11 @@
-//! What is seen of errors.
+//! How much of an error a token may see.
 
 use postroom::State;
 
 use super::{Rights, Scope};
 
-/// How much of an error is seen. What other services answered and what commands printed stands on its later lines: it
-/// may be as secret as a payload.
+/// How much of an error a token may see. The later lines quote other services and commands, and may be as secret as a
+/// payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sight {
     FirstLine,
@@ -24,12 +24,12 @@ impl Sight {
         }
     }
 
-    /// What is seen of an error, or said where there is none.
+    /// The visible part of an error, or a text if there is none.
     pub(super) fn words(self, state: State, error: Option<&str>) -> &str {
         match (error, state) {
             (Some(error), _) => self.of_error(error),
             (None, State::Expired) => "not delivered in time",
-            (None, _) => "no reason given",
+            (None, _) => "no error was recorded",
         }
     }
 }
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn without_words_the_state_speaks() {
         assert_eq!(Sight::Whole.words(State::Expired, None), "not delivered in time");
-        assert_eq!(Sight::FirstLine.words(State::Dead, None), "no reason given");
+        assert_eq!(Sight::FirstLine.words(State::Dead, None), "no error was recorded");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What became of a message: for whoever enqueued it and waits for its answer.
+//! The status of a message, for the service that enqueued it and waits for the answer.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -12,7 +12,7 @@ use super::sight::Sight;
 use super::{Desk, Rights, Scope};
 use crate::output;
 
-/// So many are told at most, of a message that went to many services.
+/// The most destinations to report for one message.
 const TOLD_MAX: usize = 100;
 
 /// The message with this id, once for each of its destinations.
@@ -22,11 +22,14 @@ pub(super) async fn status(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Refusal> {
     let Ok(id) = Uuid::try_parse(&id) else {
-        return Err(Refusal::bad("the id of a message is a UUID", "ask for the `messageId` that its enqueue answered"));
+        return Err(Refusal::bad(
+            "a message id must be a UUID",
+            "use the `messageId` from the answer to the enqueue request",
+        ));
     };
     let found = desk.0.outbox.find(id).await?;
     if found.is_empty() {
-        let advice = "messages that are done are deleted after a while";
+        let advice = "check the id; done messages are deleted after their retention time";
         return Err(Refusal::new(StatusCode::NOT_FOUND, "no message has this id", advice));
     }
     let told: Vec<_> = found.iter().take(TOLD_MAX).map(|record| told(record, &rights)).collect();
@@ -53,7 +56,7 @@ fn told(record: &Record, rights: &Rights) -> Value {
     })
 }
 
-/// An answer is JSON, most of the time.
+/// Most answers are JSON; others become a string.
 fn answer(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }

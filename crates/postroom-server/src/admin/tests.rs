@@ -1,4 +1,4 @@
-//! The listener's answers, without a listener.
+//! The answers of the admin listener, without a network.
 
 mod batch;
 mod pull;
@@ -50,7 +50,7 @@ impl Node {
         Self::fetching(None)
     }
 
-    /// One from which services fetch these.
+    /// A node from which services fetch these topics.
     fn fetching(topics: Option<Topics>) -> Self {
         let store = MemoryStore::new();
         let (tokens, [read, write]) =
@@ -103,7 +103,7 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
     Request::builder().method(method).uri(path).header("host", HOST)
 }
 
-/// Everything but health and readiness.
+/// Every path except health and readiness.
 const GUARDED: [(Method, &str); 22] = [
     (Method::GET, "/v1/messages/0190b3a6-6a1c-7c4e-9d2f-3b1a5c7e9f01"),
     (Method::POST, "/admin/act/revive"),
@@ -156,7 +156,7 @@ async fn strangers_hear_what_kind_of_thing_is_wrong_and_others_all_of_it() {
     let told = node.send(request(Method::GET, "/_rf/health"), &Value::Null).await.json();
     assert_eq!(told, json!({ "status": "yellow", "reasons": [{ "level": "yellow", "kind": "dead" }] }));
     let told = node.get("/_rf/health").await.json();
-    assert_eq!(told["reasons"][0]["what"], "1 messages of the outbox were given up");
+    assert_eq!(told["reasons"][0]["what"], "1 message is dead in the outbox");
 }
 
 #[tokio::test]
@@ -211,7 +211,7 @@ async fn a_message_is_stored_once_by_its_id_or_its_key() {
     let (first, second) = (keyed("8").await, keyed("8").await);
     let other = keyed("9").await;
     assert_eq!(other.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", other.text);
-    assert!(other.text.contains("came with other content"), "{}", other.text);
+    assert!(other.text.contains("was used with other content"), "{}", other.text);
     assert_eq!((first.status, second.status), (StatusCode::CREATED, StatusCode::OK));
     assert_eq!(first.json()["messageId"], second.json()["messageId"]);
     assert_eq!(node.outbox.queue().stats().await.unwrap().ready, 2);
@@ -243,19 +243,19 @@ async fn who_enqueued_a_message_hears_what_became_of_it() {
 async fn what_is_wrong_with_a_message_is_said_and_nothing_is_stored() {
     let node = Node::new();
     for (message, error) in [
-        (json!([]), "the body is wrong"),
+        (json!([]), "the body is invalid"),
         (json!({ "topic": "a" }), "the field `payload` is missing"),
         (json!({ "topic": "", "payload": 1 }), "topic must not be empty"),
         (json!({ "topic": "a", "payload": 1, "kind": "Letter" }), "the kind \"Letter\" is unknown"),
         (json!({ "topic": "a", "payload": 1, "messageId": "x" }), "is not a UUID"),
-        (json!({ "topic": "a", "payload": 1, "dueAt": "tomorrow" }), "dueAt is no time"),
+        (json!({ "topic": "a", "payload": 1, "dueAt": "tomorrow" }), "dueAt is not a valid time"),
         (json!({ "topic": "a", "payload": 1, "dueAt": "2030-01-01T00:00:00Z", "dueAfterSeconds": 1 }), "both dueAt"),
         (json!({ "topic": "a", "payload": 1, "maxAttempts": 0 }), "max attempts"),
-        (json!({ "topic": "a", "payload": 1, "maxAttempts": "7" }), "the field `maxAttempts` is wrong"),
-        (json!({ "topic": 7, "payload": 1 }), "the field `topic` is wrong"),
-        (json!({ "topic": "a", "payload": 1, "headers": { "b": 7 } }), "the field `headers.b` is wrong"),
+        (json!({ "topic": "a", "payload": 1, "maxAttempts": "7" }), "the field `maxAttempts` is invalid"),
+        (json!({ "topic": 7, "payload": 1 }), "the field `topic` is invalid"),
+        (json!({ "topic": "a", "payload": 1, "headers": { "b": 7 } }), "the field `headers.b` is invalid"),
         (json!({ "topic": "a", "payload": 1, "destination": "Bad Name" }), "destination must be 1 to 64"),
-        (json!({ "topic": "a", "payload": 1, "colour": "red" }), "there is no field `colour`"),
+        (json!({ "topic": "a", "payload": 1, "colour": "red" }), "unknown field `colour`"),
     ] {
         let said = node.post("/v1/messages", &message).await;
         let told = said.json()["error"].as_str().unwrap_or_default().to_owned();
@@ -324,7 +324,7 @@ async fn a_dismissed_message_is_no_reason_to_worry_any_more() {
     assert_eq!(node.get("/_rf/health").await.json()["status"], "green");
 }
 
-/// What strangers hear changes without their asking for it, and only by that.
+/// Requests without a token see the results of background checks, and never start one.
 #[tokio::test(start_paused = true)]
 async fn a_node_looks_by_itself_again_and_again() {
     let node = Node::new();
@@ -354,7 +354,7 @@ async fn a_node_looks_by_itself_again_and_again() {
     }
 }
 
-/// What is described is there, and what is there is described.
+/// The OpenAPI description matches the routes.
 #[tokio::test]
 async fn the_description_is_true() {
     let node = Node::new();

@@ -1,4 +1,4 @@
-//! Bearer tokens: only their digests are kept. Each has a name, says what it may do, and may run out.
+//! Bearer tokens. The node keeps only their digests. Each token has a name, scopes and perhaps an expiry time.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,15 +8,15 @@ use sha2::{Digest, Sha256};
 /// What a token may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
-    /// Enqueue messages, and ask what became of them.
+    /// Enqueue messages, and get their status.
     Enqueue,
     /// Fetch messages and settle them.
     Pull,
-    /// Ask about queues and messages.
+    /// See queues and messages.
     Read,
-    /// See what messages hold: payloads, the values of headers, answers.
+    /// See payloads, header values and answers.
     Payload,
-    /// Change what stands in the queues.
+    /// Change messages in the queues.
     Operate,
 }
 
@@ -34,7 +34,7 @@ impl Scope {
     }
 }
 
-/// Which topics a token may fetch.
+/// The topics that a token may fetch.
 #[derive(Clone, PartialEq, Debug)]
 enum Fetches {
     Nothing,
@@ -42,7 +42,7 @@ enum Fetches {
     Everything,
 }
 
-/// What whoever asks may do, and who that is.
+/// The name of a token, and what it may do.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Rights {
     name: Arc<str>,
@@ -51,7 +51,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// From words like `enqueue` and `pull:order.placed`. Whoever may see payloads or operate may also read.
+    /// From words like `enqueue` and `pull:order.placed`. `payload` and `operate` include `read`.
     pub(crate) fn new(name: &str, words: &[&str]) -> Result<Self, String> {
         let (mut scopes, mut fetches) = (Vec::new(), Fetches::Nothing);
         for word in words {
@@ -66,7 +66,7 @@ impl Rights {
                 continue;
             }
             let Some(scope) = Scope::ALL.into_iter().find(|scope| scope.as_str() == *word) else {
-                return Err(format!("nothing is called {word:?}: {ALLOWED}"));
+                return Err(format!("unknown scope {word:?}; {ALLOWED}"));
             };
             if scope == Scope::Pull {
                 fetches = Fetches::Everything;
@@ -74,7 +74,7 @@ impl Rights {
             scopes.push(scope);
         }
         if scopes.is_empty() {
-            return Err(format!("it may do nothing: {ALLOWED}"));
+            return Err(format!("no scope is given; {ALLOWED}"));
         }
         if scopes.contains(&Scope::Payload) || scopes.contains(&Scope::Operate) {
             scopes.push(Scope::Read);
@@ -86,7 +86,7 @@ impl Rights {
         Self { name: name.into(), scopes: Scope::ALL.into(), fetches: Fetches::Everything }
     }
 
-    /// What the token is called.
+    /// The name of the token.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -103,7 +103,7 @@ impl Rights {
         }
     }
 
-    /// The topics it may fetch, where these are not all of them.
+    /// The topics it may fetch; `None` means all.
     pub(super) fn fetches_only(&self) -> Option<&[String]> {
         match &self.fetches {
             Fetches::Only(topics) => Some(topics),
@@ -113,14 +113,14 @@ impl Rights {
     }
 }
 
-const ALLOWED: &str = "allowed are enqueue, pull, pull:TOPIC, read, payload and operate";
+const ALLOWED: &str = "write enqueue, pull, pull:TOPIC, read, payload or operate";
 
-/// A token, by its digests: while it is being changed there are two.
+/// A token, by its digests. There are two while it is being replaced.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Token {
     pub(crate) digests: Vec<[u8; 32]>,
     pub(crate) rights: Rights,
-    /// From then on it is refused.
+    /// The time from which it is refused.
     pub(crate) expires: Option<Timestamp>,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn digest(text: &str) -> Result<[u8; 32], String> {
     let bytes = (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok());
     let bytes: Option<Vec<u8>> = bytes.collect();
     let bytes = bytes.filter(|_| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let wrong = "a token's digest is 64 hexadecimal digits: `printf %s \"$TOKEN\" | sha256sum`";
+    let wrong = "a digest must be 64 hexadecimal digits; compute it with `printf %s \"$TOKEN\" | sha256sum`";
     bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| wrong.to_owned())
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn generate() -> (String, [u8; 32]) {
     (text, digest)
 }
 
-/// What is known of a token that somebody sent.
+/// The result of looking up a token.
 #[derive(PartialEq, Debug)]
 pub(super) enum Known {
     Nobody,
@@ -152,7 +152,7 @@ pub(super) enum Known {
 #[derive(Clone)]
 pub(crate) struct Tokens {
     now: Arc<RwLock<Vec<Token>>>,
-    /// What the node made for itself: good while there are no others.
+    /// The token that the node created itself, valid while there are no others.
     made: Arc<[Token]>,
 }
 
@@ -161,20 +161,20 @@ impl Tokens {
         Self { now: Arc::new(RwLock::new(tokens)), made: Arc::new([]) }
     }
 
-    /// A new token that may do everything for as long as the node runs, and its text.
+    /// Creates a token that may do everything until the node stops. Returns its text too.
     pub(crate) fn generate(name: &str) -> (Self, String) {
         let (text, digest) = generate();
         let made = vec![Token { digests: vec![digest], rights: Rights::everything(name), expires: None }];
         (Self { now: Arc::new(RwLock::new(made.clone())), made: made.into() }, text)
     }
 
-    /// From now on there are only these.
+    /// Replaces all tokens.
     pub(crate) fn replace(&self, tokens: Vec<Token>) {
         let tokens = if tokens.is_empty() { self.made.to_vec() } else { tokens };
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = tokens;
     }
 
-    /// What a token may do. Every digest is compared, and each as a whole.
+    /// Looks up a token, in constant time.
     pub(super) fn look_up(&self, token: &str, now: Timestamp) -> Known {
         let given: [u8; 32] = Sha256::digest(token).into();
         let same = |known: &[u8; 32]| known.iter().zip(given).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0;
@@ -271,7 +271,7 @@ mod tests {
     fn what_a_token_may_do_is_checked() {
         for bad in [&[][..], &["write"], &["pull:"], &["pull:a\nb"], &["Enqueue"]] {
             let why = Rights::new("a", bad).unwrap_err();
-            assert!(why.contains("allowed are") || why.contains("pull:"), "{why}");
+            assert!(why.contains("write enqueue") || why.contains("pull:"), "{why}");
         }
     }
 

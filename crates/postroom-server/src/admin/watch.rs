@@ -1,4 +1,4 @@
-//! The node looks at itself, so that nothing a stranger asks reaches the database.
+//! Checks the health of the node in the background, so that requests without a token never reach the database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use super::Desk;
 use super::cached::TIMES;
 use super::health::Health;
 
-/// So often it is asked whether the database is there.
+/// How often to check that the database answers.
 const REACH_EVERY: Duration = Duration::from_secs(3);
-/// A look counts messages: one that takes long comes rarely, within these bounds.
+/// A health check counts messages. A slow check runs less often, within these bounds.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(3);
 const LOOK_RARELY: Duration = Duration::from_secs(300);
-/// One that has no end must not be the last.
+/// The longest time for one check.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 
-/// Looks again and again.
+/// Runs the checks in a loop.
 pub(super) async fn keep_looking(desk: Desk) {
     let reaching = again(&desk, |_| REACH_EVERY, async |desk| drop(desk.reached().await));
     let looking =
@@ -34,12 +34,12 @@ async fn again(desk: &Desk, pause: fn(Duration) -> Duration, look: impl AsyncFn(
 }
 
 impl Desk {
-    /// How it stands, looked at just now or a moment ago.
+    /// The current health, at most a moment old.
     pub(super) async fn health(&self) -> Arc<Health> {
         self.0.health.get(examine(self.clone()), Health::is_bad).await
     }
 
-    /// How it stood when the node looked last; whether the database is there is looked at more often.
+    /// The health at the last check. Whether the database answers is checked more often.
     pub(super) async fn health_seen(&self) -> Arc<Health> {
         if self.reached_seen().await {
             return self.0.health.seen(examine(self.clone()), Health::is_bad).await;
@@ -51,7 +51,7 @@ impl Desk {
         self.0.reached.get(reach(self.clone()), is_away).await
     }
 
-    /// Whether the database answered last.
+    /// Whether the database answered the last check.
     pub(super) async fn reached_seen(&self) -> bool {
         *self.0.reached.seen(reach(self.clone()), is_away).await
     }

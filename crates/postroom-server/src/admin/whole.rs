@@ -1,24 +1,24 @@
-//! Whole numbers in JSON: `7.0` is one too, and some languages write them so.
+//! Whole numbers in JSON. `7.0` is one too, because some languages write them like that.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Number;
 
-/// The largest whole number that every language reads as itself.
+/// The largest whole number that every language reads exactly.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// A number that may be left out.
+/// An optional number.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was checked to be whole and in range")]
 pub(super) fn maybe<'de, D: Deserializer<'de>, T: TryFrom<u64>>(json: D) -> Result<Option<T>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(json)? else { return Ok(None) };
     let whole = match (number.as_u64(), number.as_f64()) {
         (Some(number), _) => number,
         (None, Some(number)) if number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number) => number as u64,
-        _ => return Err(D::Error::custom("wrong, expected a whole number from 0 on")),
+        _ => return Err(D::Error::custom("wrong, expected a whole number, 0 or more")),
     };
     T::try_from(whole).map(Some).map_err(|_| D::Error::custom("wrong, expected a smaller number"))
 }
 
-/// A number that must be there.
+/// A required number.
 pub(super) fn number<'de, D: Deserializer<'de>>(json: D) -> Result<u64, D::Error> {
     maybe(json)?.ok_or_else(|| D::Error::custom("wrong, expected a number"))
 }

@@ -1,6 +1,6 @@
-//! What is measured, one after the other.
+//! The phases of the benchmark.
 
-#![allow(clippy::disallowed_methods, reason = "how long something takes is told by the real clock")]
+#![allow(clippy::disallowed_methods, reason = "durations are measured with the real clock")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 
 use super::tally::Measured;
 
-/// What is asked for.
+/// The settings of the benchmark.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    /// How long each part may take.
+    /// How long each phase may take.
     pub(crate) part: Duration,
     pub(crate) callers: usize,
     pub(crate) payload: usize,
@@ -24,16 +24,16 @@ pub(crate) struct Plan {
 
 const TOPIC: &str = "postroom.bench";
 
-/// One caller, many callers, a worker that finishes what they left, and the way from one end to the other.
+/// Runs the phases: one caller, many callers, a worker that handles the backlog, and end-to-end latency.
 pub(crate) async fn measure<B: Backend>(store: B::Store, plan: Plan, told: impl Fn(&str)) -> Result<Vec<Measured>> {
     let outbox = Outbox::new(store.clone());
-    told("enqueueing, one after the other");
+    told("enqueueing with one caller");
     let alone = enqueue(&outbox, plan, 1).await?;
-    told("enqueueing, many at once");
+    told("enqueueing with many callers");
     let together = enqueue(&outbox, plan, plan.callers).await?;
-    told("handling what is there");
+    told("handling the backlog");
     let drained = drain::<B>(store.clone(), plan, alone.messages + together.messages).await?;
-    told("from one end to the other");
+    told("measuring end-to-end latency");
     let through = pass_through::<B>(store, &outbox, plan).await?;
     Ok(vec![alone, together, drained, through])
 }
@@ -65,7 +65,10 @@ async fn enqueue(outbox: &Outbox, plan: Plan, callers: usize) -> Result<Measured
     Ok(Measured::new(what, all.len() as u64).over(begin.elapsed()).each(all))
 }
 
-/// Told of every message that was handled.
+/// A database that is busy with something else gets this much time at least.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Counts handled messages and notifies a waiter.
 struct Handled {
     count: AtomicU64,
     each: mpsc::UnboundedSender<()>,
@@ -74,12 +77,12 @@ struct Handled {
 async fn handle<B: Backend>(ctx: &mut Ctx<B>, _: Arc<Message>) -> Result<Option<String>, HandlerError> {
     let handled = ctx.state::<Arc<Handled>>()?;
     handled.count.fetch_add(1, Ordering::Relaxed);
-    // Nobody listens any more at the end.
+    // At the end, the receiver may be gone.
     let _ = handled.each.send(());
     Ok(None)
 }
 
-/// Works while `meanwhile` runs, and finishes what is in hand.
+/// Runs a worker while `meanwhile` runs, and finishes the messages in progress.
 async fn work<B: Backend, T>(
     store: B::Store,
     handled: Arc<Handled>,
@@ -91,10 +94,10 @@ async fn work<B: Backend, T>(
     let worker = Worker::<B>::outbox(store, handlers).options(options);
     let mut worker = std::pin::pin!(worker.run(async move { _ = stopped.wait_for(|asked| *asked).await }));
     let result = tokio::select! {
-        // Nobody would handle what the other waits for.
+        // Without the worker, `meanwhile` would wait forever.
         worked = &mut worker => {
             worked?;
-            bail!("the worker has ended before it was told to");
+            bail!("the worker stopped too early");
         }
         result = meanwhile => result,
     };
@@ -103,7 +106,7 @@ async fn work<B: Backend, T>(
     result
 }
 
-/// Hears of so many messages, unless it gets too late; says whether it did.
+/// Waits for this many messages until the deadline. Returns whether all were handled.
 async fn hear(news: &mut mpsc::UnboundedReceiver<()>, messages: u64, until: Instant) -> bool {
     for _ in 0..messages {
         if !matches!(tokio::time::timeout_at(until.into(), news.recv()).await, Ok(Some(()))) {
@@ -113,7 +116,7 @@ async fn hear(news: &mut mpsc::UnboundedReceiver<()>, messages: u64, until: Inst
     true
 }
 
-/// What the callers left, as far as there is time.
+/// Handles the backlog of the callers, as far as time allows.
 async fn drain<B: Backend>(store: B::Store, plan: Plan, waiting: u64) -> Result<Measured> {
     let (each, mut news) = mpsc::unbounded_channel();
     let handled = Arc::new(Handled { count: AtomicU64::new(0), each });
@@ -126,24 +129,26 @@ async fn drain<B: Backend>(store: B::Store, plan: Plan, waiting: u64) -> Result<
     Ok(Measured::new("claim, handle, acknowledge", handled.count.load(Ordering::Relaxed)).over(begin.elapsed()))
 }
 
-/// One message at a time, with nothing else going on.
+/// One message at a time, with no other load.
 async fn pass_through<B: Backend>(store: B::Store, outbox: &Outbox, plan: Plan) -> Result<Measured> {
     let (each, mut news) = mpsc::unbounded_channel();
     let handled = Arc::new(Handled { count: AtomicU64::new(0), each });
     let left = outbox.queue().stats().await?.ready;
     let ends = async {
-        // What was too much for the last part comes first.
+        // First finish the backlog of the previous phase.
         let mut took = Vec::new();
-        if !hear(&mut news, left, Instant::now() + plan.part).await {
+        if !hear(&mut news, left, Instant::now() + plan.part.max(PATIENCE)).await {
             return Ok(took);
         }
         let until = Instant::now() + plan.part;
-        while Instant::now() < until {
+        // However short the time is, one message goes through.
+        while took.is_empty() || Instant::now() < until {
             let sent = Instant::now();
             outbox.enqueue(message(plan)).await?;
-            if hear(&mut news, 1, until).await {
-                took.push(sent.elapsed());
+            if !hear(&mut news, 1, until.max(sent + PATIENCE)).await {
+                break;
             }
+            took.push(sent.elapsed());
         }
         Ok(took)
     };

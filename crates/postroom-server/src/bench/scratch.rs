@@ -1,4 +1,4 @@
-//! Tables to measure in: a file of its own, or names of their own on a server. Nobody's messages are among them.
+//! Temporary tables for the benchmark: a separate file, or separate names on a server.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +10,19 @@ use tempfile::TempDir;
 use crate::database::{Database, absolute};
 use crate::open::Opened;
 
-/// What undoes a schema's tables and procedures on SQL Server.
+/// The statements that drop a schema's tables and procedures on SQL Server.
 const OBJECTS: &str = "SELECT CAST(N'DROP ' + CASE type WHEN 'U' THEN N'TABLE ' ELSE N'PROCEDURE ' END
          + SCHEMA_NAME(schema_id) + N'.' + name AS nvarchar(400))
      FROM sys.objects WHERE schema_id = SCHEMA_ID(@P1) AND type IN ('U', 'P')";
 
-/// Where it is measured, and how it is cleared away.
+/// The temporary tables, and how to remove them.
 pub(crate) struct Scratch {
     pub(crate) opened: Opened,
     gone: Gone,
 }
 
 enum Gone {
-    /// The folder goes with its value.
+    /// The folder is deleted on drop.
     Folder(#[allow(dead_code)] TempDir),
     Postgres {
         url: String,
@@ -33,7 +33,7 @@ enum Gone {
         outbox: String,
         drops: Vec<String>,
     },
-    /// A schema goes when nothing is in it.
+    /// A schema can be dropped once it is empty.
     Mssql {
         url: String,
         schema: String,
@@ -71,7 +71,7 @@ impl Scratch {
         }
     }
 
-    /// A new file beside the one that was named: on the same disk.
+    /// A new file next to the database, on the same disk.
     async fn file(path: &Path) -> Result<Self> {
         let beside = absolute(path).parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let folder = tempfile::Builder::new().prefix(".postroom-bench-").tempdir_in(&beside);
@@ -80,20 +80,20 @@ impl Scratch {
         Ok(Self { opened: Opened::Sqlite(store), gone: Gone::Folder(folder) })
     }
 
-    /// Takes everything away again.
+    /// Removes everything.
     pub(crate) async fn remove(self) -> Result<()> {
         self.opened.close().await;
         match self.gone {
             Gone::Folder(_) => Ok(()),
             Gone::Postgres { url, schema } => {
-                let left = format!("the schema {schema} is left on the server: drop it");
+                let left = format!("cannot drop the schema {schema}; drop it by hand");
                 let drop = format!("DROP SCHEMA {schema} CASCADE");
                 let mut conn = PgConnection::connect(&url).await.with_context(|| left.clone())?;
                 sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut conn).await.context(left)?;
                 Ok(())
             }
             Gone::Mssql { url, schema } => {
-                let left = || format!("the schema {schema} is left on the server: drop it");
+                let left = || format!("cannot drop the schema {schema}; drop it by hand");
                 let mut conn = MssqlOptions::new(&url)?.connect().await.with_context(left)?;
                 let named = conn.query(OBJECTS, &[&schema]).await.with_context(left)?;
                 let named = named.into_first_result().await.with_context(left)?;
@@ -105,7 +105,7 @@ impl Scratch {
                 Ok(())
             }
             Gone::MySql { url, outbox, drops } => {
-                let left = || format!("tables of {outbox} are left on the server: drop them");
+                let left = || format!("cannot drop the tables of {outbox}; drop them by hand");
                 let url = url.replacen("mariadb://", "mysql://", 1);
                 let mut conn = MySqlConnection::connect(&url).await.with_context(left)?;
                 for drop in drops {
@@ -124,7 +124,7 @@ impl Scratch {
     }
 }
 
-/// What undoes a schema: every object whose name begins with `prefix`, and no other.
+/// The DROP statements for every object of a schema whose name starts with `prefix`.
 fn drops(schema: &str, prefix: &str) -> Vec<String> {
     let created = schema.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix("CREATE ")?;

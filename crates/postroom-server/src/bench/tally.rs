@@ -1,4 +1,4 @@
-//! What was measured.
+//! The results of the benchmark.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(crate) struct Measured {
     pub(crate) what: String,
     pub(crate) messages: u64,
-    /// None where it says nothing.
+    /// `None` where a rate makes no sense.
     pub(crate) per_second: Option<f64>,
     pub(crate) p50_ms: Option<f64>,
     pub(crate) p99_ms: Option<f64>,
@@ -25,7 +25,7 @@ impl Measured {
         self
     }
 
-    /// With how long each of them took.
+    /// Adds the latency of each message.
     pub(super) fn each(mut self, mut took: Vec<Duration>) -> Self {
         took.sort_unstable();
         self.p50_ms = quantile(&took, 50);
@@ -34,7 +34,7 @@ impl Measured {
     }
 }
 
-/// The smallest value that so many hundredths do not exceed.
+/// The given percentile.
 fn quantile(sorted: &[Duration], hundredths: usize) -> Option<f64> {
     let rank = (sorted.len() * hundredths).div_ceil(100).max(1);
     sorted.get(rank - 1).map(|took| took.as_secs_f64() * 1000.0)

@@ -1,4 +1,4 @@
-//! `postroom audit`: what operators did, and why.
+//! `postroom audit`: shows what operators did and why.
 
 use anyhow::Result;
 use clap::Args;
@@ -8,17 +8,18 @@ use serde_json::{Value, json};
 use super::{Global, QueueArg};
 use crate::{open, output};
 
-/// Show what people did to messages by hand: who, what, to how many, and why; the newest first
+/// Show the audit trail: who changed messages by hand, how many, and why; newest first
 ///
-/// Every retry, revive, redrive, dismiss, expire and purge is written down in the transaction that it changes messages
-/// in, whether it came from the command line, from the page or by HTTP. There the name is that of the token.
+/// Every retry, revive, redrive, dismiss, expire and purge is recorded in the transaction that changes the messages,
+/// whether it came from the command line, the admin page or the HTTP API. For the page and the API, the name is that of
+/// the token.
 #[derive(Args)]
 pub(crate) struct Audit {
     /// Only this queue
     #[arg(long)]
     queue: Option<QueueArg>,
 
-    /// At most so many entries
+    /// Show at most this many entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
 }
@@ -40,7 +41,7 @@ impl Audit {
             output::line(line(*queue, entry))?;
         }
         if entries.is_empty() {
-            eprintln!("nobody has changed messages by hand");
+            eprintln!("the audit trail is empty: nobody has changed messages by hand");
         }
         Ok(())
     }

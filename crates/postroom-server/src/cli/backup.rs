@@ -1,4 +1,4 @@
-//! `postroom backup`: a copy as of one moment, while everybody goes on.
+//! `postroom backup`: copies the database while it is in use.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::database::{Database, absolute};
 use crate::problem::Problem;
 use crate::{open, output};
 
-/// Copy the database to a new file, as it is at one moment, and check the copy; workers go on meanwhile
+/// Copy the database to a new file while it is in use, and verify the copy
 #[derive(Args)]
 pub(crate) struct Backup {
     /// The new file
@@ -25,7 +25,8 @@ impl Backup {
         check_target(&to)?;
         // Drawn on stderr, and only when that is a terminal.
         let bar = ProgressBar::new(0).with_style(
-            ProgressStyle::with_template("{bar:40} {percent}% of {len} pages, {eta} left").context("the bar's form")?,
+            ProgressStyle::with_template("{bar:40} {percent}% of {len} pages, {eta} left")
+                .context("invalid template for the progress bar")?,
         );
         let drawn = bar.clone();
         let copied = store.backup(&to, move |progress| {
@@ -38,31 +39,31 @@ impl Backup {
         if global.json {
             return output::json(&serde_json::json!({ "path": to, "bytes": bytes }));
         }
-        output::line(format!("{}: {} bytes, whole", to.display(), output::thousands(bytes)))
+        output::line(format!("{}: {} bytes, verified", to.display(), output::thousands(bytes)))
     }
 }
 
-/// A server's database is more than we may copy, and others know how.
+/// Only a SQLite file is copied here; servers have their own tools.
 fn file(database: Database) -> Result<PathBuf> {
     let tool = match &database {
         Database::Sqlite(path) => return Ok(path.clone()),
-        Database::Postgres(_) => "`pg_dump`, or the archive of its log (`pg_basebackup`), which loses nothing",
-        Database::Mssql(_) => "`BACKUP DATABASE`, and `BACKUP LOG` in between, which loses nothing",
-        Database::MySql(_) => "`mariadb-dump --single-transaction`, or its binary log, which loses nothing",
+        Database::Postgres(_) => "`pg_dump`; or WAL archiving with `pg_basebackup`, which loses nothing",
+        Database::Mssql(_) => "`BACKUP DATABASE`, with `BACKUP LOG` in between to lose nothing",
+        Database::MySql(_) => "`mariadb-dump --single-transaction`, with the binary log to lose nothing",
     };
-    let what = format!("only a SQLite file is backed up here, and this is {}", database.kind());
+    let what = format!("this command backs up SQLite files only, and this database is {}", database.kind());
     Err(Problem::new(what, tool).into())
 }
 
 fn check_target(to: &Path) -> Result<()> {
     if to.exists() {
-        let what = format!("{} exists already, and a backup never overwrites", to.display());
-        bail!(Problem::new(what, "a new name"));
+        let what = format!("{} already exists, and a backup never overwrites a file", to.display());
+        bail!(Problem::new(what, "another file name"));
     }
     let folder = to.parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() {
         let what = format!("the folder {} does not exist", folder.display());
-        bail!(Problem::new(what, "to create it, or another folder"));
+        bail!(Problem::new(what, "create it first, or use another folder"));
     }
     Ok(())
 }

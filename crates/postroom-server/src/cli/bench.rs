@@ -1,4 +1,4 @@
-//! `postroom bench`: what this database can do, on this machine.
+//! `postroom bench`: measures the throughput and latency of this database on this machine.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use crate::problem::Problem;
 use crate::up::signals::Signals;
 use crate::{duration, output};
 
-/// So many parts share the time.
+/// The time is split into this many parts.
 const PARTS: u32 = 4;
 
-/// Measure how fast the database takes, hands out and finishes messages
+/// Measure how fast the database enqueues, claims and acks messages
 ///
-/// It works in tables of its own, which are gone afterwards: for a SQLite file in a new file beside it, on PostgreSQL
-/// and SQL Server in a new schema, on MySQL and MariaDB under new names. Your messages are left alone, but whatever
-/// else uses the disk or the server is slowed down meanwhile. What a commit costs is in all of the figures: `postroom
-/// doctor` says whether it waits for the disk.
+/// The benchmark uses its own tables and removes them afterwards: a new file next to a SQLite file, a new schema on
+/// PostgreSQL and SQL Server, and new table names on MySQL and MariaDB. It does not touch your messages, but it slows
+/// down everything else on the same disk or server. All results include the cost of commits; `postroom doctor` shows
+/// whether a commit waits for the disk.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// How long it takes, in all
+    /// The total time
     #[arg(long, value_name = "DUR", default_value = "8s", value_parser = parse_span)]
     duration: Duration,
 
-    /// So many callers enqueue at once
+    /// How many callers enqueue at once
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = RangedU64ValueParser::<usize>::new().range(2..=1000))]
     callers: usize,
 
-    /// Bytes of a payload
+    /// The size of a payload in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 200,
           value_parser = RangedU64ValueParser::<usize>::new().range(2..=1 << 20))]
     payload: usize,
@@ -64,9 +64,11 @@ impl Bench {
             _ = signals.next() => Ok(None),
         };
         spinner.finish_and_clear();
-        // Whatever happened, nothing is left behind.
+        // Always clean up.
         let removed = scratch.remove().await;
-        let Some(measured) = measured? else { bail!(Problem::new("stopped before the end", "to let it finish")) };
+        let Some(measured) = measured? else {
+            bail!(Problem::new("the benchmark was stopped before the end", "run it again and let it finish"))
+        };
         removed?;
         self.print(&database.shown(), &measured, global.json)
     }
@@ -78,8 +80,8 @@ impl Bench {
             }));
         }
         let payload = output::thousands(self.payload as u64);
-        output::line(format!("{database}, payloads of {payload} bytes, in tables of its own"))?;
-        output::line(format!("  {:<28} {:>12} {:>10} {:>10}", "", "a second", "p50", "p99"))?;
+        output::line(format!("{database}, payloads of {payload} bytes, in separate tables"))?;
+        output::line(format!("  {:<28} {:>12} {:>10} {:>10}", "", "per second", "p50", "p99"))?;
         let unit = measured.first().and_then(|first| first.per_second);
         for (index, row) in measured.iter().enumerate() {
             let rate = row.per_second.map_or_else(|| "-".into(), whole);

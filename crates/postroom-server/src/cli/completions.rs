@@ -1,4 +1,4 @@
-//! `postroom completions` and `postroom man`: the program, told to shells and to readers.
+//! `postroom completions` and `postroom man`: shell completions and manual pages.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use super::{Cli, Global};
 use crate::output;
 use crate::problem::Problem;
 
-/// Print what a shell needs to complete this program's commands and options
+/// Print a completion script for a shell
 ///
-/// For instance: postroom completions bash > ~/.local/share/bash-completion/completions/postroom
+/// For example: postroom completions bash > ~/.local/share/bash-completion/completions/postroom
 #[derive(Args)]
 pub(crate) struct Completions {
     /// The shell
@@ -31,13 +31,13 @@ impl Completions {
     }
 }
 
-/// Print the manual page of this program or of one of its commands, for `man -l -`
+/// Print the manual page of this program or of one command, for `man -l -`
 #[derive(Args)]
 pub(crate) struct Man {
-    /// The command; without it, the page of the whole program
+    /// The command. Without it, the page of the whole program
     command: Option<String>,
 
-    /// Write every page into this folder instead: postroom.1, postroom-send.1 and so on
+    /// Write all pages into this folder instead: postroom.1, postroom-send.1 and so on
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
@@ -51,7 +51,7 @@ impl Man {
             return if global.json {
                 output::json(&serde_json::json!({ "dir": dir }))
             } else {
-                output::line(format!("{}: the manual pages", dir.display()))
+                output::line(format!("wrote the manual pages to {}", dir.display()))
             };
         }
         let command = match &self.command {

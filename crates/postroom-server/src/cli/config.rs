@@ -1,4 +1,4 @@
-//! `postroom config`: the configuration of a node, explained and checked.
+//! `postroom config`: prints and checks the configuration of a node.
 
 use std::path::PathBuf;
 
@@ -17,18 +17,18 @@ pub(crate) struct Config {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print every key with its default and what it means: a file to start from
+    /// Print a configuration file with every key, its default and its meaning
     Print,
-    /// Read a file and the environment as `up` would, and say what would run; nothing is started
+    /// Check a configuration file and the environment, and summarise what `up` would do
     Check(Check),
 }
 
 #[derive(Args)]
 struct Check {
-    /// The file; that of --config, or postroom.toml, when left out
+    /// The file. The default is the file of --config, or postroom.toml
     path: Option<PathBuf>,
 
-    /// Do not read the secrets, which may be somewhere else
+    /// Do not read the secrets; they may exist only on another machine
     #[arg(long)]
     without_secrets: bool,
 }
@@ -63,7 +63,7 @@ impl Check {
                 "runs": config.summary(), "doubts": config.doubts(),
             }));
         }
-        output::line(format!("{}: good", file.as_deref().unwrap_or("no file, the defaults")))?;
+        output::line(format!("{}: valid", file.as_deref().unwrap_or("no file, only the defaults")))?;
         output::line(format!("  {} on {database}", config.name))?;
         config.summary().iter().try_for_each(|line| output::line(format!("  {line}")))?;
         config.doubts().iter().for_each(|doubt| eprintln!("note: {doubt}"));

@@ -1,4 +1,4 @@
-//! `postroom demo`: watch messages survive a worker that is killed again and again.
+//! `postroom demo`: shows that no message is lost when a worker is killed again and again.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::demo::{child, producer, stage, worker};
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
-/// Kill a worker again and again while orders flow, and count what is lost or doubled: nothing
+/// Kill a worker again and again while it handles orders, and show that no message is lost or handled twice
 ///
-/// One process writes orders, each with a message about it in the same transaction. Another handles the messages, each
-/// in the transaction that acknowledges it, and is ended with SIGKILL at random moments. At the end orders and handled
-/// orders are compared by SQL. All of it happens in a temporary folder; --db is not touched.
+/// One process writes orders, and enqueues a message for each in the same transaction. Another process handles each
+/// message in the transaction that acks it, and is killed with SIGKILL at random moments. At the end, SQL compares the
+/// orders with the handled orders. The demo runs in a temporary folder and does not touch --db.
 #[derive(Args)]
 pub(crate) struct Demo {
     /// How many orders
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..10_000_000))]
     orders: u64,
 
-    /// How often to kill the worker
+    /// How many times to kill the worker
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..10_000))]
     kills: u64,
 
-    /// For how long orders are placed and the worker is killed; what is left then takes some seconds more
+    /// How many seconds to place orders and kill the worker. The remaining messages take a few seconds more
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..86_400))]
     seconds: u64,
 }
@@ -47,11 +47,11 @@ impl Demo {
         }
         if ledger.left > 0 || ledger.sent < self.orders {
             let (sent, left) = (output::thousands(ledger.sent), output::count(ledger.left, "message"));
-            let what = format!("{sent} orders sent and {left} still in line when the time was over");
-            bail!(Problem::new(what, "fewer --orders or --kills, or more --seconds, on a machine this busy"));
+            let what = format!("{sent} orders sent and {left} still in the queue when the time was up");
+            bail!(Problem::new(what, "fewer --orders or --kills, or more --seconds, because this machine is busy"));
         }
         if !ledger.is_balanced() {
-            bail!(Problem::new("the ledger does not balance", "to report it, with the output above: it is a bug"));
+            bail!(Problem::new("the ledger does not balance", "report this bug, with the output above"));
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Producer {
         let store = open::existing_file(&global.db).await?;
         tokio::select! {
             produced = producer::run(&store, self.orders, self.over) => produced,
-            () = child::stdin_closed() => bail!("told to stop before the last order"),
+            () = child::stdin_closed() => bail!("stopped before the last order"),
         }
     }
 }

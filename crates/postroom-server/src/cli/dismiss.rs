@@ -1,4 +1,4 @@
-//! `postroom dismiss`: dead letters that nobody needs any more, chosen and counted before.
+//! `postroom dismiss`: dismisses selected dead letters, with a dry run.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -14,14 +14,14 @@ use crate::{open, output};
 
 /// Dismiss dead and expired messages that nobody needs any more: one, some or all of them
 ///
-/// They no longer count as failed. They are kept for 30 days, with who dismissed them and why, and are then deleted;
-/// until then the same message arriving again is known. `postroom revive ID` puts one back in line that was dismissed
-/// by mistake. With --dry-run nothing is changed, and what would be is counted.
+/// Dismissed messages no longer count as failed. They are kept for 30 days by default, with who dismissed them and why,
+/// and are then deleted; until then the inbox recognises their duplicates. If you dismiss a message by mistake,
+/// `postroom revive ID` requeues it. With --dry-run, nothing changes and the messages are only counted.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)
           .args(["id", "all", "topic", "destination", "source"])))]
 pub(crate) struct Dismiss {
-    /// The message: its id, for the inbox also SOURCE/ID
+    /// The id of the message; for the inbox also SOURCE/ID
     #[arg(conflicts_with_all = ["all", "topic", "destination", "source", "queue", "limit"])]
     id: Option<String>,
 
@@ -29,15 +29,15 @@ pub(crate) struct Dismiss {
     #[arg(long)]
     all: bool,
 
-    /// Those with this topic
+    /// Messages with this topic
     #[arg(long)]
     topic: Option<String>,
 
-    /// Those to this service; only the outbox has such
+    /// Messages to this service (outbox)
     #[arg(long, value_name = "SERVICE", conflicts_with = "source")]
     destination: Option<String>,
 
-    /// Those from this service; only the inbox has such
+    /// Messages from this service (inbox)
     #[arg(long, value_name = "SERVICE")]
     source: Option<String>,
 
@@ -45,19 +45,19 @@ pub(crate) struct Dismiss {
     #[arg(long)]
     queue: Option<QueueArg>,
 
-    /// At most so many, the oldest first
+    /// Dismiss at most this many messages, oldest first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 
-    /// Why nobody needs them any more; kept with each message
+    /// The reason. It is stored with each message
     #[arg(long, value_name = "REASON", required_unless_present = "dry_run")]
     why: Option<String>,
 
-    /// Who dismisses them; the user of this machine unless told otherwise
+    /// Your name. It is stored with each message; the default is the user of this machine
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 
-    /// Change nothing, and say what would be done
+    /// Change nothing; count the messages that would be dismissed
     #[arg(long)]
     dry_run: bool,
 }
@@ -79,22 +79,22 @@ impl Dismiss {
         output::line(format!("{} {would}dismissed", output::count(count.dismissed, "message")))?;
         if count.changed > 0 {
             let messages = output::count(count.changed, "message");
-            eprintln!("{messages} had changed meanwhile and stayed as they were");
+            eprintln!("skipped {messages} that changed in the meantime");
         }
         Ok(())
     }
 
-    /// None when nothing is to be changed.
+    /// `None` in a dry run.
     fn dismissal(&self) -> Result<Option<Dismissal>> {
         let Some(why) = self.why.as_deref().filter(|_| !self.dry_run) else { return Ok(None) };
         let by =
             self.by.clone().or_else(user).ok_or_else(|| {
-                Problem::new("it is not known who you are", "`--by NAME`: it is kept with each message")
+                Problem::new("cannot tell who you are", "`--by NAME`, which is stored with each message")
             })?;
         Ok(Some(Dismissal::new(by, why)?))
     }
 
-    /// The queue in the hands of whoever dismisses messages.
+    /// The queue, on behalf of the operator.
     fn signed(&self, queue: WorkQueue, dismissal: Option<&Dismissal>) -> Result<WorkQueue> {
         let Some(dismissal) = dismissal else { return Ok(queue) };
         let chosen = words(&[
@@ -126,8 +126,8 @@ impl Dismiss {
             return Ok(count);
         }
         let states: Vec<_> = found.iter().map(|found| output::state(found.record.state())).collect();
-        let what = format!("{id} is {}; only dead and expired messages are dismissed", states.join(" and "));
-        bail!(Problem::new(what, format!("`postroom explain {id}`, which says why it stands where it stands")));
+        let what = format!("{id} is {}; only dead and expired messages can be dismissed", states.join(" and "));
+        bail!(Problem::new(what, format!("`postroom explain {id}`, which explains its state")));
     }
 
     async fn many(&self, opened: &Opened, queues: &[Queue], dismissal: Option<Dismissal>) -> Result<Dismissed> {

@@ -1,4 +1,4 @@
-//! `postroom doctor`: what about a database can lose messages or hold them up.
+//! `postroom doctor`: checks a database for settings that can lose or delay messages.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -10,17 +10,17 @@ use crate::database::Database;
 use crate::problem::Problem;
 use crate::{open, output};
 
-/// Examine the database: version, tables, clock, and settings that can lose messages or hold them up
+/// Check the database: its version, tables, clock, and settings that can lose or delay messages
 ///
-/// Nothing is created or changed. Exit status 0 means that no danger was found, with --strict no warning either; 4 that
-/// one was; 1 that the database could not be examined.
+/// This changes nothing. The exit code is 0 if there is no danger (with --strict, no warning either), 4 if there is
+/// one, and 1 if the database could not be checked.
 #[derive(Args)]
 pub(crate) struct Doctor {
     /// Fail on warnings too
     #[arg(long)]
     strict: bool,
 
-    /// Show only what is not as it should be
+    /// Show only problems
     #[arg(long, short)]
     quiet: bool,
 }
@@ -42,7 +42,7 @@ impl Doctor {
         if report.worst() >= limit {
             let (dangers, warnings) = (count(Level::Danger) as u64, count(Level::Warning) as u64);
             let what = format!("{} and {} found", output::count(dangers, "danger"), output::count(warnings, "warning"));
-            bail!(Problem::unhealthy(what, "what stands behind each `do:`, then `postroom doctor` again"));
+            bail!(Problem::unhealthy(what, "follow each `do:` line, then run `postroom doctor` again"));
         }
         Ok(())
     }
@@ -73,5 +73,5 @@ async fn examine(database: &Database) -> Result<Report> {
         Database::MySql(url) => MySqlOptions::new(url)?.examine().await,
         Database::Mssql(url) => MssqlOptions::new(url)?.examine().await,
     };
-    examined.with_context(|| format!("cannot examine {}", database.shown()))
+    examined.with_context(|| format!("cannot check {}", database.shown()))
 }

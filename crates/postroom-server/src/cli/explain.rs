@@ -1,4 +1,4 @@
-//! `postroom explain`: one answer to why a message is not delivered or handled.
+//! `postroom explain`: explains why a message is not delivered or handled.
 
 mod answer;
 mod judge;
@@ -18,13 +18,13 @@ use crate::open::Opened;
 use crate::problem::{self, Problem};
 use crate::{config, open, output};
 
-/// Say why a message is not delivered or handled: what is the case, what happens next by itself, and what to do
+/// Explain why a message is not delivered or handled: what holds it up, what happens next, and what to do
 ///
-/// Exit status 0 means that there is an answer; 3 that no message has that id; 5 that the tables are missing or of
+/// The exit code is 0 if there is an answer, 3 if no message has this id, and 5 if the tables are missing or have
 /// another version.
 #[derive(Args)]
 pub(crate) struct Explain {
-    /// Its id, for the inbox also SOURCE/ID
+    /// The id of the message; for the inbox also SOURCE/ID
     id: String,
 }
 
@@ -40,7 +40,7 @@ impl Explain {
             Ok(found) => found,
         };
         let mut asker = Asker::new(&opened, &database).await?;
-        // The configuration may be another machine's: without it nothing is known of who fetches.
+        // The configuration may be on another machine. Without it, nothing is known about fetched topics.
         let fetched = config::load(global.config()).ok().and_then(|config| config.fetched().ok().flatten());
         for (index, Found { queue, record }) in found.iter().enumerate() {
             let around = around(&mut asker, &opened, *queue, record).await?;
@@ -66,13 +66,13 @@ impl Explain {
         Ok(())
     }
 
-    /// No message has that id. Who asked for JSON gets the answer as JSON too.
+    /// No message has that id. With --json the answer is JSON too.
     fn unknown(&self, error: anyhow::Error, json: bool) -> Result<()> {
         let nothing = error.downcast_ref::<Problem>().filter(|problem| problem.is_nothing_found());
         if let Some(problem) = nothing.filter(|_| json) {
             output::json(&json!({
                 "id": self.id, "cause": "unknown-id", "is": problem.to_string(), "since": null,
-                "next": "Nothing: there is no such message.", "next_at": null, "advice": problem.advice(),
+                "next": "Nothing happens: there is no such message.", "next_at": null, "advice": problem.advice(),
             }))?;
         }
         Err(error)
@@ -80,18 +80,18 @@ impl Explain {
 
     fn other_schema(&self, error: &anyhow::Error, json: bool) -> Result<()> {
         let (is, advice) =
-            (problem::told(error), "`postroom migrate`, or the newer program; `postroom doctor` says more");
+            (problem::told(error), "`postroom migrate`, or a newer version of postroom; `postroom doctor` shows more");
         if json {
             output::json(&json!({
                 "id": self.id, "cause": "schema", "is": is, "since": null,
-                "next": "Nothing: no program can open the store.", "next_at": null, "advice": advice,
+                "next": "Nothing happens: no program can open the store.", "next_at": null, "advice": advice,
             }))?;
         }
         bail!(Problem::other_schema(is, advice));
     }
 }
 
-/// What goes on in the queue around the message.
+/// The activity in the queue around the message.
 async fn around(asker: &mut Asker, opened: &Opened, queue: Queue, record: &Record) -> Result<Around> {
     let time = |micros: Option<i64>| micros.filter(|micros| *micros > 0).map(Timestamp::from_micros);
     let (now, ours) = (opened.store().clock().now(), Clock::Database.now());
@@ -159,14 +159,14 @@ fn print(queue: Queue, record: &Record, answer: &Answer, around: &Around) -> Res
     };
     output::line(format!("{queue} {id}  {topic}"))?;
     output::line(format!("  cause  {}", answer.cause))?;
-    output::line(format!("  is     {}", answer.is))?;
+    output::line(format!("  now    {}", answer.is))?;
     output::line(format!("  next   {}", answer.next))?;
     output::line(format!("  do     {}", answer.advice))?;
     let ahead = around.clock_ahead();
     if ahead.abs() > CLOCK_TOLERANCE {
         let way = if ahead < 0 { "behind" } else { "ahead of" };
         eprintln!(
-            "the database's clock is {} s {way} this machine's; due times and leases follow it",
+            "the clock of the database is {} s {way} this machine's; due times and leases follow the database's clock",
             ahead.abs() / 1_000_000
         );
     }

@@ -1,4 +1,4 @@
-//! `postroom failed`: what was given up, and why.
+//! `postroom failed`: lists dead letters and their errors.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Global, QueueArg, lookup};
 use crate::{open, output};
 
-/// List dead and expired messages, grouped by topic and error; or dismissed ones
+/// List dead and expired messages, or dismissed ones, grouped by topic and error
 #[derive(Args)]
 pub(crate) struct Failed {
     /// Only this topic
@@ -21,11 +21,11 @@ pub(crate) struct Failed {
     #[arg(long)]
     queue: Option<QueueArg>,
 
-    /// Dismissed messages instead: who dismissed them, and why
+    /// List dismissed messages instead, with who dismissed them and why
     #[arg(long)]
     dismissed: bool,
 
-    /// At most so many of each queue, the oldest first
+    /// List at most this many messages of each queue, oldest first
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -66,21 +66,22 @@ impl Failed {
         print_groups(&rows)?;
         if rows.is_empty() {
             let what = if self.dismissed { "dismissed" } else { "dead or expired" };
-            eprintln!("nothing is {what}{}", self.topic.map_or_else(String::new, |t| format!(" under {t}")));
+            let of_topic = self.topic.map_or_else(String::new, |topic| format!(" with the topic {topic}"));
+            eprintln!("no {what} messages{of_topic}");
         } else if self.dismissed {
             let more = if left_out { "there are more: use --limit; " } else { "" };
-            eprintln!("{more}`postroom revive ID` puts a dismissed message back in line");
+            eprintln!("{more}`postroom revive ID` requeues a dismissed message");
         } else {
             let more = if left_out { "there are more: use --limit; " } else { "" };
             let (retry, dismiss) =
-                ("`postroom retry ID` puts it back in line", "`postroom dismiss ID --why …` ends it");
-            eprintln!("{more}`postroom show ID` tells its story, {retry}, {dismiss}");
+                ("`postroom retry ID` requeues it", "`postroom dismiss ID --why …` takes it off this list");
+            eprintln!("{more}`postroom show ID` shows a message, {retry}, {dismiss}");
         }
         Ok(())
     }
 
-    /// The dead and the expired, or the dismissed, in the order of their rows; one more than asked for if there are
-    /// more.
+    /// The dead and expired messages, or the dismissed ones, in the order of their rows. One more than the limit if
+    /// there are more.
     async fn records(&self, queue: &WorkQueue) -> Result<Vec<Record>> {
         let mut records = Vec::new();
         let states: &[_] = if self.dismissed { &[State::Dismissed] } else { &[State::Dead, State::Expired] };

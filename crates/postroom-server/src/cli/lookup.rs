@@ -1,4 +1,4 @@
-//! Finding messages by the id an operator has: from a log line, from `failed`, from `send`.
+//! Finds messages by the id that an operator has from a log line, from `failed` or from `send`.
 
 use anyhow::Result;
 use postroom::{Inbox, InboxKey, Message, Origin, Outbox, Queue, Record, TableNames};
@@ -9,13 +9,13 @@ use crate::database::Database;
 use crate::open::Opened;
 use crate::problem::Problem;
 
-/// A row, and the table it stands in.
+/// A row and its queue.
 pub(super) struct Found {
     pub(super) queue: Queue,
     pub(super) record: Record,
 }
 
-/// All rows known by that id; that there is none is an error.
+/// All rows with that id; an error if there is none.
 ///
 /// An id of the outbox is a UUID and may have one row for each destination. An id of the inbox is any text, given with
 /// its source (`stripe/evt_1`) or without.
@@ -32,7 +32,7 @@ pub(super) async fn by_id(opened: &Opened, database: &Database, id: &str) -> Res
     }
     if found.is_empty() {
         let what = format!("no message has the id {id}");
-        let advice = "`postroom failed` or `postroom stats` for what is there; done messages are deleted after a while";
+        let advice = "`postroom failed` or `postroom stats`; done messages are deleted after their retention time";
         return Err(Problem::nothing_found(what, advice).into());
     }
     Ok(found)
@@ -74,7 +74,7 @@ async fn mysql_keys(url: &str, id: &str) -> Result<Vec<(String, String)>> {
     let names = TableNames::infra_prefix();
     let sql = select(names.of(Queue::Inbox), "message_id = ? OR concat(source, '/', message_id) = ?");
     let mut conn = MySqlConnection::connect(url).await?;
-    // They are kept as bytes, which are compared as they are.
+    // The columns hold bytes, which are compared as they are.
     let keys: Vec<(Vec<u8>, Vec<u8>)> =
         sqlx::query_as(AssertSqlSafe(sql)).bind(id.as_bytes()).bind(id.as_bytes()).fetch_all(&mut conn).await?;
     let text = |bytes| String::from_utf8(bytes);
@@ -91,7 +91,7 @@ async fn mssql_keys(url: &str, id: &str) -> Result<Vec<(String, String)>> {
     Ok(rows.iter().map(|row| (text(row, 0), text(row, 1))).collect())
 }
 
-/// What `show` and `retry` know a message by.
+/// The id that `show` and `retry` accept.
 pub(super) fn id_of(message: &Message) -> String {
     match &message.origin {
         Origin::Inbox { key, .. } => key.to_string(),

@@ -1,4 +1,4 @@
-//! `postroom migrate`: the tables.
+//! `postroom migrate`: creates or updates the tables.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -9,19 +9,19 @@ use crate::database::Database;
 use crate::problem::{self, Problem};
 use crate::{open, output};
 
-/// Create the tables in the database, or bring them up to date; other tables stay as they are
+/// Create or update the tables of Postroom; other tables stay unchanged
 #[derive(Args)]
 pub(crate) struct Migrate {
-    /// Print the SQL instead, for migrations of your own; no database is touched
+    /// Print the SQL instead, for your own migration tool. This touches no database
     #[arg(long)]
     print: bool,
 
-    /// Change nothing: exit status 0 when the tables are there and up to date, 5 when they are missing or of another
+    /// Change nothing. The exit code is 0 if the tables are up to date, and 5 if they are missing or have another
     /// version
     #[arg(long, conflicts_with = "print")]
     check: bool,
 
-    /// With --print: for this kind of database, whatever --db names
+    /// With --print: the kind of database, in place of the one that --db names
     #[arg(long = "for", value_name = "KIND", requires = "print")]
     kind: Option<Kind>,
 }
@@ -60,17 +60,17 @@ impl Migrate {
     }
 }
 
-/// A client of MySQL ends a statement at each semicolon, unless it is told otherwise.
+/// Adds DELIMITER lines: by default the MySQL client ends a statement at every semicolon.
 fn for_the_client(sql: &str) -> String {
     let begun = sql.replace("\nCREATE PROCEDURE", "\nDELIMITER //\nCREATE PROCEDURE");
     begun.replace("\nEND;\n", "\nEND //\nDELIMITER ;\n")
 }
 
-/// Opening a store looks at its tables before it writes anything.
+/// Opening a store checks its tables before it writes anything.
 async fn check(database: &Database) -> Result<()> {
     match open::existing(database).await {
         Err(error) if problem::is_about_schema(&error) => {
-            let advice = "`postroom migrate`, which adds the tables and leaves everything else as it is";
+            let advice = "`postroom migrate`, which creates or updates the tables and changes nothing else";
             Err(Problem::other_schema(problem::told(&error), advice).into())
         }
         opened => opened.map(drop),

@@ -1,4 +1,4 @@
-//! `postroom purge`: done messages past their use.
+//! `postroom purge`: deletes old done messages.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::operator::Ending;
 use crate::problem::Problem;
 use crate::{config, duration, open, output};
 
-/// Delete messages that were done long ago; messages in other states stay
+/// Delete old done messages; messages in other states stay
 ///
-/// A worker does this by itself: after 7 days in the outbox, after 30 days in the inbox. How long messages in other
-/// states are kept is said in [retention] of the configuration.
+/// A worker does this automatically: by default after 7 days in the outbox and 30 days in the inbox. [retention] in the
+/// configuration sets how long messages of each state are kept.
 #[derive(Args)]
 pub(crate) struct Purge {
-    /// Done longer ago than this
+    /// Delete messages that were done longer ago than this
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     older_than: Duration,
 
-    /// Which queue. What the inbox has forgotten it handles again when it is sent again: keep it for longer than any
+    /// The queue. The inbox cannot recognise a duplicate of a deleted message, so keep its messages for longer than any
     /// sender retries
     #[arg(long, default_value = "outbox")]
     queue: QueueArg,
 
-    /// Also what the receiver of the configuration would still take: sent again, it is handled again
+    /// Also delete messages that the receiver still accepts. Their duplicates would be handled again
     #[arg(long)]
     force: bool,
 
@@ -40,9 +40,9 @@ impl Purge {
         if matches!(self.queue, QueueArg::Inbox) && !self.force {
             let taken_for = config::load(global.config())?.taken_for();
             if self.older_than < taken_for {
-                let (given, least) = (duration::short(self.older_than), duration::short(taken_for));
-                let what = format!("after {given} a message may still be sent again, and it would be handled again");
-                bail!(Problem::new(what, format!("`--older-than {least}`, or `--force` if nobody sends any more")));
+                let (given, least) = (duration::short(self.older_than), duration::at_least(taken_for));
+                let what = format!("after {given} a duplicate may still arrive, and it would be handled again");
+                bail!(Problem::new(what, format!("`--older-than {least}`, or `--force` if no sender is left")));
             }
         }
         let opened = open::existing(&global.database()?).await?;

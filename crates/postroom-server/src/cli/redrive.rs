@@ -1,4 +1,4 @@
-//! `postroom redrive`: what was delivered to a service goes out again, because that service was restored.
+//! `postroom redrive`: sends delivered messages again to a service that was restored from a backup.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -13,36 +13,35 @@ use crate::ask::Asker;
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
-/// So many rows in one transaction.
+/// The number of rows in one transaction.
 const PAGE: usize = 5000;
-/// More than these are not sent again without a yes.
+/// More messages than this need a confirmation.
 const MANY: u64 = 1000;
 
-/// Send messages again that were delivered to a service, because it was restored from a backup
+/// Send delivered messages again to a service that was restored from a backup
 ///
-/// Run it where the messages were sent from. Every message to that service that was done at --since or later goes out
-/// again; what the service still knows it recognises by its id and does not handle twice.
+/// Run this on the sender's database. Every message that was delivered to the service at --since or later is sent
+/// again. The service recognises duplicates by their ids and does not handle them twice.
 #[derive(Args)]
 pub(crate) struct Redrive {
     /// The service that was restored
     #[arg(long, value_name = "SERVICE")]
     destination: String,
 
-    /// Delivered at this time or later: a moment like 2026-02-14T12:00:00Z, a day like 2026-02-14, which begins at
-    /// midnight in UTC, or a duration like 2h for so long ago. Take
-    /// the time of the backup, or earlier
+    /// Send messages that were delivered at this time or later. Write a time like 2026-02-14T12:00:00Z, a day like
+    /// 2026-02-14 (from midnight UTC), or a duration like 2h for two hours ago. Use the time of the backup or earlier
     #[arg(long, value_name = "TIME or DUR", value_parser = parse_since)]
     since: Since,
 
-    /// Their new time to live
+    /// The new time to live of the messages
     #[arg(long, value_name = "DUR", default_value = "1d", value_parser = duration::parse_positive)]
     ttl: Duration,
 
-    /// Change nothing, and say how many would be sent
+    /// Change nothing; count the messages that would be sent
     #[arg(long)]
     dry_run: bool,
 
-    /// Send without a question, however many they are
+    /// Send without asking for confirmation
     #[arg(long, short)]
     yes: bool,
 
@@ -81,12 +80,12 @@ impl Redrive {
                 "dry_run": self.dry_run,
             }));
         }
-        let (count, would) = (output::count(redriven, "message"), if self.dry_run { "would go" } else { "will go" });
-        output::line(format!("{count} to {} {would} out again", self.destination))?;
+        let (count, would) = (output::count(redriven, "message"), if self.dry_run { "would be" } else { "will be" });
+        output::line(format!("{count} to {} {would} sent again", self.destination))?;
         if rows == 0 {
-            eprintln!("nothing was delivered to {} since {since}", self.destination);
+            eprintln!("no message was delivered to {} since {since}", self.destination);
         } else if !self.dry_run {
-            eprintln!("a worker sends them; `postroom top` shows how they get fewer");
+            eprintln!("a worker sends them; `postroom top` shows the progress");
         }
         Ok(())
     }
@@ -95,7 +94,7 @@ impl Redrive {
         let rest = self.delivered(since);
         let rows = asker.rows(Queue::Outbox, &["count(*)"], &rest, Some(&self.destination)).await?;
         let count = rows.into_iter().flatten().flatten().next();
-        count.as_deref().unwrap_or("0").parse().context("the database counts in another way")
+        count.as_deref().unwrap_or("0").parse().context("the database returned an unexpected value")
     }
 
     fn delivered(&self, since: Timestamp) -> String {
@@ -103,7 +102,7 @@ impl Redrive {
         format!("FROM {{t}} WHERE state = {done} AND processed_at >= {since} AND destination = {{1}}")
     }
 
-    /// Asks whoever sits there; where nobody does, the command line has to say it.
+    /// Asks for confirmation on a terminal; without one, --yes is required.
     fn confirm(&self, rows: u64, since: Timestamp) -> Result<()> {
         let is_attended = std::io::stdin().is_terminal();
         if self.yes || (rows <= MANY && is_attended) {
@@ -111,20 +110,23 @@ impl Redrive {
         }
         let what = format!("{} to {} since {since}", output::count(rows, "message"), self.destination);
         if !is_attended {
-            let what = format!("{what} would go out again, and nobody is there to be asked");
-            bail!(Problem::new(what, "--yes to send them, --dry-run to count them only"));
+            let what = format!("{what} would be sent again, and there is no terminal to ask for confirmation");
+            bail!(Problem::new(what, "--yes to send them, or --dry-run to count them"));
         }
-        eprint!("{what} go out again. Go on? [y/N] ");
+        eprint!("{what} will be sent again. Continue? [y/N] ");
         std::io::stderr().flush()?;
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
         if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
             return Ok(());
         }
-        bail!(Problem::new("nothing was sent", "--dry-run to count, a later --since for fewer, or --yes"));
+        bail!(Problem::new(
+            "nothing was sent",
+            "--dry-run to count them, a later --since to send fewer, or --yes to send them all"
+        ));
     }
 
-    /// Page by page in the order of the rows: one that is delivered meanwhile is not sent a third time.
+    /// Page by page in the order of the rows, so that a message that is delivered meanwhile is not sent a third time.
     async fn send(&self, asker: &mut Asker, outbox: &WorkQueue, since: Timestamp) -> Result<u64> {
         let (mut redriven, mut after) = (0, 0);
         loop {
@@ -134,9 +136,9 @@ impl Redrive {
             );
             let rows = asker.rows(Queue::Outbox, &["max(seq)"], &rest, Some(&self.destination)).await?;
             let Some(last) = rows.into_iter().flatten().flatten().next() else { return Ok(redriven) };
-            let last = last.parse().context("the database counts in another way")?;
+            let last = last.parse().context("the database returned an unexpected value")?;
             let page = Filter::all().state(State::Done).party(&self.destination).finished_since(since);
-            // With room for what is delivered in between: it must not push others out of the page.
+            // Leaves room for messages delivered in between, so that they push no others out of the page.
             redriven += outbox.redrive(page.after(after).up_to(last).limit(2 * PAGE), Some(self.ttl)).await?;
             after = last;
         }
@@ -149,14 +151,14 @@ fn parse_since(text: &str) -> Result<Since, String> {
     if text.contains('T') || text.contains('t') && text.contains(':') {
         let at: Timestamp = text.parse().map_err(|error: postroom::Error| error.to_string())?;
         return match at > Clock::Database.now() {
-            true => Err("it lies in the future; name the time of the backup".into()),
+            true => Err("the time is in the future; write the time of the backup".into()),
             false => Ok(Since::At(at)),
         };
     }
-    // A day begins at midnight in UTC.
+    // A day starts at midnight UTC.
     if text.len() == DAY_CHARS && text.bytes().filter(|byte| *byte == b'-').count() == 2 {
         return parse_since(&format!("{text}T00:00:00Z"));
     }
-    let moment = "a day like 2026-02-14, or a moment like 2026-02-14T12:00:00Z";
+    let moment = "a day like 2026-02-14, or a time like 2026-02-14T12:00:00Z";
     duration::parse(text).map(Since::Ago).map_err(|error| format!("{error}, {moment}"))
 }

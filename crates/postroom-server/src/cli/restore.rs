@@ -1,4 +1,4 @@
-//! `postroom restore`: a backup in place of the database, when nobody has it open.
+//! `postroom restore`: replaces the database with a backup while no program has it open.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,30 +15,30 @@ use crate::output;
 use crate::problem::Problem;
 use crate::up::backups::sync_folder;
 
-/// Check a backup and put it in place of the database file, which is kept beside it; nobody may have it open
+/// Verify a backup and replace the database file with it; the old file is kept next to it
 ///
-/// Afterwards run `postroom redrive` where messages to this service are sent from: what came after the backup is not in
-/// it.
+/// Stop every program that uses the database first. The backup lacks the messages that arrived after it was made, so
+/// run `postroom redrive` on every service that sends messages to this one.
 #[derive(Args)]
 pub(crate) struct Restore {
-    /// The backup, as `postroom backup` made it
+    /// The backup: a file from `postroom backup`
     from: PathBuf,
 
-    /// Check the backup and whether the database is free, and change nothing
+    /// Change nothing; verify the backup, and check that no program uses the database
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What belongs to a database: its log and the log's index.
+/// The files that belong to a database: its log and the log's index.
 const LOGS: [&str; 2] = ["-wal", "-shm"];
 
-/// For clocks that differ.
+/// A margin for clock differences.
 const MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Restore {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let to = absolute(&file(global.database()?)?);
-        // Of a link, the file it leads to.
+        // Follow a symbolic link.
         let to = std::fs::canonicalize(&to).unwrap_or(to);
         let from = absolute(&self.from);
         check_paths(&from, &to)?;
@@ -48,9 +48,9 @@ impl Restore {
         if was_there && !self.dry_run {
             fold_log(&to);
         }
-        // Held until the end: whoever opens the file meanwhile is told that it is busy.
+        // Held until the end: a program that opens the file meanwhile finds it busy.
         let _alone = if was_there { Some(alone(&to)?) } else { None };
-        // A log without its database is read into whatever takes its place.
+        // SQLite would apply a leftover log to the restored file.
         let has_log = LOGS.iter().any(|part| beside(&to, part).exists());
         let kept = (was_there || has_log).then(|| kept_name(&to));
         if !self.dry_run {
@@ -72,15 +72,17 @@ impl Restore {
             }));
         }
         if self.dry_run {
-            return output::line(format!("{}: the backup is whole and could take its place", to.display()));
+            return output::line(format!("{}: the backup is intact and can replace it", to.display()));
         }
         output::line(format!("{}: restored from {}", to.display(), self.from.display()))?;
         if let Some(kept) = kept {
             output::line(format!("the old file is kept as {}", kept.display()))?;
         }
-        // The senders' clocks may differ; what they send twice is known again.
+        // The senders' clocks may differ. Duplicates are recognised.
         let since = newest.map_or_else(|| "TIME".to_owned(), |at| at.minus(MARGIN).to_string());
-        eprintln!("what came after the backup is not in it. On each service that sends here, run");
+        eprintln!(
+            "the backup lacks messages that arrived after it was made; on every service that sends to this one, run"
+        );
         eprintln!("  postroom redrive --destination THIS-SERVICE --since {since}");
         Ok(())
     }
@@ -89,13 +91,11 @@ impl Restore {
 fn file(database: Database) -> Result<PathBuf> {
     let tool = match &database {
         Database::Sqlite(path) => return Ok(path.clone()),
-        Database::Postgres(_) => {
-            "`pg_restore`, or recovery from its archived log; then `postroom redrive` on the senders"
-        }
-        Database::Mssql(_) => "`RESTORE DATABASE`, and its log; then `postroom redrive` on the senders",
-        Database::MySql(_) => "`mariadb < dump.sql`, or its binary log; then `postroom redrive` on the senders",
+        Database::Postgres(_) => "`pg_restore`, or recovery from archived WAL; then `postroom redrive` on the senders",
+        Database::Mssql(_) => "`RESTORE DATABASE` and `RESTORE LOG`; then `postroom redrive` on the senders",
+        Database::MySql(_) => "`mariadb < dump.sql`, or the binary log; then `postroom redrive` on the senders",
     };
-    let what = format!("only a SQLite file is restored here, and this is {}", database.kind());
+    let what = format!("this command restores SQLite files only, and this database is {}", database.kind());
     Err(Problem::new(what, tool).into())
 }
 
@@ -103,28 +103,31 @@ fn check_paths(from: &Path, to: &Path) -> Result<()> {
     if !from.is_file() {
         bail!(Problem::new(
             format!("there is no backup at {}", from.display()),
-            "the path of a file that `postroom backup` made"
+            "the path of a file from `postroom backup`"
         ));
     }
     let same = |path: &Path| std::fs::canonicalize(path).ok();
     if same(from).is_some() && same(from) == same(to) {
         bail!(Problem::new(
             "the backup is the database itself",
-            "--db PATH for the database, and the backup's own path"
+            "--db PATH for the database, and the path of the backup"
         ));
     }
     if std::fs::metadata(beside(from, "-wal")).is_ok_and(|log| log.len() > 0) {
-        let what = format!("{} has a log (-wal) beside it: it is in use, or not a backup", from.display());
-        bail!(Problem::new(what, "`postroom backup` of it, which makes one whole file"));
+        let what = format!("{} has a log file (-wal), so it is in use or not a backup", from.display());
+        bail!(Problem::new(what, "`postroom backup` on it first, which makes a single complete file"));
     }
     let folder = to.parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() {
-        bail!(Problem::new(format!("the folder {} does not exist", folder.display()), "to create it, or --db PATH"));
+        bail!(Problem::new(
+            format!("the folder {} does not exist", folder.display()),
+            "create it first, or use --db PATH"
+        ));
     }
     Ok(())
 }
 
-/// A copy of the backup beside the database; gone again unless it was put in its place.
+/// A copy of the backup next to the database. Deleted on drop unless it replaced the database.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -136,7 +139,7 @@ impl Copy {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&path).with_context(cannot)?;
-        // Ours from here on, to be taken away again.
+        // From here on, drop deletes it.
         let copy = Self(path.clone());
         let mut source = std::fs::File::open(from).with_context(cannot)?;
         std::io::copy(&mut source, &mut file).with_context(cannot)?;
@@ -144,7 +147,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// It belongs to whom the old file belonged to.
+    /// Copies the owner and mode of the old file.
     fn take_after(&self, old: &Path) -> Result<()> {
         #[cfg(unix)]
         if let Ok(file) = std::fs::metadata(old) {
@@ -173,9 +176,9 @@ impl Drop for Copy {
     }
 }
 
-/// Whether the copy is whole and ours; the time of the last thing in it.
+/// Checks that the copy is intact and a Postroom database. Returns the newest time in it.
 async fn check_copy(copy: &Path, from: &Path) -> Result<Option<Timestamp>> {
-    let advice = "another backup: this one is not whole, or not of Postroom";
+    let advice = "another backup; this one is damaged, or not from Postroom";
     if let Err(error) = postroom::restore_check(copy) {
         let why = error.to_string().replace(&copy.display().to_string(), "it");
         bail!(Problem::new(format!("{} cannot be restored: {why}", from.display()), advice));
@@ -220,8 +223,8 @@ fn kept_name(to: &Path) -> PathBuf {
         .unwrap_or_else(|| beside(to, ".before"))
 }
 
-/// The database and what belongs to it, under another name. Its log goes first: it must never be read into the backup.
-/// The file itself stays where it is as well, until the backup takes its place in one step.
+/// Keeps the database and its log files under another name. The log files move, because SQLite must never apply them to
+/// the backup. The database itself also stays in place until the backup replaces it in one step.
 fn keep(path: &Path, kept: &Path) -> Result<()> {
     let cannot = || format!("cannot keep {} as {}", path.display(), kept.display());
     if path.exists() {
@@ -236,7 +239,7 @@ fn keep(path: &Path, kept: &Path) -> Result<()> {
     sync_folder(path)
 }
 
-/// Everything as it was.
+/// Undoes `keep`.
 fn put_back(path: &Path, kept: &Path) {
     for part in LOGS {
         let _ = std::fs::rename(beside(kept, part), beside(path, part));
@@ -244,20 +247,20 @@ fn put_back(path: &Path, kept: &Path) {
     let _ = std::fs::remove_file(kept);
 }
 
-/// Folds the log into the database, if it can be read and nobody else has it open: were we killed in the middle, the
-/// old file would be whole without it.
+/// Merges the log into the database, if it is readable and no other program has it open. If this program is then killed
+/// half-way, the old file is complete without the log.
 fn fold_log(path: &Path) {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let folded = Connection::open_with_flags(path, flags).and_then(|conn| {
-        // What cannot be read stays as it is: closing would take the log away.
+        // Keep the log of a file that cannot be read: closing would remove it.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
     });
-    tracing::debug!(?folded, "the log was to be folded into the old file");
+    tracing::debug!(?folded, "tried to checkpoint the log into the old file");
 }
 
-/// Takes the whole file for ourselves. Whoever has a SQLite file with a log open holds a part of it all the time, even
-/// when it is damaged.
+/// Locks the whole file. A program that has a SQLite file with a log open always holds a lock on a part of it, even if
+/// the file is damaged.
 #[cfg(unix)]
 fn alone(path: &Path) -> Result<std::fs::File> {
     let file = std::fs::File::options().read(true).write(true).open(path);
@@ -269,13 +272,13 @@ fn alone(path: &Path) -> Result<std::fs::File> {
     Ok(file)
 }
 
-/// Elsewhere a file that is open cannot be renamed: that is enough.
+/// On other systems an open file cannot be renamed, which is enough.
 #[cfg(not(unix))]
 fn alone(path: &Path) -> Result<std::fs::File> {
     std::fs::File::options().read(true).write(true).open(path).map_err(|_| in_use(path))
 }
 
 fn in_use(path: &Path) -> anyhow::Error {
-    let what = format!("a program has {} open", path.display());
-    Problem::new(what, "to stop every program that uses it (`fuser` names them), then this again").into()
+    let what = format!("another program has {} open", path.display());
+    Problem::new(what, "stop every program that uses it (`fuser` lists them), then run this again").into()
 }

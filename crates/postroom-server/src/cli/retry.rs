@@ -1,4 +1,4 @@
-//! `postroom retry`: dead and expired messages back in line.
+//! `postroom retry`: requeues dead and expired messages.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::operator::{Count, Reviving};
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
-/// Put dead and expired messages back in line, as if they were new
+/// Requeue one dead or expired message, or all of them, as if they were new
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["id", "all"])))]
 pub(crate) struct Retry {
-    /// The message: its id, for the inbox also SOURCE/ID
+    /// The id of the message; for the inbox also SOURCE/ID
     id: Option<String>,
 
     /// Every dead and expired message
@@ -33,7 +33,7 @@ pub(crate) struct Retry {
     #[arg(long, conflicts_with = "id")]
     queue: Option<QueueArg>,
 
-    /// A new time to live; expired messages need one
+    /// A new time to live. Expired messages need one
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     ttl: Option<Duration>,
 
@@ -55,9 +55,9 @@ impl Retry {
         if global.json {
             return output::json(&serde_json::json!({ "retried": retried, "still_expired": expired }));
         }
-        output::line(format!("{} back in line", output::count(retried, "message")))?;
+        output::line(format!("{} requeued", output::count(retried, "message")))?;
         if expired > 0 {
-            eprintln!("{} stayed expired; --ttl 1h gives a new time to live", output::count(expired, "message"));
+            eprintln!("{} stayed expired; --ttl 1h sets a new time to live", output::count(expired, "message"));
         }
         Ok(())
     }
@@ -74,12 +74,12 @@ impl Retry {
         let states: Vec<_> = found.iter().map(|found| output::state(found.record.state())).collect();
         let is_over = found.iter().any(|found| matches!(found.record.state(), State::Dead | State::Expired));
         let problem = if is_over {
-            Problem::new(format!("the time to live of {id} is over"), "`--ttl 1h`, which gives it a new time to live")
+            Problem::new(format!("{id} has expired"), "`--ttl 1h`, which sets a new time to live")
         } else {
-            let what = format!("{id} is {}; only dead and expired messages are put back", states.join(" and "));
-            let dismissed = format!("`postroom revive {id}`, which puts a dismissed message back in line too");
+            let what = format!("{id} is {}; only dead and expired messages can be requeued", states.join(" and "));
+            let dismissed = format!("`postroom revive {id}`, which also requeues dismissed messages");
             let is_dismissed = found.iter().any(|found| found.record.state() == State::Dismissed);
-            Problem::new(what, if is_dismissed { dismissed } else { format!("`postroom show {id}` for its story") })
+            Problem::new(what, if is_dismissed { dismissed } else { format!("`postroom show {id}` for details") })
         };
         Err(problem.into())
     }

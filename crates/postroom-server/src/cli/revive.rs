@@ -1,4 +1,4 @@
-//! `postroom revive`: dead and expired messages back in line, chosen and counted before.
+//! `postroom revive`: requeues selected dead and expired messages, with a dry run.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::operator::{Count, Reviving};
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
-/// Put dead and expired messages back in line, as if they were new: one, some or all of them
+/// Requeue selected dead and expired messages, as if they were new, with a dry run
 ///
-/// Those past their time need --ttl. Dismissed messages go back if they are named by their id, or with --dismissed.
-/// With --dry-run nothing is changed, and what would be is counted.
+/// Expired messages need --ttl. Dismissed messages are requeued by their id or with --dismissed. With --dry-run,
+/// nothing changes and the messages are only counted.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)
           .args(["id", "all", "topic", "destination", "source"])))]
 pub(crate) struct Revive {
-    /// The message: its id, for the inbox also SOURCE/ID
+    /// The id of the message; for the inbox also SOURCE/ID
     #[arg(conflicts_with_all = ["all", "topic", "destination", "source", "queue", "limit"])]
     id: Option<String>,
 
@@ -30,19 +30,19 @@ pub(crate) struct Revive {
     #[arg(long)]
     all: bool,
 
-    /// Dismissed messages, instead of dead and expired ones
+    /// Requeue dismissed messages instead of dead and expired ones
     #[arg(long, conflicts_with = "id")]
     dismissed: bool,
 
-    /// Those with this topic
+    /// Messages with this topic
     #[arg(long)]
     topic: Option<String>,
 
-    /// Those to this service; only the outbox has such
+    /// Messages to this service (outbox)
     #[arg(long, value_name = "SERVICE", conflicts_with = "source")]
     destination: Option<String>,
 
-    /// Those from this service; only the inbox has such
+    /// Messages from this service (inbox)
     #[arg(long, value_name = "SERVICE")]
     source: Option<String>,
 
@@ -50,15 +50,15 @@ pub(crate) struct Revive {
     #[arg(long)]
     queue: Option<QueueArg>,
 
-    /// At most so many, the oldest first
+    /// Requeue at most this many messages, oldest first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 
-    /// A new time to live; expired messages need one
+    /// A new time to live. Expired messages need one
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     ttl: Option<Duration>,
 
-    /// Change nothing, and say what would be done
+    /// Change nothing; count the messages that would be requeued
     #[arg(long)]
     dry_run: bool,
 
@@ -81,11 +81,11 @@ impl Revive {
             }));
         }
         let would = if self.dry_run { "would be " } else { "" };
-        output::line(format!("{} {would}back in line", output::count(count.revived, "message")))?;
+        output::line(format!("{} {would}requeued", output::count(count.revived, "message")))?;
         if count.still_expired > 0 {
             let stay = if self.dry_run { "would stay" } else { "stayed" };
             let count = output::count(count.still_expired, "message");
-            eprintln!("{count} {stay} expired; --ttl 1h gives a new time to live");
+            eprintln!("{count} {stay} expired; --ttl 1h sets a new time to live");
         }
         Ok(())
     }
@@ -101,12 +101,12 @@ impl Revive {
             return Ok(count);
         }
         if count.still_expired > 0 {
-            let advice = "`--ttl 1h`, which gives it a new time to live";
-            bail!(Problem::new(format!("the time to live of {id} is over"), advice));
+            bail!(Problem::new(format!("{id} has expired"), "`--ttl 1h`, which sets a new time to live"));
         }
         let states: Vec<_> = found.iter().map(|found| output::state(found.record.state())).collect();
-        let what = format!("{id} is {}; only dead, expired and dismissed messages are put back", states.join(" and "));
-        bail!(Problem::new(what, format!("`postroom explain {id}`, which says why it stands where it stands")));
+        let what =
+            format!("{id} is {}; only dead, expired and dismissed messages can be requeued", states.join(" and "));
+        bail!(Problem::new(what, format!("`postroom explain {id}`, which explains its state")));
     }
 
     async fn many(&self, opened: &Opened, queues: &[Queue]) -> Result<Count> {
@@ -126,7 +126,7 @@ impl Revive {
         self.destination.iter().chain(&self.source).fold(filter, |filter, party| filter.party(party))
     }
 
-    /// Revives those rows, or says how many would be.
+    /// Requeues those rows, or counts them in a dry run.
     async fn revive(&self, opened: &Opened, queue: Queue, filter: &Filter, most: Option<u64>) -> Result<Count> {
         let operator = self.signed.operator(&[
             ("message", self.id.as_deref()),

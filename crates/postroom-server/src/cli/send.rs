@@ -1,4 +1,4 @@
-//! `postroom send`: a message into the outbox.
+//! `postroom send`: enqueues a message.
 
 use std::io::Read;
 use std::time::Duration;
@@ -12,51 +12,51 @@ use super::Global;
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
-/// So many messages in one transaction.
+/// The number of messages in one transaction.
 const CHUNK: u64 = 1000;
 
-/// Put a message into the outbox; its id is printed once it is stored for good
+/// Enqueue a message in the outbox, and print its id once the message is committed
 #[derive(Args)]
 pub(crate) struct Send {
-    /// What routes it to its handler, like order.placed
+    /// The topic, which selects the handler, like order.placed
     topic: String,
 
-    /// Its content, as text; `-` reads it from stdin, and it is empty when left out
+    /// The content, as text. `-` reads it from stdin; without it the payload is empty
     payload: Option<String>,
 
-    /// The service it goes to; without it the message is handled here
+    /// The service to send it to. Without this option the message is handled here
     #[arg(long, value_name = "DEST")]
     to: Option<String>,
 
-    /// What it is for: an event by itself is handled here, a command or a signal goes to another service
+    /// The kind of message. An event without a destination is handled here; commands and signals go to another service
     #[arg(long, value_name = "KIND", default_value = "Event", value_parser = kinds())]
     kind: Kind,
 
-    /// Links it to what caused it
+    /// An id that links the message to what caused it
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
 
-    /// Not before this long from now
+    /// How long from now the message is due
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     due_in: Option<Duration>,
 
-    /// Never after this long from now: then it expires
+    /// How long from now the message expires
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     expires_in: Option<Duration>,
 
-    /// Give it up at this failed attempt
+    /// Make the message dead after this many failed attempts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_attempts: Option<u32>,
 
-    /// Its id; sent again under the same id, it is recognised and not stored twice
+    /// The id of the message. A second message with the same id is a duplicate and is not stored
     #[arg(long, value_name = "UUID", value_parser = parse_id)]
     id: Option<MessageId>,
 
-    /// A value that travels beside the payload; may be repeated
+    /// A header of the message. Repeat this option for more
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_header)]
     headers: Vec<(String, String)>,
 
-    /// So many messages, each with an id of its own
+    /// Enqueue this many messages, each with its own id
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "id",
           value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Send {
 
 impl Send {
     pub(crate) async fn run(mut self, global: &Global) -> Result<()> {
-        // Before the file is opened: a pipe that never ends must not leave an empty database behind.
+        // Read stdin before the database is opened: a pipe that never ends must not leave an empty database behind.
         let payload = match self.payload.take() {
             Some(dash) if dash == "-" => read_stdin()?,
             payload => payload.unwrap_or_default(),
@@ -112,7 +112,7 @@ fn print(id: MessageId, duplicate: bool, json: bool) -> Result<()> {
         return output::json(&serde_json::json!({ "id": id.to_string(), "duplicate": duplicate }));
     }
     if duplicate {
-        eprintln!("a message with this id was there before; nothing was written");
+        eprintln!("duplicate: a message with this id already exists; nothing was stored");
     }
     output::line(id.to_string())
 }
@@ -120,7 +120,7 @@ fn print(id: MessageId, duplicate: bool, json: bool) -> Result<()> {
 fn read_stdin() -> Result<String> {
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read the payload from stdin")?;
-    let advice = "text; encode other content first, for instance with `base64`";
+    let advice = "encode binary content as text first, for example with `base64`";
     Ok(String::from_utf8(bytes).map_err(|_| Problem::new("the payload is not UTF-8", advice))?)
 }
 

@@ -1,4 +1,4 @@
-//! `postroom show`: the story of one message.
+//! `postroom show`: shows one message.
 
 use anyhow::Result;
 use clap::Args;
@@ -9,18 +9,18 @@ use super::Global;
 use super::lookup::{self, Found};
 use crate::{open, output};
 
-/// Tell the story of one message: where it stands, when, how often it was tried and what went wrong
+/// Show one message: its state, times, attempts and errors
 #[derive(Args)]
 pub(crate) struct Show {
-    /// Its id, for the inbox also SOURCE/ID
+    /// The id of the message; for the inbox also SOURCE/ID
     id: String,
 
-    /// Print payload, headers and response too; they may hold secrets
+    /// Print the payload, headers and response too. They may contain secrets
     #[arg(long)]
     show_payload: bool,
 }
 
-/// A message with all that is known of it.
+/// A message and everything known about it.
 struct Story {
     queue: Queue,
     record: Record,
@@ -109,7 +109,7 @@ impl Story {
             output::line("  failures")?;
         }
         for failure in &self.failures {
-            let error = output::one_line(failure.error.as_deref().unwrap_or("no reason given"));
+            let error = output::one_line(failure.error.as_deref().unwrap_or("no error was recorded"));
             let code = failure.cause.map_or("", postroom::Cause::code);
             let is_counted = failure.cause.is_none_or(|cause| cause.whose() == Whose::Message);
             let attempt = if is_counted { format!("attempt {}", failure.attempt) } else { "not counted".to_owned() };
@@ -118,7 +118,7 @@ impl Story {
         Ok(())
     }
 
-    /// What is known, in the order in which it happened; what is not known is left out.
+    /// The known facts, in the order in which they happened.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let (record, message) = (&self.record, self.message());
         let time = |at: Option<Timestamp>| at.map(output::moment);
@@ -154,13 +154,13 @@ impl Story {
         let at = record.visible_at().map(output::moment).unwrap_or_default();
         match record.state() {
             State::Ready if record.visible_at() <= Some(Clock::Database.now()) => {
-                format!("{state}: waits for a worker since {at}")
+                format!("{state}: has waited for a worker since {at}")
             }
-            State::Ready => format!("{state}: not before {at}"),
+            State::Ready => format!("{state}: due at {at}"),
             State::Leased => format!("{state}: a worker holds it until {at}"),
-            State::Dead => format!("{state}: `postroom retry {}` puts it back in line", self.id()),
-            State::Expired => format!("{state}: `postroom revive {} --ttl 1h` puts it back in line", self.id()),
-            State::Dismissed => format!("{state}: `postroom revive` puts it back in line"),
+            State::Dead => format!("{state}: `postroom retry {}` requeues it", self.id()),
+            State::Expired => format!("{state}: `postroom revive {} --ttl 1h` requeues it", self.id()),
+            State::Dismissed => format!("{state}: `postroom revive {}` requeues it", self.id()),
             _ => state,
         }
     }
@@ -172,7 +172,7 @@ impl Story {
         let claims = u64::try_from(self.record.claim_no()).unwrap_or(0);
         let vanished = match self.record.crashes() {
             0 => String::new(),
-            crashes => format!(", its worker vanished {}", output::count(u64::from(crashes), "time")),
+            crashes => format!(", its worker died {}", output::count(u64::from(crashes), "time")),
         };
         format!("{failed} failed{limit}, claimed {}{vanished}", output::count(claims, "time"))
     }

@@ -1,25 +1,25 @@
-//! Who does something to messages, and why: for the audit trail.
+//! Who changes messages and why, for the audit trail.
 
 use anyhow::Result;
 use clap::Args;
 use postroom::Operator;
 
-/// Who does it, when neither the command line nor the machine says so.
+/// The name if neither the command line nor the environment has one.
 const UNKNOWN: &str = "unknown";
 
 #[derive(Args)]
 pub(crate) struct Signed {
-    /// Why; kept in the audit trail
+    /// The reason, for the audit trail
     #[arg(long, value_name = "REASON")]
     why: Option<String>,
 
-    /// Who does it, for the audit trail; the user of this machine unless told otherwise
+    /// Your name, for the audit trail. The default is the user of this machine
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }
 
 impl Signed {
-    /// The operator who chose these messages.
+    /// The operator, with the selection of messages.
     pub(crate) fn operator(&self, chosen: &[(&str, Option<&str>)]) -> Result<Operator> {
         let by = self.by.clone().or_else(user).unwrap_or_else(|| UNKNOWN.into());
         let operator = Operator::new(by)?.chose(words(chosen))?;
@@ -30,7 +30,7 @@ impl Signed {
     }
 }
 
-/// What was chosen, in words.
+/// The selection in words.
 pub(crate) fn words(chosen: &[(&str, Option<&str>)]) -> String {
     let told = chosen.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
     let told = told.collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! `postroom stats`: how many messages stand where.
+//! `postroom stats`: counts messages by state.
 
 use anyhow::Result;
 use clap::Args;
@@ -55,21 +55,21 @@ impl Stats {
             return output::json(&serde_json::json!({ "outbox": outbox, "inbox": inbox, "held": held }));
         }
         let titles = ["ready", "leased", "done", "dead", "expired", "seen"].map(|title| format!("{title:>9}"));
-        output::line(format!("{:<7}{}{:>11}  oldest waiting", "", titles.concat(), "dismissed"))?;
+        output::line(format!("{:<7}{}{:>11}  oldest ready", "", titles.concat(), "dismissed"))?;
         print("outbox", &outbox)?;
         print("inbox", &inbox)?;
         for hold in held.iter().flatten() {
             output::line(output::waiting(hold))?;
         }
         if outbox.dead + outbox.expired + inbox.dead + inbox.expired > 0 {
-            eprintln!("`postroom failed` lists the dead and the expired");
+            eprintln!("`postroom failed` lists dead and expired messages");
         }
         Ok(())
     }
 }
 
 fn print(name: &str, stats: &QueueStats) -> Result<()> {
-    // A message handled outside the queue has been seen and is not done: one column is enough for people.
+    // A message that is handled outside the queue counts as seen: one column is enough for people.
     let seen = stats.seen + stats.processing;
     let counts = [stats.ready, stats.leased, stats.done, stats.dead, stats.expired, seen];
     let counts = counts.map(|count| format!("{:>9}", output::thousands(count)));

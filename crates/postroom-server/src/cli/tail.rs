@@ -1,4 +1,4 @@
-//! `postroom tail`: what happens in the queues, as it happens.
+//! `postroom tail`: follows what happens in the queues.
 
 mod follow;
 
@@ -16,9 +16,9 @@ use crate::ask::Asker;
 use crate::up::signals::Signals;
 use crate::{duration, open, output};
 
-/// Follow what is enqueued, fails, is done or given up, a line each, until Ctrl-C
+/// Follow the queues: one line for each message that is enqueued, fails, is done or dies; Ctrl-C quits
 ///
-/// It begins with what happens from now on. What was there before is in `postroom top`, `failed` and `show`.
+/// Only new events are shown. For earlier ones, use `postroom top`, `failed` and `show`.
 #[derive(Args)]
 pub(crate) struct Tail {
     /// Only this queue
@@ -29,23 +29,23 @@ pub(crate) struct Tail {
     #[arg(long)]
     topic: Option<String>,
 
-    /// Only to this service; only the outbox has such
+    /// Only messages to this service (outbox)
     #[arg(long, value_name = "SERVICE", conflicts_with = "source")]
     destination: Option<String>,
 
-    /// Only from this service; only the inbox has such
+    /// Only messages from this service (inbox)
     #[arg(long, value_name = "SERVICE")]
     source: Option<String>,
 
-    /// Only this; may be repeated
+    /// Only this event. Repeat this option for more
     #[arg(long = "state", value_name = "STATE")]
     states: Vec<Happened>,
 
-    /// How often to look
+    /// How often to poll the database
     #[arg(long, value_name = "DUR", default_value = "500ms", value_parser = parse_interval)]
     interval: Duration,
 
-    /// Print the payload too; it may hold secrets
+    /// Print the payload too. It may contain secrets
     #[arg(long)]
     show_payload: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Tail {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 enum Happened {
-    /// Stored, or arrived in the inbox
+    /// The message was enqueued, or arrived in the inbox
     Enqueued,
     /// An attempt failed
     Failed,
@@ -96,7 +96,7 @@ impl Tail {
         for queue in queues {
             followers.push(Follower::begin(queue, self.show_payload, &mut asker).await?);
         }
-        eprintln!("following {}; Ctrl-C ends", database.shown());
+        eprintln!("following {}; press Ctrl-C to quit", database.shown());
         let mut ticks = tokio::time::interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -1,4 +1,4 @@
-//! `postroom top`: both queues, live.
+//! `postroom top`: a live view of both queues.
 
 mod screen;
 mod snapshot;
@@ -17,17 +17,17 @@ use crate::ask::Asker;
 use crate::up::signals::Signals;
 use crate::{duration, open, output};
 
-/// Watch both queues: counts, rates, what waits and what failed, by topic and destination
+/// Watch both queues: counts, rates, and ready and failed messages by topic and destination
 ///
-/// On a terminal the view is drawn anew in its place until q or Ctrl-C. Elsewhere a snapshot is printed each interval;
-/// with --json each is a line.
+/// On a terminal, the view refreshes in place; press q or Ctrl-C to quit. Otherwise, a snapshot is printed at every
+/// interval; with --json, each snapshot is one line.
 #[derive(Args)]
 pub(crate) struct Top {
-    /// How often to look
+    /// How often to refresh
     #[arg(long, value_name = "DUR", default_value = "2s", value_parser = parse_interval)]
     interval: Duration,
 
-    /// Print one snapshot and end
+    /// Print one snapshot and exit
     #[arg(long)]
     once: bool,
 }

@@ -1,4 +1,4 @@
-//! `postroom up`: a node on a database.
+//! `postroom up`: runs a node.
 
 use std::time::Duration;
 
@@ -17,57 +17,59 @@ use crate::up::signals::{HangUps, Signals};
 use crate::up::{Command, Node, run};
 use crate::{duration, open};
 
-/// Work on both queues of the database, receive from other services and send to them; a file that is missing is created
+/// Run a node: handle the messages of both queues, send to other services and receive from them
 ///
-/// What it does stands in postroom.toml: `postroom config print` explains every key. Options go before it. SIGTERM ends
-/// it once what is in hand is finished, a second one at once; on SIGHUP it reads secrets, tokens, sources, services and
-/// handlers again.
+/// The node reads postroom.toml; `postroom config print` explains every key. Command-line options override the file. On
+/// SIGTERM, the node finishes the messages in progress and stops; a second SIGTERM stops it at once. On SIGHUP, it
+/// reloads secrets, tokens, certificates, sources, services and handlers.
 ///
-/// A server's tables are not created by this, unless the configuration says so: `postroom migrate` does it once.
+/// The node creates a missing SQLite file and its tables. It creates the tables of a server only if the configuration
+/// says so (`deploy_schema`); otherwise run `postroom migrate` once.
 ///
-/// Messages are posted to the handlers of the configuration; one that nobody handles waits. Without a configuration, or
-/// with --print, each is printed as a line of JSON and done.
+/// The node posts each message to its handler in the configuration. Messages without a handler wait. Without a
+/// configuration file, or with --print, the node prints each message as a line of JSON and marks it done.
 ///
-/// With --exec each message goes to a command instead: payload on stdin, and in the environment
-/// POSTROOM_QUEUE, POSTROOM_MESSAGE_ID, POSTROOM_TOPIC, POSTROOM_ATTEMPT and, where there is one, POSTROOM_SOURCE,
-/// POSTROOM_DESTINATION and POSTROOM_CORRELATION_ID. Exit status 0 means done, and what it printed (up to 64 KiB) is
-/// stored as the response; 65 means never try again; any other means try again later, with the end of stderr as the
-/// reason. Messages are delivered at least once: the command may see one twice.
+/// With --exec, the node runs a command for each message. The command gets the payload on stdin and the variables
+/// POSTROOM_QUEUE, POSTROOM_MESSAGE_ID, POSTROOM_TOPIC and POSTROOM_ATTEMPT, and POSTROOM_SOURCE, POSTROOM_DESTINATION
+/// and POSTROOM_CORRELATION_ID if the message has them. Exit code 0 means done, and its stdout (up to 64 KiB) is stored
+/// as the response. Exit code 65 means that the message is dead, without a retry. Any other exit code means a retry,
+/// with the end of stderr as the error. Delivery is at least once: the command may see a message twice.
 #[derive(Args)]
 pub(crate) struct Up {
     /// Run this command for each message, through `sh -c`
     #[arg(long, value_name = "CMD")]
     exec: Option<String>,
 
-    /// With --exec: kill a command that takes longer, and try again later
+    /// With --exec: kill a command that takes longer than this, and retry the message later
     #[arg(long, value_name = "DUR", requires = "exec", value_parser = duration::parse_positive)]
     timeout: Option<Duration>,
 
-    /// Print each message and mark it done, whatever handlers there are; so it is without a configuration
+    /// Print each message and mark it done, in place of the handlers. This is the default without a configuration file
     #[arg(long, conflicts_with = "exec")]
     print: bool,
 
-    /// When messages are printed: the payload too; it may hold secrets
+    /// When messages are printed, print the payload too. It may contain secrets
     #[arg(long, conflicts_with = "exec")]
     show_payload: bool,
 
-    /// Claim at most so many messages at once [default: 50]
+    /// Claim at most this many messages at once [default: 50]
     #[arg(long, value_name = "N", value_parser = rows())]
     batch: Option<usize>,
 
-    /// How long a message stays ours when this process vanishes; renewed while a command runs [default: 30s]
+    /// How long a claimed message stays reserved if this process dies. The lease is renewed while the message is in
+    /// progress [default: 30s]
     #[arg(long, value_name = "DUR", value_parser = parse_lease)]
     lease: Option<Duration>,
 
-    /// Work on at most so many messages of each queue at once [default: 16]
+    /// Handle at most this many messages of each queue at once [default: 16]
     #[arg(long, value_name = "N", value_parser = rows())]
     concurrency: Option<usize>,
 
-    /// How often to look for messages when nothing announces them [default: 500ms]
+    /// How often to poll for messages when nothing announces them [default: 500ms]
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     poll: Option<Duration>,
 
-    /// How long to finish what is in hand when told to stop [default: 30s]
+    /// How long messages in progress may take to finish when the node stops [default: 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     grace: Option<Duration>,
 }
@@ -97,7 +99,7 @@ impl Up {
         }
     }
 
-    /// The configuration with what the command line says.
+    /// The configuration with the command-line options applied.
     fn over(&self, mut config: Config) -> Config {
         let worker = &mut config.worker;
         worker.batch = self.batch.unwrap_or(worker.batch);
@@ -110,8 +112,7 @@ impl Up {
     }
 }
 
-/// How another command finds the same database. A password stays where it is: in the environment, or where the file
-/// says.
+/// The option with which another command finds the same database. It never contains a password.
 fn option(global: &Global, config: &Config, database: &Database) -> String {
     match &config.file {
         _ if database.is_public() => format!("--db {}", quoted(&database.shown())),

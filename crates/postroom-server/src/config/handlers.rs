@@ -1,4 +1,4 @@
-//! `[handlers."TOPIC"]`: who handles what. Messages are posted to a URL, or services fetch them.
+//! `[handlers."TOPIC"]`: which program handles a topic. The node posts messages to a URL, or services fetch them.
 
 use postroom::{Address, Result, Topics};
 
@@ -11,14 +11,14 @@ use super::{Config, Handler};
 /// Stands for every topic that has no section of its own.
 pub(crate) const EVERY: &str = "*";
 
-/// What a section says.
+/// How a handler gets its messages.
 pub(super) enum Way {
     Posted(Box<Handler>),
     Fetched(String, Retry),
 }
 
 impl Config {
-    /// Which messages services fetch themselves; none when there are no such.
+    /// The topics that services fetch themselves, if any.
     pub(crate) fn fetched(&self) -> Result<Option<Topics>> {
         if self.pulled.iter().any(|topic| topic == EVERY) {
             return Topics::except(self.handlers.iter().map(|handler| handler.topic.as_str())).map(Some);
@@ -26,7 +26,7 @@ impl Config {
         if self.pulled.is_empty() { Ok(None) } else { Topics::only(&self.pulled).map(Some) }
     }
 
-    /// A topic that services fetch, and did not when it was as `before`; `*` stands for those that no section names.
+    /// A topic that services fetch now and did not fetch in `before`; `*` stands for the topics without a section.
     pub(crate) fn newly_fetched<'a>(&'a self, before: &'a Self) -> Result<Option<&'a str>> {
         let (now, then) = (self.fetched()?, before.fetched()?);
         let has = |topics: &Option<Topics>, topic: &str| topics.as_ref().is_some_and(|all| all.contains(topic, None));
@@ -38,7 +38,7 @@ impl Config {
 
 pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way> {
     if topic.trim().is_empty() || topic.contains('*') && topic != EVERY {
-        section.mistake(&section.at, "a handler is for one topic, by its whole name, or for \"*\": every other topic");
+        section.mistake(&section.at, "a handler needs the full name of one topic, or \"*\" for every other topic");
     }
     let is_fetched = section.flag("pull").unwrap_or(false);
     let url = if is_fetched { section.text("url") } else { required(&mut section, "http://127.0.0.1:8080/messages") };
@@ -51,7 +51,7 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
         for key in ["url", "secret", "timeout", "concurrency", "allow_unencrypted"].into_iter().chain(Trust::KEYS) {
             if let Some(at) = section.place_of(key) {
                 let title = &section.title;
-                let what = "is for messages that are posted; with `pull` none are: leave one of the two out";
+                let what = "is only for messages that the node posts; remove it, or remove `pull`";
                 section.mistake(&at, format!("`{key}` in {title} {what}"));
             }
         }
@@ -64,7 +64,7 @@ pub(super) fn handler((topic, mut section): (String, Section<'_>)) -> Option<Way
             let forms = "http://host:port/path or https://host:port/path, without a user or password";
             section.mistake(at, format!("`url` in {} must be {forms}", section.title));
         } else if !allow_unencrypted && is_exposed(url) {
-            let why = "messages would travel unencrypted; use https://, or set `allow_unencrypted` to true";
+            let why = "messages would travel unencrypted; write https://, or set `allow_unencrypted` to true";
             section.mistake(at, format!("`url` in {}: {why}", section.title));
         }
     }

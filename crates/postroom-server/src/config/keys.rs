@@ -1,4 +1,4 @@
-//! Keys that two services share: an id, where the secret stands, and the algorithm it signs by.
+//! Keys that two services share: an id, the place of the secret, and the signing algorithm.
 
 use postroom::{HmacAlgorithm, Key, Secret};
 

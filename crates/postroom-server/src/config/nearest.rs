@@ -1,11 +1,11 @@
-//! The name that was meant.
+//! Suggestions for misspelt names.
 
 /// The candidate that differs least, if it differs by little.
 pub(super) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     within(name, candidates, (name.chars().count() / 3).clamp(1, 3))
 }
 
-/// The candidate that differs least, by at most so many letters.
+/// The candidate that differs least, by at most `limit` letters.
 pub(super) fn within<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>, limit: usize) -> Option<&'a str> {
     let distances = candidates.into_iter().map(|candidate| (distance(name, candidate), candidate));
     distances.filter(|(distance, _)| *distance <= limit).min().map(|(_, candidate)| candidate)

@@ -1,4 +1,4 @@
-//! Reads the keys of a configuration, from the environment or from the file, and collects all that is wrong with them.
+//! Reads the keys of a configuration from the environment or the file, and collects every mistake.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,23 +12,23 @@ use super::tree::{self, At, Node, Table, Value};
 use crate::duration;
 use crate::problem::Problem;
 
-/// Every variable of ours begins like this.
+/// The prefix of all our variables.
 pub(super) const PREFIX: &str = "POSTROOM_";
 
-/// A variable that differs from a key's by more is somebody else's: there are systems that invent them.
+/// A variable that differs by more letters belongs to something else: some systems inject variables of their own.
 const SLIPS_MAX: usize = 2;
 
-/// What is wrong with a configuration: all of it.
+/// Every mistake in a configuration.
 #[derive(Debug)]
 pub(crate) struct Mistakes(Vec<String>);
 
 impl Mistakes {
-    pub(super) fn new(mut told: Vec<(At, String)>, file: &str) -> Self {
-        told.sort_by_key(|(at, _)| match at {
+    pub(super) fn new(mut mistakes: Vec<(At, String)>, file: &str) -> Self {
+        mistakes.sort_by_key(|(at, _)| match at {
             At::Line(line) => *line,
             At::Variable(_) => usize::MAX,
         });
-        let lines = told.into_iter().map(|(at, what)| match at {
+        let lines = mistakes.into_iter().map(|(at, what)| match at {
             At::Line(_) if file.is_empty() => what,
             At::Line(line) => format!("{file}:{line}: {what}"),
             At::Variable(name) => format!("{name}: {what}"),
@@ -47,16 +47,16 @@ impl From<Mistakes> for anyhow::Error {
     fn from(mistakes: Mistakes) -> Self {
         let what = match mistakes.0.as_slice() {
             [one] => one.clone(),
-            all => format!("{} mistakes in the configuration:\n{mistakes}", all.len()),
+            all => format!("the configuration has {} mistakes:\n{mistakes}", all.len()),
         };
-        Problem::new(what, "`postroom config print`, which has every key with its default").into()
+        Problem::new(what, "`postroom config print`, which lists every key with its default").into()
     }
 }
 
-/// A file and an environment while they are read.
+/// Reads a file and the environment.
 pub(super) struct Reader {
     environment: BTreeMap<String, String>,
-    /// Variables that a key could have been read from, and those that hold secrets.
+    /// Variables that set a key, and variables that hold secrets.
     known: RefCell<BTreeSet<String>>,
     secrets: RefCell<BTreeSet<String>>,
     mistakes: RefCell<Vec<(At, String)>>,
@@ -71,14 +71,14 @@ impl Reader {
         self.mistakes.borrow_mut().push((at.clone(), what.into()));
     }
 
-    /// One section of the file; an empty one if the file has none.
+    /// One section of the file; empty if the file does not have it.
     pub(super) fn section<'r>(&'r self, root: &mut Table, name: &str) -> Section<'r> {
         let found = root.remove(name).map(|(at, node)| (at, self.table(&format!("[{name}]"), node)));
         let (at, table) = found.unwrap_or((At::Line(1), Table::new()));
         self.open(format!("[{name}]"), variable(&[name]), at, table)
     }
 
-    /// The sections `[name.…]` of the file, by what stands for the dots.
+    /// The sections `[name.KEY]` of the file, by `KEY`.
     pub(super) fn sections<'r>(&'r self, root: &mut Table, name: &str) -> Vec<(String, Section<'r>)> {
         let Some((_, node)) = root.remove(name) else { return Vec::new() };
         let entries = self.table(&format!("[{name}]"), node).into_iter().map(|(key, (at, node))| {
@@ -104,31 +104,31 @@ impl Reader {
         }
     }
 
-    /// What is left of the file when every section was read.
+    /// Reports the sections that are left over once every known section was read.
     pub(super) fn unknown_sections(&self, root: &Table, known: &[&str]) {
         for (name, (at, _)) in root {
             let meant = match nearest(name, known.iter().copied()) {
                 Some(meant) => format!("did you mean [{meant}]?"),
-                None => format!("there are {}", known.map_joined(|name| format!("[{name}]"))),
+                None => format!("the sections are {}", known.map_joined(|name| format!("[{name}]"))),
             };
             self.mistake(at, format!("unknown section [{name}]; {meant}"));
         }
     }
 
-    /// The variables that keys could have been read from so far.
+    /// The variables that set a key, as far as read.
     #[cfg(test)]
     pub(super) fn known(&self) -> BTreeSet<String> {
         self.known.borrow().clone()
     }
 
-    /// All that is wrong. A variable that is nearly a key's is a mistake too; others are somebody else's.
+    /// Returns every mistake. A variable that nearly matches a key is a mistake too; others are ignored.
     pub(super) fn finish(self, file: &str) -> Result<(), Mistakes> {
         let (known, secrets) = (self.known.into_inner(), self.secrets.into_inner());
         let mut mistakes = self.mistakes.into_inner();
         for name in self.environment.keys().filter(|name| !known.contains(*name) && !secrets.contains(*name)) {
             if let Some(meant) = within(name, known.iter().map(String::as_str), SLIPS_MAX) {
                 let at = At::Variable(name.clone());
-                mistakes.push((at, format!("no key is read from this variable; did you mean `{meant}`?")));
+                mistakes.push((at, format!("this variable sets no key; did you mean `{meant}`?")));
             }
         }
         if mistakes.is_empty() { Ok(()) } else { Err(Mistakes::new(mistakes, file)) }
@@ -164,7 +164,7 @@ impl Section<'_> {
         Some(node)
     }
 
-    /// Where a key stands that was asked for, right or wrong.
+    /// The position of a key that was read, whether or not its value was valid.
     pub(super) fn place_of(&self, key: &str) -> Option<At> {
         self.found.iter().find(|(found, _)| *found == key).map(|(_, at)| at.clone())
     }
@@ -239,7 +239,7 @@ impl Section<'_> {
         None
     }
 
-    /// A list of texts; one alone may do without the brackets.
+    /// A list of texts; a single text needs no brackets.
     pub(super) fn list(&mut self, key: &'static str) -> Option<Vec<(String, At)>> {
         let node = self.take(key)?;
         let nodes = match node.value {
@@ -260,7 +260,7 @@ impl Section<'_> {
         Some(texts)
     }
 
-    /// A text, or where it stands: for what may be a secret.
+    /// A text, or the place of a text that may be a secret.
     pub(super) fn text_or_place(&mut self, key: &'static str) -> Option<(Place, At)> {
         let node = self.take(key)?;
         match node.value {
@@ -286,12 +286,12 @@ impl Section<'_> {
         nodes.into_iter().filter_map(|node| self.secret(&format!("`{key}`"), node)).collect()
     }
 
-    /// What stands in the environment for a table is written as in the file.
+    /// Parses a table from the environment in the syntax of the file.
     pub(super) fn structured(&self, key: &str, node: Node) -> Option<Node> {
         let (At::Variable(_), Value::Text(text)) = (&node.at, &node.value) else { return Some(node) };
         let parsed = tree::parse_value(text, &node.at);
         if parsed.is_none() {
-            self.wrong(key, &node, "written as in the file, like { env = \"VARIABLE\" }");
+            self.wrong(key, &node, "in the syntax of the file, like { env = \"VARIABLE\" }");
         }
         parsed
     }
@@ -302,13 +302,13 @@ impl Section<'_> {
                 let place = self.place(what, &node.at, table)?;
                 Some(SecretRef { place, at: node.at, of: format!("{what} in {}", self.title) })
             }
-            // Whatever it is, it is not told.
+            // The message never repeats the value.
             _ => {
                 self.mistake(
                     &node.at,
                     format!(
-                        "{what} in {} is a secret and must not stand here; write {{ env = \"VARIABLE\" }} or {{ file = \
-                         \"PATH\" }}, and change it: it may have been read here",
+                        "{what} in {} is a secret and must not be in this file; write {{ env = \"VARIABLE\" }} or \
+                         {{ file = \"PATH\" }}, and replace the secret, because others may have read it here",
                         self.title
                     ),
                 );
@@ -341,19 +341,19 @@ impl Section<'_> {
         place
     }
 
-    /// Tells which keys of the section nobody asked for.
+    /// Reports the unknown keys of the section.
     pub(super) fn finish(self) {
         for (key, (at, _)) in &self.table {
             let meant = match nearest(key, self.known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("there are {}", self.known.as_slice().map_joined(|key| format!("`{key}`"))),
+                None => format!("its keys are {}", self.known.as_slice().map_joined(|key| format!("`{key}`"))),
             };
             self.mistake(at, format!("unknown key `{key}` in {}; {meant}", self.title));
         }
     }
 }
 
-/// The variable that stands for names in the file.
+/// The name of the environment variable for these names in the file.
 fn variable(names: &[&str]) -> String {
     let parts: Vec<_> = names.iter().map(|name| variable_part(name)).collect();
     format!("{PREFIX}{}", parts.join("_"))

@@ -1,5 +1,5 @@
-//! When messages are tried again, and how long they live: `[retry]`, and the same keys under a topic, a service or a
-//! handler. The names are those of the SQLite document.
+//! When messages are retried and how long they live: `[retry]`, and the same keys of a topic, a service or a handler.
+//! The names are those of the SQLite document.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{Config, EVERY};
 /// Ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// What one section says; the rest is as it is without it.
+/// The keys that one section sets.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Retry {
     max_retries: Option<u32>,
@@ -43,7 +43,7 @@ impl Retry {
         retry
     }
 
-    /// A policy with what this says; a first delay that is longer than the longest makes that longer.
+    /// Applies these keys to a policy. If the first delay exceeds the longest, the longest grows with it.
     fn over(&self, policy: &RetryPolicy) -> RetryPolicy {
         let mut policy = policy.clone();
         if let Some(retries) = self.max_retries {
@@ -81,7 +81,7 @@ impl Config {
         for (topic, retry) in &self.topics {
             policies = policies.topic(topic, retry.over(&sent)).handler(topic, retry.over(&here));
         }
-        // What has no keys of its own has no policy of its own either: it is then known to be the same.
+        // A handler or service without keys of its own gets no policy of its own, so that it compares as equal.
         for (topic, retry) in self.handled().filter(|(_, retry)| *retry != Retry::default()) {
             let of_topic = self.topics.iter().find(|(name, _)| name == topic).map(|(_, retry)| *retry);
             policies = policies.handler(topic, retry.over(&of_topic.unwrap_or_default().over(&here)));
@@ -93,7 +93,7 @@ impl Config {
         policies
     }
 
-    /// The topics that have a handler of their own, posted to or fetched.
+    /// The topics that have a handler of their own, posted or fetched.
     fn handled(&self) -> impl Iterator<Item = (&str, Retry)> {
         let posted = self.handlers.iter().map(|handler| (handler.topic.as_str(), handler.retry));
         let fetched = self.pulled.iter().zip(&self.pulled_retry).map(|(topic, retry)| (topic.as_str(), *retry));

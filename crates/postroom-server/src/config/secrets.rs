@@ -1,4 +1,4 @@
-//! Where secrets are, and what they open: keys, services and handlers. Read when the node starts, and when it is told.
+//! Reads secrets for keys, services and handlers, when the node starts and on SIGHUP.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::reader::Mistakes;
 use super::tree::At;
 use super::{Config, EVERY, Handler, Hook, Scheme};
 
-/// Where a text stands.
+/// Where a text is.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Place {
     /// In the configuration itself.
@@ -18,7 +18,7 @@ pub(crate) enum Place {
     File(PathBuf),
 }
 
-/// A secret that stands elsewhere, and what it is for.
+/// A reference to a secret, and what it is for.
 #[derive(Clone, PartialEq)]
 pub(crate) struct SecretRef {
     pub(super) place: Place,
@@ -26,7 +26,7 @@ pub(crate) struct SecretRef {
     pub(super) of: String,
 }
 
-/// What a node needs its secrets for.
+/// Everything that a node builds from its secrets.
 #[derive(Default)]
 pub(crate) struct Opened {
     /// The keys of each source.
@@ -37,9 +37,9 @@ pub(crate) struct Opened {
     /// The handlers, by topic.
     pub(crate) handlers: Vec<(String, Route)>,
     pub(crate) hooks: Vec<postroom::Hook>,
-    /// Who the receiver says it is.
+    /// The certificate of the receiver.
     pub(crate) tls: Option<TlsIdentity>,
-    /// Who the admin listener says it is.
+    /// The certificate of the admin listener.
     pub(crate) admin_tls: Option<TlsIdentity>,
 }
 
@@ -51,7 +51,7 @@ impl Hook {
     }
 }
 
-/// These hold a database's password, as often as not.
+/// These often hold the password of a database.
 const DATABASE_VARIABLES: [&str; 2] = ["POSTROOM_DB", "POSTROOM_STORE_URL"];
 
 impl Config {
@@ -79,7 +79,7 @@ pub(crate) struct Route {
     pub(crate) url: PushUrl,
     /// As it was written.
     pub(crate) address: String,
-    /// At most so many messages at once.
+    /// The most messages at once.
     pub(crate) limit: usize,
 }
 
@@ -90,7 +90,7 @@ impl Handler {
 }
 
 impl Config {
-    /// Reads every secret. All that is wrong with them is told at once.
+    /// Reads every secret, and reports all problems at once.
     pub(crate) fn open(&self) -> Result<Opened, Mistakes> {
         let mut told = Vec::new();
         let mut opened = Opened {
@@ -154,7 +154,7 @@ impl Config {
         scheme(secrets).map_err(|error| (hook.at.clone(), error.to_string()))
     }
 
-    /// Each is tried by itself: which of them cannot be used is known here alone.
+    /// Checks each secret on its own, so that an error names the one that is wrong.
     fn webhook_secrets(
         &self,
         secrets: &[SecretRef],
@@ -181,14 +181,14 @@ impl Config {
     }
 }
 
-/// The text of a file that nobody but its owner and its group may be able to read.
+/// Reads a file that must be private to its owner and group.
 pub(super) fn read_private(path: &Path) -> io::Result<String> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
         if mode & 0o037 != 0 {
-            let why = format!("others may read or change it (mode {mode:o}); make it 600 or 640");
+            let why = format!("others can read or change it (mode {mode:o}); set the mode to 600 or 640");
             return Err(io::Error::other(why));
         }
     }

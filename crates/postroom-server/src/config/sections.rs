@@ -1,4 +1,4 @@
-//! The sections of the file, key by key: names, defaults and limits.
+//! The sections of the file, with the names, defaults and limits of their keys.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -40,21 +40,21 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-/// So much longer the inbox knows a message than the receiver takes it.
+/// The inbox remembers a message for at least this much longer than the receiver accepts it.
 pub(super) const FORGOTTEN: Duration = Duration::from_secs(600);
 /// A window must be longer than signatures may be old.
 pub(super) const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
-/// A semaphore has so many places.
+/// The largest semaphore.
 pub(super) const PLACES_MAX: u64 = 1_000_000;
 const NAME_CHARS_MAX: usize = 64;
-/// Stands for a service's name in the address of all that have no section.
+/// Stands for the service's name in the address of `[services."*"]`.
 const NAMED: &str = "{service}";
 /// The address of the node itself.
 const IN_PROCESS: &str = "in-process";
 const ADDRESSES: &str = "http://host:port, https://host:port, grpc://host:port, grpcs://host:port, unix:///path or \
                          pipe://name";
 
-/// Reads every section; what is wrong is told to the reader.
+/// Reads every section, and reports mistakes to the reader.
 pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> Config {
     let (retention, kept_at) = retention(reader.section(&mut root, "retention"));
     let (mut handlers, mut pulled, mut pulled_retry, mut fetched_at) = (Vec::new(), Vec::new(), Vec::new(), None);
@@ -93,15 +93,15 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
         hooks: reader.sections(&mut root, "hooks").into_iter().filter_map(hook).collect(),
     };
     for hook in config.hooks.iter().filter(|hook| config.sources.iter().any(|source| source.name == hook.name)) {
-        reader.mistake(&hook.at, format!("{} is both a source and a hook; give one of them another name", hook.name));
+        reader.mistake(&hook.at, format!("{} is both a source and a hook; rename one of them", hook.name));
     }
     for service in config.services.iter().filter(|to| to.url == IN_PROCESS && to.name != config.name) {
-        let why = format!("{IN_PROCESS} is this node itself, so that it stands in [services.{}] alone", config.name);
+        let why = format!("{IN_PROCESS} means this node itself; only [services.{}] may use it", config.name);
         reader.mistake(&service.at, format!("`url` in [services.{}]: {why}", service.name));
     }
     if let Some(at) = fetched_at.filter(|_| !config.receiver.queued) {
-        let why = "nobody can fetch a message while its sender waits; leave `queued` in [receiver] true";
-        reader.mistake(&at, format!("`pull` is set: {why}"));
+        let why = "`pull` needs `queued = true` in [receiver]; otherwise the sender waits for the handler";
+        reader.mistake(&at, why);
     }
     reader.unknown_sections(&root, &SECTIONS);
     if let Some(what) = config.forgets_early(&config.retention, config.receiver.window) {
@@ -110,14 +110,14 @@ pub(super) fn read(reader: &Reader, mut root: Table, file: Option<PathBuf>) -> C
     config
 }
 
-/// Its name, and how services are reached whose `url` does not say.
+/// Its name, and the transport for services whose `url` has no scheme.
 fn node(mut section: Section<'_>) -> (String, Option<TransportType>) {
     let name = section.text("name").map(|(name, at)| {
         check_name(&section, &name, &at, "`name` in [node]");
         name
     });
     let transport = section.text("default_transport").and_then(|(text, at)| match text.parse() {
-        // To itself a node is but one service.
+        // In-process reaches only the node itself.
         Ok(TransportType::InProcess) | Err(_) => {
             let forms = "\"http\", \"https\", \"grpc\", \"grpcs\", \"unix\" or \"pipe\"";
             section.mistake(&at, format!("`default_transport` in [node] must be {forms}"));
@@ -129,8 +129,9 @@ fn node(mut section: Section<'_>) -> (String, Option<TransportType>) {
     (name.unwrap_or_else(|| "postroom".into()), transport)
 }
 
-/// What a name is made of. The library would say the same, without the line.
-pub(crate) const NAME_RULE: &str = "1 to 64 of a-z, 0-9, `.`, `_` and `-`, and begin with a letter or digit";
+/// The rule for names. The library checks it too, but does not know the line.
+pub(crate) const NAME_RULE: &str =
+    "1 to 64 characters from a-z, 0-9, `.`, `_` and `-`, and start with a letter or digit";
 
 pub(crate) fn is_name(name: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -153,8 +154,9 @@ fn store(mut section: Section<'_>) -> Store {
             Err(error) => section.mistake(at, format!("`url` in [store]: {error}; write {ALLOWED}")),
             Ok(database) if matches!(at, At::Line(_)) && !database.is_public() => section.mistake(
                 at,
-                "`url` in [store] holds a password, which must not stand here; write { env = \"VARIABLE\" } or { file \
-                 = \"PATH\" }, or give it in POSTROOM_STORE_URL, and change the password: it may have been read here",
+                "`url` in [store] holds a password, which must not be in this file; write { env = \"VARIABLE\" } or \
+                 { file = \"PATH\" }, or set POSTROOM_STORE_URL, and change the password, because others may have \
+                 read it here",
             ),
             Ok(_) => {}
         }
@@ -195,7 +197,7 @@ fn retry(mut section: Section<'_>) -> Retry {
 
 fn topic((name, section): (String, Section<'_>)) -> (String, Retry) {
     if name.trim().is_empty() || name.contains('*') {
-        section.mistake(&section.at, "a topic is given by its whole name");
+        section.mistake(&section.at, "[topics.\"TOPIC\"] needs the full name of one topic; patterns are not allowed");
     }
     (name, retry(section))
 }
@@ -210,7 +212,7 @@ fn retention(mut section: Section<'_>) -> (Retention, At) {
         seen: section.span("seen", MINUTE..=100 * YEAR),
         every: section.span("every", SECOND..=YEAR).unwrap_or(5 * MINUTE),
     };
-    // The inbox takes a message for new when the shortest of these is over.
+    // After the shortest of these, the inbox no longer recognises a duplicate.
     let shortest = retention.kept().known_for();
     let kept = [("inbox", Some(retention.inbox)), ("dead", retention.dead), ("dismissed", Some(retention.dismissed))];
     let key = kept.into_iter().find(|(_, kept)| *kept == Some(shortest)).map_or("inbox", |(key, _)| key);
@@ -232,7 +234,8 @@ fn backup(mut section: Section<'_>) -> Backup {
     });
     if let Some((every, at)) = every.as_ref().filter(|(every, _)| *every > keep) {
         let (every, keep) = (duration::short(*every), duration::short(keep));
-        section.mistake(at, format!("a backup every {every} that is kept for {keep} is gone before the next"));
+        let why = format!("a copy would be deleted before the next one; `keep` is {keep}, so `every` must be shorter");
+        section.mistake(at, format!("`every` in [backup] is {every}: {why}"));
     }
     section.finish();
     Backup { every, keep, folder: folder.map(|(folder, _)| folder.into()) }
@@ -247,8 +250,8 @@ fn receiver(mut section: Section<'_>) -> Receiver {
     let exposed = listen.iter().flatten().find(|(address, _)| !allow_unencrypted && is_exposed(address));
     if let Some((address, at)) = exposed {
         let instead = secured(address);
-        let why = format!("it would listen unencrypted; use {instead}://, or set `allow_unencrypted` to true");
-        section.mistake(at, format!("`listen` in [receiver]: beyond this machine {why}"));
+        let why = format!("write {instead}://, or set `allow_unencrypted` to true");
+        section.mistake(at, format!("`listen` in [receiver]: other machines could connect without encryption; {why}"));
     }
     let tls = Tls::of_listener(&mut section);
     let https = listen.iter().flatten().find(|(address, _)| is_tls(address));
@@ -256,7 +259,7 @@ fn receiver(mut section: Section<'_>) -> Receiver {
         https.filter(|_| section.place_of("tls_cert").or(section.place_of("tls_key")).is_none())
     {
         let scheme = secured(address);
-        section.mistake(at, format!("to listen at {scheme}:// [receiver] needs `tls_cert` and `tls_key`"));
+        section.mistake(at, format!("`listen` in [receiver]: {scheme}:// needs `tls_cert` and `tls_key`"));
     }
     let receiver = Receiver {
         listen: listen.map(|listen| listen.into_iter().map(|(address, _)| address).collect()),
@@ -271,14 +274,14 @@ fn receiver(mut section: Section<'_>) -> Receiver {
     receiver
 }
 
-/// Whether it is an address at which messages can be received.
+/// Checks an address to listen at.
 fn check_listen(section: &Section<'_>, text: &str, at: &At) {
     if text == IN_PROCESS || text.parse::<Address>().is_err() {
         section.mistake(at, format!("`listen` in {} must be {ADDRESSES}, without a user or password", section.title));
     }
 }
 
-/// Whether it is an address to which messages can go.
+/// Checks an address to send to.
 fn check_url(section: &Section<'_>, text: &str, at: &At) -> bool {
     let is_fine = text.replace(NAMED, "other").parse::<Address>().is_ok();
     if !is_fine {
@@ -301,13 +304,13 @@ fn admin(mut section: Section<'_>, has_tokens: bool) -> Admin {
     for (host, at) in &hosts {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
         if host.is_empty() || !host.bytes().all(is_name) {
-            section.mistake(at, "`hosts` in [admin] are names without a port, like node.example.com");
+            section.mistake(at, "`hosts` in [admin] must be host names without a port, like node.example.com");
         }
     }
     let exposed = listen.as_ref().filter(|(address, _)| !address.ip().is_loopback());
     if let Some((_, at)) = exposed.filter(|_| tls.is_none() || !has_tokens || hosts.is_empty()) {
         let needed = "`tls_cert` and `tls_key`, `hosts`, and a section [tokens.NAME]";
-        let what = format!("beyond this machine it needs {needed}; without them listen at 127.0.0.1:7411");
+        let what = format!("an address that other machines can reach needs {needed}; or write 127.0.0.1:7411");
         section.mistake(at, format!("`listen` in [admin]: {what}"));
     }
     section.finish();
@@ -322,11 +325,11 @@ fn service((name, mut section): (String, Section<'_>), transport: Option<Transpo
     let url = service_url(&name, &mut section, transport);
     let url = url.filter(|(url, at)| check_url(&section, url, at));
     if let Some((_, at)) = url.as_ref().filter(|(url, _)| url.contains(NAMED) != (name == EVERY)) {
-        let why = format!("{NAMED} stands for the name of a service in [services.\"*\"], and only there");
+        let why = format!("{NAMED} must be in the `url` of [services.\"*\"], and nowhere else");
         section.mistake(at, format!("`url` in {}: {why}", section.title));
     }
     let keys = section.keys("keys");
-    // Nobody stands between a node and itself.
+    // Messages to the node itself need no signature.
     let is_itself = url.as_ref().is_some_and(|(url, _)| url == IN_PROCESS);
     needs_key(&section, keys.is_empty() && !is_itself);
     let timeout = section.span("timeout", MILLISECOND..=DAY).unwrap_or(30 * SECOND);
@@ -337,30 +340,30 @@ fn service((name, mut section): (String, Section<'_>), transport: Option<Transpo
         url.map(|(url, at)| Service { name, at, url, keys, timeout, concurrency, allow_unencrypted, tls, retry });
     if let Some(service) = service.as_ref().filter(|service| !service.allow_unencrypted && is_exposed(&service.url)) {
         let why = "messages would travel unencrypted";
-        let instead = format!("use {}://, or set `allow_unencrypted` to true", secured(&service.url));
+        let instead = format!("write {}://, or set `allow_unencrypted` to true", secured(&service.url));
         section.mistake(&service.at, format!("`url` in {}: {why}; {instead}", section.title));
     }
     section.finish();
     service
 }
 
-/// Where it is; without a `url` where the default transport has it by its name.
+/// The address of a service. Without a `url`, the default transport derives it from the name.
 fn service_url(name: &str, section: &mut Section<'_>, transport: Option<TransportType>) -> Option<(String, At)> {
     let Some(transport) = transport else { return required(section, "https://billing.example.com:7410") };
-    let told = section.text("url");
+    let written = section.text("url");
     let (text, at) = match section.place_of("url") {
-        Some(_) => told?,
+        Some(_) => written?,
         None => (String::new(), section.at.clone()),
     };
     Some((transport.complete(&text, if name == EVERY { NAMED } else { name }), at))
 }
 
-/// The scheme that is spoken there by TLS.
+/// The same scheme with TLS.
 fn secured(address: &str) -> &'static str {
     if address.starts_with("grpc") { "grpcs" } else { "https" }
 }
 
-/// Whether others can hear what is said there.
+/// Whether others on the network could read what is sent there.
 pub(super) fn is_exposed(address: &str) -> bool {
     let rest = ["http://", "grpc://"].iter().find_map(|scheme| address.strip_prefix(scheme));
     let Some(rest) = rest else { return false };

@@ -1,4 +1,4 @@
-//! `[sources.NAME]` and `[hooks.NAME]`: who may send here, and what.
+//! `[sources.NAME]` and `[hooks.NAME]`: who may send messages to this node, and which topics.
 
 use super::reader::Section;
 use super::sections::{WINDOW, check_name, needs_key};
@@ -15,19 +15,22 @@ pub(super) fn source((name, mut section): (String, Section<'_>)) -> Source {
     Source { name, keys, window, allow_v1, topics }
 }
 
-/// What somebody may send; none: anything.
+/// The topics that a sender may use; `None` means any.
 fn topics(section: &mut Section<'_>) -> Option<Vec<String>> {
     let named = section.list("topics")?;
     if named.is_empty()
         && let Some(at) = section.place_of("topics")
     {
-        section.mistake(&at, format!("`topics` in {} is empty: name some, or leave it out", section.title));
+        section.mistake(
+            &at,
+            format!("`topics` in {} is empty; name at least one topic, or remove the key to allow all", section.title),
+        );
     }
     for (topic, at) in &named {
         let is_whole = !topic.trim().is_empty() && !topic.strip_suffix('*').unwrap_or(topic).contains('*');
         if !is_whole {
-            let forms = "\"order.placed\", or \"order.*\" for all that begin like it";
-            section.mistake(at, format!("`topics` in {} must be names of topics: {forms}", section.title));
+            let forms = "like \"order.placed\", or \"order.*\" for every topic that starts with \"order.\"";
+            section.mistake(at, format!("`topics` in {} must be names of topics, {forms}", section.title));
         }
     }
     Some(named.into_iter().map(|(topic, _)| topic).collect())
@@ -57,7 +60,7 @@ pub(super) fn hook((name, mut section): (String, Section<'_>)) -> Option<Hook> {
     if let Some(at) =
         section.place_of("cloud_events").filter(|_| cloud_events && known != Some(Scheme::StandardWebhooks))
     {
-        let why = "goes with the scheme \"standard-webhooks\" only: others sign nothing that an event is known by";
+        let why = "needs the scheme \"standard-webhooks\", because other schemes do not sign the id of an event";
         section.mistake(&at, format!("`cloud_events` in {} {why}", section.title));
     }
     section.finish();

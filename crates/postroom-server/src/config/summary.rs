@@ -1,4 +1,4 @@
-//! What a configuration means, in a few lines.
+//! A summary of a configuration, in a few lines.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::up::RECEIVER;
 use crate::up::greeting::listed;
 
 impl Config {
-    /// What would run with it, a line for each part.
+    /// What a node with this configuration does, one line per part.
     pub(crate) fn summary(&self) -> Vec<String> {
         let worker = &self.worker;
         let mut lines = vec![format!(
-            "works on {} messages of each queue at once, with leases of {}",
+            "handles up to {} messages of each queue at once, with leases of {}",
             worker.concurrency,
             duration::short(worker.lease)
         )];
@@ -30,29 +30,32 @@ impl Config {
         lines.extend(self.pushes());
         let kept = (duration::short(self.retention.outbox), duration::short(self.retention.inbox));
         lines.push(format!("keeps done messages for {} in the outbox and {} in the inbox", kept.0, kept.1));
-        let for_so_long = |kept: Option<Duration>| kept.map_or_else(|| "ever".to_owned(), duration::short);
+        let for_so_long = |kept: Option<Duration>| {
+            kept.map_or_else(|| "forever".to_owned(), |kept| format!("for {}", duration::short(kept)))
+        };
         let [dead, expired, dismissed] =
             [self.retention.dead, self.retention.expired, Some(self.retention.dismissed)].map(for_so_long);
-        lines.push(format!("keeps dead messages for {dead}, expired for {expired}, dismissed for {dismissed}"));
+        lines
+            .push(format!("keeps dead messages {dead}, expired messages {expired} and dismissed messages {dismissed}"));
         if let Some((every, _)) = &self.backup.every {
             let (every, keep) = (duration::short(*every), duration::short(self.backup.keep));
-            lines.push(format!("backs the file up every {every}, and keeps each copy for {keep}"));
+            lines.push(format!("backs up the file every {every} and keeps each copy for {keep}"));
         }
         lines
     }
 
-    /// Which webhooks come in, and where.
+    /// The paths at which webhooks arrive.
     pub(crate) fn takes(&self) -> Option<String> {
         let hooks = self.hooks.iter().map(|hook| format!("/_rf/hooks/{}", hook.name)).collect::<Vec<_>>();
-        (!hooks.is_empty()).then(|| format!("takes webhooks at {}", listed(hooks.iter().map(String::as_str))))
+        (!hooks.is_empty()).then(|| format!("accepts webhooks at {}", listed(hooks.iter().map(String::as_str))))
     }
 
-    /// Whether messages can go to that service.
+    /// Whether this node can send to that service.
     pub(crate) fn reaches(&self, name: &str) -> bool {
         self.services.iter().any(|service| service.name == name || service.name == EVERY)
     }
 
-    /// Where messages go to.
+    /// The services that this node sends to.
     pub(crate) fn sends(&self) -> String {
         let services = self.services.iter().map(|service| match service.name.as_str() {
             EVERY => "every other service",
@@ -61,10 +64,10 @@ impl Config {
         format!("sends to {}", listed(services))
     }
 
-    /// What is handled by which URL.
+    /// The handlers and their URLs.
     pub(crate) fn pushes(&self) -> Vec<String> {
         let told = self.handlers.iter().map(|handler| {
-            // What stands behind the question mark may be a secret.
+            // The query string may hold a secret.
             let url = handler.url.split('?').next().unwrap_or_default();
             match handler.topic.as_str() {
                 EVERY => format!("posts every other topic to {url}"),
@@ -72,23 +75,23 @@ impl Config {
             }
         });
         let fetched = self.pulled.iter().map(|topic| match topic.as_str() {
-            EVERY => "leaves every other topic to services that fetch".to_owned(),
-            topic => format!("leaves {topic} to services that fetch"),
+            EVERY => "lets services fetch every other topic".to_owned(),
+            topic => format!("lets services fetch {topic}"),
         });
         let mut told: Vec<_> = told.chain(fetched).collect();
         if told.is_empty() && self.file.is_some() {
-            told.push("handles nothing itself: what is for this node waits for [handlers]".to_owned());
+            told.push("has no handlers: messages for this node wait until [handlers] has one".to_owned());
         }
         told
     }
 
-    /// What may be meant otherwise.
+    /// Settings that are probably not intended.
     pub(crate) fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         for source in &self.sources {
             if self.receiver.queued && !self.reaches(&source.name) {
                 let name = &source.name;
-                doubts.push(format!("{name} gets no answers: there is no [services.{name}] to send them to"));
+                doubts.push(format!("{name} gets no answers, because there is no [services.{name}] to send them to"));
             }
         }
         doubts.extend(self.tls_doubts());

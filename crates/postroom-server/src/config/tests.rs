@@ -7,7 +7,7 @@ fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Mistakes> {
     Config::read(Some("postroom.toml".into()), text, environment.collect())
 }
 
-/// The default file with every key in force.
+/// The default file with every key uncommented.
 fn uncommented() -> String {
     let is_key = |line: &str| {
         let name = line.split(" = ").next().unwrap_or_default();
@@ -67,7 +67,7 @@ fn the_default_file_has_every_key_and_no_other() {
 #[test]
 fn the_defaults_of_services_and_handlers_are_true_too() {
     let mut written = read(&uncommented(), &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    // These are examples: without them [retry] goes, and the system's authorities.
+    // These are examples; the real defaults are [retry] and the system's authorities.
     for service in &mut written.services {
         (service.retry, service.tls) = Default::default();
     }
@@ -163,8 +163,8 @@ fn the_default_transport_completes_what_does_not_say() {
         ("", "billing", "", "[services.billing] needs a `url`"),
         ("", "billing", "default_transport = \"in-process\"", "must be \"http\", \"https\", \"grpc\""),
         ("", "billing", "default_transport = \"http\"", "messages would travel unencrypted"),
-        ("url = \"https://billing:7410\"", "\"*\"", "", "{service} stands for the name"),
-        ("url = \"https://{service}:7410\"", "billing", "", "{service} stands for the name"),
+        ("url = \"https://billing:7410\"", "\"*\"", "", "{service} must be in the `url` of [services.\"*\"]"),
+        ("url = \"https://{service}:7410\"", "billing", "", "{service} must be in the `url` of [services.\"*\"]"),
         ("url = 7", "billing", https, "`url` in [services.billing] must be text"),
     ] {
         let told = with(url, name, node).err().map(|mistakes| mistakes.to_string()).unwrap_or_default();

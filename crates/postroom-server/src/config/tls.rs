@@ -1,4 +1,4 @@
-//! TLS: which files there are, and what is in them.
+//! TLS: certificates, keys and authorities from files.
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +14,16 @@ pub(super) struct Tls {
     certificate: PathBuf,
     key: PathBuf,
     at: At,
-    /// At a listener: who connects must have a certificate by one of these.
+    /// At a listener: clients must present a certificate from one of these authorities.
     clients: Option<(PathBuf, At)>,
 }
 
-/// How TLS is spoken to a service or a handler.
+/// The TLS settings for connections to a service or a handler.
 #[derive(Clone, PartialEq, Default)]
 pub(super) struct Trust {
-    /// Instead of the system's.
+    /// Trusted in place of the system's authorities.
     authority: Option<(PathBuf, At)>,
-    /// Who we say we are.
+    /// The client certificate.
     identity: Option<Tls>,
 }
 
@@ -32,19 +32,19 @@ fn file(section: &mut Section<'_>, key: &'static str) -> Option<(PathBuf, At)> {
 }
 
 impl Tls {
-    /// Both, or neither.
+    /// Reads both keys, or neither.
     fn take(section: &mut Section<'_>) -> Option<Self> {
         match (file(section, "tls_cert"), file(section, "tls_key")) {
             (Some((certificate, at)), Some((key, _))) => Some(Self { certificate, key, at, clients: None }),
             (None, None) => None,
             (Some((_, at)), None) | (None, Some((_, at))) => {
-                section.mistake(&at, format!("{} needs `tls_cert` and `tls_key`, or neither", section.title));
+                section.mistake(&at, format!("{} needs both `tls_cert` and `tls_key`, or neither", section.title));
                 None
             }
         }
     }
 
-    /// That of a listener.
+    /// Reads the TLS keys of a listener.
     pub(super) fn of_listener(section: &mut Section<'_>) -> Option<Self> {
         let (tls, clients) = (Self::take(section), file(section, "client_ca"));
         if let (None, Some((_, at))) = (&tls, &clients) {
@@ -62,7 +62,7 @@ impl Trust {
         Self { authority: file(section, "tls_ca"), identity: Tls::take(section) }
     }
 
-    /// A key that means something only where TLS is spoken.
+    /// A key that only has an effect with TLS.
     fn key(&self) -> Option<&'static str> {
         let authority = self.authority.as_ref().map(|_| "tls_ca");
         authority.or(self.identity.as_ref().map(|_| "tls_cert"))
@@ -70,7 +70,7 @@ impl Trust {
 }
 
 impl Config {
-    /// Who a listener, or a sender, says it is.
+    /// The certificate of a listener or a client.
     pub(super) fn identity(&self, title: &str, tls: Option<&Tls>, told: &mut Vec<(At, String)>) -> Option<TlsIdentity> {
         let Tls { certificate, key, at, clients } = tls?;
         let read = TlsIdentity::from_files(self.folder().join(certificate), self.folder().join(key));
@@ -92,7 +92,7 @@ impl Config {
         })
     }
 
-    /// What is made of the authorities in a file; or what is wrong with it.
+    /// Reads the authorities in a file and passes them on.
     fn with_authority<T>(&self, path: &Path, made: impl FnOnce(Vec<u8>) -> postroom::Result<T>) -> Result<T, String> {
         let path = self.folder().join(path);
         let read = std::fs::read(&path).map_err(|error| error.to_string());
@@ -100,24 +100,23 @@ impl Config {
         made.map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Files that nobody looks at.
+    /// TLS settings that have no effect.
     pub(super) fn tls_doubts(&self) -> Vec<String> {
         let services = self.services.iter().map(|to| (format!("[services.{}]", to.name), &to.url, &to.tls));
         let handlers = self.handlers.iter().map(|to| (format!("[handlers.{:?}]", to.topic), &to.url, &to.tls));
         let unused = services.chain(handlers).filter(|(_, url, _)| !is_tls(url)).filter_map(|(title, _, tls)| {
             let key = tls.key()?;
-            Some(format!("`{key}` in {title} is for https:// and grpcs:// alone, and its url is neither"))
+            Some(format!("`{key}` in {title} has no effect, because its `url` is neither https:// nor grpcs://"))
         });
         let asks = self.receiver.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
         let open = self.receiver.listen.iter().flatten().filter(|address| asks && !is_tls(address));
-        let open = open.map(|address| {
-            format!("`client_ca` in [receiver] is for https:// and grpcs:// alone: {address} asks nobody")
-        });
+        let open =
+            open.map(|address| format!("`client_ca` in [receiver] has no effect on {address}, which uses no TLS"));
         unused.chain(open).collect()
     }
 }
 
-/// Whether TLS is spoken there.
+/// Whether the address uses TLS.
 pub(super) fn is_tls(address: &str) -> bool {
     address.starts_with("https://") || address.starts_with("grpcs://")
 }

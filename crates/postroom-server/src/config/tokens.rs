@@ -1,4 +1,4 @@
-//! `[tokens.NAME]`: who may ask the admin listener, and for what.
+//! `[tokens.NAME]`: the clients of the admin listener, and what they may do.
 
 use postroom::Timestamp;
 
@@ -25,21 +25,21 @@ fn digests(section: &mut Section<'_>) -> Vec<[u8; 32]> {
     let texts = section.list("digests").unwrap_or_default();
     if texts.is_empty() {
         let at = section.place_of("digests").unwrap_or_else(|| section.at.clone());
-        let how = "`postroom token NAME` makes a token and says what to write here";
+        let how = "`postroom token NAME` creates a token and prints this section";
         section.mistake(&at, format!("{} needs `digests`, the SHA-256 digests of its token; {how}", section.title));
     }
     let mut digests = Vec::new();
     for (text, at) in texts {
         match digest(&text) {
             Ok(digest) => digests.push(digest),
-            // What stands there may be the token itself: it is not repeated.
+            // The value may be the token itself, so the message does not repeat it.
             Err(why) => section.mistake(&at, format!("`digests` in {}: {why}", section.title)),
         }
     }
     digests
 }
 
-/// A day, which ends it as it begins, or a moment.
+/// A day, from whose start the token is invalid, or a time.
 fn expires(section: &mut Section<'_>) -> Option<Timestamp> {
     let (text, at) = section.text("expires")?;
     let moment = text.parse().or_else(|_| format!("{text}T00:00:00Z").parse());

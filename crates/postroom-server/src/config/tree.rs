@@ -1,4 +1,4 @@
-//! A configuration file as a tree in which everything knows where it stands.
+//! A configuration file as a tree. Every node has its line.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Where something stands. That is no part of what it says: wherever they stand, two values can be the same.
+/// Where a value is. The position is not part of the value: two values at different positions can be equal.
 #[derive(Clone, Debug)]
 pub(crate) enum At {
     Line(usize),
@@ -19,7 +19,7 @@ impl PartialEq for At {
     }
 }
 
-/// A value, and where it stands.
+/// A value and its position.
 #[derive(Clone)]
 pub(super) struct Node {
     pub(super) at: At,
@@ -33,11 +33,11 @@ pub(super) enum Value {
     Flag(bool),
     List(Vec<Node>),
     Table(Table),
-    /// Something no key takes, by its name.
+    /// A type that no key accepts, by its name.
     Other(&'static str),
 }
 
-/// Values by name; a name stands somewhere too.
+/// Values by name; names have a position too.
 pub(super) type Table = BTreeMap<String, (At, Node)>;
 
 impl Value {
@@ -54,43 +54,43 @@ impl Value {
     }
 }
 
-/// Reads a file; what is no TOML is told by line, without the text: there may be a secret in it.
+/// Reads a file. Errors name the line but not its text, which may hold a secret.
 pub(super) fn parse(text: &str) -> Result<Table, Vec<(At, String)>> {
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
         return Ok(self::table(table.get_ref(), &|span| At::Line(line(text, &span))));
     }
     let mut told: Vec<(At, String)> = Vec::new();
-    let mut is_in_twin = false;
+    let mut is_in_duplicate = false;
     for error in &errors {
         let number = line(text, &error.span().unwrap_or_default());
         let written = text.lines().nth(number - 1).unwrap_or_default().trim();
         let is_double = error.message() == "duplicate key";
-        // The keys of a section that is there twice are no further mistakes.
-        if is_double && is_in_twin && !written.starts_with('[') {
+        // The keys of a duplicate section are not further mistakes.
+        if is_double && is_in_duplicate && !written.starts_with('[') {
             continue;
         }
-        is_in_twin = is_double && written.starts_with('[');
+        is_in_duplicate = is_double && written.starts_with('[');
         told.push((At::Line(number), in_words(error.message(), written)));
     }
     Err(told)
 }
 
-/// What is wrong with this line of a file.
+/// The error message for one line of a file.
 fn in_words(message: &str, written: &str) -> String {
     if message == "duplicate key" {
-        // Never what stands behind the key.
+        // Never the value.
         let name = written.split('=').next().unwrap_or_default().trim();
         let name = if name.starts_with('[') { name.to_owned() } else { format!("`{name}`") };
-        return format!("{name} stands here a second time; keep one of the two");
+        return format!("{name} is already defined above; remove one of the two");
     }
     if message.starts_with("string values must be quoted") {
-        return "this is no TOML: text stands in quotes, like \"30s\"".to_owned();
+        return "invalid TOML: text must be in quotes, like \"30s\"".to_owned();
     }
-    format!("this is no TOML: {}", message.lines().collect::<Vec<_>>().join(", "))
+    format!("invalid TOML: {}", message.lines().collect::<Vec<_>>().join(", "))
 }
 
-/// Reads one value, as it would stand behind a key.
+/// Reads one value in the syntax of the file.
 pub(super) fn parse_value(text: &str, at: &At) -> Option<Node> {
     let value = DeValue::parse(text).ok()?;
     Some(node(&value, &|_| at.clone()))
@@ -113,7 +113,7 @@ fn node(spanned: &Spanned<DeValue<'_>>, place: &dyn Fn(Range<usize>) -> At) -> N
         DeValue::String(text) => Value::Text(text.clone().into_owned()),
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
             Ok(number) => Value::Number(number),
-            Err(_) => Value::Other("a number beyond all bounds"),
+            Err(_) => Value::Other("a number that is too large"),
         },
         DeValue::Boolean(flag) => Value::Flag(*flag),
         DeValue::Array(items) => Value::List(items.iter().map(|item| node(item, place)).collect()),

@@ -1,4 +1,4 @@
-//! The demonstration's processes: this program again, ended with its parent.
+//! The child processes of the demo: this program again. They stop with their parent.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,17 +14,17 @@ use super::worker::READY;
 const START_TIME: Duration = Duration::from_secs(10);
 const END_TIME: Duration = Duration::from_secs(10);
 
-/// A running process of the demonstration. Killed when it is dropped.
+/// A running process of the demo. Drop kills it.
 pub(super) struct Process {
     child: Child,
-    /// Kept apart: waiting for a child closes its stdin, which is the sign to finish.
+    /// Kept separately: waiting for a child closes its stdin, which is the signal to finish.
     stdin: Option<ChildStdin>,
 }
 
 impl Process {
     /// Starts this program with another command.
     pub(super) fn start(db: &Path, arguments: &[String]) -> Result<Self> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let program = std::env::current_exe().context("cannot find the executable of this program")?;
         let mut command = Command::new(program);
         command.args(arguments).arg("--db").arg(db).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -32,7 +32,7 @@ impl Process {
         Ok(Self { stdin: child.stdin.take(), child })
     }
 
-    /// Waits for the line that says that it works.
+    /// Waits for the line that says that it is ready.
     pub(super) async fn ready(mut self) -> Result<Self> {
         let stdout = self.child.stdout.take().context("the process has no stdout")?;
         let mut lines = BufReader::new(stdout).lines();
@@ -42,7 +42,7 @@ impl Process {
         }
     }
 
-    /// Ends it with SIGKILL: it can do nothing more, not even say goodbye.
+    /// Kills it with SIGKILL: it gets no chance to clean up.
     pub(super) async fn kill(mut self) -> Result<()> {
         self.child.kill().await.context("cannot kill the worker")
     }
@@ -51,26 +51,26 @@ impl Process {
         self.child.wait().await.context("cannot wait for a process")
     }
 
-    /// Whether it ended by itself.
+    /// Whether it has exited.
     pub(super) fn has_ended(&mut self) -> Result<bool> {
-        Ok(self.child.try_wait().context("cannot ask for a process")?.is_some())
+        Ok(self.child.try_wait().context("cannot check a process")?.is_some())
     }
 
-    /// Lets it finish what it has in hand.
+    /// Lets it finish the messages in progress.
     pub(super) async fn drain(mut self) -> Result<()> {
         drop(self.stdin.take());
         match tokio::time::timeout(END_TIME, self.child.wait()).await {
             Ok(status) if status.as_ref().is_ok_and(ExitStatus::success) => Ok(()),
-            Ok(status) => bail!("the worker ended with {}", status?),
+            Ok(status) => bail!("the worker exited with {}", status?),
             Err(_) => self.kill().await,
         }
     }
 }
 
-/// Ready when stdin is at its end: the parent is gone, or wants this process to finish.
+/// Waits for the end of stdin: the parent is gone, or asks this process to finish.
 pub(crate) async fn stdin_closed() {
     let (closed, wait) = tokio::sync::oneshot::channel();
-    // A thread of its own: the runtime would wait for a blocking read before it ends.
+    // A separate thread, because the runtime would wait for a blocking read at exit.
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = closed.send(());

@@ -1,4 +1,4 @@
-//! The count at the end, by plain SQL over the shop's own tables.
+//! The counts at the end, by plain SQL over the tables of the shop.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::output;
 
-/// How far the demonstration has come, or how it ended.
+/// The progress or the result of the demo.
 #[derive(Clone, Serialize)]
 pub(crate) struct Ledger {
     /// Orders that were placed.
@@ -17,19 +17,19 @@ pub(crate) struct Ledger {
     pub(crate) handled: u64,
     /// Orders that were placed and never handled.
     pub(crate) lost: u64,
-    /// How often an order was handled again.
+    /// How many times an order was handled again.
     pub(crate) doubled: u64,
-    /// How often the worker was killed.
+    /// How many times the worker was killed.
     pub(crate) kills: u64,
-    /// Messages that a killed worker held and its successor took over.
+    /// Messages that were in progress in a killed worker, and that the next one handled.
     pub(crate) taken_over: u64,
-    /// Messages that are still in line.
+    /// Messages that are still in the queue.
     pub(crate) left: u64,
     pub(crate) seconds: f64,
 }
 
 impl Ledger {
-    /// Compares what was placed with what was handled.
+    /// Compares placed orders with handled orders.
     pub(crate) async fn read(store: &SqliteStore, kills: u64, took: Duration) -> Result<Self> {
         let sql = format!(
             "SELECT (SELECT count(*) FROM orders),
@@ -61,7 +61,7 @@ impl Ledger {
             ("lost", output::thousands(self.lost)),
             ("doubled", output::thousands(self.doubled)),
             ("worker killed", output::count(self.kills, "time")),
-            ("taken over", format!("{} that a killed worker held", output::count(self.taken_over, "message"))),
+            ("recovered", format!("{} from killed workers", output::count(self.taken_over, "message"))),
             ("time", format!("{:.1} s", self.seconds)),
         ];
         rows.iter().try_for_each(|(name, value)| output::line(format!("{name:<16}{value}")))

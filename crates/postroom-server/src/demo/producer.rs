@@ -1,4 +1,4 @@
-//! The shop: writes orders, each with the message about it, in one transaction.
+//! The shop: writes each order and enqueues its message in one transaction.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::OrderPlaced;
 
 const TICK: Duration = Duration::from_millis(10);
-/// A busy file is asked again: both writes are recognised when they were stored after all.
+/// Retries on a busy file. A write that was stored after all is recognised as a duplicate.
 const TRIES: u32 = 10;
 
 /// Places `orders` orders, spread over `time`.
@@ -29,7 +29,7 @@ pub(crate) async fn run(store: &SqliteStore, orders: u64, time: Duration) -> Res
             placing.spawn(place(store.clone(), order));
         }
         while let Some(placed) = placing.join_next().await {
-            placed.context("an order's task failed")??;
+            placed.context("the task of an order failed")??;
         }
         placed = due;
     }
@@ -47,7 +47,7 @@ async fn place(store: SqliteStore, order: u64) -> Result<()> {
         });
         match stored.await {
             Err(error) if error.is_transient() && attempt < TRIES => {}
-            other => return other.map(drop).with_context(|| format!("order {order} could not be placed")),
+            other => return other.map(drop).with_context(|| format!("cannot place order {order}")),
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What is seen while the demonstration runs: a bar on a terminal, a line each second elsewhere.
+//! Shows the progress of the demo: a bar on a terminal, otherwise one line per second.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::output::{count, thousands};
 
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Shows how far the demonstration has come.
+/// Shows the progress of the demo.
 pub(super) enum Progress {
     Bar(ProgressBar),
     Lines { orders: u64, next_at: Instant },
@@ -23,7 +23,7 @@ impl Progress {
             return Ok(Self::Lines { orders, next_at: Instant::now() + LINE_EVERY });
         }
         let style = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} orders handled, {msg}");
-        Ok(Self::Bar(ProgressBar::new(orders).with_style(style.context("the bar's form")?)))
+        Ok(Self::Bar(ProgressBar::new(orders).with_style(style.context("invalid template for the progress bar")?)))
     }
 
     pub(super) fn show(&mut self, handled: u64, kills: u64) {

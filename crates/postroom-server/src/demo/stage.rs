@@ -1,4 +1,4 @@
-//! Who starts the processes, kills the worker, and waits until nothing is left to do.
+//! Starts the processes, kills the worker, and waits until the queue is empty.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::problem::Problem;
 use crate::up::signals::Signals;
 
 const TICK: Duration = Duration::from_millis(100);
-/// A kill waits that long for a moment at which the worker has something in hand.
+/// How long a kill waits for a moment when the worker has messages in progress.
 const AIM_TIME: Duration = Duration::from_millis(300);
-/// What is left when the orders have stopped must be done by then.
+/// How long the rest of the messages may take after the last order.
 const REST_TIME: Duration = Duration::from_secs(60);
 
-/// What to show.
+/// The settings of the demo.
 pub(crate) struct Plan {
     pub(crate) orders: u64,
     pub(crate) kills: u64,
@@ -37,9 +37,10 @@ struct Stage {
     producing: bool,
 }
 
-/// Runs the demonstration in a temporary folder.
+/// Runs the demo in a temporary folder.
 pub(crate) async fn run(plan: Plan) -> Result<Ledger> {
-    let folder = tempfile::Builder::new().prefix("postroom-demo-").tempdir().context("no temporary folder")?;
+    let folder =
+        tempfile::Builder::new().prefix("postroom-demo-").tempdir().context("cannot create a temporary folder")?;
     let db = folder.path().join("shop.db");
     let store = open::file_or_create(&db).await?;
     store.write(|tx| Ok(tx.execute_batch(TABLES)?)).await?;
@@ -47,7 +48,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ledger> {
     let mut stage = Stage { plan, db, store, started: Instant::now(), kills: 0, producing: true };
     tokio::select! {
         ledger = Box::pin(stage.play()) => ledger,
-        name = signals.next() => bail!(Problem::new(format!("{name}: the demonstration was broken off"), "once more")),
+        name = signals.next() => bail!(Problem::new(format!("{name}: the demo was stopped"), "run it again")),
     }
 }
 
@@ -76,7 +77,7 @@ impl Stage {
                 }
                 _ = tick.tick() => {
                     if worker.has_ended()? {
-                        bail!("the worker ended by itself");
+                        bail!("the worker exited unexpectedly");
                     }
                     let ledger = self.ledger().await?;
                     progress.show(ledger.handled, self.kills);
@@ -101,14 +102,14 @@ impl Stage {
         vec!["demo-producer".into(), "--orders".into(), orders.to_string(), "--over".into(), format!("{millis}ms")]
     }
 
-    /// Somewhere in the next slice of the time, so that kills hit every moment of the worker's turn.
+    /// A random time in the next slice, so that kills hit every stage of the worker's cycle.
     fn next_kill(&self) -> Instant {
         let slice = self.plan.time / u32::try_from(self.plan.kills.max(1)).unwrap_or(u32::MAX);
         let slices = u32::try_from(self.kills).unwrap_or(u32::MAX);
         self.started + slice.saturating_mul(slices) + slice.mul_f64(fastrand::f64())
     }
 
-    /// A worker that waits for work has nothing to lose: it is killed with messages in hand, if it ever has any.
+    /// Killing an idle worker proves nothing, so this waits until it has messages in progress.
     async fn wait_until_busy(&self) -> Result<()> {
         let until = Instant::now() + AIM_TIME;
         let table = TableNames::default().of(Queue::Outbox).to_owned();

@@ -1,4 +1,4 @@
-//! The worker that is killed: it writes each order into a table, in the transaction that acknowledges the message.
+//! The worker that is killed. It writes each order into a table in the transaction that acks the message.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use postroom::{BlockingCtx, HandlerError, Handlers, SqliteStore, Worker, WorkerO
 use super::OrderPlaced;
 use crate::output;
 
-/// Short, so that what a killed worker held is taken over soon.
+/// Short, so that the messages of a killed worker are soon claimed again.
 const LEASE: Duration = Duration::from_millis(500);
 const BATCH: usize = 20;
-/// What a real handler would take.
+/// How long a real handler would take.
 const WORK: Duration = Duration::from_micros(500);
-/// The line that says that work begins.
+/// The line that says that the worker is ready.
 pub(super) const READY: &str = "ready";
 
 fn handle(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
@@ -22,7 +22,7 @@ fn handle(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerE
     Ok(())
 }
 
-/// Works until `stop`.
+/// Runs until `stop`.
 pub(crate) async fn run(store: SqliteStore, stop: impl Future<Output = ()> + Send) -> Result<()> {
     let options = WorkerOptions::default().lease(LEASE).batch(BATCH).poll(Duration::from_millis(50));
     output::line(READY)?;

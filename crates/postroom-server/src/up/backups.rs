@@ -1,4 +1,4 @@
-//! Copies of the database file at intervals, each of them checked; those that are too old are deleted.
+//! Copies the database file at intervals, verifies each copy, and deletes old copies.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 use super::signals::Stopped;
 use crate::database::absolute;
 
-/// So soon a copy that failed is tried again, at the latest.
+/// The longest pause before a failed copy is retried.
 const AGAIN: Duration = Duration::from_secs(60);
-/// What a copy's name ends with until it is whole.
+/// The extension of a copy until it is complete.
 const PARTIAL: &str = "partial";
 
-/// How often the file is copied, where to, and how long a copy is kept.
+/// How often the file is copied, where to, and how long copies are kept.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Plan {
     pub(crate) every: Duration,
@@ -24,23 +24,23 @@ pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
 }
 
-/// A file that is copied by plan.
+/// The scheduled backups of a file.
 pub(crate) struct Backups {
     store: SqliteStore,
     plan: Plan,
-    /// What the copies' names begin with.
+    /// The start of the copies' names.
     stem: String,
 }
 
 impl Backups {
-    /// Makes the folder, so that a plan that cannot work is known at the start.
+    /// Creates the folder, so that a plan that cannot work fails at the start.
     pub(crate) fn new(store: SqliteStore, plan: Plan) -> Result<Self> {
         make_folder(&plan.folder).with_context(|| format!("cannot create {}", plan.folder.display()))?;
         let stem = stem_of(store.path());
         Ok(Self { store, plan, stem })
     }
 
-    /// Goes on until the node stops. A copy that is being made then is given up.
+    /// Runs until the node stops. A copy in progress is then abandoned.
     pub(super) async fn run(self, stopped: Stopped) {
         tokio::select! {
             () = self.go_on() => {}
@@ -58,22 +58,22 @@ impl Backups {
                     self.plan.every.min(AGAIN)
                 }
             };
-            // Nobody rings: time itself is what is waited for.
-            #[expect(clippy::disallowed_methods, reason = "how often a copy is made is told by the real clock")]
+            // There is no event to wait for but the time.
+            #[expect(clippy::disallowed_methods, reason = "backups follow the real clock")]
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// Copies the file if it is time, and says how long to wait for the next time.
+    /// Copies the file if a copy is due. Returns how long to wait for the next one.
     async fn turn(&self) -> Result<Duration> {
         let lock = File::create(self.plan.folder.join(format!(".{}.lock", self.stem)))?;
-        // Another node on the same file is at it.
+        // Another node on the same file is making a copy.
         if lock.try_lock().is_err() {
             return Ok(self.plan.every.min(AGAIN));
         }
         let now = self.store.clock().now();
         let mut copies = self.copies()?;
-        // A copy from the future was made under a wrong clock, and says nothing about when the next is due.
+        // A copy from the future was made with a wrong clock. It does not count.
         let last = copies.iter().map(|(at, _)| *at).filter(|at| *at <= now).max();
         let rest = last.map(|last| self.plan.every.saturating_sub(now.since(last))).unwrap_or_default();
         if !rest.is_zero() {
@@ -81,7 +81,7 @@ impl Backups {
         }
         let copy = self.copy(now).await?;
         tracing::info!(path = %copy.display(), "the database was backed up");
-        // Only now: whatever happens, the last good copy stays.
+        // Delete only after a new copy succeeded, so that the last good copy always stays.
         copies.retain(|(at, _)| now.since(*at) > self.plan.keep);
         for (_, old) in copies {
             fs::remove_file(&old).with_context(|| format!("cannot delete {}", old.display()))?;
@@ -95,7 +95,7 @@ impl Backups {
         Ok(whole)
     }
 
-    /// The copies that are there. What a process that was killed left of one is deleted.
+    /// The existing copies. Deletes partial copies of killed processes.
     fn copies(&self) -> Result<Vec<(Timestamp, PathBuf)>> {
         let mut copies = Vec::new();
         for entry in fs::read_dir(&self.plan.folder)? {
@@ -110,7 +110,7 @@ impl Backups {
     }
 }
 
-/// The file's name, and a few digits that no other file has: several may be copied to one folder.
+/// The file's name and a few unique digits, so that several databases can share a backup folder.
 fn stem_of(file: &Path) -> String {
     let place = fs::canonicalize(file).unwrap_or_else(|_| absolute(file));
     let digest = Sha256::digest(place.as_os_str().as_encoded_bytes());
@@ -118,7 +118,7 @@ fn stem_of(file: &Path) -> String {
     format!("{}-{digits}", file.file_stem().unwrap_or_default().to_string_lossy())
 }
 
-/// Where copies go unless the configuration says otherwise.
+/// The default folder of the copies.
 pub(crate) fn folder_beside(file: &Path) -> PathBuf {
     absolute(file).with_file_name("backups")
 }
@@ -130,13 +130,13 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// `shop-1f09d30c-20261115T170000Z.db`: in the order of their names they are in the order of time.
+/// `shop-1f09d30c-20261115T170000Z.db`: sorting by name sorts by time.
 fn name(stem: &str, at: Timestamp) -> String {
     let second = at.to_string().split('.').next().unwrap_or_default().trim_end_matches('Z').replace(['-', ':'], "");
     format!("{stem}-{second}Z.db")
 }
 
-/// When a file was made that is one of our copies, or a part of one.
+/// The time of a copy or a partial copy, from its name.
 fn made_at(stem: &str, path: &Path) -> Option<Timestamp> {
     let is_partial = path.extension().is_some_and(|extension| extension == PARTIAL);
     let path = if is_partial { path.with_extension("") } else { path.to_path_buf() };
@@ -150,11 +150,11 @@ fn made_at(stem: &str, path: &Path) -> Option<Timestamp> {
     time.parse().ok()
 }
 
-/// A rename is for good when its folder is on the disk.
+/// Syncs the folder, which makes a rename durable.
 pub(crate) fn sync_folder(path: &Path) -> Result<()> {
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
-        File::open(folder).and_then(|folder| folder.sync_all()).context("cannot write the folder")?;
+        File::open(folder).and_then(|folder| folder.sync_all()).context("cannot sync the folder")?;
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ mod tests {
         Backups::new(options.open().await.unwrap(), plan).unwrap()
     }
 
-    /// Without the digits of the file, which no two tests have in common.
+    /// Without the unique digits of the file, which differ in every test.
     fn names(backups: &Backups) -> Vec<String> {
         let copies = backups.copies().unwrap();
         let names = copies.iter().map(|(_, path)| path.file_name().unwrap().to_string_lossy().into_owned());
@@ -221,7 +221,7 @@ mod tests {
         let backups = backups(dir.path(), &clock).await;
         backups.turn().await.unwrap();
         clock.advance(10 * HOUR);
-        // In the way of the next one.
+        // Blocks the next copy.
         fs::create_dir(backups.plan.folder.join(format!("{}-20261116T030000Z.db", backups.stem))).unwrap();
         assert!(backups.turn().await.is_err());
         assert_eq!(names(&backups)[0], "shop-20261115T170000Z.db");

@@ -1,4 +1,4 @@
-//! With a command: each message is run through `sh -c`, its payload on stdin.
+//! Runs a command for each message through `sh -c`, with the payload on stdin.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -10,9 +10,9 @@ use super::group::Group;
 use super::pipes::{Head, Tail, feed};
 use super::queue_of;
 
-/// `EX_DATAERR` of sysexits.h: the input is wrong and will be wrong tomorrow.
+/// `EX_DATAERR` of sysexits.h: the input is wrong, and a retry cannot help.
 const TERMINAL: i32 = 65;
-/// A process left in the background may keep the pipes open; the command itself is over.
+/// A background process may keep the pipes open after the command has exited; this long they are still read.
 const PIPES_TIME: Duration = Duration::from_millis(500);
 
 /// The command that is run for each message.
@@ -20,17 +20,17 @@ const PIPES_TIME: Duration = Duration::from_millis(500);
 pub(crate) struct Command {
     text: String,
     timeout: Option<Duration>,
-    /// Variables that hold secrets of the node: the command does not get them.
+    /// Variables with secrets of the node, which the command does not get.
     hidden: Vec<String>,
 }
 
-/// What became of one run.
+/// The result of one run.
 enum Ran {
     Done { response: Option<String> },
     Failed(Fault),
 }
 
-/// A message that is for another service goes to the same command, which knows the way.
+/// A message for another service goes to the same command.
 impl Transport for Command {
     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery> {
         Box::pin(async move {
@@ -47,7 +47,7 @@ impl Command {
         Self { text, timeout, hidden }
     }
 
-    /// Handles a message that is for this service.
+    /// Handles a message for this service.
     pub(super) async fn handle(&self, message: &Message) -> HandlerResult<Option<String>> {
         match self.run(message).await {
             Ran::Done { response } => Ok(response),
@@ -62,14 +62,14 @@ impl Command {
             Some(timeout) => match tokio::time::timeout(timeout, running).await {
                 Ok(ended) => ended,
                 Err(_) => {
-                    let why = format!("the command took longer than {timeout:?}; killed");
+                    let why = format!("the command took longer than {timeout:?} and was killed");
                     return Ran::Failed(Fault::new(Cause::HandlerFailed, why));
                 }
             },
         };
         match ended {
-            // Not this message's failure: no other could be handled either.
-            Err(error) => Ran::Failed(Fault::new(Cause::Unavailable, format!("the command could not be run: {error}"))),
+            // Not the fault of this message: no other could be handled either.
+            Err(error) => Ran::Failed(Fault::new(Cause::Unavailable, format!("cannot run the command: {error}"))),
             Ok((status, stdout, _)) if status.success() => Ran::Done { response: stdout.into_response() },
             Ok((status, _, stderr)) => {
                 let why = told(status, &stderr);
@@ -85,7 +85,7 @@ impl Command {
         let mut command = tokio::process::Command::new("sh");
         command.arg("-c").arg(&self.text).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C in the terminal must end this program, and let the commands in hand finish.
+        // Ctrl-C in the terminal must stop this program but let running commands finish.
         #[cfg(unix)]
         command.process_group(0);
         for variable in &self.hidden {
@@ -124,7 +124,7 @@ impl Command {
     }
 }
 
-/// What the command finds in its environment; none is taken out of it.
+/// The environment of the command; a variable without a value is removed.
 fn environment(message: &Message) -> [(&'static str, Option<String>); 7] {
     let owned = |text: Option<&str>| text.map(str::to_owned);
     [
@@ -142,7 +142,7 @@ fn told(status: ExitStatus, stderr: &Tail) -> String {
     let ended = status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"));
     match stderr.text() {
         text if text.is_empty() => ended,
-        // Only the first line is logged: what the command says may quote the payload.
+        // Only the first line is logged, because stderr may quote the payload.
         text => format!("{ended}\n{text}"),
     }
 }

@@ -1,9 +1,9 @@
-//! What `postroom up` says first: what it works on, and how to try it.
+//! The first lines of `postroom up`: what it does, and how to try it.
 
-/// Says what is worked on, what else runs, and how to try it, in words that can be pasted into another terminal.
+/// Prints the database, what the node does, and commands to paste into another terminal.
 pub(crate) fn greet(database: &str, option: &str, doing: &str, parts: &[String]) {
     let (program, shown) = (program(), quoted(database));
-    eprintln!("postroom {} works on {shown}: it {doing}", env!("CARGO_PKG_VERSION"));
+    eprintln!("postroom {} runs on {shown}: it {doing}", env!("CARGO_PKG_VERSION"));
     for part in parts {
         eprintln!("{part}");
     }
@@ -11,20 +11,20 @@ pub(crate) fn greet(database: &str, option: &str, doing: &str, parts: &[String])
     eprintln!("  {program} send order.placed '{{\"order\":7}}' {option}");
     eprintln!("  {program} stats {option}");
     eprintln!("  {program} failed {option}");
-    eprintln!("Ctrl-C ends it.");
+    eprintln!("Press Ctrl-C to stop.");
 }
 
-/// `a`, `a and b`, `a, b and c`; without any of them, nobody.
+/// `a`, `a and b`, `a, b and c`; `no service` for an empty list.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().collect();
     match names.as_slice() {
-        [] => "nobody".into(),
+        [] => "no service".into(),
         [one] => (*one).to_owned(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
 }
 
-/// How this program is called from any folder: by its name if that finds it, else by its path.
+/// How to call this program from any folder: by its name if PATH finds it, otherwise by its path.
 fn program() -> String {
     let Ok(this) = std::env::current_exe() else { return "postroom".into() };
     let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn names_are_told_in_a_row() {
-        assert_eq!(listed([]), "nobody");
+        assert_eq!(listed([]), "no service");
         assert_eq!(listed(["a"]), "a");
         assert_eq!(listed(["a", "b", "c"]), "a, b and c");
     }

@@ -1,8 +1,8 @@
-//! A command and everything it started: killed together when nobody waits for them any more.
+//! The process group of a command. It is killed when nothing waits for the command any more.
 
 use tokio::process::Child;
 
-/// A running command's processes. Dropped while they run, they are killed: their lease is lost, or time is up.
+/// The processes of a running command. Dropping this kills them: the lease is lost, or the timeout is over.
 #[cfg(unix)]
 pub(super) struct Group(Option<rustix::process::Pid>);
 
@@ -14,7 +14,7 @@ impl Group {
         Self(id.and_then(rustix::process::Pid::from_raw))
     }
 
-    /// The command has ended and its number may be somebody else's by now.
+    /// The command has exited, and another process may have its id by now.
     pub(super) fn is_over(&mut self) {
         self.0 = None;
     }
@@ -24,7 +24,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
-            // It may have ended this moment; then there is nobody to kill.
+            // It may have exited this moment; then there is nothing to kill.
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
         }
     }

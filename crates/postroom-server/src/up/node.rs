@@ -1,4 +1,4 @@
-//! A node from its start to its end: workers on both queues, the receiver, the ways to other services.
+//! A node from start to stop: workers on both queues, the receiver, and the routes to other services.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -25,27 +25,27 @@ use crate::database::Database;
 use crate::duration;
 use crate::problem::Problem;
 
-/// What a node is started with.
+/// Everything that a node starts with.
 pub(crate) struct Node {
     pub(crate) config: Config,
-    /// The configuration without what the command line says.
+    /// The configuration without the command-line options.
     pub(crate) read: Config,
     pub(crate) secrets: Opened,
-    /// The file that was named, if one was.
+    /// The configuration file from the command line, if any.
     pub(crate) named: Option<PathBuf>,
     pub(crate) database: Database,
-    /// How another command finds the same database.
+    /// The option with which another command finds the same database.
     pub(crate) option: String,
-    /// The command that handles everything, as it was given.
+    /// The command of --exec, as it was written.
     pub(crate) exec: Option<(String, Command)>,
-    /// Whether each message is printed, and done.
+    /// Whether the node prints each message and marks it done.
     pub(crate) prints: bool,
     pub(crate) show_payload: bool,
     pub(crate) backups: Option<Backups>,
 }
 
 impl Node {
-    /// Who handles messages.
+    /// How this node handles messages.
     fn work(&self, routes: &Routes, stop: &Stop) -> Work {
         match &self.exec {
             Some((_, command)) => Work::Command(command.clone()),
@@ -55,7 +55,7 @@ impl Node {
     }
 }
 
-/// Runs until it is told to stop.
+/// Runs until it is asked to stop.
 pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signals, HangUps)) -> Result<()> {
     let (stop, stopped) = stop();
     let command = node.exec.as_ref().map(|(_, command)| command.clone());
@@ -102,7 +102,7 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
     let (policies, taken_for) = (node.config.policies(), node.config.taken_for());
     let parts = Parts { store: Arc::new(store.clone()), metrics, counters, watched, taken_for, policies, stopped };
     let tokens = admin.tokens();
-    // It answers while the work is being ended, and ends with it.
+    // The admin listener answers until the workers have stopped.
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
     let administering = admin.run(parts, async { drop(is_over.await) });
     let working = async {
@@ -119,12 +119,15 @@ pub(crate) async fn run<B: Backend>(node: Node, store: B::Store, signals: (Signa
         Replaceable { named, started, handles_all, courier, places, is_sending, receiver, routes, tls, tokens, clock };
     until_told(working, signals, &stop, &replaceable, &grace).await?;
     if stop.lost_stdout() {
-        bail!(Problem::new("stdout was closed", "again with stdout open: what could not be printed is not done"));
+        bail!(Problem::new(
+            "stdout was closed",
+            "run it again with stdout open; messages that were not printed are not done"
+        ));
     }
     Ok(())
 }
 
-/// Where services fetch messages of these topics.
+/// The queues from which services fetch messages of these topics.
 fn counters<B: Backend>(topics: Topics, store: &B::Store, options: &WorkerOptions) -> Result<Counters> {
     let counter = |queue| Pull::<B>::new(store.clone(), queue, options.clone()).map(Box::new);
     Ok(Counters { topics, outbox: counter(Queue::Outbox)?, inbox: counter(Queue::Inbox)? })
@@ -140,7 +143,7 @@ async fn receive<B: Backend>(receiver: Receiver<B>, listeners: Vec<Listener>, st
     serving.join_all().await;
 }
 
-/// Waits for the end of the work, and for signals: the first asks it to end, the second does not ask.
+/// Waits for the workers and for signals. The first signal asks the workers to stop; the second one stops at once.
 async fn until_told(
     working: impl Future<Output = Result<()>>,
     (mut signals, mut hang_ups): (Signals, HangUps),
@@ -160,16 +163,16 @@ async fn until_told(
         };
         if stop.is_asked() {
             bail!(Problem::new(
-                "ended at once by a second signal",
-                "`postroom up` again: what was in hand is taken over when its lease is over"
+                "stopped at once by a second signal",
+                "start `postroom up` again; messages in progress are retried when their leases expire"
             ));
         }
-        eprintln!("{name}: finishing what is in hand, at most {grace}; again to end at once");
+        eprintln!("{name}: finishing the messages in progress, for at most {grace}; repeat to stop at once");
         stop.ask();
     }
 }
 
-/// Each handler's URL takes no more than its share, however many topics it has.
+/// Limits each handler URL to its share, however many topics it has.
 fn posting(options: WorkerOptions, routes: &Routes, worker: &config::Worker) -> WorkerOptions {
     let (routes, worker) = (routes.clone(), worker.clone());
     options.endpoints(move |topic| routes.endpoint(topic, &worker))
@@ -179,7 +182,7 @@ impl Node {
     fn greet(&self, receives: String, administered: Vec<String>) {
         let (config, mut parts) = (&self.config, Vec::new());
         if let Some(file) = &config.file {
-            parts.push(format!("its configuration is {}", file.display()));
+            parts.push(format!("uses the configuration {}", file.display()));
         }
         parts.push(receives);
         parts.extend(config.takes());
@@ -189,15 +192,15 @@ impl Node {
         let has_handlers = !config.handlers.is_empty() || !config.pulled.is_empty();
         if has_handlers && (self.exec.is_some() || self.prints) {
             let option = if self.prints { "--print" } else { "--exec" };
-            parts.push(format!("leaves [handlers] alone: {option} goes before them"));
+            parts.push(format!("ignores [handlers]: {option} overrides them"));
         }
         let doing = match &self.exec {
             Some((command, _)) => format!("runs {} for each message", greeting::quoted(command)),
             None if self.prints => "prints each message and marks it done".into(),
-            None if !has_handlers => "has no [handlers]: messages for this node wait until there is one".into(),
+            None if !has_handlers => "has no [handlers], so messages for this node wait until there is one".into(),
             None if config.handlers.is_empty() => {
                 parts.extend(config.pushes());
-                "leaves messages to services that fetch them".into()
+                "lets services fetch messages".into()
             }
             None => {
                 parts.extend(config.pushes());

@@ -1,4 +1,4 @@
-//! The three pipes of a command: its payload, its answer, its last words. However much it prints, little is kept.
+//! The three pipes of a command: payload, answer and errors. The amount that is kept is bounded.
 
 use std::io;
 
@@ -9,19 +9,19 @@ const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 const ERROR_CHARS_MAX: usize = 500;
 const ERROR_BYTES_MAX: usize = ERROR_CHARS_MAX * 4;
 
-/// Writes the payload. A command that does not read it to the end is free to.
+/// Writes the payload. A command need not read all of it.
 pub(super) async fn feed(stdin: Option<ChildStdin>, payload: &str) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(payload.as_bytes()).await;
     }
 }
 
-/// The beginning of what a command prints: its answer.
+/// The start of a command's stdout: its answer.
 #[derive(Default)]
 pub(super) struct Head(Vec<u8>);
 
 impl Head {
-    /// Reads to the end, so that the command never waits for us.
+    /// Reads to the end, so that the command never blocks.
     pub(super) async fn read(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
         let _ = each_chunk(pipe, |chunk| {
             let free = RESPONSE_BYTES_MAX - self.0.len();
@@ -30,7 +30,7 @@ impl Head {
         .await;
     }
 
-    /// As text without its last line end, as in a shell's `$(…)`; none when it is empty.
+    /// The text without trailing newlines, as in a shell's `$(…)`; `None` if it is empty.
     pub(super) fn into_response(self) -> Option<String> {
         let text = storable(&self.0);
         let text = text.trim_end_matches(['\r', '\n']);
@@ -38,7 +38,7 @@ impl Head {
     }
 }
 
-/// The end of what a command complains: why it failed.
+/// The end of a command's stderr: why it failed.
 #[derive(Default)]
 pub(super) struct Tail(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Without a command: each message is a line of JSON on stdout, and done.
+//! Prints each message as a line of JSON on stdout.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::queue_of;
 use super::signals::Stop;
 use crate::output;
 
-/// So long the place of a message that failed is kept: by then the worker has given back those behind it.
+/// How long a message that could not be printed keeps its slot, so that the worker has time to return the others.
 const STOP_TIME: Duration = Duration::from_millis(100);
 
-/// What the handler has to know.
+/// The settings of the handler.
 pub(crate) struct Printer {
     show_payload: bool,
     stop: Stop,
@@ -23,7 +23,7 @@ impl Printer {
         Self { show_payload, stop }
     }
 
-    /// Prints one message. Without a reader nothing is ever done: the worker stops instead of trying again and again.
+    /// Prints one message. If stdout is closed, the worker stops instead of retrying forever.
     pub(super) async fn handle(&self, message: &Message) -> HandlerResult<Option<String>> {
         let line = Line {
             queue: queue_of(message).as_str(),

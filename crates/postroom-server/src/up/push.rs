@@ -1,4 +1,4 @@
-//! Handlers that are reached by a URL, by topic. They can be replaced while messages are on their way.
+//! The handler URLs by topic. They can be replaced while messages are in progress.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,10 +7,10 @@ use postroom::{Cause, Delivery, Endpoint, Fault, HandlerError, HandlerResult, Me
 
 use crate::config::{EVERY, Route, Worker};
 
-/// One URL takes at most one of so many parts of a worker's handlers, when there are as many.
+/// With at least this many URLs, one URL may use one of this many parts of the worker's concurrency.
 const PARTS: usize = 4;
 
-/// The handlers at this moment. Cheap to clone; clones share them.
+/// The current handlers. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Routes(Arc<RwLock<Arc<Current>>>);
 
@@ -22,7 +22,7 @@ struct Current {
 }
 
 impl Routes {
-    /// From now on these. A message that is on its way keeps the one it left with.
+    /// Replaces the handlers. Messages in progress keep their old handler.
     pub(super) fn replace(&self, handlers: Vec<(String, Route)>) {
         let by_topic: BTreeMap<_, _> = handlers.into_iter().collect();
         let mut limits = HashMap::new();
@@ -38,7 +38,7 @@ impl Routes {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where messages of this topic go, with its share of the worker.
+    /// The URL of this topic, with its share of the worker.
     pub(super) fn endpoint(&self, topic: &str, worker: &Worker) -> Option<Endpoint> {
         let current = self.current();
         let route = current.route(topic)?;
@@ -48,7 +48,7 @@ impl Routes {
         Some(Endpoint::new(&route.address, limit.min(share)))
     }
 
-    /// Posts a message to its handler. One that nobody handles waits.
+    /// Posts a message to its handler. A message without a handler waits.
     pub(super) async fn handle(&self, message: &Message) -> HandlerResult<Option<String>> {
         let current = self.current();
         let Some(route) = current.route(&message.topic) else {
@@ -58,7 +58,7 @@ impl Routes {
         match route.url.push(message).await {
             Delivery::Accepted { response } => Ok(response),
             Delivery::Failed(fault) => Err(fault.into()),
-            _ => Err(HandlerError::unavailable("the handler cannot be reached")),
+            _ => Err(HandlerError::unavailable("the handler is unreachable")),
         }
     }
 }

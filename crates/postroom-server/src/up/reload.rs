@@ -1,5 +1,5 @@
-//! Reads the configuration again while the node runs: secrets, tokens, certificates, sources, services and handlers.
-//! With a mistake in it, everything stays as it was.
+//! Reloads secrets, tokens, certificates, sources, services and handlers while the node runs. If the configuration has
+//! a mistake, nothing changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::admin::Tokens;
 use crate::config::{self, Config, EVERY, Opened};
 use crate::problem::Problem;
 
-/// Who may send to a receiver, whatever its database is.
+/// The senders of a receiver, on any database.
 pub(super) trait Senders: Send + Sync {
     fn check_sources(&self, sources: Vec<Source>) -> postroom::Result<()>;
     fn replace_sources(&self, sources: Vec<Source>) -> postroom::Result<()>;
-    /// Whether there is such a hook; so does the next.
+    /// Returns whether there is such a hook; so does `remove_hook`.
     fn replace_hook(&self, hook: Hook) -> bool;
     fn remove_hook(&self, name: &str) -> bool;
 }
@@ -42,48 +42,48 @@ impl<B: Backend> Senders for Receiver<B> {
     }
 }
 
-/// What can be replaced while messages are on their way.
+/// Everything that a reload can replace.
 pub(super) struct Replaceable {
-    /// The file that was named, if one was.
+    /// The configuration file from the command line, if any.
     pub(super) named: Option<PathBuf>,
     /// As it was when the node started.
     pub(super) started: Config,
-    /// A command or the printer handles everything: what the file says of handlers is for another time.
+    /// A command or the printer handles everything, so the handlers of the file do not matter.
     pub(super) handles_all: bool,
     pub(super) courier: Courier,
     pub(super) places: Places,
     pub(super) is_sending: Arc<AtomicBool>,
     pub(super) receiver: Box<dyn Senders>,
     pub(super) routes: Routes,
-    /// Of the receiver, and of the admin listener.
+    /// Of the receiver and of the admin listener.
     pub(super) tls: [Option<TlsIdentity>; 2],
     pub(super) tokens: Tokens,
     pub(super) clock: Clock,
 }
 
 impl Replaceable {
-    /// Says what came of it.
+    /// Reloads, and reports the result.
     pub(super) fn reload(&self) {
         match self.replace() {
             Ok(told) => told.iter().for_each(|line| eprintln!("SIGHUP: {line}")),
-            Err(error) => eprintln!("SIGHUP: the configuration stays as it was: {error:#}"),
+            Err(error) => eprintln!("SIGHUP: the configuration was not reloaded: {error:#}"),
         }
     }
 
     fn replace(&self) -> Result<Vec<String>> {
-        // The file that was there at the start must be there: without it there would be the defaults.
+        // The file from the start must still exist. Without it, the defaults would apply.
         let config = config::load(self.started.file.as_deref().or(self.named.as_deref()))?;
         if !self.handles_all {
             self.refuse_other_ways(&config)?;
         }
         let (opened, waiting) = (config.open()?, self.needs_restart(&config)?);
         let sources = sources(&config, &opened)?;
-        // What can fail comes first.
+        // Steps that can fail come first.
         self.refuse_longer_windows(&config)?;
         self.receiver.check_sources(sources.clone())?;
         self.courier.replace(services(&self.started.name, &opened, &self.clock))?;
         self.is_sending.store(!config.services.is_empty(), Ordering::Relaxed);
-        // What failed under the old configuration is tried at once.
+        // Retry at once what failed under the old configuration.
         self.places.reset();
         self.receiver.replace_sources(sources)?;
         self.routes.replace(opened.handlers);
@@ -91,50 +91,49 @@ impl Replaceable {
         let shown: Vec<_> = shown.filter_map(|(shown, now)| shown.as_ref().zip(now.as_ref())).collect();
         shown.iter().for_each(|(shown, now)| shown.replace(now));
         self.tokens.replace(config.tokens.clone());
-        // Whoever has the secret of a hook that is gone must not get in any more.
+        // The secret of a removed hook must not be accepted any more.
         for hook in self.started.hooks.iter().filter(|hook| config.hooks.iter().all(|kept| kept.name != hook.name)) {
             self.receiver.remove_hook(&hook.name);
         }
         let unknown =
             opened.hooks.into_iter().zip(&config.hooks).filter(|(hook, _)| !self.receiver.replace_hook(hook.clone()));
         let unknown: Vec<_> = unknown.map(|(_, hook)| format!("[hooks.{}]", hook.name)).collect();
-        let mut told =
-            vec!["secrets, tokens, sources, services and handlers are those of the configuration now".to_owned()];
+        let mut told = vec!["reloaded secrets, tokens, sources, services and handlers".to_owned()];
         if !shown.is_empty() {
-            told.push("whoever connects from now on sees the certificate of the file".to_owned());
+            told.push("reloaded certificates; new connections use them".to_owned());
         }
         let waiting = [waiting, unknown].concat();
         if !waiting.is_empty() {
-            told.push(format!("a restart is needed for {}", listed(waiting.iter().map(String::as_str))));
+            told.push(format!("restart the node to apply {}", listed(waiting.iter().map(String::as_str))));
         }
         Ok(told)
     }
 
-    /// Refuses a configuration under which the workers, which go on as they began, would do to messages what nobody
-    /// wants.
+    /// Refuses a configuration that the running workers would apply wrongly.
     fn refuse_other_ways(&self, config: &Config) -> Result<()> {
         let has_none = |config: &Config| config.handlers.is_empty() && config.pulled.is_empty();
         if has_none(config) && !has_none(&self.started) {
-            let what = "it has no [handlers] any more: all messages would wait";
-            bail!(Problem::new(what, "a restart, if that is what you want"));
+            let what = "it no longer has any [handlers], so all messages would wait";
+            bail!(Problem::new(what, "restart the node if you want this"));
         }
         if let Some(topic) = config.newly_fetched(&self.started)? {
             let whose = if topic == EVERY { "of other topics".to_owned() } else { format!("of the topic {topic}") };
-            let what = format!("messages {whose} would be fetched now, and this node still takes them itself");
-            bail!(Problem::new(what, "a restart: from then on it leaves them to those who fetch them"));
+            let what =
+                format!("messages {whose} are now for services to fetch, but this node still claims them itself");
+            bail!(Problem::new(what, "restart the node to let services fetch them"));
         }
         Ok(())
     }
 
-    /// Refuses windows that are longer than messages are kept, by the retention that the workers began with.
+    /// Refuses windows that are longer than the retention that the workers started with.
     fn refuse_longer_windows(&self, config: &Config) -> Result<()> {
         match config.forgets_early(&self.started.retention, self.started.receiver.window) {
-            Some(what) => bail!(Problem::new(what, "a restart: from then on [retention] is that of the configuration")),
+            Some(what) => bail!(Problem::new(what, "restart the node to apply the new [retention]")),
             None => Ok(()),
         }
     }
 
-    /// What is different and cannot be replaced.
+    /// The changed sections that a reload cannot apply.
     fn needs_restart(&self, config: &Config) -> Result<Vec<String>> {
         let before = &self.started;
         let changed = [
@@ -146,14 +145,14 @@ impl Replaceable {
             ("[backup]", before.backup != config.backup),
             ("[receiver]", !before.receiver.is_like(&config.receiver)),
             ("[admin]", !before.admin.is_like(&config.admin)),
-            ("what is fetched by [handlers]", before.fetched()? != config.fetched()?),
+            ("`pull` in [handlers]", before.fetched()? != config.fetched()?),
         ];
         let changed = changed.into_iter().filter(|(_, is_changed)| *is_changed);
         Ok(changed.map(|(name, _)| name.to_owned()).collect())
     }
 }
 
-/// The service map of a node of that name.
+/// The services of a node with that name.
 pub(super) fn services(name: &str, opened: &Opened, clock: &Clock) -> Services {
     let services = Services::new(name).clock(clock.clone());
     let services = opened.services.iter().cloned().fold(services, Services::service);

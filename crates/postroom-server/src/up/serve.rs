@@ -1,4 +1,4 @@
-//! Where a node listens.
+//! The listeners of a node.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -29,7 +29,7 @@ pub(super) fn receiver<B: Backend>(
     Ok(Receiver::with(&config.name, store, work::handlers(work), sources(config, opened)?, options)?)
 }
 
-/// The services whose messages are taken.
+/// The services that may send to this node.
 pub(super) fn sources(config: &Config, opened: &Opened) -> Result<Vec<Source>> {
     let described = config.sources.iter().zip(&opened.sources).map(|(source, (_, keys))| {
         let described = Source::new(&source.name, Keys::new(keys.iter().cloned())?);
@@ -41,8 +41,8 @@ pub(super) fn sources(config: &Config, opened: &Opened) -> Result<Vec<Source>> {
     described.collect()
 }
 
-/// The listeners of the receiver, and what is to be said about them. The usual place may be another node's: then this
-/// one receives nothing, which it could not anyway without a configuration that names its sources.
+/// The listeners of the receiver, and a line about them. Another node may use the default address. Then this one
+/// receives nothing, which it could not do anyway without sources in its configuration.
 pub(super) async fn listeners(config: &Config, tls: Option<&TlsIdentity>) -> Result<(Vec<Listener>, String)> {
     let mut options = tls.cloned().into_iter().fold(ListenOptions::default(), ListenOptions::tls);
     if config.receiver.allow_unencrypted {
@@ -74,7 +74,7 @@ pub(super) async fn listeners(config: &Config, tls: Option<&TlsIdentity>) -> Res
     Ok((listeners, format!("receives at {shown} as {}, from {sources}", config.name)))
 }
 
-/// The address as it was given, with the port that stands for port 0.
+/// The address as it was written, with the actual port in place of port 0.
 fn place(address: &str, bound: Option<SocketAddr>) -> String {
     match bound.filter(|_| address.ends_with(":0")) {
         Some(bound) => format!("{}{}", address.trim_end_matches('0'), bound.port()),
@@ -82,7 +82,7 @@ fn place(address: &str, bound: Option<SocketAddr>) -> String {
     }
 }
 
-/// The admin listener, and what is to be said about it.
+/// The admin listener, and the lines about it.
 pub(super) async fn admin(
     config: &config::Admin,
     tokens: &[Token],
@@ -97,42 +97,42 @@ pub(super) async fn admin(
     };
     let admin = Admin::bind(config.listen, tls, tokens, &config.hosts).await.context("`listen` in [admin]")?;
     let url = admin.url();
-    let mut told = vec![format!("answers services and operators at {url}")];
+    let mut told = vec![format!("serves the HTTP API at {url}")];
     if made.is_none() {
-        told.push(format!("Its page for operators: {url}/admin"));
+        told.push(format!("Admin page: {url}/admin"));
     }
     if let Some(token) = made {
         let lines = with_token(url, &token);
-        // A log is read by more people than a terminal.
+        // More people read a log than a terminal, so the token does not go there.
         match std::io::stderr().is_terminal() {
             true => told.extend(lines),
             false => told.push(match privately(&lines) {
-                Ok(file) => format!("Its page for operators: {url}/admin, with the token in {}", file.display()),
-                Err(error) => format!("Its page for operators: {url}/admin, but no token could be written: {error}"),
+                Ok(file) => format!("Admin page: {url}/admin, with the token in {}", file.display()),
+                Err(error) => format!("Admin page: {url}/admin, but the file for its token cannot be written: {error}"),
             }),
         }
     }
     Ok((admin, told))
 }
 
-/// How to ask with a token.
+/// How to use a token.
 fn with_token(url: &str, token: &str) -> Vec<String> {
     let curl = format!("  curl -s -H 'authorization: Bearer {token}' {url}");
     let message = r#"{"topic": "order.placed", "payload": {"order": 7}}"#;
     vec![
-        format!("Its page for operators: {url}/admin#token={token}"),
-        "By HTTP, with a token that is good until it ends:".into(),
+        format!("Admin page: {url}/admin#token={token}"),
+        "Over HTTP, with a token that is valid until the node stops:".into(),
         format!("{curl}/v1/messages -H 'content-type: application/json' -d '{message}'"),
         format!("{curl}/_rf/outbox/stats"),
         format!("{curl}/_rf/outbox/failed"),
     ]
 }
 
-/// Writes this to a file that nobody else can read.
+/// Writes these lines to a file that only this user can read.
 fn privately(lines: &[String]) -> io::Result<PathBuf> {
     let folder = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let path = folder.join(format!("postroom-{}.token", std::process::id()));
-    // One that is there was left behind by another process of that number.
+    // An existing file is a leftover of another process with the same id.
     let _ = std::fs::remove_file(&path);
     let mut options = File::options();
     options.write(true).create_new(true);

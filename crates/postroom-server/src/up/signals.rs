@@ -1,4 +1,4 @@
-//! Being told to stop: by a signal, or because there is nobody left to print for.
+//! Reasons to stop: a signal, or a closed stdout.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,12 +48,12 @@ impl Stopped {
     }
 
     pub(crate) async fn wait(mut self) {
-        // An error means that nobody can ask any more, which is as good as asking.
+        // An error means that the sender is gone, which also means stop.
         let _ = self.0.wait_for(|asked| *asked).await;
     }
 }
 
-/// The signals that end a program.
+/// The signals that stop a program.
 #[cfg(unix)]
 pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -78,7 +78,7 @@ impl Signals {
     }
 }
 
-/// The signals that end a program.
+/// The signals that stop a program.
 #[cfg(not(unix))]
 pub(crate) struct Signals(tokio::signal::windows::CtrlC);
 
@@ -95,7 +95,7 @@ impl Signals {
     }
 }
 
-/// The signal that asks a node to read its configuration again.
+/// The signal that makes a node reload its configuration.
 #[cfg(unix)]
 pub(crate) struct HangUps(tokio::signal::unix::Signal);
 
@@ -111,7 +111,7 @@ impl HangUps {
     }
 }
 
-/// Nobody can ask here.
+/// There is no such signal here.
 #[cfg(not(unix))]
 pub(crate) struct HangUps;
 

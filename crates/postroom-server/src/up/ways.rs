@@ -1,4 +1,4 @@
-//! The ways to other services: those of the configuration, or the command that handles everything.
+//! The routes to other services: those of the configuration, or the command of --exec.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use postroom::{BoxFuture, Courier, Delivery, Limits, Message, Transport};
 
 use super::exec::Command;
 
-/// Takes messages to other services.
+/// Sends messages to other services.
 pub(super) struct Ways {
     courier: Courier,
     command: Option<Command>,
@@ -19,7 +19,7 @@ impl Ways {
         Self { courier, command, is_sending: Arc::new(is_sending.into()) }
     }
 
-    /// Whether there are services: they may come and go with the configuration.
+    /// Whether there are services. A reload can change this.
     pub(super) fn is_sending(&self) -> Arc<AtomicBool> {
         self.is_sending.clone()
     }

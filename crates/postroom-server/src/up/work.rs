@@ -1,4 +1,4 @@
-//! What becomes of a message that is for this node: it goes to a command, is printed, or goes to its handler's URL.
+//! Handles messages for this node: a command runs, the message is printed, or it is posted to a URL.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::exec::Command;
 use super::print::Printer;
 use super::push::Routes;
 
-/// Who handles messages here.
+/// How this node handles messages.
 pub(super) enum Work {
     Command(Command),
     Printer(Printer),
-    /// What has no handler waits for one.
+    /// Messages without a handler wait for one.
     Routes(Routes),
 }
 
-/// All topics go the same way.
+/// One handler for all topics.
 pub(super) fn handlers<B: Backend>(work: &Arc<Work>) -> Handlers<B> {
     Handlers::new().state(work.clone()).fallback(handle::<B>)
 }

@@ -1,4 +1,4 @@
-//! A real Chromium without a window, told what to do over a pipe in the words of its DevTools protocol.
+//! A headless Chromium, controlled over a pipe with the DevTools protocol.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use base64::Engine;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Names the browser to test with.
+/// The variable with the path of the browser.
 pub(crate) const VARIABLE: &str = "POSTROOM_TEST_CHROMIUM";
 /// Far longer than anything here takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ const OPTIONS: [&str; 13] = [
     "--no-first-run",
     "--hide-scrollbars",
     "--force-color-profile=srgb",
-    // A test issues certificates of its own.
+    // The test issues its own certificates.
     "--ignore-certificate-errors",
     "--remote-debugging-pipe",
 ];
@@ -49,7 +49,7 @@ impl Browser {
     pub(crate) fn start() -> Self {
         let program = std::env::var_os(VARIABLE).unwrap();
         let profile = tempfile::tempdir().unwrap();
-        // It reads commands from its third file and answers on its fourth.
+        // It reads commands from file descriptor 3 and answers on 4.
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null"]).arg(program).args(OPTIONS);
         command.arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
@@ -76,7 +76,7 @@ impl Browser {
         browser
     }
 
-    /// Gives a command, and waits for its answer.
+    /// Sends a command, and waits for its answer.
     fn call(&mut self, method: &str, params: &Value) -> Value {
         self.last_id += 1;
         let mut command = json!({ "id": self.last_id, "method": method, "params": params });
@@ -100,7 +100,7 @@ impl Browser {
         self.until("document.readyState === 'complete'");
     }
 
-    /// What an expression of the page's script says; a promise is awaited.
+    /// Evaluates an expression in the page; awaits a promise.
     pub(crate) fn js(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let said = self.call("Runtime.evaluate", &params);
@@ -108,7 +108,7 @@ impl Browser {
         said["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true, as the page itself sees it.
+    /// Waits until an expression is true in the page.
     pub(crate) fn until(&mut self, expression: &str) {
         let waiting = format!(
             "new Promise((done) => {{
@@ -163,12 +163,12 @@ impl Browser {
         }
     }
 
-    /// Writes where the focus is.
+    /// Types into the focused element.
     pub(crate) fn write(&mut self, text: &str) {
         self.call("Input.insertText", &json!({ "text": text }));
     }
 
-    /// Presses a key and lets it go.
+    /// Presses and releases a key.
     pub(crate) fn key(&mut self, key: &str) {
         let (code, text) = match key {
             "Enter" => (13, "\r"),
@@ -195,7 +195,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &wish);
     }
 
-    /// Keeps a picture of the whole page as an artefact of the tests.
+    /// Saves a screenshot of the whole page.
     pub(crate) fn picture(&mut self, name: &str) {
         let shot = self.call("Page.captureScreenshot", &json!({ "format": "png", "captureBeyondViewport": true }));
         let bytes = base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap()).unwrap();
@@ -204,15 +204,14 @@ impl Browser {
         std::fs::write(folder.join(format!("{name}.png")), bytes).unwrap();
     }
 
-    /// Every address that was asked for.
+    /// Every URL that was requested.
     pub(crate) fn requests(&mut self) -> BTreeSet<String> {
         self.call("Runtime.evaluate", &json!({ "expression": "1" }));
         let asked = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         asked.filter_map(|event| event["params"]["request"]["url"].as_str().map(str::to_owned)).collect()
     }
 
-    /// What the browser complains about: exceptions, and what the policy of the page refuses. Answers that are errors
-    /// are told by the page itself.
+    /// The errors of the browser: exceptions and violations of the page's policy. The page itself shows error answers.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
         self.call("Runtime.evaluate", &json!({ "expression": "1" }));
         let of = |event: &Value| match event["method"].as_str() {

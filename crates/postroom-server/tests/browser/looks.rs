@@ -1,4 +1,4 @@
-//! What the page looks like: alive, on a phone, in the dark, empty and broken.
+//! The look of the page: live, on a phone, in dark mode, empty and with errors.
 
 use crate::Stage;
 
@@ -14,7 +14,7 @@ pub(crate) fn the_charts_move_when_messages_flow(stage: &mut Stage) {
     let browser = &mut stage.browser;
     browser.until("document.querySelector('[data-live=\"outbox.done\"]').innerText === '5'");
     browser.until(&format!("{line} !== {before}"));
-    // Not all of it lies on the ground any more.
+    // Not all points are zero any more.
     let highest =
         "Math.min(...[...document.querySelector('[data-chart=\"outbox.rate\"] .line1').points].map((p) => p.y))";
     browser.until(&format!("{highest} < 100"));
@@ -77,7 +77,7 @@ pub(crate) fn it_is_dark_for_those_who_want_it_dark(stage: &mut Stage) {
     stage.browser.picture("dark-overview");
 }
 
-/// Texts whose contrast with what is behind them is below 4.5 to 1.
+/// Texts whose contrast with their background is below 4.5 to 1.
 const CONTRAST: &str = "(() => {
     const parse = (text) => text.match(/[\\d.]+/g).map(Number);
     const light = ([r, g, b]) => [r, g, b].map((part) => part / 255)
@@ -100,13 +100,13 @@ const CONTRAST: &str = "(() => {
 
 pub(crate) fn empty_and_broken_states_have_words(stage: &mut Stage) {
     stage.enter("failed");
-    assert!(stage.browser.text("#view").contains("Nothing has failed in the outbox."));
+    assert!(stage.browser.text("#view").contains("No message has failed in the outbox."));
     stage.browser.picture("empty");
     stage.go("message?row=999");
     assert!(stage.browser.text("[role=alert].trouble").contains("the outbox has no row 999"));
     stage.node.terminate();
     stage.node.end();
     stage.go("failed");
-    assert!(stage.browser.text("[role=alert].trouble").contains("the node cannot be reached: is it running?"));
+    assert!(stage.browser.text("[role=alert].trouble").contains("the node is unreachable: check that it is running"));
     stage.browser.picture("error");
 }

@@ -1,4 +1,4 @@
-//! Ways through the page: in, to what failed, and back in line.
+//! Walks through the page: sign in, failed messages, requeue.
 
 use postroom_testbed::Certificate;
 
@@ -16,7 +16,7 @@ pub(crate) fn a_wrong_token_is_refused_and_a_right_one_lets_in(stage: &mut Stage
     browser.picture("login");
     browser.write("wrong");
     browser.key("Enter");
-    browser.until("refused.innerText === 'This token is not known here.'");
+    browser.until("refused.innerText === 'This token is not valid here.'");
     assert_eq!(browser.js("sessionStorage.length"), 0, "a wrong token is kept");
     assert_eq!(browser.count("#view > *"), 0, "something is shown without a token");
     browser.click("#token");
@@ -93,10 +93,10 @@ pub(crate) fn one_message_is_retried_from_its_story(stage: &mut Stage) {
     }
     browser.picture("message");
     browser.click("[data-act]");
-    browser.until("preview.innerText === '1 message would be back in line.'");
-    assert_eq!(browser.text("#yes"), "Do it: 1");
+    browser.until("preview.innerText === '1 message would be requeued.'");
+    assert_eq!(browser.text("#yes"), "Confirm: 1");
     browser.click("#yes");
-    browser.until("said.innerText === '1 message is back in line.'");
+    browser.until("said.innerText === '1 message was requeued.'");
     until("it was not handled again", || stage.desk.outbox("dead") == 0);
     stage.browser.click("#find-id");
     stage.browser.write(&id);
@@ -111,23 +111,23 @@ pub(crate) fn a_group_is_counted_and_then_retried_slowly(stage: &mut Stage) {
     stage.enter("failed");
     let browser = &mut stage.browser;
     browser.click("tbody tr:nth-child(1) [data-act]");
-    browser.until("dialog.open && preview.innerText === '5 messages would be back in line.'");
+    browser.until("dialog.open && preview.innerText === '5 messages would be requeued.'");
     browser.click("#after");
     browser.write("50s");
     browser.key("Tab");
     browser.write("2");
     browser.key("Tab");
-    browser.until("preview.innerText === '5 messages would be back in line, the last of them in 52s.'");
+    browser.until("preview.innerText === '5 messages would be requeued; the last one is due in 52s.'");
     browser.picture("dialog");
     assert_eq!(stage.desk.outbox("dead"), 7, "counting changed something");
     let browser = &mut stage.browser;
     browser.click("#yes");
-    browser.until("said.innerText === '5 messages are back in line, the last of them in 52s.'");
+    browser.until("said.innerText === '5 messages were requeued; the last one is due in 52s.'");
     browser.until("view.ariaBusy === 'false' && !view.innerText.includes('no stock')");
     assert_eq!((stage.desk.outbox("dead"), stage.desk.outbox("ready")), (2, 5), "they wait");
     let browser = &mut stage.browser;
     browser.click("section header [data-act]");
-    browser.until("preview.innerText === '2 messages would be back in line.'");
+    browser.until("preview.innerText === '2 messages would be requeued.'");
     browser.click("#cancel");
     browser.until("!dialog.open");
     assert_eq!(stage.desk.outbox("dead"), 2, "what was not confirmed was done");
@@ -147,7 +147,7 @@ pub(crate) fn a_group_is_dismissed_with_a_reason(stage: &mut Stage) {
     browser.write("orders of the load test");
     browser.key("Tab");
     browser.write("ada");
-    assert_eq!(browser.text("#yes"), "Do it: 5", "a reason changes no count");
+    assert_eq!(browser.text("#yes"), "Confirm: 5", "a reason changes no count");
     browser.picture("dismiss");
     browser.click("#yes");
     browser.until("said.innerText === '5 messages were dismissed.'");
@@ -169,9 +169,9 @@ pub(crate) fn a_group_is_dismissed_with_a_reason(stage: &mut Stage) {
     browser.until_shown("message");
     assert!(browser.text("article").contains("orders of the load test"));
     browser.click("[data-act=revive]");
-    browser.until("preview.innerText === '1 message would be back in line.'");
+    browser.until("preview.innerText === '1 message would be requeued.'");
     browser.click("#yes");
-    browser.until("said.innerText === '1 message is back in line.'");
+    browser.until("said.innerText === '1 message was requeued.'");
     until("it is in line again", || stage.desk.outbox("dismissed") == 4);
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn a_dialog_at_work_begins_nothing_else(stage: &mut Stage) {
     stage.give_up(1, "parcel.sent", "connection refused");
     stage.enter("failed");
     let browser = &mut stage.browser;
-    // What changes something waits until it is let go.
+    // Requests that change something wait until the test releases them.
     browser.js("window.acts = 0; window.real = fetch; window.fetch = (path, options) => {
             if (!options.body || JSON.parse(options.body).dryRun) return real(path, options);
             ++acts;
@@ -196,10 +196,10 @@ pub(crate) fn a_dialog_at_work_begins_nothing_else(stage: &mut Stage) {
     browser.key("Escape");
     browser.until("!dialog.open");
     browser.click("tbody tr:nth-child(2) [data-act]");
-    browser.until("dialog.open && preview.innerText === '1 message would be back in line.'");
+    browser.until("dialog.open && preview.innerText === '1 message would be requeued.'");
     browser.js("letGo(); 0");
-    browser.until("said.innerText === '2 messages are back in line.'");
-    assert_eq!(browser.js("dialog.open && yes.innerText === 'Do it: 1'"), true, "it is open for something else");
+    browser.until("said.innerText === '2 messages were requeued.'");
+    assert_eq!(browser.js("dialog.open && yes.innerText === 'Confirm: 1'"), true, "it is open for something else");
     browser.js("window.fetch = real; 0");
     browser.click("#cancel");
     assert_eq!(stage.desk.outbox("dead"), 1);
@@ -221,7 +221,7 @@ pub(crate) fn a_token_that_is_not_known_any_more(stage: &mut Stage) {
     stage.browser.until("live.innerText === 'live'");
     let listen = stage.address.trim_start_matches("http://").to_owned();
     stage.restart(&format!("listen = \"{listen}\""));
-    stage.browser.until("!login.hidden && refused.innerText === 'This token is not known here.'");
+    stage.browser.until("!login.hidden && refused.innerText === 'This token is not valid here.'");
     assert_eq!(stage.browser.js("sessionStorage.length"), 0, "a token that is of no use is kept");
     stage.browser.open("about:blank");
     let address = stage.address.clone();
@@ -256,7 +256,7 @@ pub(crate) fn a_token_that_may_only_read(stage: &mut Stage) {
     browser.click("a.id");
     browser.until_shown("message");
     let story = browser.text("article");
-    assert!(story.contains("hidden: this token may not see payloads"), "{story}");
+    assert!(story.contains("hidden, because this token lacks the scope payload"), "{story}");
     assert!(!story.contains("{\"order\"") && !story.contains("north"), "{story}");
 }
 
@@ -272,7 +272,7 @@ pub(crate) fn beyond_this_machine_it_is_reached_by_tls(stage: &mut Stage) {
     browser.click("[data-group]");
     browser.until("dialog.open && !yes.disabled");
     browser.click("#yes");
-    browser.until("said.innerText === '1 message is back in line.'");
+    browser.until("said.innerText === '1 message was requeued.'");
     stage.go("overview");
     stage.browser.until("live.innerText === 'live'");
 }
@@ -305,7 +305,7 @@ pub(crate) fn everything_is_reached_by_keyboard(stage: &mut Stage) {
     browser.until("dialog.open && !yes.disabled");
     tab_to(stage, "#yes");
     stage.browser.key("Enter");
-    stage.browser.until("said.innerText.startsWith('2 messages are back in line')");
+    stage.browser.until("said.innerText.startsWith('2 messages were requeued')");
     until("they are done", || stage.desk.outbox("dead") == 0);
 }
 

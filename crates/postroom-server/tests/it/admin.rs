@@ -1,4 +1,4 @@
-//! The admin listener of a running node, asked as the node says at its start.
+//! The admin listener of a running node, with the commands that the node prints at its start.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -47,7 +47,7 @@ impl Printed {
 
 fn start(desk: &Desk) -> (Running, Vec<Printed>) {
     let up = desk.start(&["up"]);
-    let told = up.wait_for("Its page for operators: ");
+    let told = up.wait_for("Admin page: ");
     let file = told.split_once(", with the token in ").unwrap().1;
     let lines = std::fs::read_to_string(file).unwrap();
     let lines = lines.lines().filter(|line| line.contains("curl")).map(Printed::read).collect();
@@ -55,18 +55,18 @@ fn start(desk: &Desk) -> (Running, Vec<Printed>) {
     (up, lines)
 }
 
-/// A token that may do everything does not go where logs go.
+/// A token that may do everything must not go to a log.
 #[test]
 fn the_token_is_in_a_file_that_only_its_owner_can_read_and_not_in_the_log() {
     use std::os::unix::fs::PermissionsExt;
     let desk = Desk::new();
     let mut up = desk.start(&["up"]);
-    let told = up.wait_for("Its page for operators: ");
+    let told = up.wait_for("Admin page: ");
     let file = told.split_once(", with the token in ").unwrap().1;
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     let token =
         std::fs::read_to_string(file).unwrap().split_once("#token=").unwrap().1.lines().next().unwrap().to_owned();
-    up.wait_for("Ctrl-C ends it.");
+    up.wait_for("Press Ctrl-C to stop.");
     up.terminate();
     up.end();
     assert!(token.len() > 30 && !up.rest_of_stderr().contains(&token));
@@ -85,7 +85,7 @@ fn the_printed_lines_send_a_message_and_show_that_it_was_handled() {
     let metrics = asked.ask_for("/metrics", Some(&asked.token));
     assert!(metrics.contains("rf_outbox_send_duration_ms_bucket"), "{metrics}");
     assert!(asked.ask_for("/_rf/health", None).contains("green"));
-    assert!(asked.ask_for("/_rf/outbox/stats", None).contains("a token is needed"));
+    assert!(asked.ask_for("/_rf/outbox/stats", None).contains("this request needs a valid token"));
     up.terminate();
     assert!(up.end().success(), "{}", up.rest_of_stderr());
 }
@@ -97,7 +97,7 @@ fn a_second_node_takes_another_port() {
     let (_second, others) = start(&second);
     assert_ne!(lines[1].address, others[1].address);
     assert_eq!((&lines[1].ask()["pending"], &others[1].ask()["pending"]), (&0.into(), &0.into()));
-    assert!(others[1].ask_for("/_rf/outbox/stats", Some(&lines[1].token)).contains("a token is needed"));
+    assert!(others[1].ask_for("/_rf/outbox/stats", Some(&lines[1].token)).contains("this request needs a valid token"));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_configured_token_is_known_by_its_digest_and_none_is_printed() {
         &format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{digest}\"]\nmay = [\"read\"]\n"),
     );
     let mut up = desk.start(&["up"]);
-    let told = up.wait_for("answers services and operators at");
+    let told = up.wait_for("serves the HTTP API at");
     let address = told.rsplit_once("http://").unwrap().1.trim().to_owned();
     let path = "/_rf/inbox/stats".to_owned();
     let mut asked = Printed { address, path, token: "secret".into(), message: None };
@@ -134,14 +134,14 @@ fn a_token_is_made_used_and_revoked_without_a_restart() {
     let expires = format!("expires = \"{}\"\n", text("expires"));
     desk.write("postroom.toml", &(section(&text("digest")) + &expires));
     let up = desk.start(&["up"]);
-    let told = up.wait_for("answers services and operators at");
+    let told = up.wait_for("serves the HTTP API at");
     let address = told.rsplit_once("http://").unwrap().1.trim().to_owned();
     let asked = Printed { address, path: "/_rf/inbox/stats".into(), token: text("token"), message: None };
     assert_eq!(asked.ask()["size"], 0);
     desk.write("postroom.toml", &section(&"ab".repeat(32)));
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
-    assert_eq!(asked.ask()["error"], "a token is needed");
+    up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
+    assert_eq!(asked.ask()["error"], "this request needs a valid token");
 }
 
 #[test]
@@ -152,11 +152,8 @@ fn a_token_is_shown_once_and_its_section_with_it() {
     assert!(ran.stderr.contains("[tokens.orders]") && ran.stderr.contains("may = [\"pull:order.placed\"]"), "{ran:?}");
     assert!(!ran.stderr.contains(ran.stdout.trim()) && digest.len() > 64, "{ran:?}");
     for (args, wanted) in [
-        (
-            &["token", "orders", "--may", "write"][..],
-            "allowed are enqueue, pull, pull:TOPIC, read, payload and operate",
-        ),
-        (&["token", "My Orders", "--may", "read"], "\"My Orders\" is no name of a token"),
+        (&["token", "orders", "--may", "write"][..], "write enqueue, pull, pull:TOPIC, read, payload or operate"),
+        (&["token", "My Orders", "--may", "read"], "\"My Orders\" is not a valid name for a token"),
         (&["token", "orders"], "--may"),
     ] {
         let ran = desk.run(args);

@@ -1,13 +1,13 @@
-//! Certificates, by authorities of their own.
+//! Certificates from private authorities.
 
 use std::process::{Command, Stdio};
 
 use crate::desk::Desk;
 
-/// A certificate and its key, new and for two days.
+/// A new certificate and its key, valid for two days.
 pub(crate) const NEW: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
 
-/// Runs openssl in that folder, and gives what it printed.
+/// Runs openssl in that folder, and returns its output.
 pub(crate) fn openssl(desk: &Desk, args: &str) -> String {
     let mut command = Command::new("openssl");
     command.args(args.split(' ')).current_dir(desk.path("")).stdin(Stdio::null());
@@ -16,7 +16,7 @@ pub(crate) fn openssl(desk: &Desk, args: &str) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned()
 }
 
-/// Somebody whose signature is trusted, or is not.
+/// A certificate authority, trusted or not.
 pub(crate) struct Authority(Desk);
 
 impl Authority {
@@ -39,7 +39,7 @@ impl Authority {
         openssl(&self.0, &format!("{NEW} -CA authority.pem -CAkey authority.key {named} {files}"));
     }
 
-    /// The same, but for a day that is over.
+    /// The same, but expired.
     pub(crate) fn issue_too_late(&self, desk: &Desk, name: &str) {
         self.issue(desk, name);
         let (pem, key) = (desk.path(&format!("{name}.pem")), desk.path(&format!("{name}.key")));

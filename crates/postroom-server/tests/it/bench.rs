@@ -20,7 +20,7 @@ fn it_measures_in_a_file_of_its_own_and_leaves_nothing_behind() {
     assert_eq!(left, ["postroom.db"]);
     assert_eq!(desk.outbox("total"), 1);
     let printed = desk.ok(&["bench", "--duration", "200ms", "--callers", "2"]);
-    assert!(printed.contains("a second") && printed.contains("× one caller"), "{printed}");
+    assert!(printed.contains("per second") && printed.contains("× one caller"), "{printed}");
 }
 
 #[test]

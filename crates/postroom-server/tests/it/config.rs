@@ -1,8 +1,8 @@
-//! The configuration: what is refused, in which words, and what goes before what.
+//! The configuration: errors, their texts, and which setting overrides which.
 
 use crate::desk::Desk;
 
-/// What `config check` says of a file.
+/// The messages of `config check` for a file.
 fn said(text: &str) -> Vec<String> {
     let desk = Desk::new();
     desk.write("postroom.toml", text);
@@ -27,23 +27,23 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ),
         (
             "[admin]\ncolour = \"red\"",
-            "postroom.toml:2: unknown key `colour` in [admin]; there are `listen`, `tls_cert`, `tls_key`, \
+            "postroom.toml:2: unknown key `colour` in [admin]; its keys are `listen`, `tls_cert`, `tls_key`, \
              `client_ca`, `hosts`",
         ),
         (
             "[handlers.a]\nurl = \"http://10.0.0.7:8080/\"",
-            "postroom.toml:2: `url` in [handlers.a]: messages would travel unencrypted; use https://, or set \
+            "postroom.toml:2: `url` in [handlers.a]: messages would travel unencrypted; write https://, or set \
              `allow_unencrypted` to true",
         ),
         (
             "[hooks.a]\nscheme = \"stripe\"\nsecret = { env = \"PATH\" }\ncloud_events = true",
-            "postroom.toml:4: `cloud_events` in [hooks.a] goes with the scheme \"standard-webhooks\" only: others sign \
-             nothing that an event is known by",
+            "postroom.toml:4: `cloud_events` in [hooks.a] needs the scheme \"standard-webhooks\", because other \
+             schemes do not sign the id of an event",
         ),
         (
             "[hooks.a]\nscheme = \"stripe\"\nsecret = { env = \"PATH\" }\ntopics = [\"a*b\"]",
-            "postroom.toml:4: `topics` in [hooks.a] must be names of topics: \"order.placed\", or \"order.*\" for all \
-             that begin like it",
+            "postroom.toml:4: `topics` in [hooks.a] must be names of topics, like \"order.placed\", or \"order.*\" for \
+             every topic that starts with \"order.\"",
         ),
         ("[wroker]\nbatch = 1", "postroom.toml:1: unknown section [wroker]; did you mean [worker]?"),
         ("[worker]\nbatch = 0", "postroom.toml:2: `batch` in [worker] must be from 1 to 10000, not 0"),
@@ -66,17 +66,17 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
         ("[receiver]\nqueued = 1", "postroom.toml:2: `queued` in [receiver] must be true or false, not a whole number"),
         (
             "[receiver]\nlisten = \"https://0.0.0.0:7410\"",
-            "postroom.toml:2: to listen at https:// [receiver] needs `tls_cert` and `tls_key`",
+            "postroom.toml:2: `listen` in [receiver]: https:// needs `tls_cert` and `tls_key`",
         ),
         (
             "[retention]\ninbox = \"1d\"",
-            "postroom.toml:2: the inbox keeps messages for 1d and takes them for 29d: a message could be handled \
-             twice; keep them for ten minutes longer than they are taken",
+            "postroom.toml:2: [retention] keeps inbox messages for 1d, but the dedupe window is 29d: a duplicate could \
+             be handled again; keep messages for at least ten minutes longer than the window",
         ),
         (
             "[retention]\ninbox = \"60d\"\ndismissed = \"2d\"",
-            "postroom.toml:3: the inbox keeps messages for 2d and takes them for 29d: a message could be handled \
-             twice; keep them for ten minutes longer than they are taken",
+            "postroom.toml:3: [retention] keeps inbox messages for 2d, but the dedupe window is 29d: a duplicate could \
+             be handled again; keep messages for at least ten minutes longer than the window",
         ),
         ("[retention]\ndead = \"0s\"", "postroom.toml:2: `dead` in [retention]: it must be from 1m to 36500d, not 0s"),
     ] {
@@ -89,13 +89,13 @@ fn names_addresses_and_secrets_are_checked_too() {
     for (text, wanted) in [
         (
             "[node]\nname = \"My Shop\"",
-            "postroom.toml:2: `name` in [node] must be 1 to 64 of a-z, 0-9, `.`, `_` and `-`, and begin with a \
-             letter or digit",
+            "postroom.toml:2: `name` in [node] must be 1 to 64 characters from a-z, 0-9, `.`, `_` and `-`, and start \
+             with a letter or digit",
         ),
         (
             "[admin]\nlisten = \"0.0.0.0:7411\"",
-            "postroom.toml:2: `listen` in [admin]: beyond this machine it needs `tls_cert` and `tls_key`, \
-             `hosts`, and a section [tokens.NAME]; without them listen at 127.0.0.1:7411",
+            "postroom.toml:2: `listen` in [admin]: an address that other machines can reach needs `tls_cert` and \
+             `tls_key`, `hosts`, and a section [tokens.NAME]; or write 127.0.0.1:7411",
         ),
         (
             "[handlers.a]\ntimeout = \"1s\"",
@@ -132,17 +132,17 @@ fn tokens_are_checked() {
         (
             "[tokens.orders]\nmay = [\"read\"]".to_owned(),
             "postroom.toml:1: [tokens.orders] needs `digests`, the SHA-256 digests of its token; `postroom token NAME` \
-             makes a token and says what to write here",
+             creates a token and prints this section",
         ),
         (
             "[tokens.orders]\ndigests = [\"secret\"]\nmay = [\"read\"]".to_owned(),
-            "postroom.toml:2: `digests` in [tokens.orders]: a token's digest is 64 hexadecimal digits: `printf %s \
-             \"$TOKEN\" | sha256sum`",
+            "postroom.toml:2: `digests` in [tokens.orders]: a digest must be 64 hexadecimal digits; compute it \
+             with `printf %s \"$TOKEN\" | sha256sum`",
         ),
         (
             with("may = [\"write\"]"),
-            "postroom.toml:3: `may` in [tokens.orders]: nothing is called \"write\": allowed are enqueue, pull, \
-             pull:TOPIC, read, payload and operate",
+            "postroom.toml:3: `may` in [tokens.orders]: unknown scope \"write\"; write enqueue, pull, \
+             pull:TOPIC, read, payload or operate",
         ),
         (
             with("may = [\"read\"]\nexpires = \"soon\""),
@@ -157,7 +157,7 @@ fn tokens_are_checked() {
 #[test]
 fn a_service_beyond_this_machine_is_spoken_to_by_tls() {
     let text = format!("[services.billing]\nurl = \"http://10.0.0.1:7410\"\n{KEY}");
-    let wanted = "postroom.toml:2: `url` in [services.billing]: messages would travel unencrypted; use https://, or \
+    let wanted = "postroom.toml:2: `url` in [services.billing]: messages would travel unencrypted; write https://, or \
                   set `allow_unencrypted` to true";
     assert_eq!(said(&text), [wanted]);
 }
@@ -172,7 +172,7 @@ fn all_mistakes_are_told_at_once_and_in_order() {
         assert!(line.starts_with(beginning), "{lines:?}");
     }
     let broken = said("[worker\nbatch = 1\n[node]\nname = \n");
-    assert!(broken.iter().all(|line| line.contains("this is no TOML")) && !broken.is_empty(), "{broken:?}");
+    assert!(broken.iter().all(|line| line.contains("invalid TOML")) && !broken.is_empty(), "{broken:?}");
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn a_secret_in_the_file_is_refused_and_never_shown() {
     let lines = said("[handlers.a]\nurl = \"http://127.0.0.1:1\"\nsecret = \"whsec_hunter2\"");
     assert_eq!(
         lines,
-        ["postroom.toml:3: `secret` in [handlers.a] is a secret and must not stand here; write { env = \
-          \"VARIABLE\" } or { file = \"PATH\" }, and change it: it may have been read here"]
+        ["postroom.toml:3: `secret` in [handlers.a] is a secret and must not be in this file; write { env = \
+          \"VARIABLE\" } or { file = \"PATH\" }, and replace the secret, because others may have read it here"]
     );
 }
 
@@ -203,16 +203,12 @@ fn the_environment_goes_before_the_file_and_its_mistakes_are_told_too() {
     let desk = Desk::new();
     desk.write("postroom.toml", "[worker]\nconcurrency = 3\n");
     let check = |environment: &[(&str, &str)]| desk.run_in(environment, &["config", "check"]);
-    assert!(check(&[]).stdout.contains("works on 3 messages"));
-    assert!(check(&[("POSTROOM_WORKER_CONCURRENCY", "8")]).stdout.contains("works on 8 messages"));
+    assert!(check(&[]).stdout.contains("handles up to 3 messages"));
+    assert!(check(&[("POSTROOM_WORKER_CONCURRENCY", "8")]).stdout.contains("handles up to 8 messages"));
     for (name, value, wanted) in [
         ("POSTROOM_WORKER_CONCURRENCY", "0", "`concurrency` in [worker] must be from 1 to 10000, not 0"),
         ("POSTROOM_WORKER_CONCURRENCY", "some", "`concurrency` in [worker] must be a whole number"),
-        (
-            "POSTROOM_WORKER_CONCURENCY",
-            "8",
-            "no key is read from this variable; did you mean `POSTROOM_WORKER_CONCURRENCY`?",
-        ),
+        ("POSTROOM_WORKER_CONCURENCY", "8", "this variable sets no key; did you mean `POSTROOM_WORKER_CONCURRENCY`?"),
     ] {
         let ran = check(&[(name, value)]);
         assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -227,11 +223,11 @@ fn what_is_printed_is_a_file_that_is_good() {
     let desk = Desk::new();
     let printed = desk.ok(&["config", "print"]);
     desk.write("other.toml", &printed);
-    assert!(desk.ok(&["config", "check", "other.toml"]).starts_with("other.toml: good"));
-    assert!(desk.ok(&["config", "check", "--config", "other.toml"]).starts_with("other.toml: good"));
+    assert!(desk.ok(&["config", "check", "other.toml"]).starts_with("other.toml: valid"));
+    assert!(desk.ok(&["config", "check", "--config", "other.toml"]).starts_with("other.toml: valid"));
     let ran = desk.run_in(&[("POSTROOM_CONFIG", "other.toml")], &["config", "check"]);
-    assert!(ran.stdout.starts_with("other.toml: good"), "{ran:?}");
-    assert!(desk.ok(&["config", "check"]).starts_with("no file, the defaults: good"));
+    assert!(ran.stdout.starts_with("other.toml: valid"), "{ran:?}");
+    assert!(desk.ok(&["config", "check"]).starts_with("no file, only the defaults: valid"));
     let missing = desk.run(&["up", "--config", "none.toml"]);
     assert_eq!(missing.code, Some(1));
     assert!(missing.stderr.contains("there is no configuration at none.toml"), "{missing:?}");
@@ -248,7 +244,7 @@ fn every_command_finds_the_database_of_the_configuration() {
     assert_eq!(desk.outbox("ready"), 1);
 }
 
-/// Each file of `wrong` has its message beside it: what is wrong, where, and what to write instead.
+/// Each file in `wrong` has its message next to it: what is wrong, where, and what to write instead.
 #[test]
 fn every_wrong_file_gets_the_message_that_stands_beside_it() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/wrong");

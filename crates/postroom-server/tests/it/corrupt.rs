@@ -1,4 +1,4 @@
-//! The file of a service is damaged: what its operators do then, with nothing lost and nothing doubled.
+//! Recovery of a damaged database file, with no message lost or handled twice.
 
 use std::path::PathBuf;
 
@@ -11,14 +11,14 @@ use tokio::task::JoinSet;
 
 use crate::desk::{Desk, until};
 
-/// Once in the same transaction as the message itself.
+/// Writes the effect in the same transaction as the ack.
 fn reserve(ctx: &mut BlockingCtx<'_>) -> Result<Option<String>, HandlerError> {
     let id = ctx.message().id();
     ctx.tx().execute("INSERT INTO reserved (message_id) VALUES (?1)", [id])?;
     Ok(None)
 }
 
-/// A service of somebody's own, with its tables in the file.
+/// A service with its own tables in the file.
 struct Inventory {
     store: SqliteStore,
     stop: oneshot::Sender<()>,
@@ -42,7 +42,7 @@ impl Inventory {
         Self { store, stop, served }
     }
 
-    /// How many messages had an effect, and how many effects there are.
+    /// The number of messages with an effect, and the number of effects.
     async fn effects(&self) -> (i64, i64) {
         let count = "SELECT count(DISTINCT message_id), count(*) FROM reserved";
         self.store.write(move |tx| Ok(tx.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?)))?)).await.unwrap()
@@ -84,7 +84,7 @@ async fn a_damaged_file_is_restored_and_redriven_with_nothing_lost_or_doubled() 
     service.stop().await;
 
     std::fs::write(inventory.path("postroom.db"), "not a database any more".repeat(1000)).unwrap();
-    // While it is down, the sender goes on.
+    // While it is down, the sender keeps sending.
     send("5");
     let restored = inventory.run(&["restore", "copy.db"]);
     assert_eq!(restored.code, Some(0), "{restored:?}");
@@ -96,7 +96,7 @@ async fn a_damaged_file_is_restored_and_redriven_with_nothing_lost_or_doubled() 
     let advice = advice.replace("THIS-SERVICE", "inventory");
     let args: Vec<_> = ["redrive"].into_iter().chain(advice.split(' ')).chain(["--yes", "--json"]).collect();
     let told: serde_json::Value = serde_json::from_str(&orders.ok(&args)).unwrap();
-    // Those before the backup go out again too: the sender's clock may differ.
+    // Messages before the backup are sent again too, because the sender's clock may differ.
     assert!(told["redriven"].as_u64().unwrap() >= 25, "{told}");
     delivered(70);
     assert_eq!(service.effects().await, (70, 70), "nothing is lost and nothing is doubled");

@@ -1,4 +1,4 @@
-//! The demonstration, small.
+//! `postroom demo`, on a small scale.
 
 use crate::desk::Desk;
 

@@ -1,4 +1,4 @@
-//! A folder to run the program in, and the program while it runs.
+//! A folder to run the program in, and the running program.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Twenty seconds: far longer than anything here takes, on any machine.
 const PAUSES_MAX: u32 = 1000;
 
-/// A folder of its own, with its own database.
+/// A separate folder with its own database.
 pub(crate) struct Desk(TempDir);
 
-/// What a finished run left behind.
+/// The result of a finished run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -36,7 +36,7 @@ impl Desk {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_postroom"));
         command.args(args).current_dir(self.0.path()).env_remove("RUST_LOG");
-        // The program hears nothing of what its tests are told.
+        // The program must not inherit the variables of the tests.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("POSTROOM_")) {
             command.env_remove(name);
         }
@@ -49,7 +49,7 @@ impl Desk {
         Ran::from(self.command(args).envs(environment.iter().copied()).output().unwrap())
     }
 
-    /// A file in the folder, for its owner's eyes only.
+    /// Writes a file in the folder, readable only by its owner.
     pub(crate) fn write(&self, name: &str, text: &str) {
         use std::os::unix::fs::PermissionsExt;
         std::fs::write(self.path(name), text).unwrap();
@@ -68,7 +68,7 @@ impl Desk {
         Ran::from(child.wait_with_output().unwrap())
     }
 
-    /// Runs a command that must succeed, and gives what it printed, without the line end.
+    /// Runs a command that must succeed, and returns its output without the newline.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let ran = self.run(args);
         assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
@@ -81,25 +81,25 @@ impl Desk {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
     }
 
-    /// Changes the database behind the program's back.
+    /// Changes the database directly.
     pub(crate) fn sql(&self, sql: &str) {
         let conn = rusqlite::Connection::open(self.path("postroom.db")).unwrap();
         conn.busy_timeout(PAUSE * PAUSES_MAX).unwrap();
         conn.execute_batch(&sql.replace("NOW", "CAST(unixepoch('subsec') * 1000000 AS INTEGER)")).unwrap();
     }
 
-    /// How many messages of the outbox stand in that state.
+    /// The number of outbox messages in that state.
     pub(crate) fn outbox(&self, state: &str) -> u64 {
         self.json(&["stats"])["outbox"][state].as_u64().unwrap()
     }
 
-    /// How many messages wait or are worked on: both counted at one moment.
+    /// The number of ready and leased messages, counted together.
     pub(crate) fn unsettled(&self) -> u64 {
         let outbox = &self.json(&["stats"])["outbox"];
         outbox["ready"].as_u64().unwrap() + outbox["leased"].as_u64().unwrap()
     }
 
-    /// Starts a command that goes on by itself.
+    /// Starts a command in the background.
     pub(crate) fn start(&self, args: &[&str]) -> Running {
         self.start_with(args, &[])
     }
@@ -112,7 +112,7 @@ impl Desk {
         Running { child, stdout, stderr }
     }
 
-    /// The same, with nobody at the other end of its stdout.
+    /// The same, with a closed stdout.
     pub(crate) fn start_unread(&self, args: &[&str]) -> Running {
         let mut child = self.command(args).spawn().unwrap();
         drop(child.stdout.take());
@@ -128,7 +128,7 @@ impl From<std::process::Output> for Ran {
     }
 }
 
-/// The program while it runs; killed when the test is over.
+/// The running program. Drop kills it.
 pub(crate) struct Running {
     child: Child,
     stdout: Receiver<String>,
@@ -146,7 +146,7 @@ impl Running {
         next_of(&self.stdout)
     }
 
-    /// Waits for a line on stderr that contains `text`, and gives it.
+    /// Waits for a line on stderr that contains `text`, and returns it.
     pub(crate) fn wait_for(&self, text: &str) -> String {
         loop {
             let line = self.stderr.recv_timeout(PAUSE * PAUSES_MAX).unwrap();
@@ -156,7 +156,7 @@ impl Running {
         }
     }
 
-    /// How much memory it has of its own.
+    /// Its private memory.
     #[cfg(target_os = "linux")]
     pub(crate) fn memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -164,12 +164,12 @@ impl Running {
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
     }
 
-    /// Asks it to read its configuration again.
+    /// Sends SIGHUP.
     pub(crate) fn hang_up(&self) {
         self.signal(rustix::process::Signal::HUP);
     }
 
-    /// What else it said on stderr, after its end.
+    /// The rest of its stderr, after its end.
     pub(crate) fn rest_of_stderr(&self) -> String {
         self.stderr.iter().collect::<Vec<_>>().join("\n")
     }
@@ -218,7 +218,7 @@ pub(crate) fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// Asks until it is so.
+/// Polls until the condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let (_nobody, never) = mpsc::channel::<()>();
     for _ in 0..PAUSES_MAX {

@@ -1,4 +1,4 @@
-//! A file at the doctor's.
+//! `postroom doctor` on a file.
 
 use crate::desk::Desk;
 
@@ -21,7 +21,7 @@ fn a_damaged_file_is_a_danger() {
     desk.ok(&["send", "a", "--count", "500"]);
     let path = desk.path("postroom.db");
     let mut bytes = std::fs::read(&path).unwrap();
-    // Everything but the first page: it still opens.
+    // Damage everything but the first page, so that it still opens.
     bytes[8192..].fill(0xA5);
     std::fs::write(&path, bytes).unwrap();
     let ran = desk.run(&["doctor", "--quiet"]);

@@ -1,4 +1,4 @@
-//! What is said when something is wrong, and what is left alone then.
+//! Error messages, and what an error must not change.
 
 use crate::desk::Desk;
 
@@ -63,7 +63,7 @@ fn a_port_that_is_taken_is_said_to_be() {
         desk.write("postroom.toml", &section.replace("PORT", &port.to_string()));
         let ran = desk.run(&["up"]);
         assert!(ran.stderr.contains("Address already in use"), "{ran:?}");
-        assert!(ran.stderr.contains("try: another port there, or end the program that listens at this one"), "{ran:?}");
+        assert!(ran.stderr.contains("try: use another port, or stop the program that listens on this one"), "{ran:?}");
     }
 }
 
@@ -135,7 +135,7 @@ fn what_a_message_may_not_be_is_refused() {
 
 #[test]
 fn help_names_the_exit_codes() {
-    assert!(Desk::new().ok(&["--help"]).contains("3 nothing found"));
+    assert!(Desk::new().ok(&["--help"]).contains("3 no message has this id"));
     assert!(Desk::new().ok(&["--help"]).contains("5 the tables are"));
 }
 

@@ -4,7 +4,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::desk::{Desk, until};
 
-/// Fails in the way the topic asks for.
+/// Fails in the way that the topic names.
 const COMMAND: &str = r#"
     case "$POSTROOM_TOPIC" in
         bad) echo "no such order" >&2; exit 65;;
@@ -78,7 +78,7 @@ fn a_command_that_takes_too_long_is_killed_with_all_it_started() {
     assert_gone(&desk);
 }
 
-/// Starts a process of its own and waits for it.
+/// Starts a child process and waits for it.
 const SLOW: &str = "sleep 60 & echo $! > pid; wait";
 
 fn run_until_settled_with(desk: &Desk, options: &[&str]) {
@@ -92,7 +92,7 @@ fn assert_gone(desk: &Desk) {
     until("the command's own process is gone", || test_kill_process(pid).is_err() || is_zombie(pid));
 }
 
-/// Nobody may be there to take leave of it.
+/// The process is dead, but no parent may be left to reap it.
 fn is_zombie(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('Z') || rest.is_empty())
@@ -117,7 +117,7 @@ fn a_drain_lets_the_command_finish_and_a_second_signal_does_not() {
     let mut up = desk.start(&["up", "--exec", "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo finished"]);
     until("the command runs", || desk.path("begun").exists());
     up.terminate();
-    up.wait_for("finishing what is in hand");
+    up.wait_for("finishing the messages in progress");
     std::fs::write(desk.path("go"), "").unwrap();
     assert_eq!(up.end().code(), Some(0));
     assert_eq!(desk.outbox("done"), 1);
@@ -126,7 +126,7 @@ fn a_drain_lets_the_command_finish_and_a_second_signal_does_not() {
     let mut up = desk.start(&["up", "--exec", SLOW]);
     until("the command runs", || std::fs::read_to_string(desk.path("pid")).is_ok_and(|pid| pid.ends_with('\n')));
     up.terminate();
-    up.wait_for("finishing what is in hand");
+    up.wait_for("finishing the messages in progress");
     up.terminate();
     assert_eq!(up.end().code(), Some(1));
     assert_gone(&desk);

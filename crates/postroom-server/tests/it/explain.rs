@@ -1,4 +1,4 @@
-//! Why a message is not handled: one answer for each cause, constructed.
+//! `postroom explain`: one constructed case for each cause.
 
 use postroom::{Handlers, Inbox, InboxKey, Sqlite, SqliteOptions, SqliteStore, Worker};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn cause(desk: &Desk, id: &str) -> Value {
     answer
 }
 
-/// Runs the worker until so many are settled.
+/// Runs the worker until a condition holds.
 fn work(desk: &Desk, exec: &str, is_so: impl Fn() -> bool) {
     let mut up = desk.start(&["up", "--exec", exec]);
     until("the worker has worked", is_so);
@@ -81,7 +81,10 @@ fn a_lease_that_holds_and_one_that_is_over() {
     until("it is held", || desk.outbox("leased") == 1);
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "leased");
-    assert!(answer["next_at"].is_string() && answer["is"].as_str().unwrap().contains("holds it until"), "{answer}");
+    assert!(
+        answer["next_at"].is_string() && answer["is"].as_str().unwrap().contains("is handling it, with a lease until"),
+        "{answer}"
+    );
     drop(up);
     desk.sql(
         "UPDATE outbox_messages SET locked_until = NOW - 300000000, visible_at = NOW - 300000000,
@@ -205,13 +208,13 @@ fn a_line_with_and_without_workers() {
     let answer = cause(&desk, &id);
     assert_eq!((&answer["cause"], &answer["ahead"]), (&"no-worker".into(), &3.into()));
     assert!(answer["is"].as_str().unwrap().contains("behind 3 others"), "{answer}");
-    // One of them was handled just now.
+    // One message was handled just now.
     desk.sql("UPDATE outbox_messages SET state = 2, visible_at = NULL, processed_at = NOW WHERE seq = 1");
     let answer = cause(&desk, &id);
     assert_eq!((&answer["cause"], &answer["ahead"]), (&"in-line".into(), &2.into()));
     desk.sql("UPDATE outbox_messages SET processed_at = NOW - 600000000 WHERE seq = 1");
     assert_eq!(cause(&desk, &id)["cause"], "no-worker");
-    // Another one has been in a handler's hands for long.
+    // Another one has been in progress for a long time.
     desk.sql(
         "UPDATE outbox_messages SET state = 1, visible_at = NOW + 30000000, locked_until = NOW + 30000000,
               last_attempt_at = NOW - 600000000 WHERE seq = 2",
@@ -228,7 +231,7 @@ fn a_message_that_may_kill_its_worker() {
     desk.sql("UPDATE outbox_messages SET crashes = 2 WHERE state = 0");
     let answer = cause(&desk, &id);
     assert_eq!(answer["cause"], "crashed-worker");
-    assert!(answer["next"].as_str().unwrap().contains("beside its other work"), "{answer}");
+    assert!(answer["next"].as_str().unwrap().contains("separately from its other work"), "{answer}");
     desk.sql("UPDATE outbox_messages SET next_attempt_at = NOW - 1, visible_at = NOW - 1 WHERE state = 0");
     assert_eq!(cause(&desk, &id)["cause"], "claimed-alone");
 }

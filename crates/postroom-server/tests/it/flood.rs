@@ -1,4 +1,4 @@
-//! A node under a flood of large requests that nobody signed.
+//! A node under a flood of large unsigned requests.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ impl Body for Endless {
     }
 }
 
-/// Sends on one connection, on as many streams as it may, until all of them are answered or it is broken off.
+/// Sends on as many streams of one connection as allowed, until all are answered or the connection breaks.
 async fn flood(port: u16) -> Option<()> {
     let stream = TokioIo::new(TcpStream::connect(("127.0.0.1", port)).await.ok()?);
     let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.ok()?;

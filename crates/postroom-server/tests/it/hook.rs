@@ -1,4 +1,4 @@
-//! A handler in some other language: a web server of a few lines, and what it was asked.
+//! A handler in another language: a small web server that records its requests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Far longer than anything here takes.
 const LONG: Duration = Duration::from_secs(20);
 
-/// What was asked.
+/// A request.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) line: String,
@@ -18,13 +18,13 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-/// A web server on a port of its own.
+/// A web server on a free port.
 pub(crate) struct Hook {
     port: u16,
     asked: Receiver<Asked>,
 }
 
-/// What is answered to the n-th request; none leaves the client waiting.
+/// The answer to the n-th request; `None` leaves the client waiting.
 type Answer = dyn Fn(usize, &Asked) -> Option<String> + Send + Sync;
 
 impl Hook {
@@ -52,7 +52,7 @@ impl Hook {
     }
 }
 
-/// One request on each connection: so they can be counted.
+/// One request per connection, so that they can be counted.
 fn converse(stream: TcpStream, nth: usize, sender: &Sender<Asked>, answer: &Answer) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();
@@ -76,7 +76,7 @@ fn converse(stream: TcpStream, nth: usize, sender: &Sender<Asked>, answer: &Answ
     }
 }
 
-/// An answer, after which the connection ends.
+/// An answer, after which the connection closes.
 pub(crate) fn said(status: &str, headers: &str, body: &str) -> Option<String> {
     let length = body.len();
     Some(format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"))

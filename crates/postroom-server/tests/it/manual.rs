@@ -1,4 +1,4 @@
-//! What shells and readers are told.
+//! Completions, manual pages and help texts.
 
 use crate::desk::Desk;
 

@@ -1,4 +1,4 @@
-//! What a node counts, and the dashboard that draws it.
+//! The metrics of a node, and the dashboard that shows them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::desk::{Desk, until};
 use crate::web::{Asked, DIGEST};
 
 const DASHBOARD: &str = include_str!("../../../../contrib/grafana/postroom.json");
-/// Those of the SQLite document.
+/// The metrics of the SQLite document.
 const NAMES: [&str; 8] = [
     "rf_outbox_pending_count",
     "rf_outbox_send_duration_ms",
@@ -20,7 +20,7 @@ const NAMES: [&str; 8] = [
     "rf_inbox_size",
 ];
 
-/// Every metric that is asked for in the dashboard.
+/// Every metric that the dashboard queries.
 fn drawn() -> BTreeSet<String> {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
@@ -37,7 +37,7 @@ fn every_metric_of_the_dashboard_is_there_and_every_name_is_drawn() {
         format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}"));
     let up = desk.start(&["up", "--print"]);
-    let node = Asked::read(&up.wait_for("answers services and operators at"));
+    let node = Asked::read(&up.wait_for("serves the HTTP API at"));
     up.wait_for("Try it in another terminal");
     desk.ok(&["send", "order.placed", "{}"]);
     desk.sql(
@@ -68,7 +68,7 @@ fn what_waits_is_counted_when_somebody_asks() {
         format!("[admin]\nlisten = \"127.0.0.1:0\"\n[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n{admin}[handlers.\"*\"]\npull = true\n"));
     let up = desk.start(&["up"]);
-    let node = Asked::read(&up.wait_for("answers services and operators at"));
+    let node = Asked::read(&up.wait_for("serves the HTTP API at"));
     desk.ok(&["send", "order.placed", "{}", "--count", "3"]);
     let shown = || node.get("/metrics", Some("secret")).text;
     until("three are shown", || {

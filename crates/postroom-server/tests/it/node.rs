@@ -1,4 +1,4 @@
-//! Two nodes that talk to each other, as their configurations say.
+//! Two configured nodes that send messages to each other.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,12 +9,12 @@ use postroom::Secret;
 use crate::desk::{Desk, Running, until};
 use crate::hook::{Hook, said};
 
-/// A port that nobody listens at.
+/// A free port.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// One end of two that know each other.
+/// One of two nodes that share keys.
 pub(crate) struct End {
     pub(crate) desk: Desk,
     name: &'static str,
@@ -48,7 +48,7 @@ impl End {
     fn reload(&self, up: &Running, keys: &[&str]) {
         self.configure(keys);
         up.hang_up();
-        up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+        up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     }
 
     fn count(&self, what: &str) -> i64 {
@@ -58,7 +58,7 @@ impl End {
     }
 }
 
-/// `orders`, which asks, and `inventory`, which has a handler; both know the keys `old` and `new`.
+/// `orders`, which sends, and `inventory`, which has a handler; both have the keys `old` and `new`.
 pub(crate) fn two(hook: &Hook) -> (End, End) {
     let (here, there) = (free_port(), free_port());
     let handler = format!("[handlers.\"stock.reserve\"]\nurl = \"{}\"\n", hook.url());
@@ -150,7 +150,7 @@ fn a_broken_configuration_changes_nothing() {
     let (_here, there) = (orders.start(), inventory.start());
     inventory.desk.write("postroom.toml", "[node]\nnam = \"inventory\"\n");
     there.hang_up();
-    there.wait_for("SIGHUP: the configuration stays as it was: postroom.toml:2: unknown key `nam` in [node]");
+    there.wait_for("SIGHUP: the configuration was not reloaded: postroom.toml:2: unknown key `nam` in [node]");
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
     until("it has arrived", || orders.count("state = 2") == 1);
     assert_eq!(hook.next().headers["postroom-source"], "orders");
@@ -161,16 +161,16 @@ fn a_broken_configuration_changes_nothing() {
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
     until("it has arrived", || orders.count("state = 2") == 2);
 
-    // While somebody writes it anew it may be empty, or not there: by the defaults messages are not handled.
+    // During a rewrite the file may be empty or missing. The defaults would not handle the messages.
     inventory.desk.write("postroom.toml", "");
     there.hang_up();
-    there.wait_for("SIGHUP: the configuration stays as it was: it has no [handlers] any more");
+    there.wait_for("SIGHUP: the configuration was not reloaded: it no longer has any [handlers]");
     std::fs::remove_file(inventory.desk.path("postroom.toml")).unwrap();
     there.hang_up();
-    there.wait_for("SIGHUP: the configuration stays as it was: there is no configuration at postroom.toml");
+    there.wait_for("SIGHUP: the configuration was not reloaded: there is no configuration at postroom.toml");
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
     until("it has arrived", || orders.count("state = 2") == 3);
-    // The handler has both, and none was printed.
+    // The handler got both, and none was printed.
     for _ in 0..2 {
         assert_eq!(hook.next().headers["postroom-source"], "orders");
     }
@@ -189,7 +189,7 @@ fn what_cannot_be_replaced_is_named() {
         ),
     );
     up.hang_up();
-    up.wait_for("SIGHUP: a restart is needed for [worker] and [hooks.github]");
+    up.wait_for("SIGHUP: restart the node to apply [worker] and [hooks.github]");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn sources_and_what_they_may_send_change_while_the_node_runs() {
     let hook = Hook::new(|_, _| said("200 OK", "", ""));
     let (orders, inventory) = two(&hook);
     let listening = std::fs::read_to_string(inventory.desk.path("postroom.toml")).unwrap();
-    // Nobody knows `orders` yet.
+    // `orders` is not configured yet.
     inventory.desk.write("postroom.toml", &listening.replace("[sources.orders]", "[sources.billing]"));
     let (here, there) = (orders.start(), inventory.desk.start(&["up"]));
     there.wait_for("from billing");
@@ -208,8 +208,8 @@ fn sources_and_what_they_may_send_change_while_the_node_runs() {
         let named = format!("[sources.orders]\ntopics = [\"{topic}\"]\n");
         inventory.desk.write("postroom.toml", &listening.replace("[sources.orders]\n", &named));
         there.hang_up();
-        there.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
-        // What failed is tried at once.
+        there.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
+        // Failed messages are retried at once.
         here.hang_up();
     };
     topics("stock.release");
@@ -218,12 +218,12 @@ fn sources_and_what_they_may_send_change_while_the_node_runs() {
     until("it has arrived", || orders.count("state = 2") == 1);
     assert_eq!(hook.next().headers["postroom-source"], "orders");
 
-    // The workers forget as they began to.
+    // The workers keep the retention from their start.
     let longer = "[retention]\ninbox = \"90d\"\ndismissed = \"90d\"\n[sources.orders]\nwindow = \"60d\"\n";
     inventory.desk.write("postroom.toml", &listening.replace("[sources.orders]\n", longer));
     there.hang_up();
-    there
-        .wait_for("SIGHUP: the configuration stays as it was: the inbox keeps messages for 30d and takes them for 60d");
+    let why = "[retention] keeps inbox messages for 30d, but the dedupe window is 60d";
+    there.wait_for(&format!("SIGHUP: the configuration was not reloaded: {why}"));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_source_that_cannot_be_reached_gets_no_answer() {
     let (_, handlers) = after.split_once("[handlers").unwrap();
     inventory.desk.write("postroom.toml", &format!("{before}[handlers{handlers}"));
     let there = inventory.desk.start(&["up"]);
-    there.wait_for("note: orders gets no answers: there is no [services.orders] to send them to");
+    there.wait_for("note: orders gets no answers, because there is no [services.orders] to send them to");
     let _here = orders.start();
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
     hook.next();
@@ -283,7 +283,7 @@ fn a_webhook_comes_in_and_is_handled() {
         ),
     );
     let up = desk.start(&["up"]);
-    up.wait_for("takes webhooks at /_rf/hooks/github");
+    up.wait_for("accepts webhooks at /_rf/hooks/github");
     // The example of GitHub's own documentation.
     let signature = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
     let body = "Hello, World!";

@@ -1,4 +1,4 @@
-//! What is stuck, why, and what to do about it.
+//! The commands for operators.
 
 use crate::desk::{Desk, until};
 
@@ -96,6 +96,7 @@ fn what_the_inbox_must_know_again_is_deleted_only_on_purpose() {
     let (desk, _) = desk_with_failures();
     let ran = desk.run(&["purge", "--queue", "inbox", "--older-than", "0s"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("it would be handled again"), "{ran:?}");
+    assert!(ran.stderr.contains("`--older-than 30d`"), "{ran:?}");
     assert_eq!(desk.json(&["purge", "--queue", "inbox", "--older-than", "0s", "--force"])["purged"], 0);
     assert_eq!(desk.json(&["purge", "--queue", "inbox", "--older-than", "30d"])["purged"], 0);
 }
@@ -168,7 +169,7 @@ fn what_is_shown_of_an_expired_message_can_be_done() {
     let id = desk.ok(&["send", "order.placed", "--to", "billing"]);
     desk.sql("UPDATE outbox_messages SET state = 4, visible_at = NULL, processed_at = NOW");
     let shown = desk.ok(&["show", &id]);
-    assert!(shown.contains(&format!("`postroom revive {id} --ttl 1h` puts it back in line")), "{shown}");
+    assert!(shown.contains(&format!("`postroom revive {id} --ttl 1h` requeues it")), "{shown}");
     desk.ok(&["revive", &id, "--ttl", "1h"]);
     assert_eq!(desk.outbox("ready"), 1);
 }

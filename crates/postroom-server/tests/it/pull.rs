@@ -15,7 +15,7 @@ fn configure(desk: &Desk, handlers: &str) {
 fn node(desk: &Desk, handlers: &str) -> (Running, Asked) {
     configure(desk, handlers);
     let up = desk.start(&["up"]);
-    let asked = Asked::read(&up.wait_for("answers services and operators at"));
+    let asked = Asked::read(&up.wait_for("serves the HTTP API at"));
     up.wait_for("Try it in another terminal");
     (up, asked)
 }
@@ -61,8 +61,8 @@ fn what_is_posted_and_what_is_fetched_are_told_apart_before_anything_starts() {
     );
     let ran = desk.run(&["config", "check"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("`url` in [handlers.a] is for messages that are posted"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("nobody can fetch a message while its sender waits"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`url` in [handlers.a] is only for messages that the node posts"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`pull` needs `queued = true` in [receiver]"), "{}", ran.stderr);
 }
 
 #[test]
@@ -71,19 +71,19 @@ fn a_topic_that_was_posted_is_not_fetched_before_a_restart_and_nothing_is_done_u
     let posted = |topic: &str| format!("[handlers.\"{topic}\"]\nurl = \"{}\"\n", hook.url());
     let fetched = |topic: &str| format!("[handlers.\"{topic}\"]\npull = true\n");
     for (before, after) in [
-        // Else it would be printed, and done.
+        // Otherwise it would be printed and done.
         (posted("a"), fetched("a")),
-        // Else it would go to the handler of others.
+        // Otherwise it would go to the handler of other topics.
         (posted("a") + &posted("*"), fetched("a") + &posted("*")),
-        // Else nobody would have it.
+        // Otherwise no handler would get it.
         (posted("a") + &fetched("*"), fetched("*")),
         (posted("*"), fetched("*")),
     ] {
         let (mut up, _) = node(&desk, &before);
         configure(&desk, &after);
         up.hang_up();
-        let why = up.wait_for("SIGHUP: the configuration stays as it was: messages of");
-        assert!(why.contains("would be fetched now, and this node still takes them itself"), "{why}");
+        let why = up.wait_for("SIGHUP: the configuration was not reloaded: messages of");
+        assert!(why.contains("are now for services to fetch, but this node still claims them itself"), "{why}");
         let id = desk.ok(&["send", "a", "{}"]);
         assert_eq!(hook.next().headers["postroom-message-id"], id, "{before} {after}");
         until("it is done", || desk.json(&["show", &id])[0]["state"] == "done");
@@ -99,7 +99,7 @@ fn a_topic_that_was_fetched_is_fetched_until_a_restart_and_the_node_says_so() {
     let posted = format!("[handlers.a]\nurl = \"{}\"\n", hook.url());
     configure(&desk, &format!("{posted}[handlers.\"*\"]\npull = true\n"));
     up.hang_up();
-    up.wait_for("SIGHUP: a restart is needed for what is fetched by [handlers]");
+    up.wait_for("SIGHUP: restart the node to apply `pull` in [handlers]");
     let id = desk.ok(&["send", "a", "{}"]);
     let claimed = node.post("/v1/outbox/claim", &json!({ "waitSeconds": 20 }));
     assert_eq!(claimed.body["messages"][0]["messageId"], id, "{claimed:?}");

@@ -1,4 +1,4 @@
-//! Messages that are posted to a handler's URL.
+//! Messages that the node posts to a handler's URL.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -142,7 +142,7 @@ fn a_topic_without_a_handler_waits_for_one() {
     assert_eq!(desk.json(&["show", &id])[0]["attempts"], 0);
     desk.write("postroom.toml", &handler("order.paid"));
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers");
+    up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     assert_eq!(hook.next().headers["postroom-topic"], "order.paid");
     until("it is done", || desk.outbox("done") == 1);
 }
@@ -154,10 +154,10 @@ fn a_second_signal_does_not_wait_for_the_handler() {
     desk.ok(&["send", "order.placed", "{}"]);
     hook.next();
     up.terminate();
-    up.wait_for("finishing what is in hand");
+    up.wait_for("finishing the messages in progress");
     up.terminate();
     assert_eq!(up.end().code(), Some(1));
-    assert!(up.rest_of_stderr().contains("ended at once by a second signal"));
+    assert!(up.rest_of_stderr().contains("stopped at once by a second signal"));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_command_goes_before_the_handlers_of_the_file() {
     let desk = Desk::new();
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[handlers.\"*\"]\nurl = \"{}\"\n", hook.url()));
     let up = desk.start(&["up", "--exec", "cat"]);
-    up.wait_for("leaves [handlers] alone: --exec goes before them");
+    up.wait_for("ignores [handlers]: --exec overrides them");
     let id = desk.ok(&["send", "order.placed", "teapot"]);
     until("it is done", || desk.outbox("done") == 1);
     assert_eq!(desk.json(&["show", &id, "--show-payload"])[0]["response"], "teapot");

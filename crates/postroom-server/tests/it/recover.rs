@@ -1,4 +1,4 @@
-//! Back in line, out again, and back from a backup: `revive`, `redrive`, `restore`.
+//! `revive`, `redrive` and `restore`.
 
 use postroom::{Inbox, InboxKey, Incoming, SqliteOptions};
 
@@ -39,7 +39,7 @@ async fn what_is_revived_can_be_chosen_and_counted_before() {
     assert_eq!(revived(&desk, &["--all", "--dry-run", "--ttl", "1h"]), (5, 0));
     assert_eq!(revived(&desk, &[&id, "--dry-run"]), (1, 0));
     assert_eq!(desk.outbox("ready"), 0, "nothing was changed");
-    assert!(desk.ok(&["revive", "--topic", "a", "--dry-run"]).contains("2 messages would be back in line"));
+    assert!(desk.ok(&["revive", "--topic", "a", "--dry-run"]).contains("2 messages would be requeued"));
     assert_eq!(revived(&desk, &["--topic", "a", "--destination", "billing"]), (1, 0));
     assert_eq!(revived(&desk, &["--source", "stripe"]), (1, 0));
     assert_eq!(desk.json(&["show", "stripe/evt_1"])[0]["state"], "ready");
@@ -56,7 +56,7 @@ async fn what_cannot_be_revived_says_why() {
     let expired = failed[0]["id"].as_str().unwrap();
     let ran = desk.run(&["revive", expired]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("the time to live") && ran.stderr.contains("--ttl"), "{ran:?}");
+    assert!(ran.stderr.contains("has expired") && ran.stderr.contains("--ttl"), "{ran:?}");
     assert_eq!(revived(&desk, &[expired, "--ttl", "1h"]), (1, 0));
     assert_eq!(revived(&desk, &[&id]), (1, 0));
     let ran = desk.run(&["revive", &id]);
@@ -77,7 +77,7 @@ async fn what_cannot_be_revived_says_why() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
 }
 
-/// So many done messages to billing, and one to shipping.
+/// This many done messages to billing, and one to shipping.
 fn desk_with_deliveries(count: &str) -> Desk {
     let desk = Desk::new();
     desk.ok(&["send", "a", "--to", "billing", "--count", count]);
@@ -99,15 +99,18 @@ fn what_was_delivered_since_goes_out_again() {
     assert_eq!(desk.outbox("done"), 5, "nothing was changed");
     let ran = desk.run(&redrive);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("nobody is there to be asked") && ran.stderr.contains("--yes"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("there is no terminal to ask for confirmation") && ran.stderr.contains("--yes"),
+        "{ran:?}"
+    );
     let told = desk.ok(&[&redrive[..], &["--yes"]].concat());
-    assert_eq!(told, "2 messages to billing will go out again");
+    assert_eq!(told, "2 messages to billing will be sent again");
     assert_eq!((desk.outbox("ready"), desk.outbox("done")), (2, 3));
     let none = desk.run(&["redrive", "--destination", "nobody", "--since", "2026-01-01T00:00:00Z"]);
-    assert_eq!((none.code, none.stdout.as_str()), (Some(0), "0 messages to nobody will go out again\n"), "{none:?}");
-    assert!(none.stderr.contains("nothing was delivered to nobody"), "{none:?}");
+    assert_eq!((none.code, none.stdout.as_str()), (Some(0), "0 messages to nobody will be sent again\n"), "{none:?}");
+    assert!(none.stderr.contains("no message was delivered to nobody"), "{none:?}");
     for (since, said) in
-        [("yesterday", "a moment like"), ("2999-01-01T00:00:00Z", "future"), ("2026-13-01T00:00:00Z", "RFC 3339")]
+        [("yesterday", "a time like"), ("2999-01-01T00:00:00Z", "future"), ("2026-13-01T00:00:00Z", "RFC 3339")]
     {
         let ran = desk.run(&["redrive", "--destination", "billing", "--since", since]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -129,7 +132,7 @@ fn a_backup_takes_the_place_of_the_database() {
     let before = desk.ok(&["send", "before"]);
     desk.ok(&["backup", "copy.db"]);
     let after = desk.ok(&["send", "after"]);
-    assert!(desk.ok(&["restore", "copy.db", "--dry-run"]).contains("could take its place"));
+    assert!(desk.ok(&["restore", "copy.db", "--dry-run"]).contains("can replace it"));
     assert_eq!(desk.outbox("ready"), 2, "nothing was changed");
     let ran = desk.run(&["restore", "copy.db"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -144,7 +147,7 @@ fn a_backup_takes_the_place_of_the_database() {
     assert!(!names.iter().any(|name| name.to_string_lossy().contains("restoring")), "{names:?}");
 }
 
-/// Were the restore killed in the middle, the old file would be opened without its log.
+/// If the restore is killed half-way, the old file is opened without its log.
 #[test]
 fn the_old_file_is_whole_without_its_log() {
     let desk = Desk::new();
@@ -190,7 +193,7 @@ fn nothing_is_replaced_while_it_is_open_or_by_a_bad_copy() {
     };
     let mut up = desk.start(&["up"]);
     until("all are done", || desk.outbox("done") == 500);
-    refused(&["restore", "copy.db"], "a program has");
+    refused(&["restore", "copy.db"], "another program has");
     up.terminate();
     up.end();
     refused(&["restore", "nowhere.db"], "there is no backup at");

@@ -12,7 +12,7 @@ use sha2::Digest;
 use crate::authority::{NEW, openssl};
 use crate::desk::{Desk, Running, lines, next_of, until};
 
-/// Starts a node that receives at a free port, and says which.
+/// Starts a node that receives on a free port, and returns the port.
 pub(crate) fn receiving(desk: &Desk) -> (Running, u16) {
     let up = desk.start(&["up", "--print"]);
     let said = up.wait_for("receives at");
@@ -21,7 +21,7 @@ pub(crate) fn receiving(desk: &Desk) -> (Running, u16) {
     (up, port.unwrap_or_else(|| panic!("{said}")))
 }
 
-/// Posts as GitHub does; the status of the answer.
+/// Posts as GitHub does; returns the status.
 fn deliver(port: u16, id: &str, secret: &str) -> u16 {
     let body = r#"{"order":7}"#;
     let mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap().chain_update(body).finalize();
@@ -30,7 +30,7 @@ fn deliver(port: u16, id: &str, secret: &str) -> u16 {
     post(port, "/_rf/hooks/github", &event, body)
 }
 
-/// Posts JSON; the status of the answer.
+/// Posts JSON; returns the status.
 fn post(port: u16, path: &str, headers: &str, body: &str) -> u16 {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let head = format!("POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close");
@@ -53,24 +53,24 @@ fn a_new_secret_of_a_hook_is_good_from_the_signal_on_and_the_old_one_is_not() {
     assert_eq!(deliver(port, "2", new), 401);
     desk.write("hook.key", new);
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     assert!((200..300).contains(&deliver(port, "2", new)));
     assert_eq!(deliver(port, "3", old), 401);
     until("both are handled", || desk.json(&["stats"])["inbox"]["done"] == 2);
     desk.write("postroom.toml", "[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n");
     up.hang_up();
-    up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     assert_eq!(deliver(port, "4", new), 401, "a hook that is gone is closed");
     desk.write("postroom.toml", &format!("[receiver]\nlisten = [\"http://127.0.0.1:0\"]\n{hook}"));
     up.hang_up();
-    up.wait_for("SIGHUP: a restart is needed for [hooks.github]");
+    up.wait_for("SIGHUP: restart the node to apply [hooks.github]");
 }
 
 fn issue(desk: &Desk, name: &str) {
     openssl(desk, &format!("{NEW} -subj /CN={name} -keyout server.key -out server.pem"));
 }
 
-/// Posts a message of `orders` by version 1 of the wire; the status of the answer.
+/// Posts a message of `orders` with version 1 of the wire; returns the status.
 fn deliver_v1(port: u16, id: &str, secret: &str) -> u16 {
     let payload: String = sha2::Sha256::digest("7").iter().map(|byte| format!("{byte:02x}")).collect();
     let mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
@@ -98,12 +98,12 @@ fn version_1_is_refused_from_the_signal_on() {
     for (last, allowed, status) in [(1, false, 401), (2, true, 202), (3, false, 401)] {
         allowing(allowed);
         up.hang_up();
-        up.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+        up.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
         assert_eq!(deliver_v1(port, &id(last), secret), status);
     }
 }
 
-/// A connection by TLS that stays open.
+/// A TLS connection that stays open.
 struct Open(Child, Receiver<String>);
 
 impl Open {
@@ -115,7 +115,7 @@ impl Open {
         Self(client, answers)
     }
 
-    /// Asks for something that is not there, and waits for the answer.
+    /// Requests a missing path, and waits for the answer.
     fn ask(&mut self) {
         let asked = b"GET /nowhere HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
         self.0.stdin.as_mut().unwrap().write_all(asked).unwrap();
@@ -147,12 +147,12 @@ fn a_new_certificate_of_the_admin_listener_is_shown_from_the_signal_on() {
     let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
     desk.write("postroom.toml", &format!("[receiver]\nlisten = []\n[admin]\nlisten = \"127.0.0.1:0\"\n{tls}"));
     let up = desk.start(&["up"]);
-    let said = up.wait_for("answers services and operators at https://127.0.0.1:");
+    let said = up.wait_for("serves the HTTP API at https://127.0.0.1:");
     up.wait_for("Try it in another terminal");
     is_renewed(&desk, &up, said.rsplit(':').next().and_then(|port| port.trim().parse().ok()).unwrap());
 }
 
-/// Gives it another certificate while it is asked, and then one that is none.
+/// Replaces the certificate during requests, and then tries an invalid one.
 fn is_renewed(desk: &Desk, up: &Running, port: u16) {
     let shown = || openssl(desk, &format!("s_client -connect 127.0.0.1:{port} -showcerts"));
     assert!(shown().contains("CN = first") || shown().contains("CN=first"), "{}", shown());
@@ -163,11 +163,11 @@ fn is_renewed(desk: &Desk, up: &Running, port: u16) {
     let said = up.wait_for("SIGHUP: ");
     assert!(said.contains("secrets, tokens, sources, services and handlers"), "{said}");
     let said = up.wait_for("SIGHUP: ");
-    assert!(said.contains("whoever connects from now on sees the certificate of the file"), "{said}");
+    assert!(said.contains("reloaded certificates; new connections use them"), "{said}");
     open.ask();
     assert!(shown().contains("CN = second") || shown().contains("CN=second"), "{}", shown());
     desk.write("server.pem", "no certificate");
     up.hang_up();
-    up.wait_for("SIGHUP: the configuration stays as it was");
+    up.wait_for("SIGHUP: the configuration was not reloaded");
     assert!(shown().contains("second"));
 }

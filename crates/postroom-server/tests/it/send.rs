@@ -1,4 +1,4 @@
-//! Messages into the outbox.
+//! `postroom send`.
 
 use crate::desk::Desk;
 
@@ -38,7 +38,7 @@ fn the_same_id_is_stored_once() {
     assert_eq!(desk.json(&send)["duplicate"], true);
     let again = desk.run(&send);
     assert_eq!(again.stdout.trim_end(), "0198c1d4-7a2b-7c3d-8e4f-5a6b7c8d9e0f");
-    assert!(again.stderr.contains("nothing was written"), "{again:?}");
+    assert!(again.stderr.contains("nothing was stored"), "{again:?}");
     assert_eq!(desk.outbox("total"), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Services and handlers that have certificates by authorities of their own, and listeners that ask for them.
+//! Services and handlers with certificates from private authorities, and listeners that require them.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use crate::web::DIGEST;
 
 const KEYS: &str = "keys = { a = { file = \"shop.key\" } }\n";
 
-/// `inventory`, which listens by TLS, and `orders`, which sends there. Nobody but the authority vouches for them.
+/// `inventory`, which listens with TLS, and `orders`, which sends to it. Only the private authority signs for them.
 struct Pair {
     authority: Authority,
     inventory: Desk,
@@ -32,7 +32,7 @@ impl Pair {
         pair
     }
 
-    /// Starts `inventory`, and says at which port.
+    /// Starts `inventory`, and returns its port.
     fn listen(&self, scheme: &str, more: &str) -> (Running, u16) {
         let tls = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
         self.inventory.write(
@@ -45,7 +45,7 @@ impl Pair {
         receiving(&self.inventory)
     }
 
-    /// How `orders` speaks to `inventory`.
+    /// The configuration of `orders` for `inventory`.
     fn send_to(&self, url: &str, more: &str) {
         self.orders.write(
             "postroom.toml",
@@ -71,7 +71,7 @@ fn a_service_is_trusted_by_its_own_authority_and_not_by_the_systems() {
     let pair = Pair::new();
     let (_there, port) = pair.listen("https", "");
     let url = format!("https://localhost:{port}");
-    // The system trusts the right one, and this service another.
+    // The system trusts the right authority, and this service another.
     pair.send_to(&url, "tls_ca = \"other.pem\"\n");
     let system = pair.orders.path("authority.pem");
     let here = pair.orders.start_with(&["up"], &[("SSL_CERT_FILE", system.to_str().unwrap())]);
@@ -83,7 +83,7 @@ fn a_service_is_trusted_by_its_own_authority_and_not_by_the_systems() {
     let authority = pair.authority.pem();
     pair.orders.write("authority.pem", &Authority::new().pem());
     here.hang_up();
-    here.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    here.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     fails(&pair.orders, &pair.send(), "invalid peer certificate");
     pair.orders.write("authority.pem", &authority);
     here.hang_up();
@@ -141,18 +141,18 @@ fn who_has_no_certificate_by_the_authority_of_a_receiver_is_turned_away() {
     here.hang_up();
     until("it has arrived", || pair.orders.outbox("done") == 1);
 
-    // From now on another authority is asked for, and the certificate by it is new too.
+    // From now on another authority is required, with a new certificate from it.
     let listening = std::fs::read_to_string(pair.inventory.path("postroom.toml")).unwrap();
     pair.inventory.write("postroom.toml", &listening.replace("ours.pem", "other.pem"));
     there.hang_up();
-    there.wait_for("SIGHUP: whoever connects from now on sees the certificate of the file");
+    there.wait_for("SIGHUP: reloaded certificates; new connections use them");
     other.issue(&pair.orders, "client");
     here.hang_up();
     pair.send();
     until("it has arrived", || pair.orders.outbox("done") == 2);
     pair.authority.issue(&pair.orders, "client");
     here.hang_up();
-    here.wait_for("SIGHUP: secrets, tokens, sources, services and handlers are those of the configuration now");
+    here.wait_for("SIGHUP: reloaded secrets, tokens, sources, services and handlers");
     fails(&pair.orders, &pair.send(), "DecryptError");
 }
 
@@ -187,7 +187,7 @@ fn certificates_are_shown_and_asked_for_over_grpc_too() {
     until("it has arrived", || pair.orders.outbox("done") == 1);
 }
 
-/// What the admin listener answers to that token, and to somebody with that certificate.
+/// The answer of the admin listener to that token and that client certificate.
 fn ask(desk: &Desk, port: u16, client: Option<&str>, token: &str) -> String {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-quiet", "-connect", &format!("127.0.0.1:{port}")]).current_dir(desk.path(""));
@@ -196,7 +196,7 @@ fn ask(desk: &Desk, port: u16, client: Option<&str>, token: &str) -> String {
     }
     let mut asking = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let head = format!("host: 127.0.0.1:{port}\r\nconnection: close\r\nauthorization: Bearer {token}");
-    // Who is turned away may have nobody to write to any more.
+    // A refused client may find the connection closed.
     let _ = write!(asking.stdin.take().unwrap(), "GET /_rf/outbox/stats HTTP/1.1\r\n{head}\r\n\r\n");
     String::from_utf8(asking.wait_with_output().unwrap().stdout).unwrap()
 }
@@ -212,7 +212,7 @@ fn the_admin_listener_asks_for_a_certificate_and_for_a_token() {
     let tokens = format!("[tokens.test]\ndigests = [\"{DIGEST}\"]\nmay = [\"read\"]\n");
     desk.write("postroom.toml", &format!("[admin]\nlisten = \"127.0.0.1:0\"\n{tls}{tokens}[receiver]\nlisten = []\n"));
     let up = desk.start(&["up"]);
-    let said = up.wait_for("answers services and operators at https://127.0.0.1:");
+    let said = up.wait_for("serves the HTTP API at https://127.0.0.1:");
     let port = said.rsplit(':').next().and_then(|port| port.trim().parse().ok()).unwrap();
     assert!(ask(&desk, port, Some("client"), "secret").starts_with("HTTP/1.1 200"));
     assert!(ask(&desk, port, Some("client"), "guessed").starts_with("HTTP/1.1 401"));
@@ -283,7 +283,7 @@ fn a_private_key_that_others_can_read_is_refused_wherever_it_is_named() {
     }
 }
 
-/// What `config check` says.
+/// The output of `config check`.
 fn checked(desk: &Desk) -> String {
     let ran = desk.run(&["config", "check"]);
     ran.stderr + &ran.stdout
@@ -300,5 +300,8 @@ fn an_authority_that_cannot_be_read_is_named_with_its_key_and_its_file() {
     }
     pair.send_to("http://localhost:1", "tls_ca = \"authority.pem\"\n");
     let said = checked(&pair.orders);
-    assert!(said.contains("note: `tls_ca` in [services.inventory] is for https://"), "{said}");
+    assert!(
+        said.contains("note: `tls_ca` in [services.inventory] has no effect, because its `url` is neither https://"),
+        "{said}"
+    );
 }

@@ -35,8 +35,8 @@ fn with_a_configuration_what_nobody_handles_waits_and_health_says_so() {
     let id = desk.ok(&["send", "order.placed", "{}"]);
     desk.ok(&["send", "order.placed", "{}", "--count", "2"]);
     let up = desk.start(&["up"]);
-    up.wait_for("it has no [handlers]: messages for this node wait until there is one");
-    let node = Asked::read(&up.wait_for("answers services and operators at"));
+    up.wait_for("it has no [handlers], so messages for this node wait until there is one");
+    let node = Asked::read(&up.wait_for("serves the HTTP API at"));
     let health = || node.get("/_rf/health", Some("secret")).text;
     until("health says so", || health().contains("3 messages wait for the topic order.placed"));
     let told = desk.ok(&["explain", &id]);

@@ -1,10 +1,10 @@
-//! The queues while they live: `top` and `tail`.
+//! Live views of the queues: `top` and `tail`.
 
 use postroom::{Inbox, InboxKey, Incoming, SqliteOptions};
 
 use crate::desk::{Desk, until};
 
-/// One done, one dead with an error, two waiting, one of them to another service.
+/// One message done, one dead with an error, and two ready, one of them to another service.
 fn busy_desk() -> Desk {
     let desk = Desk::new();
     desk.ok(&["send", "order.done"]);
@@ -34,7 +34,7 @@ fn one_snapshot_tells_all() {
     );
     assert!(outbox["oldest_waiting_ms"].is_u64(), "{seen}");
     let told = desk.ok(&["top", "--once"]);
-    for text in ["in/s", "outbox waiting", "billing 1", "outbox dead", "order.dead 1", "exit status 1 ⏎ broken"] {
+    for text in ["in/s", "outbox ready", "billing 1", "outbox dead", "order.dead 1", "exit status 1 ⏎ broken"] {
         assert!(told.contains(text), "{text}: {told}");
     }
     assert!(!told.contains("secret") && !told.contains('\x1b') && !seen.to_string().contains("secret"), "{told}");
@@ -64,7 +64,7 @@ fn a_live_view_needs_a_database_and_a_sane_interval() {
     desk.ok(&["send", "a"]);
     let ran = desk.run(&["tail", "--queue", "inbox", "--destination", "billing"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("the outbox has destinations"), "{ran:?}");
+    assert!(ran.stderr.contains("only the outbox has destinations"), "{ran:?}");
 }
 
 #[test]

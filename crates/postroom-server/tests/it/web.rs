@@ -1,4 +1,4 @@
-//! Asking a running node by HTTP.
+//! HTTP requests to a running node.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,22 +9,22 @@ use serde_json::Value;
 pub(crate) const DIGEST: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 const TOKEN: &str = "secret";
 
-/// Whom to ask.
+/// The node to send requests to.
 pub(crate) struct Asked {
     pub(crate) address: String,
 }
 
-/// What was answered.
+/// An answer.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) status: u16,
-    /// Null where the body is no JSON.
+    /// Null if the body is not JSON.
     pub(crate) body: Value,
     pub(crate) text: String,
 }
 
 impl Asked {
-    /// From the line in which a node says where it answers.
+    /// From the line in which a node prints its address.
     pub(crate) fn read(line: &str) -> Self {
         let address = line.split("http://").nth(1).unwrap_or_else(|| panic!("{line}"));
         Self { address: address.trim().to_owned() }

@@ -1,4 +1,4 @@
-//! The wires between two nodes, and from a node to itself.
+//! The transports between two nodes, and from a node to itself.
 
 use postroom::Secret;
 
@@ -6,7 +6,7 @@ use crate::desk::{Desk, Running, until};
 use crate::hook::{Hook, said};
 use crate::node::free_port;
 
-/// `orders` asks, `inventory` answers, each at its address.
+/// `orders` sends and `inventory` answers, each at its address.
 struct Wired {
     orders: Desk,
     inventory: Desk,
@@ -14,7 +14,7 @@ struct Wired {
 }
 
 impl Wired {
-    /// With these addresses of `orders` and of `inventory`; where the latter listens is said too.
+    /// With these addresses of `orders` and `inventory`, and the listen address of the latter.
     fn new(here: &str, there: &str, listens: &str) -> Self {
         let hook = Hook::new(|_, _| said("200 OK", "", r#"{"shelf":3}"#));
         let wired = Self { orders: Desk::new(), inventory: Desk::new(), hook };
@@ -32,14 +32,14 @@ impl Wired {
         wired
     }
 
-    /// Both, once they listen.
+    /// Both nodes, once they listen.
     fn start(&self, variables: &[(&str, &str)]) -> [Running; 2] {
         let both = [&self.orders, &self.inventory].map(|desk| desk.start_with(&["up"], variables));
         both.iter().for_each(|up| _ = up.wait_for("receives at"));
         both
     }
 
-    /// One message goes there, and its answer comes back.
+    /// Sends one message, and waits for its answer.
     fn talk(&self) {
         let id = self.orders.ok(&["send", "stock.reserve", "{}", "--to", "inventory"]);
         assert_eq!(self.hook.next().headers["postroom-source"], "orders");
@@ -70,7 +70,7 @@ fn a_node_listens_for_http_and_for_grpc_and_each_port_understands_both() {
 #[test]
 fn two_nodes_talk_over_sockets_and_pipes() {
     let folder = Desk::new();
-    // The nodes make this folder, for their user alone.
+    // The nodes create this folder, for their user only.
     let socket = |name: &str| format!("unix://{}/{name}", folder.path("sockets").display());
     let pipe = |name: &str| format!("pipe://{name}");
     let runtime = folder.path("");
@@ -101,7 +101,7 @@ fn a_node_sends_to_itself_without_a_wire() {
     let other = Desk::new();
     other.write("postroom.toml", &format!("[node]\nname = \"other\"\n{service}"));
     let ran = other.run(&["config", "check"]);
-    let why = "postroom.toml:4: `url` in [services.shop]: in-process is this node itself, so that it stands in \
-               [services.other] alone";
+    let why = "postroom.toml:4: `url` in [services.shop]: in-process means this node itself; only \
+               [services.other] may use it";
     assert!(ran.code == Some(1) && ran.stderr.contains(why), "{ran:?}");
 }

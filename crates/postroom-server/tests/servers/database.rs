@@ -1,4 +1,4 @@
-//! A database of a test's own on a server that the environment names.
+//! A separate database for a test on a server that the environment names.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use postroom::MssqlOptions;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
-/// Tables and procedures on SQL Server, and what they can stand in.
+/// Tables, procedures and schemas on SQL Server.
 const OBJECTS: &str = "objects WHERE type IN ('U', 'P')";
 const SCHEMAS: &str = "schemas";
 
@@ -27,7 +27,7 @@ impl Server {
     }
 }
 
-/// A database of its own on a server.
+/// A separate database on a server.
 pub(crate) struct Database {
     pub(crate) server: Server,
     server_url: String,
@@ -52,7 +52,7 @@ impl Database {
         self.run_alone(&format!("DROP DATABASE {}{force}", self.name));
     }
 
-    /// Babelfish makes and drops one database at a time.
+    /// Babelfish creates and drops one database at a time.
     fn run_alone(&self, text: &str) {
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,7 @@ impl Database {
         self.run(&self.url, sql);
     }
 
-    /// The URL of somebody who may log in and nothing else, and how to be rid of him.
+    /// The URL of a user who may only log in, and how to drop that user.
     pub(crate) fn user_without_rights(&self) -> Option<(String, String)> {
         let user = format!("{}_u", self.name);
         match self.server {
@@ -102,14 +102,14 @@ impl Database {
         });
     }
 
-    /// How many tables and routines there are, besides those of the server itself.
+    /// The number of tables and routines, without those of the server itself.
     pub(crate) fn objects(&self) -> i64 {
         let count = |kind: &str| {
             let system = "('information_schema', 'pg_catalog', 'mysql', 'sys', 'performance_schema')";
             let of_others = "NOT IN (SELECT schema_name FROM information_schema.schemata WHERE schema_name <> ";
             let only_ours = match self.server {
                 Server::Postgres => String::new(),
-                // The schema of the tables is one of the objects too.
+                // The schema of the tables counts as an object too.
                 Server::Mssql => {
                     return format!("(SELECT COUNT(*) FROM sys.{})", if kind == "table" { OBJECTS } else { SCHEMAS });
                 }
@@ -139,7 +139,7 @@ impl Database {
         })
     }
 
-    /// The outbox, as it is called there.
+    /// The name of the outbox there.
     pub(crate) fn outbox(&self) -> &'static str {
         match self.server {
             Server::Postgres | Server::Mssql => "infra.outbox",
@@ -147,7 +147,7 @@ impl Database {
         }
     }
 
-    /// The inbox, as it is called there.
+    /// The name of the inbox there.
     pub(crate) fn inbox(&self) -> &'static str {
         match self.server {
             Server::Postgres | Server::Mssql => "infra.inbox",

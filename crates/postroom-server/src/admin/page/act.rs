@@ -1,4 +1,4 @@
-//! What the page changes. The same as the command line does, by the same code; each can be tried without a change.
+//! The actions of the page. They share their code with the command line, and each has a dry run.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::admin::{Desk, Rights};
 use crate::operator::{Count, Dismissed, Ending, Reviving};
 use crate::{duration, output};
 
-/// Longer than any message should wait.
+/// The longest delay.
 const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Which messages go back in line, and how.
+/// Which messages to requeue, and how.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Revive {
@@ -31,13 +31,13 @@ pub(super) struct Revive {
     group: Option<String>,
     /// Those with this in their topic, service, error or id.
     q: Option<String>,
-    /// All that failed. Told on purpose: what was left out by mistake must not mean everything.
+    /// All failed messages. It must be given explicitly, so that a missing field never means everything.
     #[serde(default)]
     all: bool,
     /// One message that was dismissed by mistake.
     #[serde(default)]
     dismissed: bool,
-    /// The first of them after so long.
+    /// The delay of the first message.
     after: Option<String>,
     per_second: Option<u32>,
     ttl: Option<String>,
@@ -47,7 +47,7 @@ pub(super) struct Revive {
     dry_run: bool,
 }
 
-/// What is past its time becomes expired.
+/// Marks messages past their time to live as expired.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Expire {
@@ -57,7 +57,7 @@ pub(super) struct Expire {
     dry_run: bool,
 }
 
-/// What was done long ago is deleted.
+/// Deletes old done messages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Purge {
@@ -68,14 +68,14 @@ pub(super) struct Purge {
     dry_run: bool,
 }
 
-/// What was done, or would be.
+/// The result, or the result of a dry run.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Done {
     messages: u64,
     still_expired: u64,
     dry_run: bool,
-    /// There may be more: so many were looked at and no more.
+    /// The limit was reached, so there may be more.
     is_bounded: bool,
     /// In words.
     told: String,
@@ -87,15 +87,15 @@ pub(super) async fn revive(
     asked: Result<Json<Revive>, JsonRejection>,
 ) -> Result<Json<Done>, Refusal> {
     let Json(mut asked) = asked?;
-    // An empty field is none: it must not mean everything.
+    // An empty field counts as missing; it must not mean everything.
     asked.group = asked.group.filter(|group| !group.trim().is_empty());
     asked.q = asked.q.filter(|part| !part.trim().is_empty());
     let queue = queue_of(&desk, asked.queue.as_deref())?;
     if !asked.all && asked.row.is_none() && asked.group.is_none() && asked.q.is_none() {
-        return Err(Refusal::bad("it is not said which messages", "give `row`, `group`, `q`, or `all`: true"));
+        return Err(Refusal::bad("no messages are selected", "send `row`, `group`, `q`, or `all`: true"));
     }
     if asked.dismissed && asked.row.is_none() {
-        return Err(Refusal::bad("dismissed messages are put back one by one", "give `row`"));
+        return Err(Refusal::bad("dismissed messages are requeued one by one", "send `row`"));
     }
     let (revival, dry_run, clock) = (asked.revival()?, asked.dry_run, desk.0.page.clock().clone());
     let chosen = chosen(asked.row, asked.group.as_deref(), asked.q.as_deref());
@@ -126,12 +126,12 @@ impl Revive {
         }
         if let Some(rate) = self.per_second {
             if rate == 0 {
-                return Err(Refusal::bad("at 0 a second none would ever go", "leave `perSecond` out, or take more"));
+                return Err(Refusal::bad("`perSecond` must not be 0", "send 1 or more, or leave it out"));
             }
             revival = revival.per_second(rate);
         }
         match span("ttl", self.ttl.as_deref())? {
-            Some(Duration::ZERO) => Err(Refusal::bad("a time to live of zero", "write one like 1h")),
+            Some(Duration::ZERO) => Err(Refusal::bad("`ttl` must not be 0", "write a duration like 1h")),
             Some(ttl) => Ok(revival.ttl(ttl)),
             None => Ok(revival),
         }
@@ -143,23 +143,22 @@ impl Done {
         let Count { revived, still_expired, changed } = count;
         let verb = match (reviving.dry_run, revived) {
             (true, _) => "would be",
-            (false, 1) => "is",
-            (false, _) => "are",
+            (false, 1) => "was",
+            (false, _) => "were",
         };
-        let mut told = format!("{} {verb} back in line", plural(revived));
+        let mut told = format!("{} {verb} requeued", plural(revived));
         let last = reviving.revival.delay_of(revived.saturating_sub(1));
         match (revived, last.is_zero()) {
             (0, _) | (_, true) => {}
-            (1, false) => told += &format!(", and can be claimed in {}", duration::short(last)),
-            (_, false) => told += &format!(", the last of them in {}", duration::short(last)),
+            (1, false) => told += &format!(" and is due in {}", duration::short(last)),
+            (_, false) => told += &format!("; the last one is due in {}", duration::short(last)),
         }
         if still_expired > 0 {
             let stay = if reviving.dry_run { "would stay" } else { "stayed" };
-            told +=
-                &format!("; {} {stay} as they are: their time is over, give a new time to live", plural(still_expired));
+            told += &format!("; {} {stay} expired; set a new time to live", plural(still_expired));
         }
         if changed > 0 {
-            told += &format!("; {} had changed meanwhile and stayed as they were", plural(changed));
+            told += &format!("; skipped {} that changed in the meantime", plural(changed));
         }
         told += bounded(is_bounded).as_str();
         Self { messages: revived, still_expired, dry_run: reviving.dry_run, is_bounded, told: told + "." }
@@ -174,13 +173,13 @@ impl Done {
         };
         let mut told = format!("{} {verb} dismissed", plural(dismissed));
         if changed > 0 {
-            told += &format!("; {} had changed meanwhile and stayed as they were", plural(changed));
+            told += &format!("; skipped {} that changed in the meantime", plural(changed));
         }
         told += bounded(is_bounded).as_str();
         Self { messages: dismissed, still_expired: 0, dry_run, is_bounded, told: told + "." }
     }
 
-    /// Whatever is found ends; before, it is counted only up to a bound.
+    /// Expires or deletes all messages found. A dry run counts only up to a limit.
     async fn ended(ending: Ending, queue: &WorkQueue, dry_run: bool) -> Result<Self, Refusal> {
         let messages = match dry_run {
             true => ending.count(queue, LOOKED_AT_MAX).await?,
@@ -223,8 +222,8 @@ pub(super) async fn purge(
     let older_than = span("olderThan", Some(&older_than))?.unwrap_or(DELAY_MAX);
     let taken_for = desk.0.taken_for;
     if queue.kind() == Queue::Inbox && older_than < taken_for {
-        let advice = format!("write {} or more", duration::short(taken_for));
-        return Err(Refusal::bad("the inbox would handle messages again that are sent again", advice));
+        let advice = format!("write {} or more", duration::at_least(taken_for));
+        return Err(Refusal::bad("the inbox would no longer recognise duplicates of these messages", advice));
     }
     let chosen = format!("done for longer than {}", duration::short(older_than));
     let queue = by(queue, &rights, why.as_deref(), &chosen)?;
@@ -237,7 +236,7 @@ async fn ended(desk: &Desk, ending: Ending, queue: WorkQueue, dry_run: bool) -> 
     desk.0.page.act(kind, dry_run, doing).await.map(Json)
 }
 
-/// The queue in the hands of whoever has the token.
+/// The queue, on behalf of the owner of the token.
 pub(super) fn by(queue: &WorkQueue, rights: &Rights, why: Option<&str>, chosen: &str) -> Result<WorkQueue, Refusal> {
     let operator = Operator::new(rights.name())?.chose(chosen)?;
     Ok(queue.by(match why.filter(|why| !why.trim().is_empty()) {
@@ -246,7 +245,7 @@ pub(super) fn by(queue: &WorkQueue, rights: &Rights, why: Option<&str>, chosen: 
     }))
 }
 
-/// Which messages, in words.
+/// The selection in words.
 pub(super) fn chosen(row: Option<i64>, group: Option<&str>, part: Option<&str>) -> String {
     match (row, group, part) {
         (Some(row), ..) => format!("row {row}"),
@@ -257,20 +256,20 @@ pub(super) fn chosen(row: Option<i64>, group: Option<&str>, part: Option<&str>) 
     }
 }
 
-/// A span of time as people write it; an empty field is none.
+/// A duration as people write it; an empty field counts as missing.
 fn span(name: &str, text: Option<&str>) -> Result<Option<Duration>, Refusal> {
     let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
     match duration::parse(text) {
-        Ok(span) if span > DELAY_MAX => Err(Refusal::bad(format!("`{name}` is too long"), "allowed is up to 365d")),
+        Ok(span) if span > DELAY_MAX => Err(Refusal::bad(format!("`{name}` is too long"), "write at most 365d")),
         Ok(span) => Ok(Some(span)),
-        Err(_) => Err(Refusal::bad(format!("`{name}` is no span of time"), "write one like 500ms, 10s, 5m, 2h or 7d")),
+        Err(_) => Err(Refusal::bad(format!("`{name}` is not a duration"), "write one like 500ms, 10s, 5m, 2h or 7d")),
     }
 }
 
-/// Says so when there may be more than were looked at.
+/// A note that there may be more messages.
 fn bounded(is_bounded: bool) -> String {
     let most = output::thousands(LOOKED_AT_MAX as u64);
-    if is_bounded { format!("; only the newest {most} were looked at, there may be more") } else { String::new() }
+    if is_bounded { format!("; this covers only the newest {most}, and there may be more") } else { String::new() }
 }
 
 fn plural(messages: u64) -> String {

@@ -1,4 +1,4 @@
-//! Dead letters that nobody needs any more: dismissed, and looked at afterwards.
+//! Dismisses dead letters, and lists dismissed ones.
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -19,7 +19,7 @@ use crate::output;
 
 const PAGE: usize = 50;
 
-/// Which messages are dismissed, by whom and why.
+/// Which messages to dismiss, who does it and why.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Dismiss {
@@ -30,7 +30,7 @@ pub(super) struct Dismiss {
     group: Option<String>,
     /// Those with this in their topic, service, error or id.
     q: Option<String>,
-    /// All that failed. Told on purpose: what was left out by mistake must not mean everything.
+    /// All failed messages. It must be given explicitly, so that a missing field never means everything.
     #[serde(default)]
     all: bool,
     by: Option<String>,
@@ -40,15 +40,15 @@ pub(super) struct Dismiss {
 }
 
 impl Dismiss {
-    /// None when nothing is to be changed.
+    /// `None` in a dry run.
     fn dismissal(&self) -> Result<Option<Dismissal>, Refusal> {
         if self.dry_run {
             return Ok(None);
         }
         let told = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
         let (Some(by), Some(why)) = (told(&self.by), told(&self.why)) else {
-            let advice = "give `by` and `why`; both are kept with each message";
-            return Err(Refusal::bad("it is not said who dismisses the messages, and why", advice));
+            let advice = "send both; they are stored with each message";
+            return Err(Refusal::bad("the fields `by` and `why` are required", advice));
         };
         Ok(Some(Dismissal::new(by, why)?))
     }
@@ -60,12 +60,12 @@ pub(super) async fn dismiss(
     asked: Result<Json<Dismiss>, JsonRejection>,
 ) -> Result<Json<Done>, Refusal> {
     let Json(mut asked) = asked?;
-    // An empty field is none: it must not mean everything.
+    // An empty field counts as missing; it must not mean everything.
     asked.group = asked.group.filter(|group| !group.trim().is_empty());
     asked.q = asked.q.filter(|part| !part.trim().is_empty());
     let queue = queue_of(&desk, asked.queue.as_deref())?;
     if !asked.all && asked.row.is_none() && asked.group.is_none() && asked.q.is_none() {
-        return Err(Refusal::bad("it is not said which messages", "give `row`, `group`, `q`, or `all`: true"));
+        return Err(Refusal::bad("no messages are selected", "send `row`, `group`, `q`, or `all`: true"));
     }
     let (dismissal, dry_run) = (asked.dismissal()?, asked.dry_run);
     let chosen = chosen(asked.row, asked.group.as_deref(), asked.q.as_deref());
@@ -86,7 +86,7 @@ pub(super) async fn dismiss(
     desk.0.page.act(queue.kind(), dry_run, doing).await.map(Json)
 }
 
-/// Which part of the list.
+/// The part of the list to show.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
@@ -95,7 +95,7 @@ pub(super) struct Asked {
     after: Option<i64>,
 }
 
-/// What was dismissed, by whom and why, as long as it is kept.
+/// The dismissed messages, with who dismissed them and why.
 pub(super) async fn dismissed(
     State(desk): State<Desk>,
     asked: Result<Query<Asked>, QueryRejection>,
@@ -114,10 +114,10 @@ pub(super) async fn dismissed(
         let current = if name == kind.as_str() { "page" } else { "false" };
         html.add("<a href=\"#/dismissed?queue={}\" aria-current=\"{}\">{}</a>", &[&name, &current, &title]);
     }
-    html.add("</nav><p class=\"quiet\">Failed messages that somebody dismissed. They are deleted after a while; ", &[]);
-    html.add("until then each of them can be put back in line.</p>", &[]);
+    html.add("</nav><p class=\"quiet\">Failed messages that an operator dismissed. They are deleted after their ", &[]);
+    html.add("retention time; until then you can requeue each of them.</p>", &[]);
     if rows.is_empty() {
-        html.add("<p class=\"empty\">Nothing is dismissed in the {}.</p>", &[&kind]);
+        html.add("<p class=\"empty\">The {} has no dismissed messages.</p>", &[&kind]);
         return Ok(html);
     }
     html.append(&table(kind, &rows));

@@ -1,4 +1,4 @@
-//! What was given up: by what went wrong, and one by one, with a search.
+//! The failed messages: in groups and one by one, with a search.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
@@ -14,12 +14,12 @@ use crate::admin::{Desk, Rights, Scope};
 use crate::output;
 
 const PAGE: usize = 50;
-/// So many rows are read at once while searching.
+/// The rows per query while searching.
 const STEP: usize = 1000;
 const GROUPS_SHOWN: usize = 100;
 const SEARCH_CHARS_MAX: usize = 200;
 
-/// What is looked for.
+/// The search.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
@@ -32,7 +32,7 @@ pub(super) struct Asked {
     after: Option<i64>,
 }
 
-/// Which failed messages are meant: by their group and a part of what is written about them.
+/// A selection of failed messages: by group and by search text.
 pub(super) struct Meant {
     group: Option<Group>,
     part: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct Meant {
 }
 
 impl Meant {
-    /// A group that is not there is refused: it is empty by now, or of another queue.
+    /// Refuses an unknown group: it is empty by now, or in another queue.
     pub(super) fn new(looked: &Looked, group: Option<&str>, part: Option<&str>, sight: Sight) -> Result<Self, Refusal> {
         let group = match group {
             None => None,
@@ -49,8 +49,8 @@ impl Meant {
                 Some(looked.groups.iter().find(|group| group.digest == digest).cloned().ok_or_else(|| {
                     Refusal::new(
                         axum::http::StatusCode::NOT_FOUND,
-                        "nothing is in this group any more",
-                        "look at all groups",
+                        "this group has no messages any more",
+                        "go back to all groups",
                     )
                 })?)
             }
@@ -63,7 +63,7 @@ impl Meant {
         Ok(Self { group, part, first_row, sight })
     }
 
-    /// As far as the database can tell. A topic that cannot be read is empty here, and something else there.
+    /// The part of the selection that the database can apply. An unreadable topic is empty here, but not there.
     pub(super) fn filter(&self) -> Filter {
         let all = Filter::all().after(self.first_row.saturating_sub(1));
         let Some(group) = &self.group else { return all };
@@ -83,7 +83,7 @@ impl Meant {
     }
 }
 
-/// What a message is known by.
+/// The id of a message.
 pub(super) fn id_of(failed: &Failed) -> String {
     match &failed.origin {
         Some(Origin::Outbox { message_id, .. }) => message_id.to_string(),
@@ -106,26 +106,26 @@ pub(super) async fn failed(
     let is_gone = asked.group.as_ref().is_some_and(|group| !looked.groups.iter().any(|found| found.digest == *group));
     let mut html = Html::default();
     if is_gone {
-        // So it is right after a retry: nothing went wrong.
+        // This is normal right after a retry.
         asked.group = None;
         html.append(&head(queue.kind(), &asked));
-        html.add("<p class=\"empty\">Nothing is in this group any more.</p>", &[]);
+        html.add("<p class=\"empty\">This group has no messages any more.</p>", &[]);
         html.add("<p><a href=\"#/failed?queue={}\">← All groups</a></p>", &[&queue.kind()]);
         return Ok(html);
     }
     let meant = Meant::new(&looked, asked.group.as_deref(), asked.q.as_deref(), sight)?;
     html.append(&head(queue.kind(), &asked));
     if looked.messages == 0 {
-        html.add("<p class=\"empty\">Nothing has failed in the {}. All is well here.</p>", &[&queue.kind()]);
+        html.add("<p class=\"empty\">No message has failed in the {}.</p>", &[&queue.kind()]);
         return Ok(html);
     }
     if looked.is_bounded {
         let most = output::thousands(LOOKED_AT_MAX as u64);
         html.add(
-            "<p class=\"note\">There are very many: only the newest {} are shown, searched and retried; ",
+            "<p class=\"note\">There are too many messages: this page shows, searches and retries only the newest {}. ",
             &[&most],
         );
-        html.add("those before them come to light as these are dealt with.</p>", &[]);
+        html.add("Older ones appear as you deal with these.</p>", &[]);
     }
     let (rows, is_more) = page_of(queue, &meant, asked.after).await?;
     match &meant.group {
@@ -175,7 +175,7 @@ fn head(queue: Queue, asked: &Asked) -> Html {
 
 fn table_of_groups(queue: Queue, looked: &Looked, meant: &Meant, may_write: bool) -> Html {
     let mut html = Html::default();
-    html.add("<section aria-labelledby=\"groups-title\"><header><h2 id=\"groups-title\">By what went wrong</h2>", &[]);
+    html.add("<section aria-labelledby=\"groups-title\"><header><h2 id=\"groups-title\">By error</h2>", &[]);
     if may_write {
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&queue]);
         let all = output::thousands(looked.messages);
@@ -197,11 +197,11 @@ fn table_of_groups(queue: Queue, looked: &Looked, meant: &Meant, may_write: bool
     });
     let matching: Vec<_> = matching.collect();
     if matching.is_empty() {
-        html.add("<p class=\"empty\">No group matches “{}”. Single messages may; see below.</p></section>", &[&part]);
+        html.add("<p class=\"empty\">No group matches “{}”, but single messages below may.</p></section>", &[&part]);
         return html;
     }
     html.add("<div class=\"wide\"><table class=\"stack\"><thead><tr><th scope=\"col\" class=\"n\">Messages</th>", &[]);
-    html.add("<th scope=\"col\">What went wrong</th><th scope=\"col\">Topic</th>", &[]);
+    html.add("<th scope=\"col\">Error</th><th scope=\"col\">Topic</th>", &[]);
     html.add(
         "<th scope=\"col\">{}</th><th scope=\"col\">Last</th><th></th></tr></thead><tbody>",
         &[&party_name(queue)],
@@ -212,7 +212,10 @@ fn table_of_groups(queue: Queue, looked: &Looked, meant: &Meant, may_write: bool
     html.add("</tbody></table></div>", &[]);
     if matching.len() > GROUPS_SHOWN {
         let (shown, all) = (GROUPS_SHOWN, matching.len());
-        html.add("<p class=\"note\">The {} largest of {} groups; a search finds the others.</p>", &[&shown, &all]);
+        html.add(
+            "<p class=\"note\">This list shows the {} largest of {} groups. Use the search to find others.</p>",
+            &[&shown, &all],
+        );
     }
     html.add("</section>", &[]);
     html
@@ -222,10 +225,7 @@ fn row_of_group(queue: Queue, group: &Group, may_write: bool) -> Html {
     let mut html = Html::default();
     let messages = output::thousands(group.messages);
     html.add("<tr><td class=\"n\" data-label=\"Messages\">{}</td>", &[&messages]);
-    html.add(
-        "<td data-label=\"What went wrong\"><a href=\"#/failed?queue={}&amp;group={}\">",
-        &[&queue, &group.digest],
-    );
+    html.add("<td data-label=\"Error\"><a href=\"#/failed?queue={}&amp;group={}\">", &[&queue, &group.digest]);
     html.add("<span class=\"clip\">{}</span></a></td><td data-label=\"Topic\">{}</td>", &[&group.text, &group.topic]);
     let party = group.party.as_deref().unwrap_or("–");
     html.add("<td data-label=\"{}\">{}</td>", &[&party_name(queue), &party]);
@@ -237,7 +237,7 @@ fn row_of_group(queue: Queue, group: &Group, may_write: bool) -> Html {
     html
 }
 
-/// For a group, or for those in it that match.
+/// The buttons for a group, or for the messages in it that match.
 fn buttons(queue: Queue, group: &Group, part: Option<&str>) -> Html {
     let mut html = Html::default();
     html.add(
@@ -259,7 +259,7 @@ fn buttons(queue: Queue, group: &Group, part: Option<&str>) -> Html {
     html
 }
 
-/// The group that is looked at.
+/// The selected group.
 fn chosen(queue: Queue, group: &Group, meant: &Meant, may_write: bool) -> Html {
     let mut html = Html::default();
     html.add("<section class=\"chosen\"><p><a href=\"#/failed?queue={}\">← All groups</a></p>", &[&queue]);
@@ -290,7 +290,7 @@ fn messages(queue: Queue, rows: &[Failed], asked: &Asked, sight: Sight, is_more:
     }
     html.add("<div class=\"wide\"><table class=\"stack\"><thead><tr><th scope=\"col\">Message</th>", &[]);
     html.add("<th scope=\"col\">Topic</th><th scope=\"col\">{}</th>", &[&party_name(queue)]);
-    html.add("<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\">What went wrong</th>", &[]);
+    html.add("<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\">Error</th>", &[]);
     html.add("<th scope=\"col\">When</th></tr></thead><tbody>", &[]);
     for row in rows {
         html.add(
@@ -304,10 +304,7 @@ fn messages(queue: Queue, rows: &[Failed], asked: &Asked, sight: Sight, is_more:
         );
         let error = output::one_line(sight.words(row.state, row.error.as_deref()));
         html.add("<td class=\"n\" data-label=\"Attempts\">{}</td>", &[&row.attempts]);
-        html.add(
-            "<td data-label=\"What went wrong\"><span class=\"clip\">{}</span></td><td data-label=\"When\">",
-            &[&error],
-        );
+        html.add("<td data-label=\"Error\"><span class=\"clip\">{}</span></td><td data-label=\"When\">", &[&error]);
         html.append(&when(row.at)).add("</td></tr>", &[]);
     }
     html.add("</tbody></table></div><nav class=\"pages\" aria-label=\"Pages\">", &[]);
@@ -327,7 +324,7 @@ fn messages(queue: Queue, rows: &[Failed], asked: &Asked, sight: Sight, is_more:
     html
 }
 
-/// A moment; the script adds how long ago it was.
+/// A time; the script adds how long ago it was.
 pub(super) fn when(at: Option<Timestamp>) -> Html {
     let mut html = Html::default();
     match at {

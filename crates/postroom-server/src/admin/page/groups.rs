@@ -1,4 +1,4 @@
-//! Failures that say the same: their words, without what is different each time.
+//! Groups failures with the same error text, without ids, numbers and quoted parts.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use sha2::{Digest, Sha256};
 
 use crate::admin::sight::Sight;
 
-/// From the newest back, until so many failures in one state were looked at. Less in tests: they come to the end of it.
+/// The most failures per state to look at, from the newest back. Lower in tests, so that they reach the limit.
 pub(super) const LOOKED_AT_MAX: usize = if cfg!(test) { 1500 } else { 100_000 };
 const UUID_CHARS: usize = 36;
 const HEX_CHARS_MIN: usize = 8;
-/// A word so long, with so many digits in it, is an id of some kind.
+/// A word this long, with this many digits, is an id of some kind.
 const ID_CHARS_MIN: usize = 16;
 const ID_DIGITS_MIN: usize = 3;
 
-/// Messages that were given up for the same reason, as far as one can tell.
+/// Failed messages with the same topic, service and error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Group {
-    /// What it is known by, as long as there is one of them.
+    /// The id of the group, as long as it has messages.
     pub(super) digest: String,
     pub(super) topic: String,
     pub(super) party: Option<String>,
@@ -26,12 +26,12 @@ pub(super) struct Group {
     pub(super) messages: u64,
     pub(super) first_at: Option<Timestamp>,
     pub(super) last_at: Option<Timestamp>,
-    /// The number of the first of their rows that was looked at.
+    /// The first row of the group that was looked at.
     pub(super) first_row: i64,
 }
 
 impl Group {
-    /// Whether a message is one of them.
+    /// Whether a message belongs to the group.
     pub(super) fn has(&self, failed: &Failed, sight: Sight) -> bool {
         self.topic == failed.topic
             && self.party.as_deref() == failed.party()
@@ -39,11 +39,11 @@ impl Group {
     }
 }
 
-/// What was looked at: the groups, and from which row on. Lists, searches and retries begin there too.
+/// The groups, and the first row that was looked at. Lists, searches and retries start there too.
 pub(super) struct Looked {
     pub(super) groups: Vec<Group>,
     pub(super) messages: u64,
-    /// There may be more before them.
+    /// There may be older messages.
     pub(super) is_bounded: bool,
     pub(super) first_row: i64,
 }
@@ -62,7 +62,7 @@ impl Looked {
     }
 }
 
-/// Puts together what says the same; the largest group first.
+/// Merges groups with the same text, largest first.
 fn merge(counted: Vec<FailedGroup>, sight: Sight) -> Vec<Group> {
     let mut groups: HashMap<(String, Option<String>, String), Group> = HashMap::new();
     for FailedGroup { topic, party, error, state, messages, first_at, last_at, first_row, .. } in counted {
@@ -89,15 +89,15 @@ fn merge(counted: Vec<FailedGroup>, sight: Sight) -> Vec<Group> {
 fn digest(topic: &str, party: Option<&str>, text: &str) -> String {
     let mut digest = Sha256::new();
     for part in [Some(topic), party, Some(text)] {
-        // With their lengths: no two of them can be told apart in another way.
+        // Lengths make the concatenation unambiguous.
         digest.update(part.map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
         digest.update(part.unwrap_or_default());
     }
     digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A text without what is different each time: ids, numbers and what stands in quotes. Where a long one was cut a word
-/// or a quotation may be open: what is left of it is different each time too.
+/// The text without ids, numbers and quoted parts, which differ each time. If a long text was cut, an open word or
+/// quotation at its end is left out too.
 fn normalise(text: &str) -> String {
     let is_cut = text.chars().count() >= ERROR_CHARS_LOOKED_AT;
     let whole_words = text.rfind(char::is_whitespace).filter(|_| is_cut).map_or(text, |end| &text[..end]);
@@ -124,7 +124,7 @@ fn normalise(text: &str) -> String {
     plain
 }
 
-/// How long the quotation is that the text begins with, if it begins with one that ends, or was cut before its end.
+/// The length of the quotation at the start of the text, if there is one that ends or was cut.
 fn quoted(text: &str, is_cut: bool) -> Option<usize> {
     let quote = text.chars().next().filter(|sign| matches!(sign, '"' | '\'' | '`'))?;
     match text[1..].find([quote, '\n']) {

@@ -1,16 +1,16 @@
-//! Pieces of HTML. What is ours stands in the program's text; everything else is escaped, here and nowhere else.
+//! Builds HTML. The templates are constants; every value is escaped here, and only here.
 
 use std::fmt::{self, Display, Write};
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-/// HTML that is being written.
+/// A piece of HTML.
 #[derive(Default, Debug)]
 pub(super) struct Html(String);
 
 impl Html {
-    /// Adds a text of the program's own, in which each `{}` stands for a value of anybody's.
+    /// Adds a constant template; each `{}` stands for a value, which is escaped.
     pub(super) fn add(&mut self, text: &'static str, values: &[&dyn Display]) -> &mut Self {
         debug_assert_eq!(text.matches("{}").count(), values.len(), "a place for each value: {text}");
         let mut values = values.iter();
@@ -37,7 +37,7 @@ impl IntoResponse for Html {
     }
 }
 
-/// Writes what cannot be anything but text, between tags and in quoted attributes.
+/// Writes text that is safe between tags and in quoted attributes.
 struct Escaping<'a>(&'a mut String);
 
 impl Write for Escaping<'_> {
@@ -49,7 +49,7 @@ impl Write for Escaping<'_> {
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                // HTML has no place for the others, and a terminal would obey them when the page is saved.
+                // HTML allows no other control characters, and a terminal would obey them.
                 sign if sign.is_control() && !matches!(sign, '\n' | '\t') => self.0.push('\u{fffd}'),
                 sign => self.0.push(sign),
             }

@@ -1,4 +1,4 @@
-//! What the page does to messages, each in a task of its own: a page that is closed does not end it half-way.
+//! Runs the actions of the page in separate tasks, so that closing the page does not stop one half-way.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::admin::problem::Refusal;
 
-/// One job at a time for each queue: two would count and change the same messages. They end with the node.
+/// One job at a time per queue, because two would count and change the same messages. Jobs stop with the node.
 pub(super) struct Jobs {
     outbox: Arc<Semaphore>,
     inbox: Arc<Semaphore>,
@@ -24,7 +24,7 @@ impl Default for Jobs {
 }
 
 impl Jobs {
-    /// Does it, and waits for it as long as the caller does.
+    /// Starts a job and waits for its result. The job continues if the caller goes away.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         queue: Queue,
@@ -35,7 +35,11 @@ impl Jobs {
             Queue::Inbox => &self.inbox,
         };
         let place = place.clone().try_acquire_owned().map_err(|_| {
-            Refusal::new(StatusCode::CONFLICT, format!("somebody is at work on the {queue}"), "wait until it is done")
+            Refusal::new(
+                StatusCode::CONFLICT,
+                format!("another operator is changing the {queue}"),
+                "wait until that is done",
+            )
         })?;
         let (answer, answered) = oneshot::channel();
         {
@@ -44,11 +48,17 @@ impl Jobs {
             running.spawn(async move {
                 let done = doing.await;
                 drop(place);
-                // Nobody may wait for it any more.
+                // The caller may be gone.
                 let _ = answer.send(done);
             });
         }
-        let lost = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "it broke off", "count again what is left");
+        let lost = |_| {
+            Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the action stopped half-way",
+                "count again to see what is left",
+            )
+        };
         answered.await.map_err(lost)?
     }
 }
@@ -67,7 +77,7 @@ mod tests {
             let _ = end.send(());
             Ok(())
         });
-        // It is begun, and then nobody waits for it any more.
+        // The job has started, and then the caller goes away.
         tokio::select! {
             biased;
             _ = job => panic!("it was not told to begin"),

@@ -1,4 +1,4 @@
-//! Samples as they are taken: server-sent events, first what is kept, then one after the other.
+//! Live samples as server-sent events: first the history, then each new sample.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::admin::Desk;
 use crate::admin::problem::Refusal;
 
-/// Somebody who watches.
+/// One open page that watches.
 struct Watcher {
     desk: Desk,
     headers: HeaderMap,
@@ -34,7 +34,7 @@ pub(in crate::admin) async fn live(
         tokio::select! {
             biased;
             () = stopped.wait() => None,
-            // Whoever lost the right meanwhile sees no more.
+            // Stop if the token is no longer valid.
             event = watcher.next() => watcher.desk.may_read(&watcher.headers).then_some((Ok(event), watcher)),
         }
     });
@@ -56,7 +56,7 @@ impl Watcher {
             }
             None => {
                 self.next_at = Some(Instant::now() + super::samples::PACE);
-                Event::default().event("trouble").data("the database cannot be reached")
+                Event::default().event("trouble").data("the database is unavailable")
             }
         }
     }

@@ -1,6 +1,6 @@
-//! How long handling took, from the counters of the process: as `/metrics` tells them.
+//! How long handling took, from the histograms of `/metrics`.
 
-/// How many took at most so many milliseconds; the last bound is infinite.
+/// Cumulative buckets: a bound in milliseconds and a count. The last bound is infinite.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Took(Vec<(f64, u64)>);
 
@@ -23,13 +23,13 @@ impl Took {
         Self(buckets)
     }
 
-    /// What has been counted since.
+    /// The counts since `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         let earlier = |bound: f64| before.0.iter().find(|(known, _)| *known == bound).map_or(0, |(_, count)| *count);
         Self(self.0.iter().map(|(bound, count)| (*bound, count.saturating_sub(earlier(*bound)))).collect())
     }
 
-    /// So many milliseconds or less took this part of them; none when there were none.
+    /// A quantile in milliseconds; `None` without data.
     #[allow(clippy::cast_precision_loss, reason = "a chart needs no more than 52 bits")]
     pub(super) fn quantile(&self, part: f64) -> Option<f64> {
         let total = self.0.last().map(|(_, count)| *count).filter(|count| *count > 0)?;
@@ -37,7 +37,7 @@ impl Took {
         let (mut lower, mut below) = (0.0, 0_u64);
         for (bound, count) in &self.0 {
             if *count as f64 >= wanted {
-                // Beyond the last bound nothing is known but that it took longer.
+                // Beyond the last bound, only the lower limit is known.
                 let within = (wanted - below as f64) / (count - below).max(1) as f64;
                 return Some(if bound.is_finite() { lower + (bound - lower) * within } else { lower });
             }

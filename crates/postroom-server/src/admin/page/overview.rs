@@ -1,4 +1,4 @@
-//! Both queues at a glance, the charts, and where the other services stand.
+//! The overview: both queues, the charts, and the state of the destinations.
 
 use axum::extract::{Extension, State};
 use postroom::{Hold, PlaceState, Queue, QueueStats};
@@ -21,7 +21,7 @@ pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>
     html.add(", which answered in {} ms", &[&took]);
     html.add(" · <span id=\"live\" class=\"live\">connecting…</span></p>", &[]);
     if !rights.may(Scope::Operate) {
-        html.add("<p class=\"note\">This token may not operate: nothing can be changed with it.</p>", &[]);
+        html.add("<p class=\"note\">This token can only read, because it lacks the scope <b>operate</b>.</p>", &[]);
     }
     html.append(&holds(&[held_out, held_in].concat()));
     for (queue, stats) in [(Queue::Outbox, &outbox), (Queue::Inbox, &inbox)] {
@@ -34,8 +34,8 @@ pub(super) async fn overview(State(desk): State<Desk>, rights: Extension<Rights>
 fn section(queue: Queue, stats: &QueueStats, may_write: bool) -> Html {
     let mut html = Html::default();
     let (name, title, what) = match queue {
-        Queue::Outbox => ("outbox", "Outbox", "messages of this service, on their way"),
-        Queue::Inbox => ("inbox", "Inbox", "messages that arrived here"),
+        Queue::Outbox => ("outbox", "Outbox", "messages that were enqueued here"),
+        Queue::Inbox => ("inbox", "Inbox", "messages that arrived from other services"),
     };
     html.add("<section class=\"queue\" aria-labelledby=\"{}-title\">", &[&name]);
     html.add("<header><h2 id=\"{}-title\">{}</h2><p class=\"quiet\">{}</p>", &[&name, &title, &what]);
@@ -46,10 +46,10 @@ fn section(queue: Queue, stats: &QueueStats, may_write: bool) -> Html {
     }
     html.add("</header><dl class=\"numbers\">", &[]);
     let numbers = [
-        ("Waiting", "ready", stats.ready),
-        ("In hand", "leased", stats.leased),
+        ("Ready", "ready", stats.ready),
+        ("In progress", "leased", stats.leased),
         ("Done", "done", stats.done),
-        ("Failed", "dead", stats.dead),
+        ("Dead", "dead", stats.dead),
         ("Expired", "expired", stats.expired),
         ("Dismissed", "dismissed", stats.dismissed),
     ];
@@ -57,23 +57,23 @@ fn section(queue: Queue, stats: &QueueStats, may_write: bool) -> Html {
         let number = output::thousands(number);
         html.add("<div><dt>{}</dt><dd data-live=\"{}.{}\">{}</dd>", &[&title, &name, &key, &number]);
         if key == "dead" {
-            html.add("<dd class=\"more\"><a href=\"#/failed?queue={}\">look at them</a></dd>", &[&name]);
+            html.add("<dd class=\"more\"><a href=\"#/failed?queue={}\">show</a></dd>", &[&name]);
         }
         if key == "dismissed" {
-            html.add("<dd class=\"more\"><a href=\"#/dismissed?queue={}\">look at them</a></dd>", &[&name]);
+            html.add("<dd class=\"more\"><a href=\"#/dismissed?queue={}\">show</a></dd>", &[&name]);
         }
         html.add("</div>", &[]);
     }
     let oldest = stats.oldest_waiting.map_or_else(|| "–".to_owned(), duration::short);
-    html.add("<div><dt>Oldest waiting</dt><dd data-live=\"{}.oldest\">{}</dd></div></dl>", &[&name, &oldest]);
+    html.add("<div><dt>Oldest ready</dt><dd data-live=\"{}.oldest\">{}</dd></div></dl>", &[&name, &oldest]);
     html.add("<div class=\"charts\">", &[]);
-    html.append(&chart(name, "rate", "Messages a second", ["in", "out"]));
-    html.append(&chart(name, "took", "Time to handle", ["median", "slowest 5 %"]));
+    html.append(&chart(name, "rate", "Messages per second", ["in", "out"]));
+    html.append(&chart(name, "took", "Time to handle", ["median", "95th percentile"]));
     html.add("</div></section>", &[]);
     html
 }
 
-/// An empty frame; the script draws in it.
+/// An empty chart, which the script fills.
 fn chart(queue: &'static str, kind: &'static str, title: &'static str, lines: [&'static str; 2]) -> Html {
     let mut html = Html::default();
     html.add("<figure class=\"chart\" data-chart=\"{}.{}\"><figcaption><span>{}</span>", &[&queue, &kind, &title]);
@@ -82,18 +82,18 @@ fn chart(queue: &'static str, kind: &'static str, title: &'static str, lines: [&
     }
     html.add("</figcaption><svg role=\"img\" aria-label=\"{}, the last ten minutes\"", &[&title]);
     html.add(" viewBox=\"0 0 600 120\" preserveAspectRatio=\"none\"></svg>", &[]);
-    html.add("<p class=\"scale quiet\"><span data-top>no numbers yet</span><span data-span></span></p></figure>", &[]);
+    html.add("<p class=\"scale quiet\"><span data-top>no data yet</span><span data-span></span></p></figure>", &[]);
     html
 }
 
-/// What waits for places that failed.
+/// The open circuit breakers, and the messages they hold.
 fn holds(holds: &[Hold]) -> Html {
     let mut html = Html::default();
     if holds.is_empty() {
         return html;
     }
     html.add("<section class=\"held\" aria-labelledby=\"held-title\"><header><h2 id=\"held-title\">", &[]);
-    html.add("Waiting for somebody else</h2><p class=\"quiet\">{}</p></header><ul>", &[&HELD]);
+    html.add("Open circuit breakers</h2><p class=\"quiet\">{}</p></header><ul>", &[&HELD]);
     for hold in holds {
         html.add("<li data-held=\"{}\">{}", &[&hold.place.name(), &output::waiting(hold)]);
         if let Some(cause) = hold.cause {
@@ -105,19 +105,19 @@ fn holds(holds: &[Hold]) -> Html {
     html
 }
 
-const HELD: &str = "These messages spend no attempt. They go on as soon as one of them gets through.";
+const HELD: &str = "These messages are held and use no attempts. They continue as soon as one of them succeeds.";
 
 fn destinations(desk: &Desk) -> Html {
     let (page, mut html) = (&desk.0.page, Html::default());
     let ways = page.destinations();
     html.add("<section aria-labelledby=\"ways-title\"><header><h2 id=\"ways-title\">Destinations</h2></header>", &[]);
     if ways.is_empty() {
-        let words = "No services are configured: what has no destination is handled here.";
+        let words = "No services are configured. Messages without a destination are handled here.";
         html.add("<p class=\"empty\">{}</p></section>", &[&words]);
         return html;
     }
     html.add("<div class=\"wide\"><table><thead><tr><th scope=\"col\">Service</th><th scope=\"col\">State</th>", &[]);
-    html.add("<th scope=\"col\" class=\"n\">On the way</th><th scope=\"col\" class=\"n\">Knows again for</th>", &[]);
+    html.add("<th scope=\"col\" class=\"n\">In progress</th><th scope=\"col\" class=\"n\">Dedupe window</th>", &[]);
     html.add("</tr></thead><tbody>", &[]);
     for way in &ways {
         let window = way.window.map_or_else(|| "–".to_owned(), duration::short);
@@ -130,14 +130,14 @@ fn destinations(desk: &Desk) -> Html {
     html
 }
 
-/// Where a destination stands, as a class and in words.
+/// The state of a destination, as a CSS class and in words.
 pub(super) fn standing(state: Option<&PlaceState>) -> (&'static str, String) {
     let failures = state.map_or(0, |state| state.failures);
     let counted = output::count(u64::from(failures), "failure");
     match state.and_then(|state| state.held.as_ref()) {
-        Some(held) if held.tried_in.is_zero() => ("bad", format!("left alone after {counted}; tried again now")),
-        Some(held) => ("bad", format!("left alone after {counted}; tried again in {}", duration::short(held.tried_in))),
+        Some(held) if held.tried_in.is_zero() => ("bad", format!("circuit open after {counted}; retrying now")),
+        Some(held) => ("bad", format!("circuit open after {counted}; next try in {}", duration::short(held.tried_in))),
         None if failures > 0 => ("plain", format!("{counted} in a row")),
-        None => ("good", "no trouble".to_owned()),
+        None => ("good", "OK".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! What the charts show: the last ten minutes, as far as somebody watched. Without a watcher nothing is asked.
+//! The data of the charts: the last ten minutes, as far as a page was open. Without one, nothing is queried.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::overview::standing;
 use crate::admin::Desk;
 
 const KEPT: usize = 600;
-/// Samples are so far apart, if the database answers fast.
+/// The interval between samples, if the database is fast.
 pub(super) const PACE: Duration = Duration::from_secs(1);
-/// The database is asked for a twentieth of the time at most.
+/// Queries take at most a twentieth of the time.
 const REST: u32 = 20;
 const PACE_MAX: Duration = Duration::from_secs(30);
-/// After a longer break a rate would say nothing of now.
+/// After a longer pause, a rate would not describe the present.
 const BREAK: Duration = Duration::from_secs(60);
 
-/// One moment of both queues.
+/// Both queues at one time.
 #[derive(Clone, Serialize, PartialEq, Debug)]
 pub(super) struct Sample {
     /// Milliseconds since 1970.
@@ -32,7 +32,7 @@ pub(super) struct Sample {
     destinations: Vec<Way>,
 }
 
-/// One moment of one queue.
+/// One queue at one time.
 #[derive(Clone, Serialize, PartialEq, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Flow {
@@ -49,7 +49,7 @@ pub(super) struct Flow {
     slow_ms: Option<f64>,
 }
 
-/// Where a destination stands.
+/// The state of a destination.
 #[derive(Clone, Serialize, PartialEq, Debug)]
 #[serde(rename_all = "camelCase")]
 struct Way {
@@ -71,7 +71,7 @@ struct Ring {
     pace: Duration,
 }
 
-/// What the counters said at one moment.
+/// The counters at one time.
 struct Reading {
     at: Instant,
     outbox: Counted,
@@ -84,17 +84,17 @@ struct Counted {
 }
 
 impl Samples {
-    /// What is kept, the oldest first.
+    /// The history, oldest first.
     pub(super) async fn kept(&self) -> Vec<Sample> {
         self.0.lock().await.samples.iter().cloned().collect()
     }
 
-    /// The newest sample, and when to ask for the next; none when the database does not answer. All who watch share one
-    /// question, whether it is answered or not.
+    /// The newest sample, and when to ask for the next; `None` if the database does not answer. All watchers share one
+    /// query, whether it succeeds or not.
     pub(super) async fn next(&self, desk: &Desk) -> Option<(Sample, Duration)> {
         let mut ring = self.0.lock().await;
         let now = Instant::now();
-        // A little early is in time: those who watch do not wake at the same moment.
+        // Watchers do not wake at exactly the same time, so allow a little early.
         let is_fresh = ring.last.as_ref().is_some_and(|last| now - last.at + PACE / 5 < ring.pace);
         if let Some(newest) = ring.samples.back().filter(|_| is_fresh) {
             return Some((newest.clone(), ring.pace));
@@ -105,7 +105,7 @@ impl Samples {
         let reading = match Reading::take(desk).await {
             Ok(reading) => reading,
             Err(error) => {
-                tracing::warn!(%error, "the database did not answer the page");
+                tracing::warn!(%error, "the database did not answer the admin page");
                 ring.failed_at = Some(Instant::now());
                 return None;
             }
@@ -113,7 +113,7 @@ impl Samples {
         let sample = reading.compared_with(ring.last.as_ref(), desk);
         ring.pace = (now.elapsed() * REST).clamp(PACE, PACE_MAX);
         ring.last = Some(reading);
-        // Where the destinations stand is of interest now alone.
+        // Only the newest sample needs the destinations.
         if let Some(before) = ring.samples.back_mut() {
             before.destinations = Vec::new();
         }
@@ -160,7 +160,7 @@ impl Counted {
 
     fn flow(&self, before: Option<&Self>, elapsed: f64) -> Flow {
         let QueueStats { ready, leased, done, dead, expired, dismissed, oldest_waiting, .. } = self.stats;
-        // Rows that were deleted or revived meanwhile make a number smaller: then it says nothing of a rate.
+        // Deleted or requeued rows make a count smaller; then there is no rate.
         let rate = |count: fn(&QueueStats) -> u64| {
             let grown = count(&self.stats).checked_sub(count(&before?.stats))?;
             #[allow(clippy::cast_precision_loss, reason = "a chart needs no more than 52 bits")]

@@ -1,4 +1,4 @@
-//! One message: what is known of it, every attempt, and, for who may see it, what it holds.
+//! One message: its facts, its attempts and, if the token may see it, its content.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
@@ -14,11 +14,11 @@ use crate::admin::sight::Sight;
 use crate::admin::{Desk, Rights, Scope};
 use crate::output;
 
-/// So many stories of one id are told, and so much of what each holds.
+/// The most rows to show for one id, and the most bytes of each payload.
 const FOUND_MAX: usize = 20;
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
-const HIDDEN: &str = "hidden: this token may not see payloads";
-/// Headers whose names have one of these in them are never shown.
+const HIDDEN: &str = "hidden, because this token lacks the scope payload";
+/// The values of headers with one of these in their names are never shown.
 const SECRET_NAMES: [&str; 8] = ["auth", "cookie", "token", "secret", "password", "signature", "credential", "key"];
 
 /// A row of a queue.
@@ -29,14 +29,14 @@ pub(super) struct Asked {
     row: i64,
 }
 
-/// What an operator has of a message: from a log line, or from somebody who asks.
+/// The id of a message, from a log line or a support request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     id: String,
 }
 
-/// The story of one row.
+/// Shows one row.
 pub(super) async fn story(
     State(desk): State<Desk>,
     Extension(rights): Extension<Rights>,
@@ -47,13 +47,13 @@ pub(super) async fn story(
     let _place = desk.0.page.place()?;
     let found = queue.list(Filter::one(row)).await?.into_iter().next();
     let Some(record) = found else {
-        let advice = "done messages are deleted after a while";
+        let advice = "done messages are deleted after their retention time";
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the {} has no row {row}", queue.kind()), advice));
     };
     told(queue, &record, &rights).await
 }
 
-/// The stories of all rows known by an id: one for each destination.
+/// Shows all rows with an id: one for each destination.
 pub(super) async fn find(
     State(desk): State<Desk>,
     Extension(rights): Extension<Rights>,
@@ -72,13 +72,13 @@ pub(super) async fn find(
     let mut html = Html::default();
     if found.len() > FOUND_MAX {
         let (shown, all) = (FOUND_MAX, found.len());
-        html.add("<p class=\"note\">The first {} of {} rows with this id.</p>", &[&shown, &all]);
+        html.add("<p class=\"note\">This page shows the first {} of {} rows with this id.</p>", &[&shown, &all]);
     }
     for (queue, record) in found.iter().take(FOUND_MAX) {
         html.append(&told(queue, record, &rights).await?);
     }
     if found.is_empty() {
-        let advice = "the outbox knows messages by a UUID, the inbox by SOURCE/ID";
+        let advice = "use a UUID for the outbox, or SOURCE/ID for the inbox";
         return Err(Refusal::new(StatusCode::NOT_FOUND, "no message has this id", advice));
     }
     Ok(html)
@@ -105,19 +105,19 @@ async fn told(queue: &WorkQueue, record: &Record, rights: &Rights) -> Result<Htm
     }
     if record.state() == Stands::Dismissed && rights.may(Scope::Operate) {
         html.add("<div class=\"tools\"><button type=\"button\" data-act=\"revive\" data-queue=\"{}\"", &[&kind]);
-        html.add(" data-row=\"{}\" data-dismissed>Put back in line…</button></div>", &[&record.seq()]);
+        html.add(" data-row=\"{}\" data-dismissed>Requeue…</button></div>", &[&record.seq()]);
     }
     html.append(&facts(kind, record));
     html.append(&attempts(record, &failures, Sight::of(rights)));
     match message {
         Ok(message) => html.append(&content(message, record.response(), rights.may(Scope::Payload))),
-        Err(why) => html.add("<p class=\"note\">It cannot be read as a message: {}</p>", &[&why]),
+        Err(why) => html.add("<p class=\"note\">The row cannot be read as a message: {}</p>", &[&why]),
     };
     html.add("</article>", &[]);
     Ok(html)
 }
 
-/// What is known, in the order in which it happened; what is not known is left out.
+/// The known facts, in the order in which they happened.
 fn facts(queue: Queue, record: &Record) -> Html {
     let message = record.message().ok();
     let mut html = Html::default();
@@ -142,9 +142,9 @@ fn facts(queue: Queue, record: &Record) -> Html {
     for (name, at) in [
         ("Created", message.map(|message| message.created_at)),
         ("Due", message.and_then(|message| message.due_at)),
-        ("Can be claimed", next),
+        ("Ready to claim", next),
         ("Last claimed", record.last_attempt_at()),
-        ("Held until", record.locked_until()),
+        ("Leased until", record.locked_until()),
         ("Finished", record.processed_at()),
         ("Expires", record.expires_at()),
     ] {
@@ -152,7 +152,7 @@ fn facts(queue: Queue, record: &Record) -> Html {
             html.add("<dt>{}</dt><dd>", &[&name]).append(&when(at)).add("</dd>", &[]);
         }
     }
-    text(&mut html, "Held by", holder.as_deref());
+    text(&mut html, "Leased by", holder.as_deref());
     let by = record.processed_by().map(|owner| format!("worker {owner}"));
     text(&mut html, "Finished by", by.as_deref());
     text(&mut html, "Dismissed by", record.dismissal().map(Dismissal::by));
@@ -162,13 +162,13 @@ fn facts(queue: Queue, record: &Record) -> Html {
     html.add("<dt>Attempts</dt><dd>{} failed{}, claimed {}", &[&record.attempts(), &limit, &claims]);
     if record.crashes() > 0 {
         let crashes = output::count(u64::from(record.crashes()), "time");
-        html.add(", its worker vanished {}", &[&crashes]);
+        html.add(", its worker died {}", &[&crashes]);
     }
     html.add("</dd></dl>", &[]);
     html
 }
 
-/// Every attempt that went wrong, as far back as they are kept.
+/// The failed attempts, as far back as they are kept.
 fn attempts(record: &Record, failures: &[Failure], sight: Sight) -> Html {
     let mut html = Html::default();
     html.add("<h2>Failed attempts</h2>", &[]);
@@ -181,10 +181,10 @@ fn attempts(record: &Record, failures: &[Failure], sight: Sight) -> Html {
     }
     html.add("<ol class=\"attempts\">", &[]);
     for failure in failures {
-        let error = failure.error.as_deref().map_or("no reason given", |error| sight.of_error(error));
+        let error = failure.error.as_deref().map_or("no error was recorded", |error| sight.of_error(error));
         html.add("<li><p><b>Attempt {}</b> · ", &[&failure.attempt]).append(&when(Some(failure.at)));
         if let Some(cause) = failure.cause {
-            let spent = if cause.whose() == postroom::Whose::Message { "" } else { ", no attempt spent" };
+            let spent = if cause.whose() == postroom::Whose::Message { "" } else { ", used no attempt" };
             html.add(" · <span class=\"badge plain\">{}{}</span>", &[&cause.code(), &spent]);
         }
         if let Some(worker) = failure.worker {
@@ -195,12 +195,12 @@ fn attempts(record: &Record, failures: &[Failure], sight: Sight) -> Html {
     html.add("</ol>", &[]);
     let mut errors = failures.iter().filter_map(|failure| failure.error.as_deref());
     if errors.any(|error| sight.of_error(error) != error) {
-        html.add("<p class=\"note\">Of each error the first line; the rest is {}</p>", &[&HIDDEN]);
+        html.add("<p class=\"note\">Only the first line of each error is shown; the rest is {}.</p>", &[&HIDDEN]);
     }
     html
 }
 
-/// What it holds, for those who may see it.
+/// The headers, payload and answer, if the token may see them.
 fn content(message: &Message, response: Option<&str>, is_open: bool) -> Html {
     let mut html = Html::default();
     if !message.headers.is_empty() {
@@ -210,7 +210,7 @@ fn content(message: &Message, response: Option<&str>, is_open: bool) -> Html {
             let is_secret = SECRET_NAMES.iter().any(|secret| lower.contains(secret));
             let shown = match (is_open, is_secret) {
                 (false, _) => HIDDEN,
-                (true, true) => "hidden: it may be a secret",
+                (true, true) => "hidden, because it may be a secret",
                 (true, false) => value,
             };
             html.add("<dt>{}</dt><dd>{}</dd>", &[name, &shown]);
@@ -225,7 +225,10 @@ fn content(message: &Message, response: Option<&str>, is_open: bool) -> Html {
             true if text.len() > SHOWN_BYTES_MAX => {
                 let shown = &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)];
                 let most = SHOWN_BYTES_MAX / 1024;
-                html.add("<pre class=\"payload\">{}</pre><p class=\"note\">The first {} KiB.</p>", &[&shown, &most])
+                html.add(
+                    "<pre class=\"payload\">{}</pre><p class=\"note\">Only the first {} KiB are shown.</p>",
+                    &[&shown, &most],
+                )
             }
             true => html.add("<pre class=\"payload\">{}</pre>", &[&text]),
             false => html.add("<p class=\"empty\">{}</p>", &[&HIDDEN]),

@@ -1,4 +1,4 @@
-//! The page without a browser: who may see what, what is shown, and what is done.
+//! The admin page without a browser: rights, views and actions.
 
 mod acts;
 mod views;
@@ -117,7 +117,7 @@ impl Node {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
-    /// Gives messages up, one for each error.
+    /// Makes dead messages, one for each error.
     async fn give_up(&self, topic: &str, errors: &[&str]) {
         for error in errors {
             self.outbox.enqueue(NewMessage::new(topic, "payload-of-it").header("x-part", "value-of-it")).await.unwrap();
@@ -148,7 +148,7 @@ async fn the_files_need_no_token_and_hold_no_data() {
         let said = node.ask(Method::GET, path, None, &Value::Null).await;
         assert_eq!(said.status, StatusCode::OK, "{path}");
         assert!(!said.text.contains("order.placed"), "{path}");
-        // The name of SVG is an address, and never asked.
+        // The namespace of SVG is a URL, but is never requested.
         let text = said.text.replace("http://www.w3.org/2000/svg", "");
         assert!(!text.contains("http://") && !text.contains("https://"), "{path} names another host");
         assert!(!text.contains("\"//") && !text.contains("'//") && !text.contains("(//"), "{path} names another host");

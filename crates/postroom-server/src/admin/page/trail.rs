@@ -1,4 +1,4 @@
-//! The audit trail: what operators did, and why.
+//! The audit trail: what operators did and why.
 
 use axum::extract::State;
 use postroom::{Audited, Queue};
@@ -9,7 +9,7 @@ use crate::admin::Desk;
 use crate::admin::problem::Refusal;
 use crate::output;
 
-/// So many entries of each queue are shown.
+/// The most entries of each queue.
 const SHOWN: usize = 200;
 
 pub(super) async fn trail(State(desk): State<Desk>) -> Result<Html, Refusal> {
@@ -21,10 +21,10 @@ pub(super) async fn trail(State(desk): State<Desk>) -> Result<Html, Refusal> {
     entries.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.at()));
     let mut html = Html::default();
     html.add(
-        "<h1>Audit trail</h1><p class=\"quiet\">What people did to messages by hand, the newest first: from this ",
+        "<h1>Audit trail</h1><p class=\"quiet\">Changes that people made to messages by hand, newest first. Changes ",
         &[],
     );
-    html.add("page and by HTTP under the name of their token, from the command line under their own.</p>", &[]);
+    html.add("from this page and over HTTP show the name of the token; the command line shows the user.</p>", &[]);
     if entries.is_empty() {
         html.add("<p class=\"empty\">Nobody has changed messages by hand.</p>", &[]);
         return Ok(html);

@@ -1,4 +1,4 @@
-//! Settling what was fetched, several messages at once, each answered on its own.
+//! Settles fetched messages, several at once, with one result for each.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use crate::admin::problem::Refusal;
 use crate::admin::{Desk, whole};
 
 const ITEMS_MAX: usize = 1000;
-/// So many are settled at once: they share commits, and leave connections to others.
+/// The number of messages settled at once: they share commits, and leave connections to others.
 const AT_ONCE: usize = 16;
 const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// What is settled.
+/// The messages to settle.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::admin) struct Items<T> {
     items: Vec<Object<T>>,
 }
 
-/// One message of them, and what becomes of it.
+/// One message, and what to do with it.
 trait Item {
     fn into_parts(self) -> (String, Result<Verb, Refusal>);
 }
@@ -39,7 +39,7 @@ trait Item {
 #[serde(deny_unknown_fields)]
 pub(in crate::admin) struct Acked {
     lease: String,
-    /// Any JSON; its text is kept as it is.
+    /// Any JSON; its text is stored unchanged.
     answer: Option<Box<RawValue>>,
 }
 
@@ -47,7 +47,7 @@ impl Item for Acked {
     fn into_parts(self) -> (String, Result<Verb, Refusal>) {
         let answer = self.answer.map(|answer| answer.get().to_owned());
         let too_long = answer.as_ref().is_some_and(|answer| answer.len() > ANSWER_MAX);
-        let refusal = || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the answer is too long", "64 KiB are allowed");
+        let refusal = || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the answer is too long", "send at most 64 KiB");
         (self.lease, if too_long { Err(refusal()) } else { Ok(Verb::Ack { answer }) })
     }
 }
@@ -65,7 +65,7 @@ pub(in crate::admin) struct Abandoned {
 impl Item for Abandoned {
     fn into_parts(self) -> (String, Result<Verb, Refusal>) {
         let delay = self.delay_seconds.map(Duration::from_secs);
-        let refusal = || Refusal::bad("the delay is too long", "a year is allowed");
+        let refusal = || Refusal::bad("the delay is too long", "send at most a year");
         let too_long = delay.is_some_and(|delay| delay > DELAY_MAX);
         (self.lease, if too_long { Err(refusal()) } else { Ok(Verb::Abandon { error: self.error, delay }) })
     }
@@ -113,17 +113,17 @@ macro_rules! settles {
 }
 
 settles! {
-    /// They are done.
+    /// Acks messages.
     ack: Acked;
-    /// They go back in line.
+    /// Requeues messages.
     abandon: Abandoned;
-    /// They are given up.
+    /// Makes messages dead.
     fail: Failed;
-    /// They need more time.
+    /// Extends leases.
     extend: Extended;
 }
 
-/// What became of one message.
+/// The result for one message.
 #[derive(Serialize)]
 struct Settled {
     lease: String,
@@ -147,7 +147,7 @@ async fn settle<T: Item>(
     let (_, counter) = desk.counter(queue)?;
     let Items { items } = items?.0.0;
     if items.is_empty() || items.len() > ITEMS_MAX {
-        return Err(Refusal::bad(format!("{} items", items.len()), format!("allowed are 1 to {ITEMS_MAX}")));
+        return Err(Refusal::bad(format!("there are {} items", items.len()), format!("send 1 to {ITEMS_MAX}")));
     }
     let results: Vec<Settled> = stream::iter(items.into_iter().map(|item| item.0.into_parts()))
         .map(|(lease, verb)| settle_one(counter, lease, verb))
@@ -164,8 +164,8 @@ async fn settle_one(counter: &dyn Counter, lease: String, verb: Result<Verb, Ref
         let token: LeaseToken = lease.parse()?;
         let stands = counter.settle(&token, verb?).await?;
         stands.ok_or_else(|| {
-            let error = "the lease is lost: it ran out, or the message was settled by it before";
-            Refusal::new(StatusCode::CONFLICT, error, "leave the message alone: it is settled, or somebody else's")
+            let error = "the lease is lost: it expired, or the message was already settled";
+            Refusal::new(StatusCode::CONFLICT, error, "do nothing: the message is settled, or another client has it")
         })
     };
     match stands.await {

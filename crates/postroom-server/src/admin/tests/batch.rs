@@ -1,4 +1,4 @@
-//! Many messages at once, and what failed in the inbox.
+//! Batches, and the dead messages of the inbox.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn one_wrong_message_keeps_the_others_out_and_is_named() {
     for (wrong, error) in [
         (json!({ "topic": "a" }), "the field `payload` of `messages[1]` is missing"),
         (json!({ "topic": "a", "payload": 1, "kind": "Letter" }), "messages[1]: the kind \"Letter\" is unknown"),
-        (json!({ "topic": "a", "payload": 1, "dueAfterSeconds": true }), "`messages[1].dueAfterSeconds` is wrong"),
+        (json!({ "topic": "a", "payload": 1, "dueAfterSeconds": true }), "`messages[1].dueAfterSeconds` is invalid"),
         (json!({ "topic": "a", "payload": 1, "messageId": "x" }), "messages[1]: \"x\" is not a UUID"),
         (json!({ "topic": "", "payload": 1 }), "messages[1]: topic must not be empty"),
     ] {

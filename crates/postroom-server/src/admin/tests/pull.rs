@@ -1,4 +1,4 @@
-//! Fetching and settling by HTTP.
+//! Fetching and settling messages over HTTP.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Node {
         said.json()["messages"].as_array().unwrap().clone()
     }
 
-    /// Settles one message: the answer's status, and what is said of the message.
+    /// Settles one message; returns the status and the result for the message.
     async fn settle(&self, verb: &str, item: Value) -> (StatusCode, Value) {
         let said = self.post(&format!("/v1/outbox/{verb}"), &json!({ "items": [item] })).await;
         (said.status, said.json()["results"][0].clone())
@@ -80,11 +80,11 @@ async fn only_what_was_asked_for_is_handed_out() {
     let rest = node.fetch("outbox", &json!({})).await;
     assert_eq!((rest.len(), &rest[0]["topic"]), (1, &json!("order.placed")));
     for (path, asked, status, error) in [
-        ("/v1/outbox/claim", json!({ "topics": ["other"] }), 400, "\"other\" are not fetched"),
-        ("/v1/outbox/claim", json!({ "limit": 101 }), 400, "a limit of 101"),
-        ("/v1/outbox/claim", json!({ "waitSeconds": 31 }), 400, "a wait of 31 s"),
+        ("/v1/outbox/claim", json!({ "topics": ["other"] }), 400, "the topic \"other\" cannot be fetched"),
+        ("/v1/outbox/claim", json!({ "limit": 101 }), 400, "the limit 101 is not allowed"),
+        ("/v1/outbox/claim", json!({ "waitSeconds": 31 }), 400, "the wait of 31 s is too long"),
         ("/v1/outbox/claim", json!({ "leaseSeconds": 0 }), 400, "a lease of 0"),
-        ("/v1/outbox/claim", json!({ "colour": 1 }), 400, "there is no field `colour`"),
+        ("/v1/outbox/claim", json!({ "colour": 1 }), 400, "unknown field `colour`"),
         ("/v1/drafts/claim", json!({}), 404, "no such queue"),
     ] {
         let said = node.post(path, &asked).await;

@@ -1,4 +1,4 @@
-//! What tokens may do, each by itself.
+//! What a token with a single scope may do.
 
 use axum::http::{Method, StatusCode};
 use postroom::{NewMessage, Timestamp, Topics};
@@ -20,7 +20,7 @@ impl Node {
     }
 }
 
-/// What each address needs; none: any token.
+/// The scopes that each path needs; an empty list means any token.
 fn needed(method: &Method, path: &str) -> &'static [Scope] {
     match path {
         "/openapi.json" | "/nowhere" => &[],
@@ -101,7 +101,7 @@ async fn a_token_that_ran_out_or_is_gone_is_refused_at_once() {
     let stats = async |token: &str| node.with_token(Method::GET, "/_rf/outbox/stats", token, &Value::Null).await;
     let said = stats(&text).await;
     assert_eq!(said.status, StatusCode::UNAUTHORIZED);
-    assert!(said.text.contains("this token ran out at 2026-01-01T00:00:00"), "{}", said.text);
+    assert!(said.text.contains("this token expired at 2026-01-01T00:00:00"), "{}", said.text);
     assert_eq!(stats(&other).await.status, StatusCode::OK);
     node.desk.0.tokens.replace(vec![token("another", &["read"], None).0]);
     assert_eq!(stats(&other).await.status, StatusCode::UNAUTHORIZED);

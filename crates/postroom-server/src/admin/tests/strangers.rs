@@ -1,4 +1,4 @@
-//! What strangers cost: next to nothing, however often they ask.
+//! Requests without a token cost next to nothing, however many there are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::super::{Admin, Desk, Parts, Tokens, Watched, router};
 use super::{GUARDED, HOST, request};
 use crate::up::signals;
 
-/// One look asks this many things at most: of health, of readiness, and of the connections it opens for them.
+/// The most statements of one check: for health, for readiness, and for the connections it opens.
 const STATEMENTS_PER_LOOK: u64 = 40;
 
 async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
@@ -26,7 +26,7 @@ async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
     let file = folder.path().join("postroom.db");
     let store = SqliteOptions::new(&file).deploy_schema(true).open().await.unwrap();
     let (stop, stopped) = signals::stop();
-    // Without its file: what room there is on this disk is nobody's business here.
+    // Without its file, so that the free space on this disk does not matter.
     let watched =
         Watched { courier: Courier::new(Services::new("shop")).unwrap(), places: Places::default(), file: None };
     let metrics = PrometheusBuilder::new().build_recorder().handle();
@@ -42,12 +42,12 @@ async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
     (folder, store, parts, stop)
 }
 
-/// So many looks of the node's own fit into a time.
+/// The number of background checks in a time span.
 fn looks(began: Instant) -> u64 {
     began.elapsed().as_secs() / LOOK_EVERY.as_secs() + 1
 }
 
-/// Statements are counted for the whole process: so this test has one for itself.
+/// Statements are counted for the whole process, so this test has its own process.
 #[test]
 fn a_hundred_thousand_strangers_cause_no_statement() {
     const ALONE: &str = "POSTROOM_STRANGERS_ALONE";
@@ -66,7 +66,7 @@ async fn strangers() {
     let (_folder, store, parts, _stop) = parts().await;
     let router = router(Desk::new(parts, Tokens::new(Vec::new()), vec![HOST.to_owned()]));
     let open = [(Method::GET, "/_rf/health"), (Method::GET, "/_rf/ready")];
-    // What a node has seen before anybody can ask.
+    // The first checks of a node, before any request.
     for (method, path) in open.clone() {
         let said = router.clone().oneshot(request(method, path).body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(said.status(), StatusCode::OK);
@@ -102,7 +102,7 @@ async fn over_sockets() {
     store.close().await;
 }
 
-/// One connection, and one request after the other.
+/// One connection with one request after another.
 async fn keep_asking(address: &str, times: usize) {
     let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
     for n in 0..times {

@@ -1,16 +1,16 @@
-//! An answer: what is the case, what happens next by itself, and what to do.
+//! An answer: the current situation, what happens next, and what to do.
 
 use postroom::Timestamp;
 
-/// Why a message stands where it stands.
+/// Why a message is in its current state.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answer {
-    /// A word for programs; the list stands in the guide.
+    /// A code for programs; the guide lists all of them.
     pub(super) cause: &'static str,
-    /// What is the case.
+    /// The current situation.
     pub(super) is: String,
     pub(super) since: Option<Timestamp>,
-    /// What happens by itself.
+    /// What happens next without an operator.
     pub(super) next: String,
     pub(super) next_at: Option<Timestamp>,
     /// What an operator can do.
@@ -27,13 +27,13 @@ impl Answer {
         self
     }
 
-    /// What happens by itself, without a time.
+    /// What happens next, at an unknown time.
     pub(super) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = next.into();
         self
     }
 
-    /// What happens by itself, and when.
+    /// What happens next, and when.
     pub(super) fn next_at(mut self, at: Option<Timestamp>, next: impl Into<String>) -> Self {
         self.next_at = at;
         self.next(next)

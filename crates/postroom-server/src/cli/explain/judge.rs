@@ -1,4 +1,4 @@
-//! The judgement: pure, so that every cause can be tested without waiting for it.
+//! Finds the cause. The functions are pure, so that tests can cover every cause.
 
 mod not_yet;
 
@@ -11,18 +11,18 @@ use super::trouble::Trouble;
 use crate::{duration, output};
 use not_yet::not_yet;
 
-/// Clocks that differ by more, in microseconds, are worth a word.
+/// A larger clock difference, in microseconds, is reported.
 pub(super) const CLOCK_TOLERANCE: i64 = 60_000_000;
-/// Nobody counts further than this.
+/// The count of messages ahead stops here.
 pub(super) const LINE_MAX: u64 = 10_000;
-/// A worker that is awake and has room claims within this time.
+/// A running worker with free capacity claims a ready message within this time.
 const CLAIM_TIME: Duration = Duration::from_secs(10);
-/// Who settled something within this time is at work: with messages in line, a worker does not rest for longer.
+/// A queue counts as active for this long after a claim or an ack.
 const ACTIVE: Duration = Duration::from_secs(15);
-/// A worker looks after its store every five minutes.
+/// A worker runs maintenance every five minutes.
 const MAINTAINED: Duration = Duration::from_secs(330);
 
-/// The message, as far as it matters here.
+/// The relevant facts about the message.
 #[derive(Clone)]
 pub(super) struct Seen {
     pub(super) queue: Queue,
@@ -44,29 +44,29 @@ pub(super) struct Seen {
     pub(super) max_attempts: Option<u32>,
     pub(super) last_error: Option<String>,
     pub(super) has_response: bool,
-    /// What went wrong last.
+    /// The cause of the last failure.
     pub(super) cause: Option<Cause>,
-    /// Its place is left alone.
+    /// The open circuit breaker of its place, if any.
     pub(super) hold: Option<Hold>,
-    /// By whom, and why.
+    /// Who dismissed it, and why.
     pub(super) dismissal: Option<(String, String)>,
-    /// Services fetch its topic: no worker takes it.
+    /// Services fetch its topic, so no worker claims it.
     pub(super) is_fetched: bool,
 }
 
-/// What goes on around it.
+/// The activity around the message.
 pub(super) struct Around {
     /// By the database's clock.
     pub(super) now: Timestamp,
     /// By this machine's.
     pub(super) ours: Timestamp,
-    /// So many stand before it in line; one more than [`LINE_MAX`] means more.
+    /// The number of messages ahead of it; one more than [`LINE_MAX`] means more.
     pub(super) ahead: u64,
-    /// So many messages of this queue are held under a lease that is not over; not all are counted.
+    /// The number of messages of this queue with a valid lease, up to a limit.
     pub(super) held: u64,
-    /// When something of this queue was last claimed, done or tried.
+    /// When a message of this queue was last claimed, done or tried.
     pub(super) active_at: Option<Timestamp>,
-    /// When a worker last looked after this database.
+    /// When a worker last ran maintenance on this database.
     pub(super) maintained_at: Option<Timestamp>,
 }
 
@@ -81,13 +81,13 @@ impl Around {
     }
 
     fn is_active(&self) -> bool {
-        // A handler may take long: who holds something is at work.
+        // A handler may take long, so a valid lease counts as activity.
         self.held > 0 || self.active_at.is_some_and(|at| self.now.since(at) < ACTIVE)
     }
 
     fn line(&self) -> String {
         match self.ahead {
-            0 => "first in line".to_owned(),
+            0 => "first in the queue".to_owned(),
             LINE_MAX.. => format!("behind more than {} others", output::thousands(LINE_MAX)),
             ahead => format!("behind {} other{}", output::thousands(ahead), if ahead == 1 { "" } else { "s" }),
         }
@@ -95,7 +95,7 @@ impl Around {
 }
 
 impl Seen {
-    /// What is to become of it, in time.
+    /// What should happen to it before it expires.
     fn goal(&self) -> &'static str {
         if self.queue == Queue::Outbox && self.party.is_some() { "sent" } else { "handled" }
     }
@@ -130,14 +130,14 @@ impl Seen {
         }
     }
 
-    /// What went wrong last, and whether its place is held.
+    /// Adds the cause of the last failure and the hold of its place.
     pub(super) fn with(mut self, cause: Option<Cause>, hold: Option<Hold>) -> Self {
         (self.cause, self.hold) = (cause, hold);
         self
     }
 
     fn error(&self) -> &str {
-        self.last_error.as_deref().unwrap_or("no reason was given")
+        self.last_error.as_deref().unwrap_or("no error was recorded")
     }
 
     fn trouble(&self) -> Option<Trouble> {
@@ -147,7 +147,8 @@ impl Seen {
     /// What to do about its last error.
     fn repair(&self) -> String {
         let party = self.party.as_deref().unwrap_or("the other service");
-        self.trouble().map_or_else(|| "Repair what failed.".to_owned(), |trouble| trouble.advice(&self.topic, party))
+        self.trouble()
+            .map_or_else(|| "Fix the cause of the failure.".to_owned(), |trouble| trouble.advice(&self.topic, party))
     }
 
     fn attempts(&self) -> String {
@@ -156,7 +157,7 @@ impl Seen {
     }
 }
 
-/// The one answer.
+/// Finds the answer.
 pub(super) fn judge(seen: &Seen, around: &Around) -> Answer {
     if let Some(why) = &seen.unreadable {
         return unreadable(seen, why);
@@ -173,27 +174,27 @@ pub(super) fn judge(seen: &Seen, around: &Around) -> Answer {
         }
         State::Ready if seen.visible_at > Some(around.now) => not_yet(seen, around),
         State::Ready => in_line(seen, around),
-        State::Seen => Answer::new("only-seen", "It is known by its id, but nobody put it in line to be handled.")
+        State::Seen => Answer::new("only-seen", "The inbox has recorded its id, but no program has enqueued it.")
             .since(seen.created_at)
-            .next("Nothing, until it arrives again and is put in line.")
-            .advice("The program that calls `already_processed` handles it itself, or puts it in line with `enqueue`."),
-        _ => Answer::new("handled-elsewhere", "A program handles it outside the queue: no worker takes it.")
+            .next("Nothing happens until it arrives again and is enqueued.")
+            .advice("The program that calls `already_processed` must handle it itself, or enqueue it with `enqueue`."),
+        _ => Answer::new("handled-elsewhere", "A program handles it outside the queue, so no worker claims it.")
             .since(seen.created_at)
-            .next("Nothing, until that program marks it as processed or dead.")
-            .advice("Look whether the program that marked it as being processed still runs."),
+            .next("Nothing happens until that program marks it as processed or dead.")
+            .advice("Check whether the program that marked it as being processed still runs."),
     }
 }
 
 fn unreadable(seen: &Seen, why: &str) -> Answer {
     let is = format!("The row cannot be read as a message: {}.", output::one_line(why));
     let next = match seen.state {
-        State::Ready | State::Leased => "Each worker that takes it counts a failed attempt, until it is given up.",
-        _ => "Nothing: no worker takes it.",
+        State::Ready | State::Leased => "Every claim counts as a failed attempt, until the message is dead.",
+        _ => "Nothing happens: no worker claims it.",
     };
     Answer::new("unreadable", is)
         .since(seen.processed_at)
         .next(next)
-        .advice("Repair the row with SQL, or delete it: something other than Postroom wrote it.")
+        .advice("Fix the row with SQL, or delete it. A program other than Postroom wrote it.")
 }
 
 fn done(seen: &Seen, around: &Around) -> Answer {
@@ -202,13 +203,13 @@ fn done(seen: &Seen, around: &Around) -> Answer {
     let answer = if seen.has_response { "its answer is stored" } else { "no answer is stored" };
     let advice = match (seen.queue, &seen.party) {
         (Queue::Outbox, Some(party)) => {
-            format!("Nothing. If {party} has lost it: `postroom redrive --destination {party} --since TIME`.")
+            format!("Nothing. If {party} has lost it, run `postroom redrive --destination {party} --since TIME`.")
         }
-        _ => format!("Nothing. `postroom show {}` tells its story.", seen.id),
+        _ => format!("Nothing. `postroom show {}` shows its details.", seen.id),
     };
     Answer::new("done", format!("It is done{when}{by}; {answer}."))
         .since(seen.processed_at)
-        .next("It is deleted when its retention is over.")
+        .next("It is deleted when its retention time ends.")
         .advice(advice)
 }
 
@@ -216,84 +217,85 @@ fn dead(seen: &Seen, around: &Around) -> Answer {
     let when = seen.processed_at.map_or_else(String::new, |at| format!(" at {}", around.told(at)));
     let (cause, is) = if seen.crashes >= CRASHES_MAX {
         let crashes = output::count(u64::from(seen.crashes), "worker");
-        ("dead-after-crashes", format!("It was given up{when}: {crashes} in a row vanished with it in hand."))
+        ("dead-after-crashes", format!("It became dead{when}: {crashes} in a row died while handling it."))
     } else {
-        ("dead", format!("It was given up{when} after {}: {}.", seen.attempts(), seen.error()))
+        ("dead", format!("It became dead{when} after {}: {}.", seen.attempts(), seen.error()))
     };
     let repair = seen.repair();
     let advice =
-        format!("{repair} Then `postroom revive {0}`; or `postroom dismiss {0} --why …` if nobody needs it.", seen.id);
-    Answer::new(cause, is).since(seen.processed_at).next("Nothing: only `revive` puts it back in line.").advice(advice)
+        format!("{repair} Then run `postroom revive {0}`, or `postroom dismiss {0} --why …` to discard it.", seen.id);
+    let next = "Nothing happens until an operator requeues it.";
+    Answer::new(cause, is).since(seen.processed_at).next(next).advice(advice)
 }
 
 fn expired(seen: &Seen, around: &Around) -> Answer {
     let told = |at: Option<Timestamp>| at.map_or_else(|| "an unknown time".to_owned(), |at| around.told(at));
-    let last = seen.last_error.as_deref().map_or_else(String::new, |error| format!(" Its last attempt said: {error}."));
+    let last = seen.last_error.as_deref().map_or_else(String::new, |error| format!(" Its last error was: {error}."));
     let is = format!("Its time to live ended at {} before it was {}.{last}", told(seen.expires_at), seen.goal());
     Answer::new("expired", is)
         .since(seen.processed_at)
-        .next(format!("Nothing: it is never {} any more.", seen.goal()))
-        .advice(format!("`postroom revive {} --ttl 1h` gives it a new time to live.", seen.id))
+        .next(format!("Nothing happens: it will not be {}.", seen.goal()))
+        .advice(format!("`postroom revive {} --ttl 1h` requeues it with a new time to live.", seen.id))
 }
 
 fn dismissed(seen: &Seen, around: &Around) -> Answer {
     let when = seen.processed_at.map_or_else(String::new, |at| format!(" at {}", around.told(at)));
     let who = seen.dismissal.as_ref().map_or_else(String::new, |(by, why)| format!(" by {by}: {why}"));
     let before = seen.last_error.as_deref();
-    let before = before.map_or_else(String::new, |error| format!(" Its last attempt said: {error}."));
+    let before = before.map_or_else(String::new, |error| format!(" Its last error was: {error}."));
     Answer::new("dismissed", format!("It failed, and was dismissed{when}{who}.{before}"))
         .since(seen.processed_at)
-        .next("It is deleted when its retention is over. Until then it is known if it arrives again.")
-        .advice(format!("Nothing. If that was a mistake: `postroom revive {}`.", seen.id))
+        .next("It is deleted when its retention time ends. Until then its duplicates are recognised.")
+        .advice(format!("Nothing. If it was a mistake, run `postroom revive {}`.", seen.id))
 }
 
 fn past_its_time(seen: &Seen, around: &Around) -> Answer {
     let ended = seen.expires_at.map_or_else(String::new, |at| around.told(at));
-    Answer::new("past-its-time", format!("Its time to live ended at {ended}, and no worker has marked it yet."))
-        .since(seen.expires_at)
-        .next(format!(
-            "The next worker that claims here, or its upkeep, marks it as expired. It is not {}.",
-            seen.goal()
-        ))
-        .advice(format!("Start a worker (`postroom up`); afterwards `postroom revive {} --ttl 1h`.", seen.id))
+    Answer::new(
+        "past-its-time",
+        format!("Its time to live ended at {ended}, but no worker has marked it as expired yet."),
+    )
+    .since(seen.expires_at)
+    .next(format!("The next claim or maintenance run of a worker marks it as expired. It will not be {}.", seen.goal()))
+    .advice(format!("Start a worker (`postroom up`), then run `postroom revive {} --ttl 1h`.", seen.id))
 }
 
 fn leased(seen: &Seen, around: &Around) -> Answer {
     let until = seen.visible_at.unwrap_or(around.now);
     let who = seen.owner.map_or_else(|| "A worker".to_owned(), |owner| format!("Worker {owner}"));
     if until > around.now {
-        let is = format!("{who} works on it, and holds it until {}.", around.told(until));
+        let is = format!("{who} is handling it, with a lease until {}.", around.told(until));
         return Answer::new("leased", is)
             .since(seen.last_attempt_at)
             .next_at(
                 Some(until),
-                "Its worker finishes it or renews its lease; if it vanished, another one takes over then.",
+                "The worker acks it or renews its lease. If the worker has died, another one claims it then.",
             )
-            .advice("Nothing, unless it goes on for long: then look what its handler waits for.");
+            .advice("Nothing, unless it takes too long: then check what its handler is waiting for.");
     }
-    let is =
-        format!("{who} held it until {} and never finished it, and no worker has freed it since.", around.told(until));
-    let next = "The next worker that claims here puts it back in line, and counts a crash.";
+    let until_when = around.told(until);
+    let is = format!("{who} had a lease until {until_when} but never acked it, and no worker has requeued it yet.");
+    let next = "The next worker that claims from this queue requeues it and counts a crash.";
     let advice = if around.is_active() {
-        "Nothing, if it changes within a minute: other messages are being worked on."
+        "Wait a minute: workers are active on this queue."
     } else {
-        "Start a worker (`postroom up`, or the program that handles this queue): none seems to run."
+        "Start a worker (`postroom up`, or the program that handles this queue); none seems to be running."
     };
     Answer::new("lease-over", is).since(Some(until)).next(next).advice(advice)
 }
 
-/// Its place is left alone.
+/// The circuit breaker of its place is open.
 fn held(hold: &Hold, seen: &Seen, around: &Around) -> Answer {
     let cause = if hold.place.kind() == "service" { "destination-left-alone" } else { "handler-left-alone" };
-    let next = format!("One message tries at {}; when it gets through, all others follow.", around.told(hold.tried_at));
+    let next = format!("One message is tried at {}. If it succeeds, the others follow.", around.told(hold.tried_at));
     let party = hold.place.to_string();
-    Answer::new(cause, format!("It waits with others: {}.", output::waiting(hold)))
+    Answer::new(cause, format!("The circuit breaker is open: {}.", output::waiting(hold)))
         .since(Some(hold.since))
         .next_at(Some(hold.tried_at), next)
         .advice(Trouble::of(hold.cause).advice(&seen.topic, &party))
 }
 
-/// Ready, and its time has come.
+/// Ready and due.
 fn in_line(seen: &Seen, around: &Around) -> Answer {
     let since = seen.visible_at.unwrap_or(around.now);
     let waited = around.now.since(since);
@@ -304,15 +306,17 @@ fn in_line(seen: &Seen, around: &Around) -> Answer {
         let is = format!("It has been ready for {}, and a service must fetch it.{before}", duration::short(waited));
         return Answer::new("not-fetched", is)
             .since(Some(since))
-            .next("A service that fetches gets it, after those before it. The node itself leaves this topic alone.")
-            .advice(format!("Look whether the service runs that fetches {topic} by `POST /v1/{queue}/claim`."));
+            .next(
+                "A service that fetches this topic gets it, after the messages ahead of it. The node does not post it.",
+            )
+            .advice(format!("Check that the service that fetches {topic} with `POST /v1/{queue}/claim` is running."));
     }
     let is_looked_after = around.maintained_at.is_some_and(|at| around.now.since(at) < MAINTAINED);
     let may_be_awake = waited < CLAIM_TIME && is_looked_after;
     if !around.is_active() && !may_be_awake {
         let last = around.active_at.map_or_else(
-            || "nothing of this queue was ever claimed, as far as can be seen".to_owned(),
-            |at| format!("nothing of this queue was claimed or finished since {}", around.told(at)),
+            || "there is no sign that a message of this queue was ever claimed".to_owned(),
+            |at| format!("no message of this queue was claimed or acked since {}", around.told(at)),
         );
         let is = format!(
             "It has been ready for {}, {}, and no worker is active: {last}.{before}",
@@ -321,30 +325,28 @@ fn in_line(seen: &Seen, around: &Around) -> Answer {
         );
         return Answer::new("no-worker", is)
             .since(Some(since))
-            .next("Nothing, until a worker runs on this queue.")
+            .next("Nothing happens until a worker runs on this queue.")
             .advice("Start a worker: `postroom up`, or the program that handles this queue.");
     }
     if seen.crashes > 0 {
         let crashes = output::count(u64::from(seen.crashes), "worker");
-        let is = format!(
-            "{crashes} vanished with it in hand, so it is tried apart from the others, one such message at a time."
-        );
+        let is = format!("{crashes} died while handling it, so it is tried separately, one such message at a time.");
         return Answer::new("claimed-alone", is)
             .since(Some(since))
             .next(format!(
-                "A worker takes it when its hands are empty. At {CRASHES_MAX} crashes in a row it is given up."
+                "A worker claims it when nothing else is in progress. After {CRASHES_MAX} crashes in a row it is dead."
             ))
-            .advice("Look into the log and the memory of the workers: this message may be what ends them.");
+            .advice("Check the logs and the memory use of the workers: this message may make them crash.");
     }
     let work = around.active_at.map_or_else(
-        || "a worker was here lately".to_owned(),
-        |at| format!("its queue was last worked on {} ago", duration::short(around.now.since(at))),
+        || "a worker was active recently".to_owned(),
+        |at| format!("the last activity in its queue was {} ago", duration::short(around.now.since(at))),
     );
     let is = format!("It has been ready for {}, {}; {work}.{before}", duration::short(waited), around.line());
     Answer::new("in-line", is)
         .since(Some(since))
-        .next("A worker takes it when those before it are taken.")
-        .advice("Nothing, if the line gets shorter (`postroom top`); if it does not, start a worker, or more of them.")
+        .next("A worker claims it after the messages ahead of it.")
+        .advice("Nothing, if the queue gets shorter (see `postroom top`). Otherwise start more workers.")
 }
 
 #[cfg(test)]

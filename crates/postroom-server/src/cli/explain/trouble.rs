@@ -1,25 +1,25 @@
-//! Whose trouble it is, by the code that is stored with a failure.
+//! What kind of problem it is, from the code that is stored with a failure.
 
 use postroom::Cause;
 
-/// Whose trouble it is.
+/// The kind of problem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trouble {
-    /// Nobody registered a handler for its topic.
+    /// There is no handler for its topic.
     NoHandler,
-    /// Nobody knows the way to its destination.
+    /// There is no route to its destination.
     NoRoute,
-    /// The other side asks for time.
+    /// The other side asks to retry later.
     Busy,
-    /// The other side answered, and not as it should.
+    /// The other side refuses it.
     Refuses,
     /// The other side does not answer.
     Unreachable,
-    /// It was written by a newer program.
+    /// A newer program wrote it.
     Newer,
     /// The worker crashed.
     Crash,
-    /// The database was away.
+    /// The database was unavailable.
     Outage,
     /// The handler failed.
     Handler,
@@ -40,7 +40,7 @@ impl Trouble {
         }
     }
 
-    /// The word for programs, while the message waits for its next attempt.
+    /// The code for programs, while the message waits for its next attempt.
     pub(super) fn cause(self) -> &'static str {
         match self {
             Self::NoHandler => "no-handler",
@@ -59,28 +59,28 @@ impl Trouble {
     pub(super) fn advice(self, topic: &str, party: &str) -> String {
         match self {
             Self::NoHandler => format!(
-                "Start a program that handles {topic}, or give the node a [handlers.\"{topic}\"] section: nobody who \
-                 runs handles this topic. Waiting spends no attempt."
+                "Start a program that handles {topic}, or add a section [handlers.\"{topic}\"] to the node: no running \
+                 program handles this topic. Waiting uses no attempts."
             ),
             Self::NoRoute => format!(
-                "Add {party} to the services of the program that sends, or correct its name or its key. Waiting \
-                 spends no attempt."
+                "Add {party} to the services of the sending program, or correct its name or key. Waiting uses no \
+                 attempts."
             ),
             Self::Busy => {
-                format!("Nothing, unless it goes on for long: {party} asks for time. Waiting spends no attempt.")
+                format!("Nothing, unless it takes too long: {party} is busy. Waiting uses no attempts.")
             }
             Self::Refuses => format!(
-                "Check the address and the key of {party}, and what stands in front of it. Waiting spends no attempt."
+                "Check the address and the key of {party}, and any proxy in front of it. Waiting uses no attempts."
             ),
             Self::Unreachable => {
-                format!("Look whether {party} runs, and whether its address is right. Waiting spends no attempt.")
+                format!("Check that {party} is running and that its address is right. Waiting uses no attempts.")
             }
             Self::Newer => format!("Start a newer version of the program that handles {topic}."),
             Self::Crash => {
-                "Look into the log and the memory of the worker that had it: it ended in the middle of it.".to_owned()
+                "Check the log and the memory use of the worker: it died while handling this message.".to_owned()
             }
-            Self::Outage => "Nothing, if the database is back: no attempt was spent.".to_owned(),
-            Self::Handler => "Repair what the error names; `postroom show` lists every failure.".to_owned(),
+            Self::Outage => "Nothing, if the database is available again: this used no attempt.".to_owned(),
+            Self::Handler => "Fix the cause of the error; `postroom show` lists every failure.".to_owned(),
         }
     }
 }

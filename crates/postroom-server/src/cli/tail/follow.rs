@@ -1,5 +1,5 @@
-//! What has happened in a queue since the last look: new rows and failures by their numbers, finished ones by their
-//! time. Commits become visible out of order, so numbers that were skipped and the last moments are looked at again.
+//! Finds what happened in a queue since the last poll: new rows and failures by number, finished rows by time. Commits
+//! become visible out of order, so each poll checks skipped numbers and the last moments again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -10,22 +10,22 @@ use postroom::{Queue, State, Timestamp};
 use super::{Event, Happened};
 use crate::ask::{Asker, Row};
 
-/// So many rows at once.
+/// The rows per query.
 const PAGE: usize = 1000;
-/// So many of them in one look; a queue that is faster than that is caught up with later.
+/// The queries per poll. The follower catches up with a faster queue later.
 const PAGES_MAX: usize = 20;
-/// What was finished within this time before the last look may become visible only now, in microseconds.
+/// A row that was finished this long before the last poll may become visible only now, in microseconds.
 const OVERLAP: i64 = 2_000_000;
-/// A number that was skipped is waited for so long; its transaction may have been rolled back.
+/// How long to wait for a skipped number; its transaction may have been rolled back.
 const GAP_TIME: Duration = Duration::from_secs(10);
-/// So many skipped numbers are kept.
+/// The most skipped numbers to remember.
 const GAPS_MAX: usize = 500;
 
-/// A place in the line of numbers.
+/// A position in a sequence of numbers.
 #[derive(Default)]
 struct Numbers {
     last: i64,
-    /// Numbers that were skipped, and for how many looks they are still waited for.
+    /// Skipped numbers, and for how many more polls to wait for each.
     gaps: BTreeMap<i64, u32>,
 }
 
@@ -34,9 +34,9 @@ pub(super) struct Follower {
     show_payload: bool,
     rows: Numbers,
     failures: Numbers,
-    /// When the last one that was told was finished, by state.
+    /// The finish time of the last reported row, by state.
     finished: HashMap<i64, i64>,
-    /// What was told of the last moments: row and time.
+    /// The rows and times that were reported for the last moments.
     told: HashSet<(i64, i64)>,
 }
 
@@ -48,14 +48,14 @@ const FINISHED: [(State, Happened); 4] = [
 ];
 
 impl Follower {
-    /// Begins with what happens from now on.
+    /// Starts with events from now on.
     pub(super) async fn begin(queue: Queue, show_payload: bool, asker: &mut Asker) -> Result<Self> {
         let last = |number: Option<i64>| Numbers { last: number.unwrap_or(0), gaps: BTreeMap::new() };
         let rows = last(asker.number(queue, "max(seq)", "FROM {t}").await?);
         let failures = last(asker.number(queue, "max({no})", "FROM {t}_failures").await?);
         let mut follower = Self { queue, show_payload, rows, failures, finished: HashMap::new(), told: HashSet::new() };
         for (state, happened) in FINISHED {
-            // What is there already is known, not news.
+            // Existing rows are not reported.
             let newest = format!("FROM {{t}} WHERE state = {} AND processed_at IS NOT NULL", state.code());
             let newest = asker.number(queue, "max(processed_at)", &newest).await?.unwrap_or(0);
             follower.finished.insert(state.code(), newest);
@@ -64,7 +64,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// What has happened since the last look.
+    /// The events since the last poll.
     pub(super) async fn look(&mut self, asker: &mut Asker, interval: Duration) -> Result<Vec<Event>> {
         let patience = u32::try_from(GAP_TIME.as_millis() / interval.as_millis().max(1)).unwrap_or(u32::MAX);
         let mut events = Vec::new();
@@ -125,7 +125,7 @@ impl Follower {
         Ok(events)
     }
 
-    /// What an event is told from; the first is its number, the fifth its time.
+    /// The columns of an event; the first is its number, the fifth its time.
     fn columns(&self, at: &'static str, error: &'static str) -> [&'static str; 9] {
         let payload = if self.show_payload { "m.payload" } else { "NULL" };
         ["m.seq", "{id}", "m.topic", "m.{party}", at, error, "m.attempts", "octet_length(m.payload)", payload]
@@ -138,14 +138,14 @@ impl Follower {
 }
 
 impl Numbers {
-    /// What is behind the last number, and what was skipped before it.
+    /// Selects the rows after the last number, and the skipped ones before it.
     fn rest(&self, from: &str, number: &str) -> String {
         let gaps: Vec<_> = self.gaps.keys().map(ToString::to_string).collect();
         let gaps = if gaps.is_empty() { String::new() } else { format!(" OR {number} IN ({})", gaps.join(", ")) };
         format!("{from} WHERE {number} > {}{gaps} ORDER BY {number} LIMIT {PAGE}", self.last)
     }
 
-    /// Takes the numbers of a page, in their order. Whether it was the last one.
+    /// Records the numbers of a page, in order. Returns whether it was the last page.
     fn pass(&mut self, numbers: impl Iterator<Item = i64>, patience: u32) -> bool {
         let mut count = 0;
         for number in numbers {
@@ -165,7 +165,7 @@ impl Numbers {
     }
 }
 
-/// A row of the answer.
+/// A row of the result.
 struct Told {
     number: i64,
     micros: i64,

@@ -1,4 +1,4 @@
-//! A snapshot as lines, and lines on a terminal, drawn in place.
+//! Draws a snapshot on a terminal, in place.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -8,16 +8,16 @@ use anyhow::Result;
 use super::snapshot::{Failed, Named, Names, Snapshot, View};
 use crate::{duration, output};
 
-/// Another screen, no cursor; back to the one that was there before.
+/// Switch to the alternate screen and hide the cursor; undo both.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-/// To the upper left; the rest of the line; the rest of the screen.
+/// Move to the upper left; clear the rest of the line; clear the rest of the screen.
 const HOME: &str = "\x1b[H";
 const REST_OF_LINE: &str = "\x1b[K";
 const REST_OF_SCREEN: &str = "\x1b[J";
 const WIDTH: usize = 100;
 
-/// The terminal while it is ours; as it was when this is dropped.
+/// The terminal in full-screen mode. Drop restores it.
 pub(super) struct Screen {
     #[cfg(unix)]
     before: Option<rustix::termios::Termios>,
@@ -33,10 +33,10 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Waits until somebody presses q.
+    /// Waits until the user presses q.
     pub(super) async fn left() {
         let (left, is_left) = tokio::sync::oneshot::channel();
-        // It ends with the process: nobody else reads what is typed.
+        // The thread ends with the process: nothing else reads stdin.
         std::thread::spawn(move || {
             if std::io::stdin().lock().bytes().map_while(Result::ok).any(|key| key.eq_ignore_ascii_case(&b'q')) {
                 let _ = left.send(());
@@ -59,7 +59,7 @@ impl Screen {
     }
 }
 
-/// Keys come at once and are not shown; Ctrl-C works as ever. How it was before, where stdin is a terminal.
+/// Turns off line mode and echo; Ctrl-C still works. Returns the old settings if stdin is a terminal.
 #[cfg(unix)]
 fn hear_single_keys() -> Option<rustix::termios::Termios> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -98,7 +98,7 @@ fn size() -> (usize, usize) {
     (80, 24)
 }
 
-/// The view, a line each.
+/// The lines of the view.
 pub(super) fn lines(title: &str, snapshot: &Snapshot) -> Vec<String> {
     let mut lines = vec![format!("{title}  {}", snapshot.at.split('.').next().unwrap_or_default()), String::new()];
     let titles = ["ready", "leased", "done", "dead", "expired"].map(|title| format!("{title:>10}"));
@@ -107,7 +107,7 @@ pub(super) fn lines(title: &str, snapshot: &Snapshot) -> Vec<String> {
     lines.push(counts("inbox", &snapshot.inbox));
     for (queue, view, services) in [("outbox", &snapshot.outbox, "destinations"), ("inbox", &snapshot.inbox, "sources")]
     {
-        lines.extend(names(&format!("{queue} waiting"), &view.most_waiting, view.counts.ready, services));
+        lines.extend(names(&format!("{queue} ready"), &view.most_waiting, view.counts.ready, services));
         lines.extend(names(&format!("{queue} dead"), &view.most_dead, view.counts.dead, services));
     }
     lines.push(String::new());
@@ -116,7 +116,7 @@ pub(super) fn lines(title: &str, snapshot: &Snapshot) -> Vec<String> {
     lines
 }
 
-/// Within 80 columns: a terminal need not be wider.
+/// Fits into 80 columns.
 fn counts(name: &str, view: &View) -> String {
     let counts = &view.counts;
     let columns = [counts.ready, counts.leased, counts.done, counts.dead, counts.expired];
@@ -125,7 +125,7 @@ fn counts(name: &str, view: &View) -> String {
     let oldest = oldest.map_or_else(|| "-".into(), |millis| duration::short(Duration::from_millis(millis)));
     let seen = match counts.seen + counts.processing {
         0 => String::new(),
-        seen => format!("  and {} only seen", output::thousands(seen)),
+        seen => format!("  {} only seen", output::thousands(seen)),
     };
     format!("{name:<7}{}{:>8.1}{:>8.1}  {oldest}{seen}", columns.concat(), view.in_per_second, view.out_per_second)
 }

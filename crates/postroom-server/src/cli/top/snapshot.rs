@@ -1,5 +1,5 @@
-//! Both queues at one moment. Nothing here reads more than a bounded number of rows, whatever the size of the tables;
-//! only the counts by state walk an index.
+//! A snapshot of both queues. Every query reads a bounded number of rows, except that the counts by state walk an
+//! index.
 
 use anyhow::Result;
 use postroom::{Queue, State, Timestamp};
@@ -10,18 +10,18 @@ use crate::ask::Asker;
 use crate::open::Opened;
 use crate::output;
 
-/// Rates are those of so many seconds.
+/// Rates cover this many seconds.
 const WINDOW_SECONDS: i64 = 10;
-/// So many rows at most tell a rate.
+/// A rate counts at most this many rows.
 const RATE_ROWS: i64 = 5000;
-/// So many rows at most, those in front, tell which topics wait or are dead.
+/// At most this many rows at the front are sampled for the topics that are ready or dead.
 const SAMPLE_ROWS: i64 = 20_000;
 const NAMES_SHOWN: usize = 5;
 const ERRORS_SHOWN: usize = 5;
 
 #[derive(Serialize)]
 pub(super) struct Snapshot {
-    /// By the database's clock.
+    /// By the clock of the database.
     pub(super) at: String,
     #[serde(skip)]
     pub(super) now: Option<Timestamp>,
@@ -41,10 +41,10 @@ pub(super) struct View {
     pub(super) most_dead: Names,
 }
 
-/// The most frequent names among the rows in front.
+/// The most frequent names among the sampled rows.
 #[derive(Serialize, Default)]
 pub(super) struct Names {
-    /// So many rows were looked at; there may be more.
+    /// The number of sampled rows; there may be more.
     pub(super) of_rows: u64,
     pub(super) topics: Vec<Named>,
     /// Destinations in the outbox, sources in the inbox.
@@ -84,7 +84,7 @@ impl Snapshot {
 impl View {
     async fn take(opened: &Opened, asker: &mut Asker, queue: Queue) -> Result<Self> {
         let counts = Counts::from(&opened.queue(queue).stats().await?);
-        // The stats have just asked the server for its time.
+        // The stats have just read the time of the server.
         let now = opened.store().clock().now().as_micros();
         let since = now - WINDOW_SECONDS * 1_000_000;
         let newest = format!("(SELECT created_at AS at FROM {{t}} ORDER BY seq DESC LIMIT {RATE_ROWS}) AS newest");
@@ -103,7 +103,7 @@ impl View {
     }
 }
 
-/// Events a second since then. When there are more of them than are looked at, their own span counts.
+/// Events per second since then. If not all were read, the rate covers the time span of those that were.
 async fn rate(asker: &mut Asker, queue: Queue, events: &str, since: i64, now: i64) -> Result<f64> {
     let rest = format!("FROM {events} WHERE at >= {since} AND at <= {now}");
     let [count, first] = asker.numbers(queue, ["count(*)", "min(at)"], &rest).await?;
@@ -167,7 +167,7 @@ fn failed(queue: Queue, row: crate::ask::Row) -> Failed {
         micros,
         topic: topic.unwrap_or_default(),
         attempt: attempt.and_then(|attempt| attempt.parse().ok()).unwrap_or(0),
-        error: output::one_line(error.as_deref().unwrap_or("no reason given")),
+        error: output::one_line(error.as_deref().unwrap_or("no error was recorded")),
     }
 }
 

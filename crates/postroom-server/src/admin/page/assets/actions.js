@@ -1,4 +1,4 @@
-// What changes something: counted first, told with its number, and done only after a yes.
+// Actions: the dialog counts the messages first, and changes them only after a confirmation.
 
 import { post } from "/admin/session.js";
 
@@ -8,15 +8,15 @@ const preview = document.getElementById("preview");
 const yes = document.getElementById("yes");
 
 const TITLES = {
-  revive: ["Retry messages", "They go back in line as if they were new."],
-  dismiss: ["Dismiss messages", "They no longer count as failed. They are kept for a while with your name and reason, and then deleted."],
-  expire: ["Expire what is past its time", "Waiting messages whose time to live is over will not be sent any more."],
-  purge: ["Delete what was done", "Messages in other states stay."],
+  revive: ["Retry messages", "The messages are requeued as if they were new."],
+  dismiss: ["Dismiss messages", "The messages no longer count as failed. They are kept with your name and reason until their retention time ends."],
+  expire: ["Expire overdue messages", "Ready messages past their time to live are marked as expired and are not delivered."],
+  purge: ["Delete done messages", "Messages in other states stay."],
 };
-const FORGETS = "What the inbox has forgotten it handles again when it is sent again: keep it for longer than any sender retries.";
+const FORGETS = "The inbox cannot recognise duplicates of deleted messages. Keep messages for longer than any sender retries.";
 const RETENTION = { outbox: "7d", inbox: "30d" };
 
-/** What the dialog is open for: each time another one, so that what is answered late does not mix with it. */
+/** The action of the open dialog: a new object each time, so that late answers to an old one can be told apart. */
 let current;
 
 /** Opens the dialog for a button with `data-act`. */
@@ -51,7 +51,7 @@ function body(mine, dryRun) {
   return { ...mine.body, ...filled, dryRun };
 }
 
-/** Says what went wrong: here, or on the page if the dialog is not open for it any more. */
+/** Shows the error in the dialog, or on the page if the dialog is closed. */
 function fail(mine, error) {
   if (error.status === 401) {
     dialog.close();
@@ -62,14 +62,14 @@ function fail(mine, error) {
   preview.textContent = error.message;
 }
 
-/** Says what would be done. Only then can it be. */
+/** Counts the messages, and enables the button. */
 async function count() {
   const mine = current;
   if (mine.isBusy) return;
   const nth = ++mine.asking;
   const isOver = () => mine !== current || nth !== mine.asking;
   yes.disabled = true;
-  yes.textContent = "Do it";
+  yes.textContent = "Confirm";
   preview.className = "";
   preview.textContent = "counting…";
   try {
@@ -77,13 +77,13 @@ async function count() {
     if (isOver()) return;
     preview.textContent = would.told;
     yes.disabled = would.messages === 0;
-    yes.textContent = would.messages === 0 ? "Nothing to do" : `Do it: ${would.messages.toLocaleString("en")}`;
+    yes.textContent = would.messages === 0 ? "Nothing to do" : `Confirm: ${would.messages.toLocaleString("en")}`;
   } catch (error) {
     if (!isOver() && dialog.open) fail(mine, error);
   }
 }
 
-/** Who does something and why does not change how many messages it is done to. */
+/** The name and the reason do not change the number of messages. */
 const isUncounted = (event) => event.target.closest("[data-uncounted]") !== null;
 
 form.addEventListener("input", (event) => {
@@ -91,7 +91,7 @@ form.addEventListener("input", (event) => {
   ++current.asking;
   yes.disabled = true;
   preview.className = "";
-  preview.textContent = "Changed: count again first.";
+  preview.textContent = "The settings changed. Count again first.";
 });
 form.addEventListener("change", (event) => isUncounted(event) || count());
 document.getElementById("count").addEventListener("click", count);
@@ -108,7 +108,7 @@ form.addEventListener("submit", async (event) => {
   preview.textContent = "working…";
   try {
     const done = await post(`/admin/act/${mine.act}`, body(mine, false));
-    // It is told even if the dialog was closed, or is open for something else by now.
+    // Show the result even if the dialog was closed or is open for another action.
     if (mine === current) dialog.close();
     mine.whenDone(done.told);
   } catch (error) {

@@ -19,7 +19,7 @@ function age(seconds) {
   return `${Math.floor(seconds / size)}${unit}`;
 }
 
-/** The smallest of 1, 2, 5, 10, 20 … that is not smaller. */
+/** Rounds up to 1, 2, 5, 10, 20 and so on. */
 function roundUp(value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-9)));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value) ?? value;
@@ -38,7 +38,7 @@ function draw(figure) {
   const grid = [0.25, 0.5, 0.75].map((part) => element("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * part, y2: HEIGHT * part }));
   const paths = lines.map((points, index) => {
     const spots = points.map(({ x, y }) => `${x.toFixed(1)},${(HEIGHT - 1 - y / top * (HEIGHT - 4)).toFixed(1)}`);
-    // One spot alone would not be drawn: it is a line to itself.
+    // A single point would not be drawn, so it is a line to itself.
     return element("polyline", { class: `line line${index}`, points: [...spots, ...spots.slice(-1)].join(" ") });
   });
   svg.replaceChildren(...grid, ...paths);
@@ -47,7 +47,7 @@ function draw(figure) {
     const now = samples.at(-1)?.[queue][key];
     figure.querySelector(`[data-now="${index}"]`).textContent = shown(kind, now);
   });
-  figure.querySelector("[data-top]").textContent = samples.length ? `top: ${shown(kind, top)}` : "no numbers yet";
+  figure.querySelector("[data-top]").textContent = samples.length ? `max: ${shown(kind, top)}` : "no data yet";
   figure.querySelector("[data-span]").textContent = minutes === 1 ? "1 minute" : `${minutes} minutes`;
 }
 
@@ -83,7 +83,7 @@ function say(words, isWell) {
   place.className = isWell ? "live on" : "live";
 }
 
-/** Watches until `stop`; what breaks off is begun again after a while, unless the token is not known any more. */
+/** Watches until `stop`. Reconnects after a while, unless the token is no longer valid. */
 export async function watch(refused) {
   stop();
   const mine = watching = new AbortController();
@@ -101,11 +101,11 @@ export async function watch(refused) {
         show();
         pause = 1000;
       }
-      say("the connection ended; trying again", false);
+      say("the connection closed; reconnecting", false);
     } catch (error) {
       if (mine.signal.aborted) return;
       if (error.status === 401) return refused();
-      say(`${error.message}; trying again`, false);
+      say(`${error.message}; reconnecting`, false);
     }
     await new Promise((done) => setTimeout(done, pause));
     pause = Math.min(pause * 2, 30_000);

@@ -1,4 +1,4 @@
-// Where one is, and what is shown there. The node writes the HTML; this puts it in its place.
+// Navigation and views. The node renders the HTML; this script inserts it.
 
 import { ask, forget, keep, Refusal, takeFromAddress, token } from "/admin/session.js";
 import { stop, watch } from "/admin/charts.js";
@@ -49,7 +49,7 @@ async function show({ keepPlace = false } = {}) {
   view.dataset.shown = name;
   document.title = `${view.querySelector("h1")?.textContent ?? "Postroom"} · Postroom`;
   if (!keepPlace) scrollTo(0, 0);
-  // At first the focus stays where a page begins: before the link that skips to the content.
+  // On the first load the focus stays before the link that skips to the content.
   if (isEntered) place("main").focus({ preventScroll: true });
   isEntered = true;
 }
@@ -59,7 +59,7 @@ function problem(error) {
   box.className = "trouble";
   box.setAttribute("role", "alert");
   const title = document.createElement("h1");
-  title.textContent = error.status === 404 ? "Not here" : "This cannot be shown";
+  title.textContent = error.status === 404 ? "Not found" : "Cannot show this page";
   const words = document.createElement("p");
   words.textContent = error.message;
   const again = document.createElement("button");
@@ -70,7 +70,7 @@ function problem(error) {
   return box;
 }
 
-/** The moment as this place counts time, and how long ago it was. */
+/** The time in the local time zone, and how long ago it was. */
 function tellAge(time) {
   const at = new Date(time.dateTime);
   const seconds = Math.round((Date.now() - at) / 1000), away = Math.abs(seconds);
@@ -84,15 +84,15 @@ function tell(words) {
   said.textContent = words;
 }
 
-/** A tab that nobody sees holds no connection: a browser has six for all of them. */
+/** A hidden tab keeps no connection open, because a browser has only six for all tabs. */
 function watchIfSeen() {
   if (document.hidden) stop();
   else if (token() !== null && here().name === "overview" && view.querySelector("[data-chart]")) watch(refused);
 }
 
-/** After a restart a node may not know the token any more. */
+/** After a restart, the token may no longer be valid. */
 function refused() {
-  signOut("This token is not known here.");
+  signOut("This token is not valid here.");
 }
 
 function signOut(words = "") {
@@ -112,7 +112,7 @@ login.addEventListener("submit", async (event) => {
     place("refused").textContent = "";
     show();
   } catch (error) {
-    signOut(error instanceof Refusal && error.status === 401 ? "This token is not known here." : error.message);
+    signOut(error instanceof Refusal && error.status === 401 ? "This token is not valid here." : error.message);
   }
 });
 

@@ -1,10 +1,10 @@
-// The token, and requests with it. It is kept for this tab alone, and never stands in an address that is sent.
+// The token and the requests with it. The token is kept for this tab only, and is never part of a URL that is sent.
 
 const KEY = "postroom-token";
-/** The node gives a request up after a minute. */
+/** The node stops a request after a minute. */
 const PATIENCE = 65_000;
 
-/** Takes a token from the part of the address that is never sent, and removes it there at once. */
+/** Takes a token from the fragment of the URL, which is never sent, and removes it from there. */
 export function takeFromAddress() {
   const found = /^#token=(.+)$/.exec(location.hash);
   if (!found) return;
@@ -12,7 +12,7 @@ export function takeFromAddress() {
   try {
     keep(decodeURIComponent(found[1]));
   } catch {
-    // What is no token is asked for again.
+    // Not a token: the page asks for one.
     forget();
   }
 }
@@ -29,7 +29,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Asks the node; an answer that is no success becomes a Refusal. */
+/** Sends a request; an error answer becomes a Refusal. */
 export async function ask(path, options = {}) {
   let response;
   try {
@@ -38,8 +38,8 @@ export async function ask(path, options = {}) {
     response = await fetch(path, { ...options, signal, headers, credentials: "omit", referrerPolicy: "no-referrer" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    if (error.name === "TimeoutError") throw new Refusal(0, "the node did not answer in time", "it may still be at it");
-    throw new Refusal(0, "the node cannot be reached", "is it running?");
+    if (error.name === "TimeoutError") throw new Refusal(0, "the node did not answer in time", "it may still be working on the request");
+    throw new Refusal(0, "the node is unreachable", "check that it is running");
   }
   if (!response.ok) {
     const told = await response.json().catch(() => ({}));
@@ -48,13 +48,13 @@ export async function ask(path, options = {}) {
   return response;
 }
 
-/** Sends JSON, and gives the JSON of the answer. */
+/** Sends JSON, and returns the JSON of the answer. */
 export async function post(path, body) {
   const headers = { "content-type": "application/json" };
   return (await ask(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
 }
 
-/** Server-sent events, read by hand: an EventSource cannot send the token. */
+/** Reads server-sent events with fetch, because an EventSource cannot send the token. */
 export async function* events(path, signal) {
   const response = await ask(path, { signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,4 +1,4 @@
-//! What is done from the page.
+//! The actions of the page.
 
 use super::*;
 
@@ -16,7 +16,7 @@ async fn one_message_a_group_and_all_can_be_retried_after_they_were_counted() {
         let before = node.dead().await;
         let would = node.act("revive", with(true)).await.json();
         assert_eq!((&would["messages"], node.dead().await), (&json!(messages), before), "{would}");
-        assert!(would["told"].as_str().unwrap().contains("would be back in line"), "{would}");
+        assert!(would["told"].as_str().unwrap().contains("would be requeued"), "{would}");
         let done = node.act("revive", with(false)).await.json();
         assert_eq!((&done["messages"], node.dead().await), (&json!(messages), before - messages), "{done}");
     }
@@ -36,7 +36,7 @@ async fn of_very_many_the_newest_are_grouped_searched_and_retried_alike() {
     give_up("ancient", 10).await;
     give_up("new", LOOKED_AT_MAX).await;
     let html = node.view("failed").await;
-    assert!(html.contains("only the newest 1,500 are shown") && !html.contains("ancient"), "{html}");
+    assert!(html.contains("retries only the newest 1,500") && !html.contains("ancient"), "{html}");
     assert!(node.view("failed?q=ancient").await.contains("No message matches."));
     let group = group_in(&html, "x</span></a></td><td data-label=\"Topic\">new");
     for dry_run in [true, false] {
@@ -63,11 +63,11 @@ async fn a_retry_can_be_late_and_slow() {
     let node = Node::new();
     node.give_up("b", &["y"]).await;
     let done = node.act("revive", json!({ "row": 1, "after": "1h" })).await.json();
-    assert_eq!(done["told"], "1 message is back in line, and can be claimed in 1h.");
+    assert_eq!(done["told"], "1 message was requeued and is due in 1h.");
     node.give_up("a", &["x", "x", "x"]).await;
     let asked = json!({ "q": "x", "after": "10s", "perSecond": 2 });
     let done = node.act("revive", asked).await.json();
-    assert_eq!(done["told"], "3 messages are back in line, the last of them in 11s.");
+    assert_eq!(done["told"], "3 messages were requeued; the last one is due in 11s.");
     let queue = node.outbox.queue();
     node.clock.advance(Duration::from_millis(10_500));
     assert_eq!(queue.claim(OwnerToken::new(), LEASE, 10).await.unwrap().claimed.len(), 2);
@@ -95,7 +95,7 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         ("expire", json!({ "queue": "both" })),
         ("purge", json!({ "queue": "outbox" })),
         ("purge", json!({ "olderThan": "long" })),
-        // What the receiver takes must be known again.
+        // The inbox must recognise duplicates of everything that the receiver accepts.
         ("purge", json!({ "queue": "inbox", "olderThan": "59m" })),
     ] {
         let said = node.act(what, body.clone()).await;
@@ -157,9 +157,9 @@ async fn one_message_a_group_what_matches_and_all_can_be_dismissed_after_they_we
         assert_eq!((&done["messages"], node.dead().await), (&json!(messages), before - messages), "{done}");
     }
     assert_eq!(node.outbox.queue().stats().await.unwrap().dismissed, 6);
-    assert!(node.view("failed").await.contains("Nothing has failed"));
+    assert!(node.view("failed").await.contains("No message has failed"));
     assert!(node.view("overview").await.contains("data-live=\"outbox.dismissed\">6<"));
-    assert!(node.view("dismissed?queue=inbox").await.contains("Nothing is dismissed in the inbox."));
+    assert!(node.view("dismissed?queue=inbox").await.contains("The inbox has no dismissed messages."));
     let listed = node.view("dismissed").await;
     assert!(listed.contains("ada") && listed.contains("a &lt;b&gt;test&lt;/b&gt;"), "{listed}");
 }
@@ -171,10 +171,10 @@ async fn what_was_dismissed_by_mistake_is_put_back_one_by_one() {
     let done = node.act("dismiss", json!({ "all": true, "by": "ada", "why": "obsolete" })).await.json();
     assert_eq!(done["told"], "2 messages were dismissed.");
     let story = node.view("message?row=1").await;
-    assert!(story.contains("data-dismissed>Put back in line") && story.contains("obsolete"), "{story}");
+    assert!(story.contains("data-dismissed>Requeue") && story.contains("obsolete"), "{story}");
     assert_eq!(node.act("revive", json!({ "all": true })).await.json()["messages"], 0, "nobody meant those");
     assert_eq!(node.act("revive", json!({ "row": 1 })).await.json()["messages"], 0);
-    for (dry_run, told) in [(true, "1 message would be back in line."), (false, "1 message is back in line.")] {
+    for (dry_run, told) in [(true, "1 message would be requeued."), (false, "1 message was requeued.")] {
         let done = node.act("revive", json!({ "row": 1, "dismissed": true, "dryRun": dry_run })).await.json();
         assert_eq!(done["told"], told);
     }

@@ -1,4 +1,4 @@
-//! What the views show.
+//! The views of the page.
 
 use super::*;
 
@@ -10,17 +10,17 @@ async fn the_overview_counts_and_offers_only_what_the_token_may() {
     assert!(html.contains("data-live=\"outbox.dead\">1<") && html.contains("data-act=\"purge\""), "{html}");
     assert!(html.contains("No services are configured"));
     let said = node.ask(Method::GET, VIEWS[0], Some(&node.read), &Value::Null).await.text;
-    assert!(!said.contains("data-act") && said.contains("This token may not operate"), "{said}");
+    assert!(!said.contains("data-act") && said.contains("This token can only read"), "{said}");
 }
 
 #[tokio::test]
 async fn the_overview_says_where_each_service_stands() {
     let key = Key::new("2026-11", Secret::parse(&Secret::generate()).unwrap()).unwrap();
-    // Nobody listens at port 9 of this machine.
+    // Nothing listens on port 9 of this machine.
     let billing = Service::new("billing", "http://127.0.0.1:9").keys(key);
     let courier = Courier::new(Services::new("shop").service(billing)).unwrap();
     let node = Node::with(courier.clone());
-    assert!(node.view("overview").await.contains("data-way-state>no trouble<"));
+    assert!(node.view("overview").await.contains("data-way-state>OK<"));
     for _ in 0..7 {
         node.outbox.enqueue(NewMessage::new("a", "{}").to("billing")).await.unwrap();
     }
@@ -31,7 +31,7 @@ async fn the_overview_says_where_each_service_stands() {
             tokio::task::yield_now().await;
         }
         let html = node.view("overview").await;
-        assert!(html.contains("badge bad\" data-way-state>left alone after"), "{html}");
+        assert!(html.contains("badge bad\" data-way-state>circuit open after"), "{html}");
         assert!(html.contains("7 messages wait for billing since 20"), "{html}");
         assert!(html.contains("Connection refused") && html.contains("unreachable"), "{html}");
         let health = node.ask(Method::GET, "/_rf/health", Some(&node.read), &Value::Null).await.json();
@@ -46,7 +46,7 @@ async fn the_overview_says_where_each_service_stands() {
 #[tokio::test]
 async fn failures_are_grouped_by_what_they_say() {
     let node = Node::new();
-    assert!(node.view("failed").await.contains("Nothing has failed in the outbox"));
+    assert!(node.view("failed").await.contains("No message has failed in the outbox"));
     node.give_up("a", &["order 7 has no item", "order 8 has no item", "timeout"]).await;
     node.give_up("b", &["order 9 has no item"]).await;
     let html = node.view("failed").await;
@@ -56,10 +56,10 @@ async fn failures_are_grouped_by_what_they_say() {
     let html = node.view(&format!("failed?group={group}")).await;
     assert!(html.contains("order 7 has") && html.contains("order 8 has") && !html.contains("order 9 has"), "{html}");
     let gone = node.view("failed?group=00").await;
-    assert!(gone.contains("Nothing is in this group any more") && gone.contains("← All groups"), "{gone}");
+    assert!(gone.contains("This group has no messages any more") && gone.contains("← All groups"), "{gone}");
     assert_eq!(node.act("revive", json!({ "group": "00" })).await.status, StatusCode::NOT_FOUND);
     let inbox = node.view("failed?queue=inbox").await;
-    assert!(inbox.contains("Nothing has failed in the inbox"), "{inbox}");
+    assert!(inbox.contains("No message has failed in the inbox"), "{inbox}");
     let wrong = node.ask(Method::GET, "/admin/view/failed?queue=letters", Some(&node.read), &Value::Null).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
 }
@@ -96,7 +96,7 @@ async fn a_payload_is_shown_only_to_those_who_may_see_it() {
     for token in [&node.read, &node.write] {
         let said = node.ask(Method::GET, story, Some(token), &Value::Null).await;
         assert!(!said.text.contains("-of-it"), "{}", said.text);
-        assert_eq!(said.text.matches("hidden: this token may not see payloads").count(), 3);
+        assert_eq!(said.text.matches("hidden, because this token lacks the scope payload").count(), 3);
         assert!(said.text.contains("x-part") && said.text.contains("13 bytes"));
     }
     let open = node.ask(Method::GET, story, Some(&node.payload), &Value::Null).await.text;
@@ -116,10 +116,10 @@ async fn a_story_tells_every_attempt_and_who_holds_it() {
     let owner = OwnerToken::new();
     queue.claim(owner, LEASE, 1).await.unwrap();
     let html = node.view("message?row=1").await;
-    for part in ["Attempt 1", "no route", "Attempt 2", "still none", "billing", "order-7", "Held until", "leased"] {
+    for part in ["Attempt 1", "no route", "Attempt 2", "still none", "billing", "order-7", "Leased until", "leased"] {
         assert!(html.contains(part), "no {part}: {html}");
     }
-    assert!(html.contains(&owner.to_string()) && !html.contains("data-act"), "what is in hand cannot be retried");
+    assert!(html.contains(&owner.to_string()) && !html.contains("data-act"), "a leased message cannot be retried");
     let missing = node.ask(Method::GET, "/admin/view/message?row=9", Some(&node.read), &Value::Null).await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
     let id = queue.list(Filter::all()).await.unwrap()[0].message().unwrap().id();

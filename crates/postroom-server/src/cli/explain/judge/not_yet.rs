@@ -1,4 +1,4 @@
-//! A message whose time has not come.
+//! A message that is not due yet.
 
 use std::time::Duration;
 
@@ -9,17 +9,16 @@ use crate::cli::explain::answer::Answer;
 use crate::cli::explain::trouble::Trouble;
 use crate::output;
 
-/// Ready, and its time has not come.
+/// Ready but not due.
 pub(super) fn not_yet(seen: &Seen, around: &Around) -> Answer {
     let at = seen.visible_at.unwrap_or(around.now);
     let is_held_by = |time: Option<Timestamp>| time == Some(at);
     if is_held_by(seen.created_at) && at.since(around.now) > Duration::from_secs(60) {
-        let is =
-            format!("It was stored under a time that has not come yet by the database's clock: {}.", around.told(at));
+        let is = format!("Its creation time is in the future by the clock of the database: {}.", around.told(at));
         return Answer::new("clock", is)
             .since(seen.created_at)
-            .next_at(Some(at), "A worker corrects its time when it starts, and after the database's clock was set.")
-            .advice("Set the clocks right (NTP): one was ahead when it was stored, or the database's was set back.");
+            .next_at(Some(at), "A worker corrects the time when it starts, and when the clock of the database changes.")
+            .advice("Synchronise the clocks (NTP): one was ahead when the message was stored, or was set back since.");
     }
     if is_held_by(seen.next_attempt_at) && seen.last_error.is_some() {
         return after_failure(seen, at, around);
@@ -27,19 +26,19 @@ pub(super) fn not_yet(seen: &Seen, around: &Around) -> Answer {
     let ahead = around.clock_ahead();
     if ahead < -CLOCK_TOLERANCE && at <= around.ours {
         let is = format!(
-            "It is due by this machine's clock, but not by the database's, which is {} s behind: not before {}.",
+            "It is due by the clock of this machine, but the clock of the database is {} s behind: it is due at {}.",
             ahead.abs() / 1_000_000,
             around.told(at)
         );
         return Answer::new("clock", is)
             .since(seen.created_at)
-            .next_at(Some(at), "A worker takes it when the database's clock is there.")
-            .advice("Set the clocks right (NTP) on both machines; `postroom doctor` shows the difference.");
+            .next_at(Some(at), "A worker claims it when the clock of the database reaches that time.")
+            .advice("Synchronise the clocks of both machines (NTP); `postroom doctor` shows the difference.");
     }
-    Answer::new("not-due", format!("It is not due before {}.", around.told(at)))
+    Answer::new("not-due", format!("It is due at {}.", around.told(at)))
         .since(seen.created_at)
-        .next_at(Some(at), "A worker takes it then.")
-        .advice("Nothing: whoever sent it asked for this time.")
+        .next_at(Some(at), "A worker claims it then.")
+        .advice("Nothing: its sender asked for this time.")
 }
 
 fn after_failure(seen: &Seen, at: Timestamp, around: &Around) -> Answer {
@@ -47,19 +46,19 @@ fn after_failure(seen: &Seen, at: Timestamp, around: &Around) -> Answer {
     let error = seen.error();
     let is = match trouble {
         Trouble::Crash => format!(
-            "{} in a row vanished with it in hand; it pauses now, and is then tried apart from the others.",
+            "{} in a row died while handling it. It is paused, and is then tried separately.",
             output::count(u64::from(seen.crashes), "worker")
         ),
-        Trouble::Outage => "Its lease ran out while the database was away.".to_owned(),
+        Trouble::Outage => "Its lease expired while the database was unavailable.".to_owned(),
         Trouble::Handler => format!("Its last attempt failed: {error}. {} so far.", seen.attempts()),
-        _ => format!("It waits: {error}. No attempt was spent."),
+        _ => format!("It waits: {error}. This used no attempt."),
     };
     let next = match trouble {
         Trouble::Crash => format!(
-            "A worker takes it at {}, beside its other work. At {CRASHES_MAX} crashes in a row it is dead.",
+            "A worker claims it at {}, separately from its other work. After {CRASHES_MAX} crashes it is dead.",
             around.told(at)
         ),
-        _ => format!("It is tried again at {}.", around.told(at)),
+        _ => format!("It is retried at {}.", around.told(at)),
     };
     Answer::new(trouble.cause(), is).since(seen.last_attempt_at).next_at(Some(at), next).advice(seen.repair())
 }

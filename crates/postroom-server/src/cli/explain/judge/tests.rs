@@ -35,7 +35,7 @@ fn ready() -> Seen {
     }
 }
 
-/// Second 1100 on both clocks, with workers at work.
+/// Second 1100 on both clocks, with active workers.
 fn around() -> Around {
     Around {
         now: at(1100),
@@ -83,7 +83,7 @@ fn a_clock_is_the_cause_only_where_it_matters() {
 fn a_line_is_not_counted_to_its_end() {
     let long = Around { ahead: LINE_MAX + 1, ..around() };
     assert!(judge(&ready(), &long).is.contains("behind more than 10,000 others"));
-    assert!(judge(&ready(), &Around { ahead: 0, ..around() }).is.contains("first in line"));
+    assert!(judge(&ready(), &Around { ahead: 0, ..around() }).is.contains("first in the queue"));
 }
 
 #[test]
