@@ -7,7 +7,7 @@ pub use serde;
 use serde::Serialize;
 
 #[cfg(feature = "rusqlite-0_39")]
-use crate::{BlockingCtx, HandlerResult, Sqlite};
+use postroom_core::{BlockingCtx, HandlerResult, Sqlite};
 use postroom_core::message::{Payload, Replies};
 use postroom_core::support::error::{Error, Result};
 use postroom_core::work::handler::{Backend, HandlerFn, Handlers};
