@@ -2,6 +2,8 @@
 
 // What a case is, and what it stands on.
 #[cfg(feature = "suite")]
+pub mod backends;
+#[cfg(feature = "suite")]
 pub mod by_wire;
 #[cfg(feature = "suite")]
 pub mod capture;

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 pub use serde;
 use serde::Serialize;
 
-#[cfg(feature = "rusqlite-0_39")]
-use postroom_core::{BlockingCtx, HandlerResult, Sqlite};
 use postroom_core::message::{Payload, Replies};
 use postroom_core::support::error::{Error, Result};
 use postroom_core::work::handler::{Backend, HandlerFn, Handlers};
+#[cfg(feature = "rusqlite-0_39")]
+use postroom_core::{BlockingCtx, HandlerResult, Sqlite};
 
 /// Whether two topics are the same, before the program runs.
 pub const fn same(a: &str, b: &str) -> bool {

@@ -68,7 +68,7 @@ pub(super) trait Shop: Testable {
 macro_rules! shop {
     ($module:ident, $backend:ident) => {
         mod $module {
-            use postroom::$backend;
+            use crate::backends::$backend;
 
             use super::*;
 

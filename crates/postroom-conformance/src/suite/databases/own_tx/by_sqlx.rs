@@ -18,13 +18,13 @@ pub(super) struct Sqlx<DB: Database>(pub(super) DB::Connection);
 macro_rules! sqlx_caller {
     ($database:ident, $outbox:literal, $begin:literal, $options:expr) => {
         impl Caller for Sqlx<sqlx::$database> {
-            type Backend = postroom::$database;
+            type Backend = crate::backends::$database;
             type Tx<'c> = Transaction<'c, sqlx::$database>;
             const DROP_OUTBOX: &'static str = concat!("DROP TABLE ", $outbox);
 
-            async fn connect(stage: &Stage<postroom::$database>) -> anyhow::Result<Self> {
+            async fn connect(stage: &Stage<crate::backends::$database>) -> anyhow::Result<Self> {
                 let options: fn(
-                    &Stage<postroom::$database>,
+                    &Stage<crate::backends::$database>,
                 )
                     -> anyhow::Result<<<sqlx::$database as Database>::Connection as Connection>::Options> = $options;
                 let mut conn = options(stage)?.connect().await?;

@@ -33,7 +33,7 @@ macro_rules! through {
         &[$(Case {
             name: concat!("own_tx::", stringify!($driver), "::", stringify!($case)),
             proves: &[$($id),*],
-            on: &[(<postroom::$backend as Testable>::NAME, cases!(@staged postroom::$backend, $case::<$caller>))],
+            on: &[(<crate::backends::$backend as Testable>::NAME, cases!(@staged crate::backends::$backend, $case::<$caller>))],
         }),*]
     };
 }

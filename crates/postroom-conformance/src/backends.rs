@@ -1,0 +1,3 @@
+//! The backends by their names, for macros.
+
+pub use postroom::{Memory, Mssql, MySql, Postgres, Sqlite};
