@@ -1,5 +1,6 @@
-//! The library must compile without a warning with none of its features, with each alone, and with all of them; and as
-//! a program's tests see it, with `testing` besides. With all of them and `testing` it is linted with the workspace.
+//! Checks that the library compiles without a warning: with none of its features, with each alone, and with all of
+//! them. The first two cases are also checked with `testing`, as a program's tests see it. The library with all
+//! features and `testing` is linted with the workspace.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -47,14 +48,16 @@ fn checks_in(metadata: &[u8]) -> Result<Vec<String>> {
     Ok(checks.chain([arguments(&features.join(","))]).collect())
 }
 
-/// Nothing is run, so that SQLite need not be fast: each combination that builds it anew does so in a moment.
+/// Returns the arguments of a check. Nothing runs, so SQLite need not be fast: each combination rebuilds it in a
+/// moment.
 fn arguments(features: &str) -> String {
     let features = features.trim_start_matches(',');
     let quick = "--config profile.dev.package.libsqlite3-sys.opt-level=0";
     format!("check --package {LIBRARY} --no-default-features --features={features} --locked {quick}")
 }
 
-/// A check costs half of what clippy does, and cannot be told to refuse the warnings of one package alone.
+/// Runs a check and refuses warnings. A check costs half as much as clippy, but cannot refuse the warnings of one
+/// package.
 fn without_warnings(arguments: &str) -> Result<()> {
     let checked = run::cargo(arguments.split(' ')).stdout(Stdio::inherit()).output().context("cannot start cargo")?;
     let said = String::from_utf8_lossy(&checked.stderr);
@@ -64,7 +67,7 @@ fn without_warnings(arguments: &str) -> Result<()> {
     Ok(())
 }
 
-/// What cargo says in the end of a package with warnings: "warning: `postroom` (lib) generated 1 warning".
+/// Finds cargo's last line about a package with warnings: "warning: `postroom` (lib) generated 1 warning".
 fn has_warnings(said: &str) -> bool {
     said.lines().any(|line| line.starts_with(&format!("warning: `{LIBRARY}` ")))
 }
