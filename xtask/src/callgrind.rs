@@ -1,4 +1,4 @@
-//! `cargo xtask callgrind`: instructions of what the macros write, beside the same by hand.
+//! `cargo xtask callgrind`: compares the instructions of macro-generated code with those of handwritten code.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::run;
 
-/// What the macros write may cost so much more, in hundredths.
+/// Macro-generated code may cost at most this many percent more.
 const LIMIT: f64 = 2.0;
 /// Counts what runs inside the program's `counted`, and keeps no file.
 const RUNNER: &str = "valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=*counted*";
@@ -17,7 +17,7 @@ pub(crate) fn run() -> Result<()> {
     }
     println!("{:<10} {:>14} {:>14} {:>8}", "", "by hand", "by macro", "more");
     let mut is_over = false;
-    // To build a message alone is so little that one more move of it shows.
+    // Building a message takes so few instructions that a single additional move shows, so it has no limit.
     for (what, has_limit) in [("message", false), ("send", true), ("receive", true)] {
         let (hand, macros) = (instructions(what, "hand")?, instructions(what, "macro")?);
         let more = (macros / hand - 1.0) * 100.0;

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that is checked besides the tests, one named step after another.
+//! `cargo xtask ci`: runs all checks except the tests, one named step after another.
 
 mod dependencies;
 mod features;
@@ -33,7 +33,7 @@ fn cargo_step(name: &str, arguments: &str, variables: &[(&str, &str)]) -> Result
     step(name, &rerun(arguments, variables), || succeed(&mut command))
 }
 
-/// The line a person types to run the step again.
+/// Returns the command line that runs the step again.
 fn rerun(arguments: &str, variables: &[(&str, &str)]) -> String {
     let variables: String = variables.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
     format!("{variables}cargo {arguments}")

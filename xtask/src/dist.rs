@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what is handed out, in one folder and one archive.
+//! `cargo xtask dist`: builds the release, in one folder and one archive.
 
 mod sbom;
 
@@ -10,11 +10,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::run;
 
-/// What goes along as it is.
+/// These files are included unchanged.
 const FILES: [&str; 5] =
     ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "contrib/systemd/postroom.service"];
 const SHELLS: [(&str, &str); 3] = [("bash", "postroom.bash"), ("zsh", "_postroom"), ("fish", "postroom.fish")];
-/// What a Linux of today has in any case. Everything else is in the binary.
+/// Every current Linux has these libraries. Everything else is in the binary.
 const LIBRARIES: [&str; 5] = ["linux-vdso", "ld-linux", "libc.so", "libm.so", "libgcc_s.so"];
 
 pub(crate) fn run(target: Option<&str>) -> Result<()> {
@@ -93,7 +93,7 @@ fn output(binary: &Path, args: &[&str]) -> Result<Vec<u8>> {
 fn archive(folder: &Path, name: &str) -> Result<()> {
     let beside = folder.parent().context("a folder stands somewhere")?;
     let file = format!("{name}.tar.gz");
-    // The same files make the same archive.
+    // The same files give the same archive.
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     let packed = Command::new("tar").current_dir(beside).args(same).arg("-czf").arg(&file).arg(name).status();
     ensure!(packed.context("cannot start tar")?.success(), "the archive failed");

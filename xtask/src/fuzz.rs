@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::run;
 
-/// Where the fuzzers are, one file each.
+/// The folder of the fuzzers, with one file for each.
 const TARGETS: &str = "fuzz/fuzz_targets";
-/// Inputs that are committed, and replayed by the library's tests.
+/// Committed inputs, which the library's tests replay.
 const CORPUS: &str = "fuzz/corpus";
-/// Inputs that runs on this machine found; git does not see them.
+/// Inputs that runs on this machine found; git ignores them.
 const FOUND: &str = "fuzz/found";
 const ALL: &str = "all";
 
-/// Runs one fuzzer, or all, for so long each; without a name, says which there are.
+/// Runs one fuzzer or all of them, each for this long. Without a name, it lists them.
 pub(crate) fn run(name: Option<&str>, seconds: u32) -> Result<ExitCode> {
     let targets = targets()?;
     let Some(name) = name else {
@@ -50,7 +50,7 @@ fn chosen<'a>(targets: &'a [String], name: &str) -> Result<Vec<&'a str>> {
     Ok(chosen)
 }
 
-/// What has to be installed first, one line each.
+/// Returns what must be installed first, one line for each program.
 fn missing() -> Vec<String> {
     let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let mut missing = Vec::new();
@@ -68,10 +68,10 @@ fn answers(command: &mut Command) -> bool {
 }
 
 fn fuzz(target: &str, seconds: u32) -> Result<()> {
-    // What is new is written to the first of the two.
+    // New inputs are written to the first of the two folders.
     let folders = [FOUND, CORPUS].map(|folder| format!("{folder}/{target}"));
     fs::create_dir_all(run::root().join(&folders[0])).with_context(|| format!("cannot create {}", folders[0]))?;
-    // Sanitizers need another toolchain, and the library has no unsafe code for them to watch.
+    // Sanitizers need another toolchain, and the library has no unsafe code for them to check.
     let mut cargo = run::cargo(["fuzz", "run", target, "--sanitizer", "none"]);
     cargo.args(&folders).args(["--", &format!("-max_total_time={seconds}"), "-print_final_stats=1"]);
     let status = cargo.status().context("cannot start cargo fuzz")?;

@@ -28,7 +28,7 @@ struct Cli {
 enum Command {
     /// Build and run all tests, and count them
     Test {
-        /// Test this package alone
+        /// Test only this package
         #[arg(long, value_name = "PACKAGE")]
         only: Option<String>,
         /// Run only the tests whose names contain one of these
@@ -37,7 +37,7 @@ enum Command {
     },
     /// Check format, lints, style, features, documentation and dependencies
     Ci,
-    /// Check the style rules that the compiler does not know
+    /// Check the style rules that the compiler does not check
     Tidy {
         /// Also write the order and size of the sources to this file, as JSON
         #[arg(long, value_name = "PATH")]
@@ -52,42 +52,42 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         results: Option<PathBuf>,
     },
-    /// Write the gRPC code of the library anew, from its .proto file
+    /// Regenerate the gRPC code of the library from its .proto file
     Proto {
-        /// Only say whether the code that is there is still the same
+        /// Only check that the committed code is up to date
         #[arg(long)]
         check: bool,
     },
     /// Look for inputs that break a promise of the wire; without a name, list the fuzzers
     Fuzz {
-        /// Which fuzzer, or all
+        /// The name of a fuzzer, or all
         target: Option<String>,
-        /// How long each runs
+        /// How long each fuzzer runs
         #[arg(long, default_value_t = 600)]
         seconds: u32,
     },
-    /// Count the instructions of what the macros write, beside the same by hand
+    /// Count the instructions of macro-generated code, and of the same code by hand
     Callgrind,
-    /// Build what is handed out: binary, bill of materials, manual pages, completions and the unit for systemd
+    /// Build the release: binary, bill of materials, manual pages, completions and the unit for systemd
     Dist {
-        /// For this target; its standard library must be installed
+        /// Build for this target; its standard library must be installed
         #[arg(long, value_name = "TRIPLE")]
         target: Option<String>,
     },
-    /// Run a PostgreSQL and a MariaDB to test against, and print how they are reached
+    /// Run database servers and message brokers to test against, and print how to reach them
     Servers {
-        /// Let each commit wait for the disk
+        /// Make each commit wait for the disk
         #[arg(long)]
         durable: bool,
     },
-    /// Kill and pause real processes, and look for lost or doubled messages
+    /// Kill and pause real processes, and look for lost or duplicated messages
     #[command(disable_help_flag = true)]
     Torture {
         /// Passed on to postroom-torture
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measure against plain SQL in the same run
+    /// Compare the speed with plain SQL in the same run
     #[command(disable_help_flag = true)]
     Bench {
         /// Passed on to postroom-bench

@@ -1,5 +1,5 @@
-//! `cargo xtask proto`: the gRPC code of the library, made from its `.proto` file without a compiler of Google's. It is
-//! committed, so that nobody who builds the library has to make it.
+//! `cargo xtask proto`: generates the gRPC code of the library from its `.proto` file, without Google's compiler. The
+//! code is committed, so that nobody has to generate it to build the library.
 
 use std::{fs, path::Path};
 
@@ -9,17 +9,17 @@ use crate::run;
 
 const FOLDER: &str = "crates/postroom-services/proto";
 const FILE: &str = "postroom/v1/receiver.proto";
-/// What the generator calls its file: the proto package.
+/// The generator names its file after the proto package.
 const OUTPUT: &str = "postroom.v1.rs";
-/// Where the code is committed.
+/// The path of the committed code.
 pub(crate) const GENERATED: &str = "crates/postroom-services/src/transport/grpc/generated.rs";
 
-/// Writes the code anew.
+/// Regenerates the code.
 pub(crate) fn write() -> Result<()> {
     fs::write(run::root().join(GENERATED), generate(&run::root())?).with_context(|| format!("cannot write {GENERATED}"))
 }
 
-/// Fails when the committed code is not what the `.proto` file says.
+/// Fails if the committed code does not match the `.proto` file.
 pub(crate) fn check() -> Result<()> {
     let committed = fs::read_to_string(run::root().join(GENERATED)).unwrap_or_default();
     if committed != generate(&run::root())? {
@@ -35,11 +35,11 @@ fn generate(root: &Path) -> Result<String> {
     tonic_prost_build::configure()
         .out_dir(output.path())
         .emit_rerun_if_changed(false)
-        // Connections are the library's own.
+        // The library makes its own connections.
         .build_transport(false)
-        // In order of name: so they are signed.
+        // The headers are sorted by name, because they are signed in this order.
         .btree_map(".")
-        // Payloads are secrets of the user's: never printed.
+        // Payloads are the user's secrets, so they are never printed.
         .skip_debug(["."])
         .compile_fds(described)
         .context("the code cannot be generated")?;

@@ -1,4 +1,4 @@
-//! Running cargo from the root of the workspace, and measuring how long it took.
+//! Runs cargo from the root of the workspace, and measures how long it takes.
 
 use std::{
     env,
@@ -11,19 +11,20 @@ use anyhow::{Context, Result};
 
 const PROGRAMS: &str = "postroom-conformance";
 
-/// The folder that holds the workspace's `Cargo.toml`.
+/// Returns the folder of the workspace's `Cargo.toml`.
 pub(crate) fn root() -> PathBuf {
-    // The variable names the checkout that runs; a target folder shared by two checkouts may hold the other's binary.
+    // The variable names the running checkout; a target folder that two checkouts share may contain the other's
+    // binary.
     let xtask = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     xtask.parent().map_or_else(|| xtask.clone(), Path::to_path_buf)
 }
 
-/// The folder that cargo builds in.
+/// Returns the folder that cargo builds in.
 pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// A cargo command that starts in the root of the workspace.
+/// Returns a cargo command that starts in the root of the workspace.
 pub(crate) fn cargo<A: AsRef<str>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -44,7 +45,7 @@ pub(crate) fn program(name: &str, options: &[&str], args: &[String]) -> Result<E
     Ok(exit_code(status))
 }
 
-/// The child's exit code as ours; a child ended by a signal has none and counts as a failure.
+/// Converts the child's exit code to ours. A child that was ended by a signal has none and counts as a failure.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
@@ -63,7 +64,7 @@ impl Stopwatch {
     }
 }
 
-/// A duration for people: `4.2 s`, `3 min 07 s`.
+/// Formats a duration for people: `4.2 s`, `3 min 07 s`.
 pub(crate) fn readable(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 60 {

@@ -1,12 +1,12 @@
-//! `cargo xtask servers`: database servers and message brokers for as long as somebody works with them.
-//! `cargo xtask test` brings its own.
+//! `cargo xtask servers`: runs database servers and message brokers for as long as somebody works with them. `cargo
+//! xtask test` starts its own.
 
 use std::{env, fmt::Display, fs, io, path::PathBuf, thread};
 
 use anyhow::{Context, Result, ensure};
 use postroom_testbed::{Broker, BrokerKind, Browser, Engine, Mode, Pooler, Server};
 
-/// Starts all servers, says how they are reached, and keeps them until the input ends.
+/// Starts all servers, prints how to reach them, and keeps them until the input ends.
 pub(crate) fn run(durable: bool) -> Result<()> {
     let mode = if durable { Mode::Durable } else { Mode::Fast };
     let servers = Servers::start(&Engine::ALL, mode, &BrokerKind::ALL);
@@ -20,10 +20,10 @@ pub(crate) fn run(durable: bool) -> Result<()> {
     Ok(())
 }
 
-/// The servers that could be started, and why the others could not.
+/// The servers that could be started, and the reasons why the others could not.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
-    // Dropped before the server it stands before.
+    // This is dropped before the server behind it.
     pooler: Option<Pooler>,
     running: Vec<Server>,
     brokers: Vec<Broker>,
@@ -32,7 +32,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// One of each kind that the environment does not name already.
+    /// Starts one of each kind that the environment does not already name.
     pub(crate) fn start_unnamed() -> Self {
         let is_unnamed = |variable: &str| env::var_os(variable).is_none();
         let engines: Vec<_> = Engine::ALL.into_iter().filter(|engine| is_unnamed(engine.url_variable())).collect();
@@ -40,7 +40,7 @@ impl Servers {
         Self::start(&engines, Mode::Fast, &brokers)
     }
 
-    /// All at once: each of them waits for the disk most of the time.
+    /// Starts all of them at once, because each waits for the disk most of the time.
     fn start(engines: &[Engine], mode: Mode, brokers: &[BrokerKind]) -> Self {
         let mut servers = Self::default();
         thread::scope(|scope| {
@@ -65,7 +65,7 @@ impl Servers {
         servers
     }
 
-    /// A browser, unless the environment names one.
+    /// Finds a browser, unless the environment names one.
     fn find_browser(&mut self) {
         if env::var_os(Browser::VARIABLE).is_some() {
             return;
@@ -76,7 +76,7 @@ impl Servers {
         }
     }
 
-    /// A pooler before PostgreSQL, unless the environment names one.
+    /// Starts a pooler in front of PostgreSQL, unless the environment names one.
     fn start_pooler(&mut self) {
         if env::var_os(Pooler::URL_VARIABLE).is_some() {
             return;
@@ -92,7 +92,7 @@ impl Servers {
         }
     }
 
-    /// The variables that tell the tests of them.
+    /// Returns the variables that tell the tests where the servers are.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         let pooler = self.pooler.iter().map(|pooler| (Pooler::URL_VARIABLE, pooler.url()));
         let brokers = self.brokers.iter().map(|broker| (broker.kind().url_variable(), broker.url()));
@@ -101,12 +101,12 @@ impl Servers {
         servers.chain(pooler).chain(brokers).chain(browser)
     }
 
-    /// One line for each server that is missing.
+    /// Returns one line for each missing server.
     pub(crate) fn missing(&self) -> String {
         self.refusals.iter().map(|why| format!("{why}\n")).collect()
     }
 
-    /// Copies the logs to where they outlive the servers, and says where.
+    /// Copies the logs to a place where they outlive the servers, and returns where.
     pub(crate) fn keep_logs(&self) -> Result<String> {
         if self.running.is_empty() && self.brokers.is_empty() {
             return Ok(String::new());
@@ -122,7 +122,7 @@ impl Servers {
     }
 }
 
-/// What a thread started, or why it did not.
+/// Returns what a thread started, or the reason why it did not.
 fn started<T>(what: &dyn Display, start: thread::Result<Result<T>>) -> Result<T, String> {
     match start {
         Ok(started) => started.map_err(|error| format!("{error:#}")),

@@ -1,7 +1,7 @@
-//! `cargo xtask spec`: every requirement, the tests that prove it, and the backends they passed on.
+//! `cargo xtask spec`: lists every requirement, the tests that prove it, and the backends they passed on.
 //!
-//! It counts what ran, not what the source says: the conformance tests write one line of JSON for each test to the
-//! file that `POSTROOM_RESULTS` names, and the other tests that the catalog names are run by their names.
+//! It counts what ran, not what the source says. The conformance tests write one line of JSON for each test to the
+//! file in `POSTROOM_RESULTS`, and the other tests in the catalog are run by name.
 
 mod catalog;
 mod elsewhere;
@@ -45,14 +45,14 @@ pub(crate) fn run(json: Option<&Path>, results: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// What the conformance tests wrote, and whether cargo was content with them.
+/// Returns what the conformance tests wrote, and whether cargo succeeded.
 fn conformance_results(servers: &Servers) -> Result<(String, bool)> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("results.jsonl");
     let status = run::cargo(["test", "--workspace", "--all-features", "--test", "matrix", "--locked"])
         .env("POSTROOM_RESULTS", &path)
         .envs(servers.variables())
-        // Our own output is the table, and may be piped somewhere.
+        // Our own output is the table, which may be piped.
         .stdout(io::stderr())
         .status()
         .context("cannot start the conformance tests")?;

@@ -19,12 +19,12 @@ use crate::{
 use tally::Tally;
 use tools::Tools;
 
-/// Packages whose tests need no server, or start their own.
+/// The tests of these packages need no server, or start their own.
 const WITHOUT_SERVERS: &[&str] = &["xtask", "postroom-testbed", "postroom-tracing"];
 
 pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
     let watch = Stopwatch::start();
-    // The compiler waits for the processors, servers and tools for the disk and the network.
+    // The compiler waits for the processors, while servers and tools wait for the disk and the network.
     let (built, servers, tools) = thread::scope(|scope| {
         let build = scope.spawn(|| build(only));
         let (servers, tools) = (start_servers(only, runs_in_ci()), install_tools(only, runs_in_ci()));
@@ -48,14 +48,14 @@ pub(crate) fn run(only: Option<&str>, filters: &[String]) -> Result<ExitCode> {
     Ok(run::exit_code(status))
 }
 
-/// Builds everything that `cargo test` runs besides the examples of the documentation.
+/// Builds everything that `cargo test` runs, except for the examples of the documentation.
 fn build(only: Option<&str>) -> Result<()> {
     let status = run::cargo(arguments(only, &[])).arg("--no-run").status().context("cannot start cargo test")?;
     ensure!(status.success(), "the tests cannot be built");
     Ok(())
 }
 
-/// The servers that the environment does not name already. Without one, its tests are skipped.
+/// Starts the servers that the environment does not already name. The tests of a missing server are skipped.
 fn start_servers(only: Option<&str>, ci: bool) -> Result<Servers> {
     if only.is_some_and(|package| WITHOUT_SERVERS.contains(&package)) {
         return Ok(Servers::default());
@@ -68,7 +68,7 @@ fn start_servers(only: Option<&str>, ci: bool) -> Result<Servers> {
     Ok(servers)
 }
 
-/// Programs of others that the tests of the node use, unless the environment names them already.
+/// Installs third-party programs for the tests of the node, unless the environment already names them.
 fn install_tools(only: Option<&str>, ci: bool) -> Result<Tools> {
     if only.is_some_and(|package| package != "postroom-server") {
         return Ok(Tools::default());
@@ -95,7 +95,7 @@ fn arguments(only: Option<&str>, filters: &[String]) -> Vec<String> {
     args.into_iter().map(str::to_owned).collect()
 }
 
-/// Copies the output line by line and tallies what the lines say.
+/// Copies the output line by line and counts the results in it.
 fn stream(output: impl Read, mut copy: impl Write) -> Result<Tally> {
     let mut lines = BufReader::new(output);
     let mut tally = Tally::default();
@@ -109,7 +109,7 @@ fn stream(output: impl Read, mut copy: impl Write) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What cargo does not count as a failure, but we do.
+/// Fails for problems that cargo does not count as a failure.
 fn judge(tally: &Tally, ci: bool) -> Result<()> {
     if tally.ran() == 0 {
         bail!("no test ran");

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: style as a test. Each rule has a file of its own and a line in one of the two tables below.
+//! `cargo xtask tidy`: checks the style. Each rule has its own file and a line in one of the two tables below.
 
 mod clock;
 mod examples;
@@ -29,7 +29,7 @@ use source::Source;
 type FileRule = fn(&Source) -> Vec<Violation>;
 type TreeRule = fn(&[Source]) -> Vec<Violation>;
 
-/// Rules that look at one file at a time.
+/// Rules that check one file at a time.
 const FILE_RULES: &[FileRule] = &[
     sizes::long_files,
     sizes::long_lines,
@@ -44,16 +44,16 @@ const FILE_RULES: &[FileRule] = &[
     markdown::trailing_whitespace,
 ];
 
-/// Rules that need every file to judge one.
+/// Rules that need all files to check one.
 const TREE_RULES: &[TreeRule] = &[
     orphans::orphan_files,
     examples::missing_examples,
     order::modules_out_of_order,
-    // The root has more names today; with this line goes the `expect` above the rule.
+    // The root still has more names than allowed; when you enable this line, remove the `expect` above the rule.
     // root_names::crowded_root,
 ];
 
-/// Files that a program wrote: their style is that program's. That they belong to a crate is checked all the same.
+/// Generated files: the generator decides their style. They must still belong to a crate.
 const GENERATED: &[&str] = &[proto::GENERATED];
 
 /// One place that breaks one rule.
@@ -77,7 +77,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// With a path, also writes the report there, whatever the rules say.
+/// Checks all rules. With a path, it also writes the report there, whatever the result.
 pub(crate) fn run(json: Option<&Path>) -> Result<()> {
     let sources = source::read_tree(&run::root())?;
     if let Some(path) = json {
@@ -108,7 +108,7 @@ fn check(sources: &[Source]) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    /// What `check` finds in a tree without the crates that the order names.
+    /// Returns what `check` finds in a tree without the crates in the order.
     fn found(sources: &[Source]) -> Vec<String> {
         let in_files = check(sources).into_iter().filter(|violation| !violation.path.starts_with("xtask/"));
         in_files.map(|violation| violation.to_string()).collect()

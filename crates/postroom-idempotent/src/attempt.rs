@@ -15,7 +15,7 @@ use postroom_core::telemetry;
 use postroom_core::work::handler::{Backend, Ctx, HOLD_MAX, HandlerError, HandlerResult};
 
 impl<B: Backend> Idempotent<B> {
-    /// Lets `attempt` have the message, unless this handler had it before.
+    /// Runs `attempt` for the message, unless this handler has already processed it.
     pub(super) async fn once<R, E, F>(&self, incoming: &Incoming, attempt: F) -> Result<Once<R>, Unhandled<E>>
     where
         F: Future<Output = Result<Once<R>, Unhandled<E>>>,
@@ -43,7 +43,7 @@ impl<B: Backend> Idempotent<B> {
         once
     }
 
-    /// Marks the message first, where that is how it is done.
+    /// Marks the message first, if the options say so.
     async fn claimed<R, E, F>(&self, incoming: &Incoming, attempt: F) -> Result<Once<R>, Unhandled<E>>
     where
         F: Future<Output = Result<Once<R>, Unhandled<E>>>,
@@ -59,7 +59,7 @@ impl<B: Backend> Idempotent<B> {
         let is_undone = match &once {
             Ok(_) => false,
             Err(Unhandled::Handler(_)) => true,
-            // Perhaps it was committed after all: then the mark must stay.
+            // It may have been committed after all, and then the mark must stay.
             Err(Unhandled::Store(error)) => error.kind() != ErrorKind::InDoubt,
         };
         if is_undone && release_claim_on_error {
@@ -78,7 +78,7 @@ impl<B: Backend> Idempotent<B> {
         MarkId::new(key.clone(), self.core.handler.clone())
     }
 
-    /// What the handler is given, with the mark in its transaction; none for a duplicate.
+    /// Returns the handler's context, with the mark in its transaction, or `None` for a duplicate.
     pub(super) async fn enter(&self, message: Arc<Message>, key: &InboxKey) -> Result<Option<Ctx<B>>> {
         let mut ctx = Ctx::new(&self.core.store, HOLD_MAX, message.clone(), &self.state);
         if !self.core.options.enabled || self.core.options.marking != Marking::InTransaction {
@@ -99,13 +99,13 @@ impl<B: Backend> Idempotent<B> {
         }
     }
 
-    /// Runs the handler; one that panics has failed.
+    /// Runs the handler. A panic counts as a failure.
     pub(super) async fn call<R>(&self, handling: impl Future<Output = HandlerResult<R>> + Send) -> HandlerResult<R> {
         let handled = AssertUnwindSafe(B::scope(&self.core.store, handling)).catch_unwind().await;
         handled.unwrap_or_else(|panic| Err(HandlerError::panicked(panic.as_ref())))
     }
 
-    /// Commits what the handler did.
+    /// Commits the handler's transaction.
     pub(super) async fn commit(&self, ctx: Ctx<B>) -> Result<()> {
         match ctx.tx {
             Some(tx) => B::conclude(&self.core.store, tx).await,
@@ -116,7 +116,7 @@ impl<B: Backend> Idempotent<B> {
         }
     }
 
-    /// Deletes old marks from time to time, whoever waits for it.
+    /// Deletes old marks from time to time, in the background.
     fn purge_sometimes(&self) {
         if self.core.purges.is_due(monotonic(), self.core.options.cleanup_interval) {
             let this = self.clone();

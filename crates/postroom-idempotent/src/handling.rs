@@ -1,4 +1,4 @@
-//! Handlers, whatever they take and answer.
+//! A common form for handlers, whatever they take and answer.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(super) trait Handling<B: Backend, R>: Send + Sync {
     fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<R>>;
 }
 
-/// Takes a payload.
+/// A handler that takes a payload.
 pub(super) struct Typed<F, P>(F, PhantomData<fn(P)>);
 
 impl<F, P> Typed<F, P> {
@@ -34,7 +34,7 @@ where
     }
 }
 
-/// Takes whole messages.
+/// A handler that takes whole messages.
 pub(super) struct Whole<F>(pub(super) F);
 
 impl<B, R, F> Handling<B, R> for Whole<F>
@@ -48,7 +48,7 @@ where
     }
 }
 
-/// One of a set.
+/// A handler of a set.
 impl<B: Backend> Handling<B, Option<String>> for Entry<B> {
     fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>> {
         match self {

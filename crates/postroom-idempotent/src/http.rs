@@ -33,30 +33,30 @@ use postroom_core::support::task::in_background;
 use postroom_core::work::handler::Backend;
 use postroom_core::work::handler::InProgress;
 
-/// The layer's name and a digest share a column.
+/// The layer's name and a digest share a column, so the name has at most this many characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// Honours `Idempotency-Key`: a request is handled once, and who sends it again is given the response that was kept. As
-/// `draft-ietf-httpapi-idempotency-key-header` has it. Needs the feature `axum`.
+/// Supports the `Idempotency-Key` header: a request is handled once, and a client that sends it again gets the stored
+/// response. It follows `draft-ietf-httpapi-idempotency-key-header` and needs the feature `axum`.
 ///
 /// | request | answer |
 /// |---|---|
-/// | the first with its key | the handler's; kept in one transaction with what the handler wrote to [`IdempotentTx`] |
-/// | the same again | the kept response, with `Idempotency-Replayed: true` |
-/// | while the first is being handled | 409, with `Retry-After` |
+/// | the first with its key | the handler's; stored in one transaction with the handler's writes to [`IdempotentTx`] |
+/// | the same again | the stored response, with `Idempotency-Replayed: true` |
+/// | while the first is in progress | 409, with `Retry-After` |
 /// | the same key for another method, target or body | 422 |
-/// | a malformed key, or none where one is required | 400 |
-/// | a body larger than may be compared | 413 |
+/// | a malformed key, or a missing key where one is required | 400 |
+/// | a body that is too large to be compared | 413 |
 ///
-/// A response of 5xx, 408, 409, 425 or 429 says *not now*: everything is rolled back, nothing is kept, and the client
-/// may ask again. A response that is larger than may be kept or never ends is rolled back too, and answered with 500:
-/// better an error in the first test than a request that is handled twice. Cookies are not kept, nor what is said of
-/// one connection. A request is finished even if its client hangs up, and handled again when the database rolled its
-/// commit back.
+/// A response of 5xx, 408, 409, 425 or 429 means *not now*: everything is rolled back, nothing is stored, and the
+/// client may try again. A response that is too large to store or never ends is rolled back too, and answered with
+/// 500: an error in the first test is better than a request that is handled twice. Cookies and headers of a single
+/// connection are not stored. A request is finished even if its client disconnects, and it is handled again if the
+/// database rolled its commit back.
 ///
-/// Responses are kept in the inbox, for as long as handled messages are: by the retention of the store's inbox worker,
-/// or until they are purged by hand. On SQLite a handler keeps everybody else from writing, and is rolled back after
-/// five seconds.
+/// Responses are stored in the inbox, for as long as handled messages: the retention of the store's inbox worker
+/// decides, or you purge them by hand. On SQLite nobody else can write while a handler runs, and it is rolled back
+/// after five seconds.
 ///
 /// ```
 /// use axum::{Router, body::Body, routing::post};
@@ -88,17 +88,17 @@ struct Core<B: Backend> {
     name: String,
     options: IdempotencyKeyOptions,
     in_progress: InProgress,
-    /// Bounds what clients who have gone leave behind.
+    /// Limits the requests whose clients have disconnected.
     room: Arc<Semaphore>,
 }
 
 impl<B: Backend> IdempotencyKeyLayer<B> {
-    /// A layer of that name. Layers of one name on one store share their keys.
+    /// Creates a layer of that name. Layers with the same name on one store share their keys.
     pub fn new(store: B::Store, name: impl Into<String>) -> Result<Self> {
         Self::with(store, name, IdempotencyKeyOptions::default())
     }
 
-    /// The same, with options.
+    /// Creates a layer with options.
     pub fn with(store: B::Store, name: impl Into<String>, options: IdempotencyKeyOptions) -> Result<Self> {
         let (name, options) = (name.into(), options.checked()?);
         check_name("a layer's name", &name)?;
@@ -167,7 +167,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        // The one that is ready goes, its clone stays to be made ready.
+        // The service that is ready handles the request; its clone stays behind to become ready.
         let spare = self.inner.clone();
         let mut ready = std::mem::replace(&mut self.inner, spare.clone());
         let core = self.layer.0.clone();
@@ -186,7 +186,7 @@ where
 }
 
 impl<B: Backend> Core<B> {
-    /// The key to honour; none for a request that passes.
+    /// Returns the key of a request, or `None` for a request that passes without one.
     fn key(&self, request: &Request<Body>) -> Result<Option<String>, IdempotencyProblem> {
         if !self.options.methods.contains(request.method()) {
             return Ok(None);
@@ -197,7 +197,8 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// Takes a request with a key, and finishes it whether its client waits or not: it would ask again, and again.
+    /// Handles a request with a key, and finishes it even if its client disconnects: the client would only send it
+    /// again.
     async fn take<S>(
         self: Arc<Self>,
         ready: S,
@@ -210,7 +211,7 @@ impl<B: Backend> Core<B> {
     {
         let room = self.room.clone().try_acquire_owned().map_err(|_| IdempotencyProblem::overloaded())?;
         let (head, body) = request.into_parts();
-        // Whoever sends it holds a place.
+        // A request takes a place while its body is read, so reading has a time limit.
         let reading = tokio::time::timeout(self.options.timeout, read(body, self.options.request_max));
         let body = reading.await.map_err(|_| IdempotencyProblem::too_slow())??;
         let scoped = key::scoped(&self.name, self.options.scope.as_deref(), &head, key);

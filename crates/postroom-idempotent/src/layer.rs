@@ -1,4 +1,4 @@
-//! The wrapper as a layer of a `tower` service.
+//! Idempotent handling as a layer of a `tower` service.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -15,7 +15,7 @@ use postroom_core::store::{BoxFuture, Store};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 use postroom_core::work::handler::Backend;
 
-/// A request that says which message it is.
+/// A request that identifies its message.
 ///
 /// ```
 /// use postroom::{Identified, InboxKey};
@@ -29,10 +29,10 @@ use postroom_core::work::handler::Backend;
 /// }
 /// ```
 pub trait Identified {
-    /// What the message is known by: who sent it, and under which id.
+    /// Returns the key that identifies the message: its sender and its id.
     fn inbox_key(&self) -> Result<InboxKey>;
 
-    /// The message's topic, which is kept with its mark; empty, as it is unless told otherwise, where it has none.
+    /// Returns the message's topic, which is stored with its mark. By default it is empty, which means no topic.
     fn topic(&self) -> &str {
         ""
     }
@@ -48,7 +48,7 @@ impl Identified for Incoming {
     }
 }
 
-/// A request that is handled now, and the transaction for it.
+/// A request to handle now, and its transaction.
 ///
 /// ```
 /// use postroom::{Admitted, Incoming, Memory, NewMessage};
@@ -64,13 +64,13 @@ impl Identified for Incoming {
 pub struct Admitted<B: Backend, Q> {
     /// The request.
     pub request: Q,
-    /// Its context. What the service writes there is committed when it succeeds, and rolled back when it fails. The
-    /// message in it has the request's key and topic, and no content.
+    /// Its context. What the service writes there is committed when the service succeeds, and rolled back when it
+    /// fails. The message in it has the request's key and topic, but no content.
     pub ctx: SharedCtx<B>,
 }
 
-/// Lets a `tower` service have each message once: it wraps a service of [`Admitted`] requests and answers with
-/// [`Once`]. Needs the feature `tower`.
+/// Passes each message to a `tower` service only once. It wraps a service of [`Admitted`] requests and answers with
+/// [`Once`]. It needs the feature `tower`.
 ///
 /// ```
 /// use postroom::{Admitted, Idempotent, IdempotentLayer, Identified, InboxKey, Memory, MemoryStore, NewMessage, Once};
@@ -96,13 +96,13 @@ pub struct Admitted<B: Backend, Q> {
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 ///
-/// A service's request can be used only once, so nothing is tried again here: a lost race is
-/// [`Unhandled::Store`], and the message has to be delivered again.
+/// A service can use its request only once, so nothing is retried here: a lost race is [`Unhandled::Store`], and the
+/// message must be delivered again.
 #[derive(Debug)]
 pub struct IdempotentLayer<B: Backend>(Idempotent<B>);
 
 impl<B: Backend> IdempotentLayer<B> {
-    /// A layer that marks messages as `idempotent` does.
+    /// Creates a layer that marks messages as `idempotent` does.
     pub fn new(idempotent: Idempotent<B>) -> Self {
         Self(idempotent)
     }
@@ -162,7 +162,7 @@ where
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        // The one that is ready goes, its clone stays to be made ready.
+        // The service that is ready handles the request; its clone stays behind to become ready.
         let spare = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, spare);
         let idempotent = self.idempotent.clone();

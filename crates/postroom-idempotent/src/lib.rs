@@ -1,5 +1,5 @@
-//! Messages that arrive by some other way than the inbox, handled once: a broker's consumer, a layer of a service, an
-//! HTTP request with an `Idempotency-Key`.
+//! Handles messages once that do not come through the inbox: from a broker's consumer, through a layer of a service,
+//! or in an HTTP request with an `Idempotency-Key`.
 
 mod attempt;
 mod handling;
@@ -37,19 +37,20 @@ use postroom_core::telemetry;
 use postroom_core::work::handler::{Backend, HandlerError, HandlerFn, HandlerResult, State, persist};
 use purges::Purges;
 
-/// So many old marks are deleted in one transaction.
+/// At most this many old marks are deleted in one transaction.
 const PURGED_AT_ONCE: usize = 1000;
 
-/// Runs a handler once for each message, however often the message is delivered. Cheap to clone.
+/// Runs a handler once for each message, however often the message is delivered. It is cheap to clone.
 ///
-/// It is for messages that do not come through the [`Inbox`](postroom_core::Inbox): from a broker's consumer, say.
-/// Each handler has a name and marks every message under it, so several handlers can handle the same message. When one
-/// message is delivered twice at the same time, one delivery waits for the other, in this process and in others.
+/// It is for messages that do not come through the [`Inbox`](postroom_core::Inbox), for example from a broker's
+/// consumer. Each handler has a name and marks every message under it, so several handlers can handle the same
+/// message. When one message is delivered twice at the same time, one delivery waits for the other, in this process
+/// and in others.
 ///
-/// The handler is of the same kind as a worker's. What it writes to [`ctx.tx()`](postroom_core::Ctx::tx) and puts into
-/// the outbox is stored together with the mark, or not at all ([`Marking`] has another mode). Dropping a run before its
-/// end is like a crash at that point. On SQLite nobody else can write while the handler runs, and it is rolled back
-/// after five seconds.
+/// The handler is of the same kind as a worker's. What it writes to [`ctx.tx()`](postroom_core::Ctx::tx) and puts in
+/// the outbox is stored together with the mark, or not at all ([`Marking`] has another mode). Dropping a run before
+/// its end is like a crash at that point. On SQLite nobody else can write while the handler runs, and it is rolled
+/// back after five seconds.
 ///
 /// ```
 /// use postroom::{Ctx, HandlerError, Idempotent, InboxKey, Incoming, Memory, MemoryStore, Once, Payload};
@@ -69,7 +70,7 @@ const PURGED_AT_ONCE: usize = 1000;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let reservations = Idempotent::<Memory>::new(MemoryStore::new(), "reserve-stock")?;
-/// // What the broker delivers, and delivers again:
+/// // The broker delivers this message twice:
 /// let delivered = Incoming::new(InboxKey::new("orders-topic", "0/4711")?, "order.placed", r#"{"order":7}"#);
 /// assert_eq!(reservations.run(delivered.clone(), reserve).await?, Once::Ran(()));
 /// assert_eq!(reservations.run(delivered, reserve).await?, Once::Duplicate);
@@ -89,13 +90,13 @@ struct Core<B: Backend> {
 }
 
 impl<B: Backend> Idempotent<B> {
-    /// Runs the handler of that name once for each message. The name is stored with every mark: a handler that is
-    /// renamed handles everything again.
+    /// Creates a runner for the handler of that name. The name is stored with every mark, so a handler that is
+    /// renamed handles every message again.
     pub fn new(store: B::Store, handler: impl Into<String>) -> Result<Self> {
         Self::with(store, handler, IdempotentOptions::default())
     }
 
-    /// The same, with options.
+    /// Creates a runner with options.
     pub fn with(store: B::Store, handler: impl Into<String>, options: IdempotentOptions) -> Result<Self> {
         let (handler, options) = (handler.into(), options.checked()?);
         check_name("a handler's name", &handler)?;
@@ -104,15 +105,15 @@ impl<B: Backend> Idempotent<B> {
         Ok(Self { core: Arc::new(core), state: State::default() })
     }
 
-    /// A value that the handler can ask its context for. An error once it was cloned.
+    /// Adds a value that the handler can get from its context. It fails once the runner has been cloned.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Result<Self> {
         self.state.insert(value)?;
         Ok(self)
     }
 
-    /// Runs the handler for a delivered message, unless it had that message before.
+    /// Runs the handler for a delivered message, unless the handler has already processed it.
     ///
-    /// A deadlock or a lost race is tried again at once, a few times. A payload that does not fit its type is a failure
+    /// A deadlock or a lost race is retried at once, a few times. A payload that does not match its type is a failure
     /// of the handler.
     pub async fn run<P, R>(
         &self,
@@ -126,7 +127,7 @@ impl<B: Backend> Idempotent<B> {
         self.run_by(incoming, &Typed::<_, P>::new(handler)).await
     }
 
-    /// The same for a handler that takes whole messages.
+    /// Runs a handler that takes whole messages.
     pub async fn run_message<R: Send>(
         &self,
         incoming: Incoming,
@@ -139,9 +140,10 @@ impl<B: Backend> Idempotent<B> {
         incoming.check_from_outside()?;
         let (key, core) = (incoming.key(), &self.core);
         let message = Arc::new(incoming.to_message(core.store.clock().now()));
-        // Boxed, because it holds whole connections.
+        // This is boxed because it holds whole connections.
         let attempts = Box::pin(async {
-            // Under a mark that was put before it the handler runs once: what it does elsewhere is worse twice.
+            // If the mark is set first, the handler runs only once, because its external effects are worse twice than
+            // never.
             let tried = match core.options.is_marked_before() {
                 true => self.attempt(&incoming, &message, handler).await,
                 false => persist(|| self.attempt(&incoming, &message, handler)).await,
@@ -155,7 +157,7 @@ impl<B: Backend> Idempotent<B> {
         once
     }
 
-    /// An error is the database's, not the handler's.
+    /// Tries once. An error is the database's, not the handler's.
     async fn attempt<R: Send>(
         &self,
         incoming: &Incoming,
@@ -171,7 +173,7 @@ impl<B: Backend> Idempotent<B> {
                     B::roll_back(tx).await;
                 }
                 match Unhandled::by(failure) {
-                    // Tried again, it would be held too long again.
+                    // Another attempt would hold the transaction too long again.
                     Unhandled::Store(error) if overran => Ok(Err(HandlerError::retry(error))),
                     Unhandled::Store(error) => Err(error),
                     Unhandled::Handler(failure) => Ok(Err(failure)),
@@ -180,14 +182,14 @@ impl<B: Backend> Idempotent<B> {
         }
     }
 
-    /// What is known of a message that this handler had: its topic, and when it was marked. None while it is being
-    /// handled for the first time, and once its mark was deleted.
+    /// Returns the mark of a message: its topic, and when it was marked. The result is `None` while the message is
+    /// handled for the first time, and after its mark was deleted.
     pub async fn marked(&self, key: &InboxKey) -> Result<Option<Marked>> {
         self.core.store.find_mark(self.mark(key)).await
     }
 
-    /// Deletes this handler's marks that are older than its retention; says how many. It also happens by itself, after
-    /// a run, as often as [`cleanup_interval`](IdempotentOptions::cleanup_interval) says.
+    /// Deletes this handler's marks that are older than its retention, and returns how many. This also happens
+    /// automatically after a run, as often as [`cleanup_interval`](IdempotentOptions::cleanup_interval) says.
     pub async fn purge(&self) -> Result<u64> {
         let core = &self.core;
         let mut deleted = 0;

@@ -1,4 +1,4 @@
-//! Deliveries of one message in this process stand in line: only the first of them takes a connection.
+//! Queues the deliveries of one message in this process, so that only the first of them takes a connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use postroom_core::message::InboxKey;
 
-/// Whether whoever stood in front has handled the message.
+/// The queue of one message. The flag says whether an earlier delivery has handled it.
 type Line = Arc<tokio::sync::Mutex<bool>>;
 
 #[derive(Clone, Debug, Default)]
@@ -18,9 +18,9 @@ impl Lines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else in this process is at the message.
+    /// Waits until no other delivery of the message is in progress in this process.
     pub(super) async fn turn(&self, key: &InboxKey) -> Turn {
-        // Leaves the line even if nobody waits for the turn any more.
+        // It leaves the queue even if nobody waits for the turn any more.
         let mut turn = Turn { lines: self.clone(), key: key.clone(), held: None };
         let line = self.locked().entry(key.clone()).or_default().clone();
         turn.held = Some(line.lock_owned().await);
@@ -28,7 +28,7 @@ impl Lines {
     }
 }
 
-/// Leaves the line when it is dropped.
+/// The turn of one delivery. It leaves the queue when it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     lines: Lines,
@@ -37,12 +37,12 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Whether somebody in front has handled it: the database need not be asked.
+    /// Returns whether an earlier delivery has handled the message, so that the database need not be asked.
     pub(super) fn is_handled(&self) -> bool {
         self.held.as_deref().is_some_and(|is_handled| *is_handled)
     }
 
-    /// Spares those behind the question.
+    /// Records that the message is handled, so that later deliveries need not ask the database.
     pub(super) fn handled(&mut self) {
         if let Some(is_handled) = self.held.as_deref_mut() {
             *is_handled = true;

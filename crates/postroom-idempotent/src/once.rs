@@ -1,4 +1,4 @@
-//! What became of a delivery.
+//! The outcome of a delivery.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use postroom_core::queue::Cause;
 use postroom_core::support::error::{Error, ErrorKind};
 use postroom_core::work::handler::HandlerError;
 
-/// What became of a message that was delivered. Both mean that the broker may forget it.
+/// The outcome of a delivered message. In both cases the broker may forget it.
 ///
 /// ```
 /// use postroom::Once;
@@ -19,12 +19,12 @@ use postroom_core::work::handler::HandlerError;
 pub enum Once<R> {
     /// The handler ran, and everything is stored.
     Ran(R),
-    /// This handler had the message before; it was not run.
+    /// This handler had already processed the message, so it did not run.
     Duplicate,
 }
 
 impl<R> Once<R> {
-    /// What the handler answered, if it ran.
+    /// Returns the handler's answer, if the handler ran.
     pub fn ran(self) -> Option<R> {
         match self {
             Self::Ran(answer) => Some(answer),
@@ -32,14 +32,14 @@ impl<R> Once<R> {
         }
     }
 
-    /// Whether the handler had the message before.
+    /// Returns whether the handler had already processed the message.
     pub fn is_duplicate(&self) -> bool {
         matches!(self, Self::Duplicate)
     }
 }
 
-/// Why a message was not handled. Nothing of it is stored, except for the mark where [`Marking`](crate::Marking) says
-/// so.
+/// The reason why a message was not handled. Nothing is stored, except for the mark if [`Marking`](crate::Marking)
+/// says so.
 ///
 /// ```
 /// use postroom::{HandlerError, Once, Unhandled};
@@ -58,24 +58,24 @@ impl<R> Once<R> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Unhandled<E = HandlerError> {
-    /// The handler failed, or panicked. Its error says whether the broker should deliver the message again.
+    /// The handler failed or panicked. Its error says whether the broker should deliver the message again.
     Handler(E),
-    /// The database failed, or cannot be reached: have the message delivered again later. With
+    /// The database failed or cannot be reached, so the message must be delivered again later. With
     /// [`ErrorKind::InvalidInput`] the message itself cannot be stored.
     Store(Error),
 }
 
 impl Unhandled {
-    /// Whether it will never succeed: the message belongs with the dead letters.
+    /// Returns whether it will never succeed, so that the message is a dead letter.
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::Handler(failure) => failure.is_terminal(),
-            // Its id, its payload or its headers cannot be stored, however often it is delivered.
+            // The message's id, payload or headers cannot be stored, however often it is delivered.
             Self::Store(error) => error.kind() == ErrorKind::InvalidInput,
         }
     }
 
-    /// A handler that passed on what the database did to it did not fail itself.
+    /// If the handler only passed on a failure of the database, the handler itself did not fail.
     pub(super) fn by(failure: HandlerError) -> Self {
         match failure.cause() {
             Cause::DatabaseConflict => Self::Store(Error::new(ErrorKind::NotCommitted, failure.into_why())),

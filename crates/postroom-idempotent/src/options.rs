@@ -1,4 +1,4 @@
-//! How messages are marked.
+//! The options for marking messages.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,7 +10,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// When a message is marked as handled.
 ///
-/// What a crash does in each mode stands in the guide on idempotency.
+/// The guide on idempotency explains what a crash does in each mode.
 ///
 /// ```
 /// use postroom::{IdempotentOptions, Marking};
@@ -22,27 +22,28 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 #[non_exhaustive]
 pub enum Marking {
     /// In the handler's own transaction: what the handler writes there is stored with the mark, or neither is. A
-    /// message that is delivered again after a crash or a failure is handled again, and has its effect once.
+    /// message that is delivered again after a crash or a failure is handled again, and takes effect once.
     #[default]
     InTransaction,
-    /// In a transaction of its own, before the handler runs: **a message whose handler did not come to its end is not
-    /// handled again**, so it is handled at most once. For effects that no transaction can hold and that are worse
+    /// In a separate transaction, before the handler runs: **a message whose handler did not finish is not handled
+    /// again**, so it is handled at most once. Use it for effects that no transaction can cover and that are worse
     /// twice than never.
     #[non_exhaustive]
     BeforeHandling {
-        /// Takes the mark back when the handler fails, so that the message can be handled again. A crash keeps it.
+        /// Removes the mark when the handler fails, so that the message can be handled again. After a crash the mark
+        /// stays.
         release_claim_on_error: bool,
     },
 }
 
 impl Marking {
-    /// Before the handler runs; a failure keeps the mark.
+    /// Marks a message before the handler runs. After a failure the mark stays.
     pub fn before_handling() -> Self {
         Self::BeforeHandling { release_claim_on_error: false }
     }
 }
 
-/// How an [`Idempotent`](crate::Idempotent) marks messages, and for how long.
+/// The options of an [`Idempotent`](crate::Idempotent): how it marks messages, and how long it keeps the marks.
 ///
 /// ```
 /// use postroom::{IdempotentOptions, Marking};
@@ -71,44 +72,46 @@ impl Default for IdempotentOptions {
 }
 
 impl IdempotentOptions {
-    /// When a message is marked; in the handler's own transaction unless told otherwise.
+    /// Sets when a message is marked; in the handler's own transaction by default.
     #[must_use]
     pub fn marking(mut self, marking: Marking) -> Self {
         self.marking = marking;
         self
     }
 
-    /// Marks before handling, and says whether a failure takes the mark back.
+    /// Marks before handling, and sets whether a failure removes the mark.
     #[must_use]
     pub fn release_claim_on_error(mut self, release_claim_on_error: bool) -> Self {
         self.marking = Marking::BeforeHandling { release_claim_on_error };
         self
     }
 
-    /// For how long marks are kept, from a second to 3650 days; 7 days unless told otherwise. It must be longer than
-    /// the broker or the sender may take to deliver a message again: after it, a duplicate is handled like a new one.
+    /// Sets how long marks are kept, from a second to 3650 days; 7 days by default. It must be longer than the broker
+    /// or the sender may take to deliver a message again. After that, a duplicate is handled like a new message.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
-    /// How often old marks are deleted, from a second to 365 days; every hour unless told otherwise. It happens after a
-    /// run, beside it, when so much time has passed since the last: old marks of a handler that no longer runs stay.
+    /// Sets how often old marks are deleted, from a second to 365 days; every hour by default. A run starts it in the
+    /// background when this much time has passed since the last time. Old marks of a handler that no longer runs
+    /// stay.
     #[must_use]
     pub fn cleanup_interval(mut self, interval: Duration) -> Self {
         self.cleanup_interval = interval;
         self
     }
 
-    /// Whether messages are marked at all. Switched off, the handler runs for every delivery, in its own transaction.
+    /// Sets whether messages are marked at all. Without marks, the handler runs for every delivery, in its own
+    /// transaction.
     #[must_use]
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.enabled = enabled;
         self
     }
 
-    /// Whether the handler runs under a mark that is there already.
+    /// Returns whether the mark is set before the handler runs.
     pub(super) fn is_marked_before(&self) -> bool {
         self.enabled && self.marking != Marking::InTransaction
     }

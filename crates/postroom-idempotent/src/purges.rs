@@ -1,4 +1,4 @@
-//! When old marks are deleted.
+//! Decides when old marks are deleted.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Purges(Mutex<Option<Instant>>);
 
 impl Purges {
-    /// Whether it is time; then it is not before the interval is over again.
+    /// Returns whether a purge is due. The next one is due after the interval.
     pub(super) fn is_due(&self, now: Instant, interval: Duration) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);

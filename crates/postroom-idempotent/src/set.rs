@@ -1,4 +1,4 @@
-//! All handlers of a set at once, each of them once for each message.
+//! Runs a whole set of handlers, each of them once for each message.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,11 +10,11 @@ use postroom_core::queue::{Cause, Fault};
 use postroom_core::support::error::Result;
 use postroom_core::work::handler::{Backend, Entry, HandlerError, Handlers};
 
-/// The name of the handler that has no topic of its own.
+/// The name of the handler without its own topic.
 const FALLBACK: &str = "*";
 
-/// The handlers of a set, each of which runs once for each message, however often the message is delivered. Cheap to
-/// clone. [`new`](Self::new) makes one.
+/// A set of handlers, each of which runs once for each message, however often the message is delivered. It is cheap
+/// to clone. Create it with [`new`](Self::new).
 ///
 /// ```
 /// use postroom::{Ctx, Event, HandlerError, Handlers, InboxKey, Incoming, Memory, MemoryStore};
@@ -34,7 +34,7 @@ const FALLBACK: &str = "*";
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let handlers = Handlers::new().on(reserve).on(release);
 /// let handlers = IdempotentHandlers::new(MemoryStore::new(), "stock", handlers)?;
-/// // What the broker delivers, and delivers again:
+/// // The broker delivers this message twice:
 /// let delivered = Incoming::new(InboxKey::new("orders-topic", "0/4711")?, "order.placed", r#"{"order":7}"#);
 /// assert_eq!(handlers.run(delivered.clone()).await?, Once::Ran(None));
 /// assert_eq!(handlers.run(delivered).await?, Once::Duplicate);
@@ -45,7 +45,7 @@ pub struct IdempotentHandlers<B: Backend> {
     fallback: Option<Wrapped<B>>,
 }
 
-/// A handler, and how it marks.
+/// A handler, and the runner that marks its messages.
 struct Wrapped<B: Backend> {
     handler: Entry<B>,
     once: Idempotent<B>,
@@ -58,14 +58,14 @@ impl<B: Backend> Clone for Wrapped<B> {
 }
 
 impl<B: Backend> IdempotentHandlers<B> {
-    /// Wraps all handlers, so that each of them runs once for each message that arrives by some other way than the
-    /// inbox. A handler is known by the name of the set and its topic, `stock/order.placed`: two sets are two handlers
-    /// of the same message.
+    /// Wraps all handlers, so that each of them runs once for each message that does not come through the inbox. A
+    /// handler is identified by the name of the set and its topic, such as `stock/order.placed`. Two sets are
+    /// therefore two handlers of the same message.
     pub fn new(store: B::Store, name: impl AsRef<str>, handlers: Handlers<B>) -> Result<Self> {
         Self::with(store, name, handlers, IdempotentOptions::default())
     }
 
-    /// The same, with options.
+    /// Wraps all handlers, with options.
     pub fn with(
         store: B::Store,
         name: impl AsRef<str>,
@@ -85,10 +85,10 @@ impl<B: Backend> IdempotentHandlers<B> {
         Ok(Self { wrapped, fallback })
     }
 
-    /// Runs the handler of the message's topic, unless it had that message before. What it answered is JSON, as a
-    /// worker would store it.
+    /// Runs the handler of the message's topic, unless the handler has already processed the message. The answer is
+    /// JSON, as a worker would store it.
     ///
-    /// A topic that nobody handles is a failure that may pass: the next release may handle it.
+    /// A topic without a handler is a temporary failure, because the next release may handle it.
     pub async fn run(&self, incoming: Incoming) -> Result<Once<Option<String>>, Unhandled> {
         let Some(wrapped) = self.find(&incoming.topic) else {
             let why = format!("no handler for the topic {}", incoming.topic);
@@ -97,7 +97,7 @@ impl<B: Backend> IdempotentHandlers<B> {
         wrapped.once.run_by(incoming, &wrapped.handler).await
     }
 
-    /// How the handler of a topic marks its messages: to look for a mark, or to delete old ones at once.
+    /// Returns the runner of a topic's handler, to look for a mark or to delete old ones at once.
     pub fn of(&self, topic: &str) -> Option<&Idempotent<B>> {
         self.find(topic).map(|wrapped| &wrapped.once)
     }

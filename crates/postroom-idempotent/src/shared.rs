@@ -1,4 +1,4 @@
-//! A handler's context for code that cannot be lent one: services and HTTP handlers.
+//! A handler's context for services and HTTP handlers, which cannot borrow one.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -10,10 +10,10 @@ use tokio::sync::{Mutex, MutexGuard};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 use postroom_core::work::handler::{Backend, Ctx};
 
-/// The context of a message or request that is being handled: its transaction, and the outbox bound to it. Cheap to
-/// clone, for a service that takes what it needs by value.
+/// The context of a message or request in progress: its transaction, and the outbox bound to it. It is cheap to
+/// clone, for services that take their input by value.
 ///
-/// It is over when the service has answered. A task that the service left behind must not hold it then: nothing of the
+/// It ends when the service has answered. If a task that the service left behind still holds it then, nothing of the
 /// transaction is stored, and the answer is an error.
 ///
 /// ```
@@ -35,7 +35,7 @@ impl<B: Backend> SharedCtx<B> {
         Self(Arc::new(Shared { ctx: Mutex::new(Some(ctx)), is_over: AtomicBool::new(false) }))
     }
 
-    /// The context, for one user at a time; an error once the service has answered.
+    /// Locks the context for one user at a time. It fails once the service has answered.
     pub async fn lock(&self) -> Result<CtxGuard<'_, B>> {
         let held = CtxGuard { ctx: self.0.ctx.lock().await, shared: &self.0 };
         match held.ctx.is_some() && !self.0.is_over() {
@@ -44,7 +44,7 @@ impl<B: Backend> SharedCtx<B> {
         }
     }
 
-    /// Takes it back from the service, for good.
+    /// Takes the context back from the service, for good.
     pub(super) fn take(&self) -> Result<Ctx<B>> {
         self.0.is_over.store(true, Ordering::SeqCst);
         let taken = self.0.ctx.try_lock().ok().and_then(|mut ctx| ctx.take());
@@ -53,8 +53,8 @@ impl<B: Backend> SharedCtx<B> {
         })
     }
 
-    /// Ends it with whoever lent it, also when that is dropped in the middle or panics: what the service left behind
-    /// must not keep the transaction open.
+    /// Ends the context together with its lender, even if the lender is dropped early or panics. A task that the
+    /// service left behind must not keep the transaction open.
     pub(super) fn over_when_dropped(&self) -> Over<B> {
         Over(self.clone())
     }
@@ -87,7 +87,7 @@ impl<B: Backend> fmt::Debug for SharedCtx<B> {
     }
 }
 
-/// A [`Ctx`] out of a [`SharedCtx`], until it is dropped.
+/// A locked [`Ctx`] from a [`SharedCtx`], until it is dropped.
 ///
 /// ```
 /// use postroom::{CtxGuard, Memory, NewMessage};
@@ -102,7 +102,7 @@ pub struct CtxGuard<'a, B: Backend> {
     shared: &'a Shared<B>,
 }
 
-/// Nobody takes it away while it is locked.
+/// The context cannot be taken away while it is locked.
 const LOCKED: &str = "a locked context is there";
 
 impl<B: Backend> Deref for CtxGuard<'_, B> {

@@ -22,12 +22,12 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenS
             "`push_call` stands on an async function, or on an `impl` block with marked methods",
         )),
     };
-    // The item stays even when something is wrong with it: one error, and not one for each of its uses.
+    // The item stays even if it is invalid: that gives one error, instead of another for each of its uses.
     let written = written.unwrap_or_else(|error| error.to_compile_error());
     Ok(quote!(#item #written))
 }
 
-/// The type of the calls: its fields are the arguments.
+/// Writes the type of the calls, whose fields are the arguments.
 fn message(call: &Call, visibility: &Visibility) -> TokenStream {
     let Call { name, function, topic, reply, arguments, docs, cfgs, .. } = call;
     let told = format!("A call of `{function}`.");

@@ -1,4 +1,4 @@
-//! The macros of Postroom. Use them through the `postroom` crate, which says what each of them is for.
+//! The macros of Postroom. Use them through the `postroom` crate, which explains each of them.
 
 mod call;
 mod names;
@@ -10,9 +10,9 @@ use syn::parse_macro_input;
 
 use crate::payload::Kind;
 
-/// Something that happened in this service and is handled in it.
+/// Derives an event: something that happened in this service and is handled in it.
 ///
-/// `#[event("topic")]`, and optionally `version = 2, upcast_from = Older`.
+/// The attribute is `#[event("topic")]`, optionally with `version = 2, upcast_from = Older`.
 ///
 /// ```
 /// use postroom::Event;
@@ -26,9 +26,9 @@ pub fn derive_event(input: TokenStream) -> TokenStream {
     written(payload::derive(&parse_macro_input!(input), Kind::Event))
 }
 
-/// Something that happened and that another service wants to know.
+/// Derives a signal: something that happened and that another service wants to know.
 ///
-/// `#[signal("topic")]`, and optionally `version = 2, upcast_from = Older`.
+/// The attribute is `#[signal("topic")]`, optionally with `version = 2, upcast_from = Older`.
 ///
 /// ```
 /// use postroom::Signal;
@@ -42,9 +42,9 @@ pub fn derive_signal(input: TokenStream) -> TokenStream {
     written(payload::derive(&parse_macro_input!(input), Kind::Signal))
 }
 
-/// Something another service is told to do, and answers.
+/// Derives a command: something that another service should do and answer.
 ///
-/// `#[command("topic", reply = Type)]`, and optionally `version = 2, upcast_from = Older`.
+/// The attribute is `#[command("topic", reply = Type)]`, optionally with `version = 2, upcast_from = Older`.
 ///
 /// ```
 /// use postroom::Command;
@@ -62,10 +62,10 @@ pub fn derive_command(input: TokenStream) -> TokenStream {
     written(payload::derive(&parse_macro_input!(input), Kind::Command))
 }
 
-/// Makes a message of a function call: the arguments travel, the function is the handler.
+/// Turns a function call into a message: the arguments travel, and the function is the handler.
 ///
-/// `#[push_call("topic")]` on an async function makes a type of its arguments, called after it: `SendMail` for
-/// `send_mail`, or what `name = …` says. Register it with `Handlers::call`, or with `call SendMail;` in `service!`.
+/// `#[push_call("topic")]` on an async function creates a type for its arguments, named after it: `SendMail` for
+/// `send_mail`, or the name in `name = …`. Register it with `Handlers::call`, or with `call SendMail;` in `service!`.
 ///
 /// ```
 /// use postroom::{Ctx, HandlerError, Handlers, Memory, Outbox, Payload, push_call};
@@ -83,7 +83,7 @@ pub fn derive_command(input: TokenStream) -> TokenStream {
 /// # Ok(()) }
 /// ```
 ///
-/// For methods it stands on the `impl` block and on each of them; register the object with `Handlers::calls`.
+/// For methods, put it on the `impl` block and on each of them; register the object with `Handlers::calls`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -153,12 +153,12 @@ pub fn push_call(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// | clause | meaning |
 /// |---|---|
-/// | `struct Name for "name" on Backend;` | comes first: the type, what other services call it, the database |
-/// | `listen "http://127.0.0.1:7002";` | where it receives; `env("VARIABLE", "otherwise")` as well |
-/// | `source "orders" { secret: … }` | whose messages it takes |
-/// | `handle Payload => function;` | the handler of a message; `=> blocking function` on SQLite's writer thread |
+/// | `struct Name for "name" on Backend;` | comes first: the type, its name for other services, the database |
+/// | `listen "http://127.0.0.1:7002";` | where it receives; also `env("VARIABLE", "otherwise")` |
+/// | `source "orders" { secret: … }` | a service whose messages it accepts |
+/// | `handle Payload => function;` | the handler of a message; `=> blocking function` runs on SQLite's writer thread |
 /// | `call SendMail;` | a function marked with `push_call` |
-/// | `destination name { url: …, secret: …, sends: […] }` | where it sends what; `name: "other-name"` as well |
+/// | `destination name { url: …, secret: …, sends: […] }` | where it sends which messages; also `name: "other-name"` |
 ///
 /// A secret is `env("VARIABLE")`, `file("/path")` or `keys(expression)`; `env("VARIABLE") as "2026-11"` names its key.
 #[proc_macro]
@@ -167,7 +167,7 @@ pub fn service(input: TokenStream) -> TokenStream {
     written(service::expand(&declared))
 }
 
-/// What was written, or the errors in its place.
+/// Returns the generated code, or the errors in its place.
 fn written(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
     result.unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -1,11 +1,11 @@
-//! Names that travel: checked here as they are checked again at run time.
+//! Checks names that travel. They are checked again at run time in the same way.
 
 use syn::{Error, LitStr, Result};
 
 const TOPIC_CHARS_MAX: usize = 255;
 const SERVICE_BYTES_MAX: usize = 64;
 
-/// A topic: no blanks, no controls.
+/// Checks a topic: it has no whitespace and no control characters.
 pub(crate) fn topic(text: &LitStr) -> Result<String> {
     let topic = text.value();
     let chars = topic.chars().count();
@@ -20,7 +20,7 @@ pub(crate) fn topic(text: &LitStr) -> Result<String> {
     Ok(topic)
 }
 
-/// A service's name: `[a-z0-9][a-z0-9._-]{0,63}`.
+/// Checks a service's name: `[a-z0-9][a-z0-9._-]{0,63}`.
 pub(crate) fn service(text: &LitStr) -> Result<String> {
     let name = text.value();
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -38,7 +38,7 @@ pub(crate) fn service(text: &LitStr) -> Result<String> {
     Ok(name)
 }
 
-/// The id of a key: it stands in a header.
+/// Checks the id of a key, which must fit in a header.
 pub(crate) fn key_id(text: &LitStr) -> Result<()> {
     let id = text.value();
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -49,7 +49,7 @@ pub(crate) fn key_id(text: &LitStr) -> Result<()> {
     Ok(())
 }
 
-/// `SendMail` for `send_mail`.
+/// Converts `send_mail` to `SendMail`.
 pub(crate) fn camel_case(name: &str) -> String {
     let words = name.trim_start_matches("r#").split('_').filter(|word| !word.is_empty());
     words
@@ -60,7 +60,7 @@ pub(crate) fn camel_case(name: &str) -> String {
         .collect()
 }
 
-/// Of the allowed words, the one that is meant, if it can be told.
+/// Finds the allowed word that is probably meant, if there is one.
 pub(crate) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let distance = |other: &str| {
         let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -77,7 +77,7 @@ pub(crate) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
     allowed.iter().copied().min_by_key(|other| distance(other)).filter(|other| distance(other) <= 2)
 }
 
-/// What is said of a word that is not allowed where it stands.
+/// Writes the error message for a word that is not allowed in its place.
 pub(crate) fn unknown(what: &str, word: &str, allowed: &[&str]) -> String {
     let list = allowed.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     match nearest(word, allowed) {

@@ -11,7 +11,7 @@ use syn::{DeriveInput, Error, Ident, Result};
 use attribute::Attribute;
 pub(crate) use fields::check_type;
 
-/// What is derived.
+/// The trait that is derived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Event,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The trait, and the variant of `postroom::Kind`.
+    /// Returns the name of the trait, which is also the variant of `postroom::Kind`.
     fn name(self) -> &'static str {
         match self {
             Self::Event => "Event",
@@ -29,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// The attribute beside the derive.
+    /// Returns the name of the attribute beside the derive.
     fn attribute(self) -> &'static str {
         match self {
             Self::Event => "event",
@@ -91,7 +91,7 @@ impl Message<'_> {
         })
     }
 
-    /// What only the older type knows: its topic and its version.
+    /// Writes checks that need the older type's topic and version, which only the compiler knows.
     fn upcast_checks(&self) -> Option<TokenStream> {
         let older = self.attribute.upcast_from.as_ref()?;
         let (topic, version) = (&self.attribute.topic, self.attribute.version);

@@ -1,4 +1,4 @@
-//! `service!`: what a service receives and where it sends.
+//! `service!`: declares what a service receives and where it sends.
 
 mod block;
 mod checks;

@@ -1,4 +1,4 @@
-//! A typed client for one destination: what `service!` declares of it, and nothing else, can be sent there.
+//! A typed client for one destination: it sends only what `service!` declares for that destination.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ use postroom_core::support::error::Result;
 /// }
 /// ```
 pub trait Target: 'static {
-    /// What the service there is called.
+    /// The name of the destination service.
     const NAME: &'static str;
 }
 
@@ -47,9 +47,9 @@ pub trait Target: 'static {
 )]
 pub trait Accepts<P: Payload>: Target {}
 
-/// Sends what is declared for the destination `T`; each message is in the outbox before the call returns.
+/// Sends what is declared for the destination `T`. Each message is in the outbox before the call returns.
 ///
-/// `service!` makes one for each destination.
+/// `service!` creates one client for each destination.
 ///
 /// ```
 /// # use postroom::{Accepts, Client, MemoryStore, Outbox, Signal, Target};
@@ -73,12 +73,12 @@ pub struct Client<T> {
 }
 
 impl<T: Target> Client<T> {
-    /// A client that sends by this outbox.
+    /// Creates a client that sends through this outbox.
     pub fn new(outbox: Outbox) -> Self {
         Self { outbox, target: PhantomData }
     }
 
-    /// Sends a payload, in a transaction of its own; it is durable when this returns.
+    /// Sends a payload in its own transaction. The message is durable when this returns.
     pub async fn send<P: Payload>(&self, payload: &P) -> Result<Stored>
     where
         T: Accepts<P>,
@@ -86,7 +86,7 @@ impl<T: Target> Client<T> {
         Self::outgoing(payload).enqueue(&self.outbox).await
     }
 
-    /// Sends a command, in a transaction of its own, and gives what waits for the answer.
+    /// Sends a command in its own transaction, and returns a handle that waits for the answer.
     pub async fn request<C: Replies>(&self, command: &C) -> Result<Pending<C::Reply>>
     where
         T: Accepts<C>,
@@ -94,7 +94,8 @@ impl<T: Target> Client<T> {
         Self::outgoing(command).request(&self.outbox).await
     }
 
-    /// What waits for the answer to a command that was sent before, perhaps by a program that has ended since.
+    /// Returns a handle that waits for the answer to an earlier command. The program that sent the command may have
+    /// ended since.
     pub fn requested<C: Replies>(&self, id: MessageId) -> Pending<C::Reply>
     where
         T: Accepts<C>,
@@ -102,8 +103,8 @@ impl<T: Target> Client<T> {
         self.outbox.requested(id, T::NAME).typed()
     }
 
-    /// A message for this destination that is not sent yet: for a due time, a correlation id, or a transaction of the
-    /// caller's own.
+    /// Builds a message for this destination without sending it. Use it to set a due time or a correlation id, or to
+    /// send in your own transaction.
     #[inline]
     pub fn outgoing<P: Payload>(payload: &P) -> Outgoing<P>
     where

@@ -1,4 +1,5 @@
-//! Peers that do not speak our own wire: CloudEvents and the signatures of well-known webhooks. No I/O.
+//! Peers that do not speak our own wire: CloudEvents, and the signatures of well-known webhooks. Nothing here does
+//! I/O.
 
 mod cloud_events;
 mod github;
@@ -23,7 +24,7 @@ use http::HeaderMap;
 
 use postroom_core::support::error::{Error, Result};
 
-/// The text of a body. Payloads are text, so other bytes cannot be taken.
+/// Returns the body as text. Payloads are text, so other bytes are refused.
 fn text(body: &[u8]) -> Result<&str> {
     std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
@@ -31,13 +32,13 @@ fn text(body: &[u8]) -> Result<&str> {
     })
 }
 
-/// The value of a header that must be there once, as plain text.
+/// Returns the value of a header that must be present exactly once, as plain text.
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, RefusalReason> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Err(RefusalReason::MissingHeader),
         (Some(value), None) => value.to_str().map_err(|_| RefusalReason::MalformedHeader),
-        // Which of two is meant, the sender and we may see differently.
+        // The sender and we might disagree on which of the two counts.
         (Some(_), Some(_)) => Err(RefusalReason::MalformedHeader),
     }
 }

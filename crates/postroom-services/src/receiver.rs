@@ -1,5 +1,5 @@
-//! The receiving end: verifies what comes in, knows what came before, runs the handler, answers. It never listens
-//! itself; transports bring requests and take replies away.
+//! The receiving end: it verifies incoming messages, recognises duplicates, runs the handler and answers. It does not
+//! listen itself; transports bring requests and take replies away.
 
 mod allowed;
 mod apply;
@@ -37,10 +37,11 @@ use postroom_core::telemetry;
 use postroom_core::work::handler::{Backend, Handlers, InProgress};
 use source::{Known, Sources};
 
-/// Receives messages of other services for one store.
+/// Receives messages from other services for one store.
 ///
-/// What arrives is verified, known by source and id, and handled in one transaction with its record and its answer: who
-/// sends it again gets the stored answer. Cheap to clone.
+/// The receiver verifies each message and recognises it by source and id. It handles the message in one transaction
+/// with its record and its answer, so a sender that sends it again gets the stored answer. A receiver is cheap to
+/// clone.
 ///
 /// ```
 /// use postroom::{Handlers, Key, Receiver, Secret, Source, Sqlite, SqliteStore};
@@ -62,7 +63,8 @@ struct Inner<B: Backend> {
     in_progress: InProgress,
     in_flight: Arc<Semaphore>,
     bodies: Bodies,
-    /// Keep a request of an unknown source as busy as one of a known source: one for each algorithm.
+    /// Requests of unknown sources are checked against these keys, so that they take as long as those of known
+    /// sources. There is one key for each algorithm.
     decoys: [Key; 2],
 }
 
@@ -72,7 +74,7 @@ fn decoys() -> Result<[Key; 2]> {
 }
 
 impl<B: Backend> Receiver<B> {
-    /// A receiver for `service` that handles messages of these sources at once.
+    /// Creates a receiver for `service` that handles messages from these sources as soon as they arrive.
     pub fn new(
         service: impl Into<String>,
         store: B::Store,
@@ -82,7 +84,7 @@ impl<B: Backend> Receiver<B> {
         Self::with(service, store, handlers, sources, ReceiverOptions::default())
     }
 
-    /// The same, with options.
+    /// Creates a receiver with options.
     pub fn with(
         service: impl Into<String>,
         store: B::Store,
@@ -112,7 +114,7 @@ impl<B: Backend> Receiver<B> {
         &self.0.service
     }
 
-    /// Room for a body that is about to be read.
+    /// Reserves room for a body that is about to be read.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only requests have bodies"))]
     pub(crate) fn room(&self, whose: Whose) -> Room {
         self.0.bodies.begin(whose)
@@ -130,15 +132,16 @@ impl<B: Backend> Receiver<B> {
         self.0.store.clock().now()
     }
 
-    /// What the clock says at this moment, as that of the other service does: signatures are compared with it.
+    /// Returns the current wall-clock time. The other service signs by its wall clock, so signatures are compared
+    /// with ours.
     pub(crate) fn wall(&self) -> Timestamp {
         self.0.store.clock().wall()
     }
 
-    /// Takes an envelope whose source is known for sure.
+    /// Receives an envelope whose source is verified.
     pub(crate) async fn take(&self, from: &Authenticated, envelope: Envelope) -> Reply {
         match incoming(&from.source, envelope) {
-            // By v1 no header is signed: nobody else may say that a message is too late.
+            // A v1 signature covers no headers, so somebody else could have set the expiry.
             Ok(mut incoming) if from.head.is_none() => {
                 incoming.expires_at = None;
                 self.receive(from, incoming).await
@@ -148,8 +151,8 @@ impl<B: Backend> Receiver<B> {
         }
     }
 
-    /// Takes a message whose source is known for sure. It is finished whether the caller waits for it or not: a sender
-    /// that gives up too early finds the answer when it asks again.
+    /// Receives a message whose source is verified. The work is finished even if the caller stops waiting: a sender
+    /// that gives up too early gets the answer when it sends the message again.
     pub(crate) async fn receive(&self, from: &Authenticated, incoming: Incoming) -> Reply {
         if from.is_too_old(self.window(&from.source), self.now()) {
             return Reply::too_old();
@@ -185,19 +188,19 @@ impl<B: Backend> Receiver<B> {
         let _ = self.0.in_flight.acquire_many(all).await;
     }
 
-    /// For how long messages of any source are taken.
+    /// Returns the longest time for which messages of any source are accepted.
     pub(crate) fn longest_window(&self) -> std::time::Duration {
         let sources = self.0.sources();
         let of_sources = sources.values().filter_map(|source| source.window);
         of_sources.fold(self.0.options.window, std::time::Duration::max)
     }
 
-    /// What tells this receiver from any other of the same service.
+    /// Distinguishes this receiver from every other receiver of the same service.
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// For how long messages of this source are known again.
+    /// Returns the dedupe window for this source.
     pub(crate) fn window(&self, source: &str) -> std::time::Duration {
         let of_source = self.0.sources().get(source).and_then(|source| source.window);
         of_source.unwrap_or(self.0.options.window)
@@ -205,12 +208,12 @@ impl<B: Backend> Receiver<B> {
 }
 
 impl<B: Backend> Inner<B> {
-    /// The sources at this moment.
+    /// Returns the current sources.
     fn sources(&self) -> Arc<Sources> {
         self.sources.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether answers go back to this source in the queued form.
+    /// Returns whether answers go back to this source in queued mode.
     fn answers(&self, source: &str) -> bool {
         self.options.answers_back && self.sources().get(source).is_none_or(Known::is_answered)
     }
@@ -227,7 +230,7 @@ fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Arc<Hook>>> {
     Ok(known)
 }
 
-/// An envelope as a message that arrived. Headers of the wire itself stay outside.
+/// Turns an envelope into an incoming message. It leaves out the headers of the wire itself.
 pub fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
     let (kind, payload, expires_at) = (envelope.kind()?, envelope.payload_text()?, envelope.expires_at()?);
     let key = InboxKey::new(source, envelope.message_id)?;
@@ -241,7 +244,7 @@ pub fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
     Ok(incoming)
 }
 
-/// What tells the same id with other content. It is over more than the payload, so it has a name of its own.
+/// Detects the same id with different content. The hash covers more than the payload, so it has its own name.
 pub(crate) fn content_hash(topic: &str, payload: &str) -> ContentHash {
     ContentHash::of("sha256-topic-payload", digest_pieces([topic.as_bytes(), payload.as_bytes()]))
 }

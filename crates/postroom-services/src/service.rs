@@ -1,4 +1,4 @@
-//! A service as `service!` declares it: what it handles, whom it trusts, where it sends; and the same at work.
+//! A service as `service!` declares it (what it handles, whom it trusts, where it sends), and the running service.
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +20,7 @@ use postroom_core::telemetry;
 use postroom_core::work::handler::{Backend, Handlers};
 use postroom_core::work::worker::{Worker, WorkerOptions};
 
-/// So much longer a message is known than it is taken.
+/// The inbox must recognise a message for this much longer than the receiver accepts it.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// A service that `service!` declared.
@@ -44,23 +44,23 @@ const FORGOTTEN: Duration = Duration::from_secs(600);
 /// # Ok::<(), postroom::Error>(())
 /// ```
 pub trait Declared: Sized {
-    /// The database it stands on.
+    /// The database that the service runs on.
     type Backend: Backend;
-    /// What it is called.
+    /// The name of the service.
     const NAME: &'static str;
-    /// The handlers of everything it receives.
+    /// Returns the handlers for everything the service receives.
     fn handlers() -> Handlers<Self::Backend>;
-    /// The services whose messages it takes, with their keys.
+    /// Returns the services whose messages it accepts, with their keys.
     fn sources() -> Result<Vec<Source>>;
-    /// The services it sends to, with their keys.
+    /// Returns the services it sends to, with their keys.
     fn destinations() -> Result<Vec<Service>>;
-    /// Where it listens.
+    /// Returns the addresses it listens on.
     fn addresses() -> Result<Vec<String>>;
     #[doc(hidden)]
     fn started(running: Running<Self::Backend>) -> Self;
 }
 
-/// A declared service before it is started: for options, and for what its handlers need.
+/// A declared service that is not started yet. Set its options here, and the values that its handlers need.
 ///
 /// ```
 /// # use postroom::{Ctx, Event, HandlerError, Memory, MemoryStore, WorkerOptions, service};
@@ -94,7 +94,7 @@ pub struct Declaration<D: Declared> {
 }
 
 impl<D: Declared> Declaration<D> {
-    /// The service `D` on this store.
+    /// Declares the service `D` on this store.
     pub fn new(store: <D::Backend as Backend>::Store) -> Self {
         Self {
             store,
@@ -108,38 +108,38 @@ impl<D: Declared> Declaration<D> {
         }
     }
 
-    /// A value that every handler can ask its context for.
+    /// Adds a value that every handler can get from its context.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.handlers = self.handlers.state(value);
         self
     }
 
-    /// The handlers with more beside those that are declared.
+    /// Adds handlers to those that are declared.
     pub fn handlers(mut self, more: impl FnOnce(Handlers<D::Backend>) -> Handlers<D::Backend>) -> Self {
         self.handlers = more(self.handlers);
         self
     }
 
-    /// How its workers work.
+    /// Sets the options of its workers.
     pub fn worker(mut self, options: WorkerOptions) -> Self {
         self.worker = options;
         self
     }
 
-    /// How it receives.
+    /// Sets the options of its receiver.
     pub fn receiver(mut self, options: ReceiverOptions) -> Self {
         self.receiver = options;
         self
     }
 
-    /// How it listens.
+    /// Sets the options of its listeners.
     #[cfg(feature = "http")]
     pub fn listen(mut self, options: ListenOptions) -> Self {
         self.listen = options;
         self
     }
 
-    /// Services in the same process, reached by the address `in-process`.
+    /// Sets the services in the same process, which are reached by the address `in-process`.
     pub fn neighbours(mut self, neighbours: Neighbours) -> Self {
         self.neighbours = neighbours;
         self
@@ -178,7 +178,7 @@ impl<D: Declared> Declaration<D> {
     }
 }
 
-/// A message that the receiver still takes must still be known.
+/// Checks that the inbox still recognises every message that the receiver still accepts.
 fn remembers<B: Backend>(receiver: &Receiver<B>, options: &WorkerOptions) -> Result<()> {
     let (window, kept) = (receiver.longest_window(), options.retention.known_for());
     if window + FORGOTTEN <= kept {
@@ -190,7 +190,7 @@ fn remembers<B: Backend>(receiver: &Receiver<B>, options: &WorkerOptions) -> Res
     )))
 }
 
-/// One part of the service: when it ends, all of it does.
+/// Runs one part of the service. When one part ends, the whole service ends.
 fn part(
     stop: &CancellationToken,
     work: impl Future<Output = Result<()>> + Send + 'static,
@@ -215,7 +215,7 @@ impl<D: Declared> fmt::Debug for Declaration<D> {
     }
 }
 
-/// A declared service at work. Dropped, it stops in the background.
+/// A declared service that is running. If it is dropped, it stops in the background.
 ///
 /// ```
 /// # use postroom::{Ctx, Event, HandlerError, Memory, MemoryStore, Payload, service};
@@ -245,27 +245,27 @@ pub struct Running<B: Backend> {
 }
 
 impl<B: Backend> Running<B> {
-    /// The store it stands on.
+    /// Returns the store that the service runs on.
     pub fn store(&self) -> &B::Store {
         &self.store
     }
 
-    /// Its outbox.
+    /// Returns its outbox.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// Where it listens on TCP: what stands for port 0 is known here.
+    /// Returns the TCP addresses it listens on. A port 0 in the declaration appears here as the real port.
     pub fn tcp_addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Its receiver, to mount it in a web server that is there already.
+    /// Returns its receiver, to mount it in an existing web server.
     pub fn receiver(&self) -> &Receiver<B> {
         &self.receiver
     }
 
-    /// Runs until `shutdown` is ready, then stops. An error ends it too.
+    /// Runs until `shutdown` is ready, then stops. An error also ends it.
     pub async fn until(mut self, shutdown: impl Future<Output = ()>) -> Result<()> {
         tokio::select! {
             () = shutdown => self.stop().await,
@@ -273,8 +273,8 @@ impl<B: Backend> Running<B> {
         }
     }
 
-    /// Takes nothing new, finishes what it holds and gives the rest back: what is being handled within the workers'
-    /// grace time, what is being answered within 30 s.
+    /// Stops the service: it accepts nothing new, finishes what is in progress and releases the rest. Handlers have
+    /// the workers' grace time to finish, and answers have 30 s.
     pub async fn stop(mut self) -> Result<()> {
         self.neighbours.leave(&self.receiver);
         self.stop.cancel();
@@ -290,7 +290,7 @@ impl<B: Backend> Drop for Running<B> {
     fn drop(&mut self) {
         self.neighbours.leave(&self.receiver);
         self.stop.cancel();
-        // They finish what they hold.
+        // The tasks finish what is in progress.
         self.tasks.detach_all();
     }
 }

@@ -1,4 +1,4 @@
-//! How messages leave for other services: the courier, its map of services, and the wires, both ends each.
+//! How messages leave for other services: the courier, its service map, and both ends of each wire.
 
 mod address;
 mod config;

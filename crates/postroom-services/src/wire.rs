@@ -1,4 +1,4 @@
-//! What travels between services: envelopes, and the signatures on them. No I/O.
+//! The wire format between services: envelopes, and the signatures on them. Nothing here does I/O.
 
 pub mod algorithm;
 pub mod envelope;

@@ -1,4 +1,4 @@
-//! Whom a server runs as.
+//! The account that a server runs as.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ pub(crate) struct Account {
     pub(crate) gid: u32,
 }
 
-/// The first of these accounts that exists; none when we are not root and run servers as ourselves.
+/// Returns the first of these accounts that exists, or `None` if we are not root and run servers as ourselves.
 pub(crate) fn instead_of_root(names: &[&str]) -> Result<Option<Account>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);

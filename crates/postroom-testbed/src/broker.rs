@@ -1,4 +1,4 @@
-//! A message broker of our own.
+//! A message broker for one test run.
 
 use std::{fmt, path::PathBuf};
 
@@ -25,10 +25,10 @@ pub enum BrokerKind {
 }
 
 impl BrokerKind {
-    /// Both.
+    /// Both brokers.
     pub const ALL: [Self; 2] = [Self::RabbitMq, Self::Nats];
 
-    /// The environment variable that names a broker to test against.
+    /// Returns the environment variable that names a broker to test against.
     pub fn url_variable(self) -> &'static str {
         match self {
             Self::RabbitMq => "POSTROOM_TEST_RABBITMQ_URL",
@@ -36,7 +36,7 @@ impl BrokerKind {
         }
     }
 
-    /// Fails when no broker can be had on this machine, and says what to do; installs one where that is possible.
+    /// Fails if this machine can have no broker, and says what to do. It installs the broker where that is possible.
     pub fn check_installed(self) -> Result<()> {
         self.program().map(drop)
     }
@@ -56,23 +56,22 @@ impl fmt::Display for BrokerKind {
     }
 }
 
-/// A broker in a folder of its own, behind a port of 127.0.0.1. Dropped, it is ended and its folder removed.
+/// A broker in its own folder, on a port of 127.0.0.1. When it is dropped, it ends and its folder is removed.
 #[derive(Debug)]
 pub struct Broker {
-    // Dropped before the folder: it ends the broker, which writes there.
+    // This is dropped before the folder: it ends the broker, which writes there.
     keeper: Option<Keeper>,
     kind: BrokerKind,
     program: PathBuf,
     mapper: Option<PortMapper>,
     port: u16,
-    /// For other nodes of a cluster.
+    /// The port for other nodes of a cluster.
     nodes: u16,
     folder: Folder,
 }
 
 impl Broker {
-    /// Sets a broker up, starts it, and waits until it answers. One that is not installed is installed, where that is
-    /// possible.
+    /// Sets a broker up, starts it, and waits until it answers. It installs a missing broker where that is possible.
     pub fn start(kind: BrokerKind) -> Result<Self> {
         let program = kind.program()?;
         Self::set_up(kind, program).and_then(Self::started).with_context(|| format!("{kind} cannot be started"))
@@ -95,12 +94,12 @@ impl Broker {
         Ok(self)
     }
 
-    /// Which broker it is.
+    /// Returns the kind of broker.
     pub fn kind(&self) -> BrokerKind {
         self.kind
     }
 
-    /// How clients reach it.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         match self.kind {
             BrokerKind::RabbitMq => format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port),
@@ -108,27 +107,28 @@ impl Broker {
         }
     }
 
-    /// Its log. It goes with the broker.
+    /// Returns the path of its log, which is removed with the broker.
     pub fn log(&self) -> PathBuf {
         self.folder.join("log")
     }
 
-    /// Its processes.
+    /// Returns its processes.
     pub fn pids(&self) -> Vec<Pid> {
         self.keeper.iter().map(Keeper::server).chain(self.mapper.iter().map(PortMapper::pid)).collect()
     }
 
-    /// Kills it, and waits until it is gone. What it wrote stays for a restart.
+    /// Kills it, and waits until it is gone. Its data stays for a restart.
     pub fn kill(&mut self) -> Result<()> {
         self.keeper.take().map_or(Ok(()), Keeper::kill)
     }
 
-    /// Shuts it down. What it wrote stays for a restart.
+    /// Shuts it down. Its data stays for a restart.
     pub fn stop(&mut self) -> Result<()> {
         self.keeper.take().map_or(Ok(()), |keeper| keeper.end(Signal::TERM))
     }
 
-    /// Starts it again in the same folder behind the same port, and waits until it answers. A running one is shut down.
+    /// Starts it again in the same folder and on the same port, and waits until it answers. A running one is shut
+    /// down first.
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
         let command = match &self.mapper {

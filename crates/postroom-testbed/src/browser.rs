@@ -1,4 +1,4 @@
-//! A browser for tests of pages.
+//! A browser for tests of web pages.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::program;
 
-/// A browser that is driven without a window.
+/// A browser without a window, controlled by tests.
 #[derive(Debug)]
 pub struct Browser;
 
@@ -14,7 +14,7 @@ impl Browser {
     /// The environment variable that names the program.
     pub const VARIABLE: &str = "POSTROOM_TEST_CHROMIUM";
 
-    /// Where Chromium is. It is installed where it is missing and we may.
+    /// Returns the path of Chromium. If it is missing, it is installed where that is permitted.
     pub fn program() -> Result<PathBuf> {
         let variable = Self::VARIABLE;
         program::of_browser().with_context(|| format!("install it, or name a Chromium to test with in {variable}"))

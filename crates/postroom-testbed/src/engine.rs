@@ -9,24 +9,24 @@ use crate::program;
 pub enum Engine {
     /// PostgreSQL.
     Postgres,
-    /// MariaDB, which also stands for MySQL.
+    /// MariaDB, which is also used for tests of MySQL.
     MariaDb,
 }
 
-/// How much a server does for what was committed.
+/// How durable a server's commits are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing waits for the disk: committed data survives a killed server, but no power failure.
+    /// Nothing waits for the disk: committed data survives a killed server, but not a power failure.
     Fast,
     /// A commit waits for the disk, as in production.
     Durable,
 }
 
 impl Engine {
-    /// Both.
+    /// Both databases.
     pub const ALL: [Self; 2] = [Self::Postgres, Self::MariaDb];
 
-    /// The environment variable that names a server to test against.
+    /// Returns the environment variable that names a server to test against.
     pub fn url_variable(self) -> &'static str {
         match self {
             Self::Postgres => "POSTROOM_TEST_POSTGRES_URL",
@@ -34,12 +34,12 @@ impl Engine {
         }
     }
 
-    /// Fails when no server can be had on this machine, and says what to do; installs one where that is possible.
+    /// Fails if this machine can have no server, and says what to do. It installs the server where that is possible.
     pub fn check_installed(self) -> anyhow::Result<()> {
         program::of_server(self).map(drop)
     }
 
-    /// The accounts that a server prefers when we are root, best first: neither database runs as root.
+    /// Returns the preferred accounts if we are root, best first: neither database runs as root.
     pub(crate) fn accounts(self) -> [&'static str; 2] {
         match self {
             Self::Postgres => ["postgres", "nobody"],

@@ -1,4 +1,4 @@
-//! A proxy on the wire between two services that loses, doubles, delays and breaks requests on demand.
+//! A proxy on the wire between two services that loses, duplicates, delays and breaks requests on demand.
 
 mod backend;
 mod body;
@@ -26,31 +26,32 @@ use mix::Mix;
 use orders::Orders;
 pub use target::Target;
 
-/// Stands between a client and a server, each on TCP or on a Unix socket, and passes on what it gets until it is told
-/// to do otherwise. What it is told holds for all its connections.
+/// A proxy between a client and a server, each on TCP or on a Unix socket. It forwards everything until it gets other
+/// orders, which apply to all its connections.
 ///
-/// On HTTP/1 a fault befalls one request. Anything else, such as HTTP/2, is passed on as bytes, provided that the
-/// client speaks first; there a fault befalls a whole connection, as [`Fault`] says. A client that waits for
-/// `100 Continue` before it sends the rest gets that only while its request is passed on without a fault.
+/// On HTTP/1 a fault affects one request. Anything else, such as HTTP/2, is forwarded as bytes, provided that the
+/// client speaks first; there a fault affects a whole connection, as [`Fault`] describes. A client that waits for
+/// `100 Continue` before it sends the rest gets it only if its request is forwarded without a fault.
 ///
-/// Where the server cannot be reached, the client's connection is closed. Dropped, it closes every connection.
+/// If the server cannot be reached, the client's connection is closed. When the proxy is dropped, it closes every
+/// connection.
 #[derive(Debug)]
 pub struct FaultProxy {
     orders: Arc<watch::Sender<Orders>>,
     address: Target,
-    /// Where its own Unix socket is.
+    /// The folder of its own Unix socket.
     _folder: Option<TempDir>,
     _accepting: JoinSet<()>,
 }
 
 impl FaultProxy {
-    /// Listens at a free port of 127.0.0.1. Needs a tokio runtime around it.
+    /// Listens on a free port of 127.0.0.1. It must run inside a tokio runtime.
     pub fn start(target: impl Into<Target>) -> Result<Self> {
         let listener = Listener::tcp().context("cannot listen at 127.0.0.1")?;
         Self::listen(listener, target.into(), None)
     }
 
-    /// Listens at a Unix socket in a folder of its own. Needs a tokio runtime around it.
+    /// Listens on a Unix socket in its own folder. It must run inside a tokio runtime.
     pub fn start_unix(target: impl Into<Target>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("pr-").tempdir().context("no temporary folder")?;
         let socket = folder.path().join("fault.sock");
@@ -66,12 +67,12 @@ impl FaultProxy {
         Ok(Self { orders, address, _folder: folder, _accepting: accepting })
     }
 
-    /// Where clients reach it.
+    /// Returns the address for clients.
     pub fn address(&self) -> &Target {
         &self.address
     }
 
-    /// Where clients reach it, if that is on TCP.
+    /// Returns the address for clients, if it is on TCP.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match &self.address {
             Target::Tcp(address) => Some(*address),
@@ -79,7 +80,7 @@ impl FaultProxy {
         }
     }
 
-    /// Where clients reach it, if that is a Unix socket.
+    /// Returns the address for clients, if it is a Unix socket.
     pub fn socket(&self) -> Option<&Path> {
         match &self.address {
             Target::Tcp(_) => None,
@@ -87,30 +88,30 @@ impl FaultProxy {
         }
     }
 
-    /// Where clients reach it: `http://127.0.0.1:…` or `unix:///…`.
+    /// Returns the URL for clients: `http://127.0.0.1:…` or `unix:///…`.
     pub fn url(&self) -> String {
         self.address.url()
     }
 
-    /// Sends the requests that come from now on to another server, also those of clients that stay connected.
+    /// Sends all new requests to another server, even those of clients that stay connected.
     pub fn set_target(&self, target: impl Into<Target>) {
         let target = target.into();
         self.orders.send_modify(|orders| orders.target = target);
     }
 
-    /// Has this befall the next `count` requests, after those that were ordered before and are still to come.
+    /// Orders this fault for the next `count` requests, after all earlier orders.
     pub fn next(&self, fault: Fault, count: u64) {
         self.orders.send_modify(|orders| orders.ordered.push_back((fault, count)));
     }
 
-    /// Draws what befalls each request, after those that were ordered: a fault with twice the weight comes twice as
-    /// often. The same seed draws the same faults in the same order.
+    /// Draws the fault of each request at random, after all earlier orders: a fault with twice the weight comes twice
+    /// as often. The same seed draws the same faults in the same order.
     pub fn at_random(&self, seed: u64, weighted: impl Into<Vec<(u32, Fault)>>) {
         let mix = Mix::new(seed, weighted.into());
         self.orders.send_modify(|orders| orders.mix = Some(mix));
     }
 
-    /// Forgets every order: requests that come from now on are passed on.
+    /// Forgets every order, so that new requests are forwarded.
     pub fn pass(&self) {
         self.orders.send_modify(|orders| {
             orders.ordered.clear();
@@ -123,13 +124,14 @@ impl FaultProxy {
         self.orders.send_modify(|orders| orders.generation += 1);
     }
 
-    /// How often each fault was carried out to its end. One that needed a server and found none is spent, but not
-    /// counted. A client may have its answer a moment before that is counted: wait for it with [`done`](Self::done).
+    /// Returns how often each fault was completed. A fault that needed a server and found none is used up, but not
+    /// counted. A client may have its answer a moment before the fault is counted: wait for that with
+    /// [`done`](Self::done).
     pub fn counts(&self) -> Counts {
         self.orders.borrow().counts.clone()
     }
 
-    /// Waits until this fault, whatever its delay, was carried out so many times since the proxy was started.
+    /// Waits until this fault, whatever its delay, was completed this many times since the proxy was started.
     pub async fn done(&self, fault: Fault, count: u64) {
         orders::hold(&self.orders, |orders| orders.counts.of(fault) >= count).await;
     }
@@ -139,7 +141,7 @@ async fn accept(listener: Listener, orders: Arc<watch::Sender<Orders>>) {
     let mut links = JoinSet::new();
     while let Ok(client) = listener.accept().await {
         let orders = orders.clone();
-        // An error is a connection that broke, and both its ends are told by closing them.
+        // An error means that a connection broke; closing it tells both ends.
         links.spawn(async move { link::run(client, &orders).await.ok() });
         while links.try_join_next().is_some() {}
     }

@@ -1,4 +1,4 @@
-//! The folder of a server, and commands that run in it as the server's account.
+//! The folder of a server, and commands that run in it under the server's account.
 
 use std::{
     env,
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::{account, engine::Engine};
 
-/// A Unix socket's path has no room for more.
+/// The path of a Unix socket can be no longer.
 const LONGEST_SOCKET_PATH: usize = 107;
 const LONGEST_SOCKET_NAME: usize = ".s.PGSQL.65535".len();
 
@@ -31,10 +31,10 @@ impl Folder {
         Self::owned_by(&engine.accounts())
     }
 
-    /// Owned by the first of these accounts that exists, when we are root.
+    /// Creates a folder that belongs to the first of these accounts that exists, if we are root.
     pub(crate) fn owned_by(accounts: &[&str]) -> Result<Self> {
         let account = account::instead_of_root(accounts)?;
-        // Closed to others: the servers let in whoever reaches their sockets.
+        // The folder is closed to others, because the servers accept everybody who reaches their sockets.
         let mut dir = tempfile::Builder::new();
         let dir = dir.prefix("pr-").permissions(Permissions::from_mode(0o700)).tempdir();
         let dir = dir.context("no temporary folder")?;
@@ -54,7 +54,8 @@ impl Folder {
         self.dir.path().join(name)
     }
 
-    /// A command that runs here, as the server's account, untouched by the caller's settings for database clients.
+    /// Returns a command that runs here under the server's account, without the caller's settings for database
+    /// clients.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command.current_dir(self.path()).env_clear().env("LC_ALL", "C");
@@ -67,7 +68,7 @@ impl Folder {
         command
     }
 
-    /// Runs a command to its end; what it said is part of the error.
+    /// Runs a command to its end. Its output is part of the error.
     pub(crate) fn run<A: AsRef<str>>(&self, program: &Path, args: impl IntoIterator<Item = A>) -> Result<()> {
         let name = program.display();
         let mut command = self.command(program);

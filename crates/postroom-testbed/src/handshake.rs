@@ -1,4 +1,4 @@
-//! Whether a server answers: the first bytes of a conversation, for which no client is needed.
+//! Checks whether a server answers. It exchanges only the first bytes, which needs no client.
 
 use std::{
     fmt::Display,
@@ -14,14 +14,14 @@ use anyhow::{Result, bail};
 
 use crate::{broker::BrokerKind, engine::Engine, keeper::Keeper};
 
-/// Looked for an answer this often, a server that does not come up is given up after two minutes.
+/// The number of checks: a server that has not come up after two minutes has failed.
 const LOOKS: u32 = 6_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Protocol 3.0, user `postgres`, which is also the database.
+/// Protocol 3.0 with the user `postgres`, which is also the database.
 const POSTGRES_HELLO: &[u8] = b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0";
 const POSTGRES_AUTHENTICATION: u8 = b'R';
-/// A packet's length and number come first.
+/// The length and number of a packet come first.
 const MARIADB_HEADER: usize = 4;
 const MARIADB_PROTOCOL: u8 = 10;
 /// AMQP 0-9-1.
@@ -30,12 +30,12 @@ const AMQP_METHOD: u8 = 1;
 const NATS_HELLO: [u8; 5] = *b"INFO ";
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until the server behind this socket lets clients in; fails with the end of its log.
+/// Waits until the server behind this socket accepts clients. An error contains the end of its log.
 pub(crate) fn wait(engine: Engine, socket: &Path, keeper: &Keeper, log: &Path) -> Result<()> {
     wait_until(|| answers(engine, socket), &engine, keeper, log)
 }
 
-/// The same for a broker behind this port.
+/// Waits for a broker behind this port in the same way.
 pub(crate) fn wait_for_broker(kind: BrokerKind, port: u16, keeper: &Keeper, log: &Path) -> Result<()> {
     let answers = || match kind {
         BrokerKind::RabbitMq => rabbitmq_answers(port),
@@ -62,7 +62,7 @@ fn last_words(log: &Path) -> String {
     lines[lines.len().saturating_sub(10)..].join("\n")
 }
 
-/// Whether the server behind this socket lets clients in by now.
+/// Returns whether the server behind this socket already accepts clients.
 fn answers(engine: Engine, socket: &Path) -> bool {
     match engine {
         Engine::Postgres => postgres_answers(socket),
@@ -71,7 +71,7 @@ fn answers(engine: Engine, socket: &Path) -> bool {
     .unwrap_or(false)
 }
 
-/// It answers before it is ready, with an error.
+/// PostgreSQL answers with an error before it is ready.
 fn postgres_answers(socket: &Path) -> io::Result<bool> {
     let mut stream = connect(socket)?;
     stream.write_all(POSTGRES_HELLO)?;
@@ -80,14 +80,14 @@ fn postgres_answers(socket: &Path) -> io::Result<bool> {
     Ok(first[0] == POSTGRES_AUTHENTICATION)
 }
 
-/// It speaks first, when it is ready.
+/// MariaDB speaks first, once it is ready.
 fn mariadb_answers(socket: &Path) -> io::Result<bool> {
     let mut first = [0; MARIADB_HEADER + 1];
     connect(socket)?.read_exact(&mut first)?;
     Ok(first[MARIADB_HEADER] == MARIADB_PROTOCOL)
 }
 
-/// It listens when it is ready, and names its methods.
+/// RabbitMQ listens once it is ready, and names its methods.
 fn rabbitmq_answers(port: u16) -> io::Result<bool> {
     let mut stream = connect_to(port)?;
     stream.write_all(AMQP_HELLO)?;
@@ -96,7 +96,7 @@ fn rabbitmq_answers(port: u16) -> io::Result<bool> {
     Ok(first[0] == AMQP_METHOD)
 }
 
-/// It speaks first, when it is ready.
+/// NATS speaks first, once it is ready.
 fn nats_answers(port: u16) -> io::Result<bool> {
     let mut first = [0; NATS_HELLO.len()];
     connect_to(port)?.read_exact(&mut first)?;

@@ -1,4 +1,4 @@
-//! Installs a missing server where the machine lets us: as root, with apt. Nothing is started by it.
+//! Installs a missing server where the machine permits it: as root, with apt. It starts nothing.
 
 use std::{
     env,
@@ -12,11 +12,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::engine::Engine;
 
-/// Says that installing PostgreSQL creates no database, and so starts no service.
+/// This setting prevents that installing PostgreSQL creates a database, and thereby starts a service.
 const CLUSTER_SETTINGS: &str = "/etc/postgresql-common/createcluster.conf";
 const NO_CLUSTER: &str = "\ncreate_main_cluster = false\n";
 
-/// A package may start a service; this file, where there is none, tells it not to.
+/// A package may start a service. This file tells it not to, and is written only if there is none.
 const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
 const NO_SERVICE: &str = "#!/bin/sh\nexit 101\n";
 
@@ -30,12 +30,12 @@ pub(crate) fn packages_of(engine: Engine) -> Result<()> {
                 .with_context(|| format!("cannot write {CLUSTER_SETTINGS}"))?;
             install(&["postgresql"])
         }
-        // The programs alone: these packages have no service.
+        // These packages contain only programs and no service.
         Engine::MariaDb => install(&["mariadb-server-core", "mariadb-client-core"]),
     }
 }
 
-/// Packages that come with a service, which stays off.
+/// Installs packages that come with a service, and keeps the service off.
 pub(crate) fn without_service(packages: &[&str]) -> Result<()> {
     check_rights()?;
     let is_ours = !Path::new(SERVICE_POLICY).exists();
@@ -50,7 +50,7 @@ pub(crate) fn without_service(packages: &[&str]) -> Result<()> {
     installed
 }
 
-/// A program that has no service.
+/// Installs a program that has no service.
 pub fn install_package(name: &str) -> Result<()> {
     check_rights()?;
     install(&[name])
@@ -66,7 +66,7 @@ fn check_rights() -> Result<()> {
     Ok(())
 }
 
-/// A fresh machine has no list of packages yet, and an old one may have an outdated one.
+/// Installs packages. A fresh machine has no package list yet, and the list of an old one may be outdated.
 fn install(packages: &[&str]) -> Result<()> {
     let mut args = vec!["install", "--yes", "--no-install-recommends"];
     args.extend(packages);

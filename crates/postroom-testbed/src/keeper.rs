@@ -1,6 +1,6 @@
-//! A shell between us and a server: it ends the server when we end, even when we are killed.
+//! A shell between us and a server. It ends the server when we end, even if we are killed.
 //!
-//! A signal on the parent's death would not do: Linux sends it when the thread that started the server ends.
+//! A signal on the parent's death would not work: Linux sends it when the thread that started the server ends.
 
 use std::{
     convert::Infallible,
@@ -24,19 +24,19 @@ const SCRIPT: &str = include_str!("keeper.sh");
 #[derive(Debug)]
 pub(crate) struct Keeper {
     shell: Child,
-    /// Closed, it makes the keeper end the server and remove its folder.
+    /// Closing this makes the keeper end the server and remove its folder.
     orders: Option<ChildStdin>,
     server: Pid,
-    /// Closed when the last of the server's processes is gone; nothing is ever sent.
+    /// This closes when the last of the server's processes is gone; nothing is ever sent.
     gone: Receiver<Infallible>,
 }
 
 impl Keeper {
-    /// Starts a server; `parting` is the signal that ends it when nobody needs its data any more.
+    /// Starts a server. `parting` is the signal that ends it when nobody needs its data any more.
     pub(crate) fn start(folder: &Folder, parting: &str, server: &[String]) -> Result<Self> {
         let mut shell = folder.command("/bin/sh");
         shell.args(["-c", SCRIPT, "keeper"]).arg(folder.path()).arg(parting).args(server);
-        // In a group of its own, a Ctrl-C at the terminal reaches it only through us.
+        // The shell has its own process group, so a Ctrl-C at the terminal reaches it only through us.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = shell.spawn().context("cannot start the server's keeper")?;
         let orders = shell.stdin.take();
@@ -56,21 +56,21 @@ impl Keeper {
         self.server
     }
 
-    /// Whether the server ended within this time.
+    /// Returns whether the server ended within this time.
     pub(crate) fn ends_within(&self, patience: Duration) -> bool {
         matches!(self.gone.recv_timeout(patience), Err(RecvTimeoutError::Disconnected))
     }
 
-    /// Sends the server a signal and waits until it ended; its folder stays.
+    /// Sends the server a signal and waits until it has ended. Its folder stays.
     pub(crate) fn end(mut self, signal: Signal) -> Result<()> {
-        // It may have ended by itself.
+        // The server may already have ended.
         let _ = kill_process(self.server, signal);
         self.finish()
     }
 
-    /// Kills all of the server's processes at once, as a crash of the machine would, and waits until they are gone.
+    /// Kills all of the server's processes at once, like a crash of the machine, and waits until they are gone.
     pub(crate) fn kill(mut self) -> Result<()> {
-        // Stopped, it starts no further process while we look at those it has.
+        // A stopped server starts no further process while we list its children.
         let _ = kill_process(self.server, Signal::STOP);
         for process in children(self.server).into_iter().chain([self.server]) {
             let _ = kill_process(process, Signal::KILL);
@@ -95,7 +95,7 @@ impl Drop for Keeper {
     }
 }
 
-/// The processes that a server started. Elsewhere than on Linux they are not listed, and end when they notice that the
+/// Returns the processes that a server started. Only Linux lists them; elsewhere they end when they notice that the
 /// server is gone.
 fn children(server: Pid) -> Vec<Pid> {
     let server = server.as_raw_nonzero();

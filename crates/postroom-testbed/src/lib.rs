@@ -1,11 +1,11 @@
-//! Throw-away database servers and message brokers for tests, benchmarks and crash tests.
+//! Temporary database servers and message brokers for tests, benchmarks and crash tests.
 //!
-//! A [`Server`] lives in a folder of its own under the system's temporary folder, is reached through a Unix socket, and
-//! is gone when it is dropped or when its process ends, however that ends. With the `proxy` feature a proxy can stand
-//! before it and break its connections. A [`Broker`] is the same with a port of 127.0.0.1; a [`Browser`] is only found.
+//! A [`Server`] lives in its own folder under the system's temporary folder and is reached through a Unix socket. It
+//! is gone when it is dropped or when its process ends, however that ends. With the `proxy` feature, a proxy in front
+//! of it can break its connections. A [`Broker`] is the same with a port of 127.0.0.1; a [`Browser`] is only located.
 //!
-//! With the `fault` feature, a `FaultProxy` stands between two services and loses, doubles, delays or breaks the
-//! requests of one to the other.
+//! With the `fault` feature, a `FaultProxy` between two services loses, duplicates, delays or breaks the requests of
+//! one to the other.
 
 mod account;
 mod broker;

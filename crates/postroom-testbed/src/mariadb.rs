@@ -1,4 +1,4 @@
-//! How MariaDB is set up and started.
+//! Sets up and starts MariaDB.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use crate::{engine::Mode, folder::Folder, program, tls};
 pub(crate) const SOCKET: &str = "mysql.sock";
 pub(crate) const DATABASE: &str = "postroom";
 
-/// Run at each start, before anybody is let in.
+/// These statements run at each start, before any client is accepted.
 const FIRST_STATEMENTS: &str = "CREATE DATABASE IF NOT EXISTS postroom;\n\
                                 CREATE USER IF NOT EXISTS root@127.0.0.1;\n\
                                 GRANT ALL ON *.* TO root@127.0.0.1 WITH GRANT OPTION;\n";
@@ -18,7 +18,8 @@ const FIRST_FILE: &str = "first.sql";
 pub(crate) fn set_up(folder: &Folder, program: &Path) -> Result<()> {
     let install = program::beside(program, "mariadb-install-db")?;
     let data = format!("--datadir={}", folder.join("data").display());
-    // Servers that start clear away what they find in a temporary folder, also what another one is using.
+    // Each server gets its own temporary folder, because a starting server deletes files there that another one may
+    // be using.
     let temporary = format!("--tmpdir={}", folder.path().display());
     let accounts = ["--auth-root-authentication-method=normal", "--skip-test-db"];
     folder.run(&install, ["--no-defaults", &data, &temporary].into_iter().chain(accounts))?;

@@ -1,4 +1,4 @@
-//! How NATS is started, with JetStream.
+//! Starts NATS, with JetStream.
 
 use std::path::Path;
 

@@ -8,14 +8,14 @@ use crate::{
     engine::Engine, folder::Folder, handshake, keeper::Keeper, postgres::socket_name, program, server::Server,
 };
 
-/// Only a part of the socket's name.
+/// The port is only a part of the socket's name.
 const PORT: u16 = 6432;
 const SETTINGS: &str = "pgbouncer.ini";
 
-/// A PgBouncer in a folder of its own. Dropped, it is ended and its folder removed.
+/// A PgBouncer in its own folder. When it is dropped, it ends and its folder is removed.
 #[derive(Debug)]
 pub struct Pooler {
-    // Dropped before the folder: it ends the pooler, which writes there.
+    // This is dropped before the folder: it ends the pooler, which writes there.
     _keeper: Keeper,
     folder: Folder,
 }
@@ -24,8 +24,8 @@ impl Pooler {
     /// The environment variable that names a pooler to test against.
     pub const URL_VARIABLE: &'static str = "POSTROOM_TEST_POOLER_URL";
 
-    /// Starts one in front of a PostgreSQL, with few connections for many clients. It is installed where it is missing
-    /// and that is possible.
+    /// Starts a pooler in front of a PostgreSQL, with few connections for many clients. A missing PgBouncer is
+    /// installed where that is possible.
     pub fn start(server: &Server) -> Result<Self> {
         ensure!(server.engine() == Engine::Postgres, "PgBouncer stands before PostgreSQL only");
         let program = program::of_pooler()?;
@@ -40,7 +40,7 @@ impl Pooler {
         Ok(pooler)
     }
 
-    /// How clients reach the server through it.
+    /// Returns the URL for clients that use the server through the pooler.
     pub fn url(&self) -> String {
         format!("postgres:///postgres?host={}&port={PORT}&user=postgres", self.folder.path().display())
     }

@@ -1,4 +1,4 @@
-//! How PostgreSQL is set up and started.
+//! Sets up and starts PostgreSQL.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{engine::Mode, folder::Folder, program, tls};
 
-/// Without TCP the number is only a part of the socket's name.
+/// Without TCP, the port is only a part of the socket's name.
 pub(crate) const PORT: u16 = 5432;
 
 pub(crate) fn socket_name(port: u16) -> String {
@@ -15,7 +15,7 @@ pub(crate) fn socket_name(port: u16) -> String {
 
 pub(crate) fn set_up(folder: &Folder, program: &Path) -> Result<()> {
     let initdb = program::beside(program, "initdb")?;
-    // Nothing in it is worth a wait for the disk: a start after a power failure is a start from nothing.
+    // The data need not survive a power failure, so nothing waits for the disk.
     let data = folder.join("data").display().to_string();
     folder.run(&initdb, ["-D", &data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])
 }
@@ -36,7 +36,7 @@ pub(crate) fn command(folder: &Folder, program: &Path, mode: Mode, tcp: Option<u
     set("port", &tcp.unwrap_or(PORT).to_string());
     set("listen_addresses", if tcp.is_some() { "127.0.0.1" } else { "" });
     set("unix_socket_directories", &folder.path().display().to_string());
-    // Shared memory of a killed server stays in its folder, and goes with it.
+    // Shared memory of a killed server stays in its folder, and is removed with it.
     set("dynamic_shared_memory_type", "mmap");
     if tls {
         set("ssl", "on");

@@ -1,4 +1,4 @@
-//! Where the servers' programs are.
+//! Finds the programs of the servers.
 
 use std::{
     env, fs,
@@ -11,15 +11,16 @@ use anyhow::{Result, bail};
 use crate::{broker::BrokerKind, engine::Engine, install};
 
 const OUTSIDE_OF_PATH: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/local/mysql/bin"];
-/// Debian keeps one folder for each version here.
+/// Debian has one folder for each version here.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
-/// And here RabbitMQ's own scripts.
+/// Debian has RabbitMQ's own scripts here.
 const RABBITMQ_SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
 
-/// Who comes second finds what the first has installed; and of two installations at once, apt refuses one.
+/// Only one search runs at a time: the next one finds what the first has installed, and apt refuses a second
+/// installation.
 static SEARCH: Mutex<()> = Mutex::new(());
 
-/// The server's program; installed where it is missing and we may.
+/// Returns the server's program. If it is missing, it is installed where that is permitted.
 pub(crate) fn of_server(engine: Engine) -> Result<PathBuf> {
     let _alone = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(program) = look_for(engine) {
@@ -33,15 +34,15 @@ pub(crate) fn of_server(engine: Engine) -> Result<PathBuf> {
     bail!("{engine} is not installed{why}: install it, or name a server to test against in {}", engine.url_variable())
 }
 
-/// PgBouncer's program; installed where it is missing and we may.
+/// Returns PgBouncer's program. If it is missing, it is installed where that is permitted.
 pub(crate) fn of_pooler() -> Result<PathBuf> {
     packaged("PgBouncer", &["pgbouncer"], || find_in(usual_folders(), "pgbouncer"))
 }
 
-/// A broker's program; installed where it is missing and we may.
+/// Returns a broker's program. If it is missing, it is installed where that is permitted.
 pub(crate) fn of_broker(kind: BrokerKind) -> Result<PathBuf> {
     match kind {
-        // What Debian puts on the path refuses to run for anybody but root and the package's own account.
+        // The script that Debian puts on the path runs only for root and the package's own account.
         BrokerKind::RabbitMq => packaged("RabbitMQ", &["rabbitmq-server"], || {
             find_in([RABBITMQ_SCRIPTS.into()].into_iter().chain(usual_folders()), "rabbitmq-server")
         }),
@@ -49,7 +50,7 @@ pub(crate) fn of_broker(kind: BrokerKind) -> Result<PathBuf> {
     }
 }
 
-/// Chromium's program; installed where it is missing and we may.
+/// Returns Chromium's program. If it is missing, it is installed where that is permitted.
 pub(crate) fn of_browser() -> Result<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     packaged("Chromium", &["chromium"], || names.iter().find_map(|name| find_in(usual_folders(), name)))
@@ -75,7 +76,7 @@ fn look_for(engine: Engine) -> Option<PathBuf> {
     }
 }
 
-/// A program of the same installation, in the server's folder or where programs usually are.
+/// Returns a program of the same installation, from the server's folder or one of the usual folders.
 pub(crate) fn beside(server: &Path, name: &str) -> Result<PathBuf> {
     let own = server.parent().map(Path::to_path_buf);
     match find_in(own.into_iter().chain(usual_folders()), name) {
@@ -84,7 +85,7 @@ pub(crate) fn beside(server: &Path, name: &str) -> Result<PathBuf> {
     }
 }
 
-/// Newest first.
+/// Returns the folders of all versions, newest first.
 fn postgres_versions() -> Vec<PathBuf> {
     let entries = fs::read_dir(POSTGRES_VERSIONS).into_iter().flatten().flatten();
     let mut versions: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

@@ -14,11 +14,11 @@ use tokio::{sync::watch, task::JoinSet};
 use address::{Address, Door, Wire};
 use orders::{Cut, Orders};
 
-/// Stands in front of a server's Unix socket, with a socket of its own, or in front of SQL Server's port, and passes on
-/// what it gets until it is told to do otherwise. What it is told holds for all its connections: a client that
-/// shall be spared gets a proxy of its own.
+/// A proxy in front of a server's Unix socket, with its own socket, or in front of SQL Server's port. It forwards
+/// everything until it gets other orders, which apply to all its connections: a client that must not be affected
+/// needs another proxy.
 ///
-/// Dropped, it closes every connection.
+/// When the proxy is dropped, it closes every connection.
 #[derive(Debug)]
 pub struct Proxy {
     orders: Arc<watch::Sender<Orders>>,
@@ -30,8 +30,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Stands in front of the server with this URL, which must lead to a Unix socket, or to a port of SQL Server. Needs
-    /// a tokio runtime around it.
+    /// Starts a proxy in front of the server with this URL, which must lead to a Unix socket, or to a port of SQL
+    /// Server. It must run inside a tokio runtime.
     pub fn start(url: &str) -> Result<Self> {
         let server = Address::parse(url)?;
         let folder = tempfile::Builder::new().prefix("pr-").tempdir().context("no temporary folder")?;
@@ -42,35 +42,35 @@ impl Proxy {
         Ok(Self { orders, url: own.url(), wire: own.wire(), socket: own.socket(), folder, _accepting: accepting })
     }
 
-    /// The server's URL with the proxy's socket in it.
+    /// Returns the server's URL with the proxy's socket in it.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Cuts the connections of the next `count` COMMITs: each is passed on and carried out, but its answer never
-    /// arrives. Only a COMMIT that is sent as a statement of its own counts.
+    /// Cuts the connections of the next `count` COMMITs: each is forwarded and executed, but its answer never
+    /// arrives. Only a COMMIT that is sent as its own statement counts.
     pub fn cut_next_commits(&self, count: u64) {
         self.orders.send_modify(|orders| orders.commits_to_cut = count);
     }
 
-    /// Cuts the connections of the next `count` COMMITs before they get to the server: they are never carried out.
+    /// Cuts the connections of the next `count` COMMITs before they reach the server, so they are never executed.
     pub fn lose_next_commits(&self, count: u64) {
         self.orders.send_modify(|orders| orders.commits_to_lose = count);
     }
 
-    /// Cuts the connection of the COMMIT that ends the transaction in which these words are said from now on: it is
-    /// carried out, but its answer never arrives.
+    /// Cuts the connection of one COMMIT: of the next transaction that contains these words. The COMMIT is executed,
+    /// but its answer never arrives.
     pub fn cut_commit_of(&self, words: &str) {
         self.orders.send_modify(|orders| orders.marked = Some((self.said_as(words), Cut::Answer)));
     }
 
-    /// Cuts the connection of the COMMIT that ends the transaction in which these words are said from now on before it
-    /// gets to the server: it is never carried out.
+    /// Cuts the connection of one COMMIT before it reaches the server: of the next transaction that contains these
+    /// words. The COMMIT is never executed.
     pub fn lose_commit_of(&self, words: &str) {
         self.orders.send_modify(|orders| orders.marked = Some((self.said_as(words), Cut::Request)));
     }
 
-    /// SQL Server's characters have 16 bits.
+    /// Encodes the words as the client sends them: characters of SQL Server have 16 bits.
     fn said_as(&self, words: &str) -> Vec<u8> {
         match self.wire {
             Wire::Tds => words.encode_utf16().flat_map(u16::to_le_bytes).collect(),
@@ -78,37 +78,37 @@ impl Proxy {
         }
     }
 
-    /// How many connections were cut at a COMMIT.
+    /// Returns how many connections were cut at a COMMIT.
     pub fn cuts(&self) -> u64 {
         self.orders.borrow().cuts
     }
 
-    /// How often clients have said something to the server: nothing is asked or changed without it.
+    /// Returns how often clients have sent something to the server: without that, nothing is read or changed.
     pub fn said(&self) -> u64 {
         self.orders.borrow().said
     }
 
-    /// Waits until so many connections were cut at a COMMIT. What they committed is in the database by then.
+    /// Waits until this many connections were cut at a COMMIT. What they committed is in the database by then.
     pub async fn has_cut(&self, count: u64) {
         orders::hold(&self.orders, |orders| orders.cuts >= count).await;
     }
 
-    /// Closes every connection. New ones are let in.
+    /// Closes every connection. New ones are accepted.
     pub fn cut_all(&self) {
         self.orders.send_modify(|orders| orders.generation += 1);
     }
 
-    /// Passes nothing on from now, in either direction, and keeps all connections open.
+    /// Forwards nothing from now on, in either direction, and keeps all connections open.
     pub fn stall(&self) {
         self.orders.send_modify(|orders| orders.stalled = true);
     }
 
-    /// Passes on what was held back, and all that follows.
+    /// Forwards what was held back, and everything that follows.
     pub fn resume(&self) {
         self.orders.send_modify(|orders| orders.stalled = false);
     }
 
-    /// Lets no new connection in, as a server that is down: there is no socket. Those that exist stay.
+    /// Accepts no new connections, like a server that is down: there is no socket. Existing connections stay.
     pub fn refuse(&self) -> Result<()> {
         if self.wire == Wire::Tds {
             self.orders.send_modify(|orders| orders.refusing = true);
@@ -117,7 +117,7 @@ impl Proxy {
         fs::rename(&self.socket, self.folder.path().join("refused")).context("it refuses already")
     }
 
-    /// Lets new connections in again.
+    /// Accepts new connections again.
     pub fn admit(&self) -> Result<()> {
         if self.wire == Wire::Tds {
             self.orders.send_modify(|orders| orders.refusing = false);

@@ -1,4 +1,4 @@
-//! How RabbitMQ is set up and started: on loopback only, with a port mapper of its own.
+//! Sets up and starts RabbitMQ, only on loopback and with its own port mapper.
 
 use std::{fs, path::Path};
 
@@ -11,11 +11,11 @@ pub(crate) const ACCOUNTS: [&str; 2] = ["rabbitmq", "nobody"];
 const SETTINGS: &str = "rabbitmq.conf";
 const PLUGINS: &str = "enabled_plugins";
 
-/// Erlang's port mapper, where nodes of one machine find each other. A node that finds none starts one, as a daemon
-/// that nobody would ever end; so it gets one that is kept like a server.
+/// Erlang's port mapper, through which the nodes of one machine find each other. A node that finds none starts one as
+/// a daemon that nobody would ever end, so it gets one that is kept like a server.
 #[derive(Debug)]
 pub(crate) struct PortMapper {
-    // Dropped before the folder, as with every server.
+    // This is dropped before the folder, as with every server.
     keeper: Keeper,
     _folder: Folder,
     port: u16,
@@ -41,7 +41,7 @@ pub(crate) fn set_up(folder: &Folder, port: u16) -> Result<()> {
     fs::write(folder.join(PLUGINS), "[].\n").context("cannot write RabbitMQ's plugins")
 }
 
-/// `nodes` is the port for other nodes: there are none, but it cannot be switched off.
+/// Returns the command. `nodes` is the port for other nodes: there are none, but the port cannot be switched off.
 pub(crate) fn command(folder: &Folder, program: &Path, mapper: &PortMapper, nodes: u16) -> Vec<String> {
     let path = |name: &str| folder.join(name).display().to_string();
     let settings = [
@@ -55,12 +55,12 @@ pub(crate) fn command(folder: &Folder, program: &Path, mapper: &PortMapper, node
         ("RABBITMQ_LOGS", path("log")),
         ("RABBITMQ_NODENAME", "postroom@localhost".into()),
         ("RABBITMQ_DIST_PORT", nodes.to_string()),
-        // An idle scheduler sleeps at once: the machine has other work.
+        // Idle schedulers sleep at once, because the machine has other work.
         (
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
             "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none".into(),
         ),
-        // Without a shell in between, which would be the one that is killed.
+        // This avoids a shell in between, which would be killed in place of the server.
         ("RABBITMQ_ALLOW_INPUT", "yes".into()),
     ];
     let settings = settings.map(|(name, value)| format!("{name}={value}"));

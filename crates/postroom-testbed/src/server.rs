@@ -1,4 +1,4 @@
-//! A server of our own.
+//! A database server for one test run.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::{
     postgres, program, tls,
 };
 
-/// What a server shall be like.
+/// The options of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     engine: Engine,
@@ -25,27 +25,26 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reached through its Unix socket only.
+    /// Creates options for a server that is reached only through its Unix socket.
     pub fn new(engine: Engine, mode: Mode) -> Self {
         Self { engine, mode, tcp: false, tls: false }
     }
 
-    /// Also reached through a free port of 127.0.0.1.
+    /// Also opens a free port of 127.0.0.1.
     #[must_use]
     pub fn tcp(mut self) -> Self {
         self.tcp = true;
         self
     }
 
-    /// With a certificate for `localhost`, and a port, because a Unix socket needs none.
+    /// Gives the server a certificate for `localhost`, and a port, because TLS is not used on a Unix socket.
     #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self.tcp()
     }
 
-    /// Sets a server up, starts it, and waits until it answers. A server that is not installed is installed, where
-    /// that is possible.
+    /// Sets a server up, starts it, and waits until it answers. It installs a missing server where that is possible.
     pub fn start(self) -> Result<Server> {
         let program = program::of_server(self.engine)?;
         let starting = || format!("{} cannot be started", self.engine);
@@ -65,10 +64,10 @@ impl Options {
     }
 }
 
-/// A database server in a folder of its own. Dropped, it is ended and its folder removed.
+/// A database server in its own folder. When it is dropped, it ends and its folder is removed.
 #[derive(Debug)]
 pub struct Server {
-    // Dropped before the folder: it ends the server, which writes there.
+    // This is dropped before the folder: it ends the server, which writes there.
     keeper: Option<Keeper>,
     options: Options,
     program: PathBuf,
@@ -77,17 +76,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server that is reached through its Unix socket; [`Options`] can do more.
+    /// Starts a server that is reached through its Unix socket. [`Options`] can do more.
     pub fn start(engine: Engine, mode: Mode) -> Result<Self> {
         Options::new(engine, mode).start()
     }
 
-    /// Which database it is.
+    /// Returns the database engine.
     pub fn engine(&self) -> Engine {
         self.options.engine
     }
 
-    /// How clients reach it through its Unix socket.
+    /// Returns the URL for clients on its Unix socket.
     pub fn url(&self) -> String {
         let path = self.folder.path().display();
         match self.options.engine {
@@ -101,7 +100,7 @@ impl Server {
         }
     }
 
-    /// How clients reach it through its port, if it has one; with TLS they check its certificate.
+    /// Returns the URL for clients on its port, if it has one. With TLS, they check its certificate.
     pub fn tcp_url(&self) -> Option<String> {
         let port = self.port?;
         Some(match self.options.engine {
@@ -120,7 +119,7 @@ impl Server {
         })
     }
 
-    /// A standby that follows it, as a copy of its data. PostgreSQL only.
+    /// Starts a standby that follows it, from a copy of its data. This works only with PostgreSQL.
     pub fn standby(&self) -> Result<Self> {
         ensure!(self.options.engine == Engine::Postgres, "only PostgreSQL can be copied while it runs");
         let folder = Folder::create(self.options.engine)?;
@@ -132,17 +131,17 @@ impl Server {
         Ok(standby)
     }
 
-    /// Its port, if it was asked for.
+    /// Returns its port, if the options asked for one.
     pub fn tcp_port(&self) -> Option<u16> {
         self.port
     }
 
-    /// Where its Unix socket lies, and the number in the socket's name.
+    /// Returns the folder of its Unix socket, and the number in the socket's name.
     pub(crate) fn address(&self) -> (&Path, u16) {
         (self.folder.path(), self.port.unwrap_or(postgres::PORT))
     }
 
-    /// Its Unix socket.
+    /// Returns the path of its Unix socket.
     pub fn socket(&self) -> PathBuf {
         match self.options.engine {
             Engine::Postgres => self.folder.join(&postgres::socket_name(self.port.unwrap_or(postgres::PORT))),
@@ -150,22 +149,22 @@ impl Server {
         }
     }
 
-    /// Its log. It goes with the server.
+    /// Returns the path of its log, which is removed with the server.
     pub fn log(&self) -> PathBuf {
         self.folder.join("log")
     }
 
-    /// Its process; none while it is stopped or killed.
+    /// Returns its process, or `None` while it is stopped or killed.
     pub fn pid(&self) -> Option<Pid> {
         self.keeper.as_ref().map(Keeper::server)
     }
 
-    /// Kills it with all its processes, and waits until they are gone. What it wrote stays for a restart.
+    /// Kills it with all its processes, and waits until they are gone. Its data stays for a restart.
     pub fn kill(&mut self) -> Result<()> {
         self.keeper.take().map_or(Ok(()), Keeper::kill)
     }
 
-    /// Shuts it down without waiting for its clients. What it wrote stays for a restart.
+    /// Shuts it down without waiting for its clients. Its data stays for a restart.
     pub fn stop(&mut self) -> Result<()> {
         let signal = match self.options.engine {
             Engine::Postgres => Signal::INT,
@@ -174,11 +173,12 @@ impl Server {
         self.keeper.take().map_or(Ok(()), |keeper| keeper.end(signal))
     }
 
-    /// Starts it again in the same folder, and waits until it has recovered and answers. A running one is shut down.
+    /// Starts it again in the same folder, and waits until it has recovered and answers. A running one is shut down
+    /// first.
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
         let (mode, port) = (self.options.mode, self.port);
-        // The quickest signal after which nothing is left on the machine.
+        // This is the quickest signal that leaves nothing behind on the machine.
         let (parting, command) = match self.options.engine {
             Engine::Postgres => ("QUIT", postgres::command(&self.folder, &self.program, mode, port, self.options.tls)),
             Engine::MariaDb => ("KILL", mariadb::command(&self.folder, &self.program, mode, port, self.options.tls)),

@@ -1,5 +1,5 @@
-//! An authority of our own and a certificate for `localhost`, so that a test can connect to a database with
-//! `sslmode=verify-full`, and to another service by TLS.
+//! Our own certificate authority and a certificate for `localhost`, so that a test can connect to a database with
+//! `sslmode=verify-full`, and to another service over TLS.
 
 use std::{fs, path::Path, process::Command};
 
@@ -22,10 +22,10 @@ pub(crate) fn set_up(folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// A certificate for `localhost` with its key, and the authority that it is by; all in PEM.
+/// A certificate for `localhost` with its key, and the authority that issued it; all in PEM.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// Who trusts it trusts the certificate.
+    /// The authority. A client that trusts it also trusts the certificate.
     pub authority: Vec<u8>,
     /// The certificate.
     pub certificate: Vec<u8>,
@@ -34,7 +34,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A new one. Its files are left in this folder.
+    /// Issues a new certificate. Its files stay in this folder.
     pub fn issue(folder: &Path) -> Result<Self> {
         for args in commands() {
             let ran = Command::new("openssl").args(args.split(' ')).current_dir(folder).output().context(HELP)?;

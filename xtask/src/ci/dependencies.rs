@@ -1,4 +1,4 @@
-//! Licences, sources and known flaws of what we depend on, by cargo-deny.
+//! Checks the licences, sources and known vulnerabilities of our dependencies with cargo-deny.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail, ensure};
 use super::{step, succeed};
 use crate::run;
 
-/// One version: what it checks is a part of this repository.
+/// The version is fixed, because its checks are a part of this repository.
 const VERSION: &str = "0.20.2";
-/// What it can check without the list of known flaws.
+/// The checks that work without the list of known vulnerabilities.
 const OFFLINE: [&str; 3] = ["bans", "licenses", "sources"];
 
 pub(super) fn check() -> Result<()> {
@@ -19,7 +19,7 @@ pub(super) fn check() -> Result<()> {
         let deny = installed()?;
         let fetched = deny_here(&deny).args(["fetch", "db"]).output().context("cannot start cargo-deny")?;
         let mut check = deny_here(&deny);
-        // Two versions of one crate are a warning, for people who run it by hand.
+        // Two versions of one crate are only a warning, for people who run it by hand.
         check.args(["--log-level", "error"]);
         if fetched.status.success() {
             return succeed(check.args(["check", "--disable-fetch", "--hide-inclusion-graph"]));
@@ -30,7 +30,7 @@ pub(super) fn check() -> Result<()> {
     })
 }
 
-/// Why the list could not be fetched, in one line.
+/// Returns why the list could not be fetched, in one line.
 fn reason(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let cause = said.lines().find_map(|line| line.strip_prefix("fatal: "));
@@ -43,8 +43,8 @@ fn deny_here(deny: &Path) -> Command {
     command
 }
 
-/// The program in the target folder, which is built there once: without optimisation, because a check takes seconds and
-/// a build that optimises takes many minutes.
+/// Returns the program in the target folder, which is built there once. It is built without optimisation, because a
+/// check takes seconds and an optimised build takes many minutes.
 fn installed() -> Result<PathBuf> {
     let folder = run::target().join("tools").join(format!("cargo-deny-{VERSION}"));
     let program = folder.join("bin/cargo-deny");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::run;
 
-/// What cargo links into the binary for this target: no tests, no build scripts, no macros.
+/// Lists what cargo links into the binary for this target, without tests, build scripts and macros.
 pub(super) fn write(target: &str) -> Result<String> {
     let tree = ["tree", "--package", "postroom-server", "--edges", "normal,no-proc-macro", "--locked"];
     let shape = ["--prefix", "depth", "--format", "{p}\t{l}", "--target", target];
@@ -27,7 +27,7 @@ struct Crate {
 }
 
 impl Crate {
-    /// What it is known by everywhere.
+    /// Returns its package URL, which identifies it everywhere.
     fn purl(&self) -> String {
         format!("pkg:cargo/{}@{}", self.name, self.version.replace('+', "%2B"))
     }
@@ -35,7 +35,7 @@ impl Crate {
 
 type Checksums = BTreeMap<Crate, String>;
 
-/// The SHA-256 of every crate that comes from a registry.
+/// Returns the SHA-256 of every crate from a registry.
 fn checksums(lock: &str) -> Checksums {
     let packages = lock.split("[[package]]").map(|package| {
         let value = |key: &str| {
@@ -87,7 +87,7 @@ fn bom(tree: &str, checksums: &Checksums) -> Result<Value> {
     }))
 }
 
-/// `2serde v1.0.228 (*)`, a tab, and the licence; some still write `MIT/Apache-2.0`.
+/// Reads `2serde v1.0.228 (*)`, a tab, and the licence; some crates still write `MIT/Apache-2.0`.
 fn read(line: &str) -> Option<(usize, Crate, String)> {
     let (package, licence) = line.split_once('\t')?;
     let digits = package.find(|sign: char| !sign.is_ascii_digit())?;

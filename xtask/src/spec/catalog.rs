@@ -1,45 +1,46 @@
-//! The requirements: numbered ones, and those that are sections of a document; and what is not asked of every backend.
+//! The requirements: numbered ones, and sections of documents; and those that do not apply to every backend.
 
 use std::fmt::{self, Display, Formatter};
 
 use anyhow::{Result, ensure};
 use serde::Deserialize;
 
-/// Requirements that the inbox and the outbox specification number themselves.
+/// The inbox and outbox specifications number these requirements themselves.
 const SERIES: &[(&str, u16)] = &[("IBX", 130), ("OBX", 107)];
 
-/// What `requirements.json` says.
+/// The content of `requirements.json`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Catalog {
     pub(super) backends: Vec<String>,
-    /// Those that owe a proof only where they were tested.
+    /// Backends that need a proof only if they were tested.
     #[serde(default)]
     pub(super) optional: Vec<String>,
     later: Vec<Later>,
     not_applicable: Vec<NotApplicable>,
-    /// What the SQLite document (SQM), the API reference (API) and the plan of the inbox pattern (PLN) ask, by section.
+    /// Requirements of the SQLite document (SQM), the API reference (API) and the plan of the inbox pattern (PLN), by
+    /// section.
     #[serde(default)]
     sections: Vec<Section>,
 }
 
-/// What a section of a document asks.
+/// The requirement of a section of a document.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Section {
     id: String,
     pub(super) asks: String,
-    /// The backends that owe a proof; all of them unless told otherwise.
+    /// The backends that need a proof; all of them by default.
     on: Option<Vec<String>>,
-    /// What is done instead, and why. Its tests prove that.
+    /// What is done instead, and why. The tests prove that.
     pub(super) differs: Option<String>,
     /// Tests outside the matrix that prove it.
     #[serde(default)]
     pub(super) tests: Vec<TestName>,
 }
 
-/// A test outside the matrix: `postroom-server/it: node::a_webhook_comes_in_and_is_handled`. The target is `lib`, `bin`
-/// or the name of an integration test.
+/// A test outside the matrix, such as `postroom-server/it: node::a_webhook_comes_in_and_is_handled`. The target is
+/// `lib`, `bin` or the name of an integration test.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(try_from = "String")]
 pub(super) struct TestName {
@@ -64,7 +65,7 @@ impl Display for TestName {
     }
 }
 
-/// Requirements of a coming release, the last one included.
+/// Requirements of a coming release, including the last one of the range.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Later {
@@ -73,7 +74,7 @@ struct Later {
     why: String,
 }
 
-/// A requirement that can have no meaning on these backends.
+/// A requirement that has no meaning on these backends.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NotApplicable {
@@ -108,46 +109,46 @@ impl Catalog {
             ensure!(on.iter().all(|backend| catalog.backends.contains(backend)), "{id} names an unknown backend");
             ensure!(!on.is_empty() || !tests.is_empty(), "{id} asks for no proof");
         }
-        // They are told apart by their names in what is printed of them.
+        // Their names must differ, because the output shows only the names.
         let others = |test: &TestName| catalog.tests().any(|(other, _)| other.name == test.name && other != test);
         let twice = catalog.tests().map(|(test, _)| test).find(|test| others(test));
         ensure!(twice.is_none(), "{} has the name of another test", twice.map(TestName::to_string).unwrap_or_default());
         Ok(catalog)
     }
 
-    /// Every requirement, in order.
+    /// Returns every requirement, in order.
     pub(super) fn requirements(&self) -> impl Iterator<Item = String> {
         numbered().chain(self.sections.iter().map(|section| section.id.clone()))
     }
 
-    /// Whether a requirement has this id.
+    /// Returns whether a requirement has this id.
     pub(super) fn exists(&self, id: &str) -> bool {
         self.requirements().any(|requirement| requirement == id)
     }
 
-    /// What a document says of the requirement, if it is a section of one.
+    /// Returns the section of a document that the requirement is, if any.
     pub(super) fn section(&self, id: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.id == id)
     }
 
-    /// Every test outside the matrix, with the requirement that it proves.
+    /// Returns every test outside the matrix, with the requirement that it proves.
     pub(super) fn tests(&self) -> impl Iterator<Item = (&TestName, &str)> {
         self.sections.iter().flat_map(|section| section.tests.iter().map(|test| (test, section.id.as_str())))
     }
 
-    /// The backends on which the requirement is to be proven.
+    /// Returns the backends on which the requirement must be proven.
     pub(super) fn owing(&self, id: &str) -> impl Iterator<Item = &String> {
         let on = self.section(id).and_then(|section| section.on.as_ref()).unwrap_or(&self.backends);
         on.iter().filter(move |backend| self.not_applicable(id, backend).is_none())
     }
 
-    /// Why the requirement waits for a coming release, if it does.
+    /// Returns why the requirement waits for a coming release, if it does.
     pub(super) fn later(&self, id: &str) -> Option<&str> {
         let range = self.later.iter().find(|range| range.from.as_str() <= id && id <= range.to.as_str());
         range.map(|range| range.why.as_str())
     }
 
-    /// Why the requirement has no meaning on this backend, if it has none.
+    /// Returns why the requirement has no meaning on this backend, if that is so.
     pub(super) fn not_applicable(&self, id: &str, backend: &str) -> Option<&str> {
         let applies = |entry: &&NotApplicable| entry.id == id && entry.backends.iter().any(|name| name == backend);
         self.not_applicable.iter().find(applies).map(|entry| entry.why.as_str())
@@ -158,7 +159,7 @@ fn numbered() -> impl Iterator<Item = String> {
     SERIES.iter().flat_map(|(series, last)| (1..=*last).map(move |number| format!("{series}-{number:03}")))
 }
 
-/// `SQM-3.4.1`: the document, and the numbers of the section.
+/// Returns whether an id names a section, such as `SQM-3.4.1`: the document, and the numbers of the section.
 fn is_section(id: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     id.split_once('-').is_some_and(|(document, section)| {

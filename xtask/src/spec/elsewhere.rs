@@ -1,4 +1,4 @@
-//! Tests outside the matrix that the catalog names: run by their names, and judged by what is printed of them.
+//! Runs the tests outside the matrix that the catalog names, and reads their results from the output.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use super::catalog::{Catalog, TestName};
 use super::results::{Outcome, TestResult};
 use crate::{run, servers::Servers};
 
-/// What became of each of them. One at a time: not every runner takes several names.
+/// Returns the result of each test. They run one at a time, because not every runner accepts several names.
 pub(super) fn run(catalog: &Catalog, servers: &Servers) -> Result<Vec<TestResult>> {
     let mut results = Vec::new();
     for test in catalog.tests().map(|(test, _)| test).collect::<BTreeSet<_>>() {
@@ -28,7 +28,7 @@ pub(super) fn run(catalog: &Catalog, servers: &Servers) -> Result<Vec<TestResult
     Ok(results)
 }
 
-/// With all packages, as `cargo xtask test` builds them: what it has built is used.
+/// Returns arguments for all packages, as `cargo xtask test` builds them, so that its build is reused.
 fn arguments(test: &TestName) -> Vec<&str> {
     let mut args = vec!["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
     match test.target.as_str() {
@@ -40,7 +40,7 @@ fn arguments(test: &TestName) -> Vec<&str> {
     args
 }
 
-/// What the output says of the test; one that is not there has no result, and proves nothing.
+/// Reads the result of the test from the output. A test that is missing there has no result, and proves nothing.
 fn result(catalog: &Catalog, test: &TestName, output: &str) -> Option<TestResult> {
     let said = |line: &str| -> Option<String> {
         let (name, said) = line.strip_prefix("test ")?.split_once(" ... ")?;

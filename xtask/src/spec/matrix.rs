@@ -1,4 +1,4 @@
-//! Brings requirements and results together.
+//! Matches requirements with results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use super::{
     results::{Outcome, TestResult},
 };
 
-/// One requirement and what proves it.
+/// One requirement and its proofs.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Row {
     pub(super) id: String,
-    /// What is asked, where it is a section of a document.
+    /// The text of the requirement, if it is a section of a document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) asks: Option<String>,
-    /// Tests that passed, without the backend's name.
+    /// The tests that passed, without the backend's name.
     pub(super) tests: BTreeSet<String>,
-    /// Backends on which one of them passed, and packages whose own tests did.
+    /// The backends on which one of them passed, and the packages whose own tests passed.
     pub(super) backends: BTreeSet<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) later: Option<String>,
@@ -26,12 +26,12 @@ pub(super) struct Row {
     pub(super) not_applicable: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) differs: Option<String>,
-    /// Backends that owe a proof, and tests outside the matrix that were not passed.
+    /// The backends that still need a proof, and the tests outside the matrix that did not pass.
     #[serde(skip)]
     pub(super) missing: Vec<String>,
 }
 
-/// All requirements in order, and what is wrong.
+/// All requirements in order, and all problems.
 #[derive(Debug)]
 pub(super) struct Matrix {
     pub(super) rows: Vec<Row>,
@@ -77,7 +77,7 @@ impl Row {
     }
 }
 
-/// The reason with the backends it holds for: `memory, sqlite: no server`.
+/// Returns the reason with the backends it applies to: `memory, sqlite: no server`.
 fn not_applicable(catalog: &Catalog, id: &str) -> Option<String> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for backend in &catalog.backends {

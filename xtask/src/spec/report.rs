@@ -1,4 +1,4 @@
-//! The matrix as a table for people and as JSON for programs.
+//! Writes the matrix as a table for people and as JSON for programs.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::matrix::{Matrix, Row};
 
-/// One requirement a line; further tests and reasons below it.
+/// Writes one requirement per line, with further tests and reasons below it.
 pub(super) fn table(matrix: &Matrix) -> String {
     let mut cells = vec![["requirement".to_owned(), "passed on".to_owned(), "tests".to_owned()]];
     cells.extend(matrix.rows.iter().flat_map(lines));
@@ -48,8 +48,8 @@ fn summary(rows: &[Row]) -> String {
     )
 }
 
-/// A list of objects with id, tests and backends, what is asked, and the reason where a requirement waits, does not
-/// apply or is met in another way.
+/// Writes a list of objects with the id, tests, backends and text of each requirement, and the reason if it waits,
+/// does not apply or is met in another way.
 pub(super) fn json(matrix: &Matrix) -> Result<String> {
     Ok(serde_json::to_string_pretty(&matrix.rows)? + "\n")
 }

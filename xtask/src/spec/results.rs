@@ -1,9 +1,9 @@
-//! What the conformance tests wrote about themselves, one JSON object a line.
+//! The results that the conformance tests wrote, one JSON object per line.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// One test on one backend.
+/// The result of one test on one backend.
 #[derive(Debug, Deserialize)]
 pub(super) struct TestResult {
     pub(super) test: String,
@@ -21,7 +21,7 @@ pub(super) enum Outcome {
 }
 
 impl TestResult {
-    /// The test's name without the backend in front.
+    /// Returns the test's name without the leading backend.
     pub(super) fn case(&self) -> &str {
         let case = self.test.strip_prefix(&self.backend).and_then(|rest| rest.strip_prefix("::"));
         case.unwrap_or(&self.test)

@@ -1,11 +1,12 @@
-//! Sums what the test programs say about themselves.
+//! Adds up the results that the test programs print.
 
 use std::{collections::BTreeMap, fmt::Write};
 
-/// How the reason begins for which a test may be skipped in CI too: what it needs cannot be installed there.
+/// With this prefix in its reason, a test may be skipped in CI too, because its requirements cannot be installed
+/// there.
 const OPTIONAL: &str = "optional: ";
 
-/// The counts of all test programs of one run, and the names worth repeating at its end.
+/// The counts of all test programs in one run, and the names to repeat at its end.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) passed: u64,
@@ -16,7 +17,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Takes note of one line of output.
+    /// Reads one line of output.
     pub(super) fn read(&mut self, line: &str) {
         let line = line.trim_end();
         if let Some(result) = line.strip_prefix("test result: ") {
@@ -36,14 +37,14 @@ impl Tally {
         if outcome == "FAILED" {
             self.failed_names.push(name);
         } else if let Some(reason) = outcome.strip_prefix("ignored") {
-            // `ignored, why` is how the standard tests say it, `ignored (why)` how ours with a runner of their own do.
+            // Standard tests print `ignored, why`, and our own runners print `ignored (why)`.
             let reason = reason.trim_start_matches([',', ' ', '(']).trim_end_matches(')');
             let reason = if reason.is_empty() { "no reason given" } else { reason };
             self.skipped_names.push((name, reason.to_owned()));
         }
     }
 
-    /// How many were skipped for a reason that holds everywhere.
+    /// Returns how many tests were skipped for a reason that applies everywhere.
     pub(super) fn optional(&self) -> u64 {
         self.skipped_names.iter().filter(|(_, reason)| reason.starts_with(OPTIONAL)).count() as u64
     }
@@ -52,7 +53,8 @@ impl Tally {
         self.passed + self.failed
     }
 
-    /// The skipped tests, one a line, each with its reason; those for one optional reason are counted.
+    /// Lists the skipped tests, one per line, each with its reason. Those with the same optional reason are only
+    /// counted.
     pub(super) fn skipped_names(&self) -> String {
         let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
         let mut lines = Vec::new();
@@ -66,7 +68,7 @@ impl Tally {
         lines.join("\n")
     }
 
-    /// Failed and skipped names, then the counts on a line of their own.
+    /// Returns the failed and skipped names, then the counts on their own line.
     pub(super) fn summary(&self) -> String {
         let mut text = String::new();
         if !self.failed_names.is_empty() {
@@ -80,7 +82,7 @@ impl Tally {
     }
 }
 
-/// The number before `label` in `ok. 5 passed; 0 failed; 1 ignored; …`.
+/// Returns the number before `label` in `ok. 5 passed; 0 failed; 1 ignored; …`.
 fn count(result: &str, label: &str) -> u64 {
     let Some((before, _)) = result.split_once(label) else {
         return 0;

@@ -1,4 +1,4 @@
-//! Programs of others that tests run, in folders that are gone when the tests are over.
+//! Third-party programs that tests run, in folders that are removed after the tests.
 
 use std::path::{Path, PathBuf};
 use std::{env, process::Command};
@@ -9,19 +9,20 @@ use tempfile::TempDir;
 /// A program that pip installs, and the variable that tells the tests where it is.
 struct Tool {
     variable: &'static str,
-    /// One version: what it does is a part of the test.
+    /// The version is fixed, because its behaviour is a part of the test.
     package: &'static str,
     program: &'static str,
 }
 
 const TOOLS: [Tool; 2] = [
-    // It asks a node everything that the description allows, and what it does not.
+    // Schemathesis sends a node every request that the API description allows, and some that it does not.
     Tool { variable: "POSTROOM_TEST_SCHEMATHESIS", package: "schemathesis==4.32.5", program: "schemathesis" },
-    // A Python with SQLite 3.39.3, the oldest that is to be had ready-made: what other programs do to a file, it does.
+    // This Python has SQLite 3.39.3, the oldest available ready-made. It plays another program that uses the same
+    // file.
     Tool { variable: "POSTROOM_TEST_OLD_SQLITE", package: "apsw==3.39.3.0", program: "python" },
 ];
 
-/// The programs that could be installed, and why the others could not.
+/// The programs that could be installed, and the reasons why the others could not.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     installed: Vec<(&'static str, TempDir, PathBuf)>,
@@ -29,7 +30,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Those that the environment does not name already.
+    /// Installs the programs that the environment does not already name.
     pub(super) fn install_unnamed() -> Self {
         let mut tools = Self::default();
         for Tool { variable, package, program } in TOOLS.iter().filter(|tool| env::var_os(tool.variable).is_none()) {
@@ -43,12 +44,12 @@ impl Tools {
         tools
     }
 
-    /// The variables that tell the tests of them.
+    /// Returns the variables that tell the tests where the programs are.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         self.installed.iter().map(|(variable, _, program)| (*variable, program.as_path()))
     }
 
-    /// One line for each that is missing.
+    /// Returns one line for each missing program.
     pub(super) fn missing(&self) -> &str {
         &self.missing
     }

@@ -1,11 +1,11 @@
-//! The library asks its `Clock` for the time, so that tests can set it.
+//! Rule: the library asks its `Clock` for the time, so that tests can set it.
 
 use super::{
     Violation,
     source::{Source, has_word},
 };
 
-/// The crates that ask a clock.
+/// The crates that must use a clock.
 const LIBRARIES: &[&str] =
     &["crates/postroom-core/src/", "crates/postroom-services/src/", "crates/postroom-idempotent/src/"];
 const CLOCK: &str = "crates/postroom-core/src/support/clock.rs";

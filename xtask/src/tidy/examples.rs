@@ -1,4 +1,4 @@
-//! What the library exports has an example in its documentation.
+//! Rule: everything that the library exports has an example in its documentation.
 
 use super::{
     Violation,
@@ -15,10 +15,10 @@ const DOORS: &[(&str, &str)] = &[
     ("crates/postroom-services/src/lib.rs", "crates/postroom-services/src"),
     ("crates/postroom-idempotent/src/lib.rs", "crates/postroom-idempotent/src"),
 ];
-/// Their examples stand in a crate of their own, and are compiled there.
+/// The examples of the macros are in their own crate, and are compiled there.
 const MACROS: &str = "postroom_macros";
 const KEYWORDS: &[&str] = &["struct", "enum", "trait", "fn", "type", "const", "union", "static"];
-/// What may follow three backticks in front of a program that is compiled.
+/// The words that may follow three backticks at the start of a compiled example.
 const COMPILED: &[&str] = &["", "rust", "no_run", "should_panic", "compile_fail"];
 
 pub(super) fn missing_examples(sources: &[Source]) -> Vec<Violation> {
@@ -49,9 +49,9 @@ fn missing(source: &Source, line: usize) -> Violation {
     Violation::new(source, line, "missing-example", advice)
 }
 
-/// A name that a door exports with `pub use`.
+/// A name that one of these files exports with `pub use`.
 struct Export {
-    /// As it is declared, whatever it is exported as.
+    /// The name in the declaration, whatever it is exported as.
     name: String,
     /// The file of the module it comes from, without `.rs`.
     module: String,
@@ -87,18 +87,18 @@ fn exports(door: &Source, folder: &str) -> Vec<Export> {
     exports
 }
 
-/// The folder of the crate's sources that `folder` lies in.
+/// Returns the folder of the crate's sources that contains `folder`.
 fn sources_of(folder: &str) -> &str {
     folder.find("/src").map_or(folder, |at| &folder[..at + "/src".len()])
 }
 
-/// The lines of the public items that stand in the door itself.
+/// Returns the lines of the public items that the exporting file declares itself.
 fn declared(door: &Source) -> impl Iterator<Item = usize> {
     let lines = door.rust.iter().flat_map(|rust| rust.code_lines());
     lines.filter(|(_, code)| declared_name(code).is_some()).map(|(line, _)| line)
 }
 
-/// The line that declares `name`: an item, or a line of its own that a macro makes one of.
+/// Returns the line that declares `name`: an item, or a separate line that a macro turns into one.
 fn declaration(source: &Source, name: &str) -> Option<usize> {
     let rust = source.rust.as_ref()?;
     let is_made_by_macro =
@@ -107,7 +107,7 @@ fn declaration(source: &Source, name: &str) -> Option<usize> {
     lines.find(|(line, code)| declared_name(code) == Some(name) || is_made_by_macro(*line, code)).map(|(line, _)| line)
 }
 
-/// The name of the public item that begins in this line, outside of everything else.
+/// Returns the name of the public item that begins in this line, at the top level.
 fn declared_name(code: &str) -> Option<&str> {
     let mut words = code.strip_prefix("pub ")?.split(' ').skip_while(|word| ["async", "unsafe"].contains(word));
     let (mut keyword, mut name) = (words.next()?, words.next()?);
@@ -121,7 +121,7 @@ fn declared_name(code: &str) -> Option<&str> {
 fn lacks_example(source: &Source, line: usize) -> bool {
     let above: Vec<_> = block(source, line).map(|(_, text)| text).collect();
     let fences = above.iter().rev().filter_map(|text| text.strip_prefix("/// ```"));
-    // Every other one closes what the one before has opened.
+    // Every second fence closes the one before it.
     let has_example = fences.step_by(2).any(|words| words.split(',').all(|word| COMPILED.contains(&word.trim())));
     !has_example && !above.iter().any(|text| is_hidden(text))
 }
@@ -130,7 +130,7 @@ fn is_hidden(text: &str) -> bool {
     text.starts_with("#[doc(hidden)]")
 }
 
-/// The attributes and comments right above a line, from below.
+/// Returns the attributes and comments directly above a line, from the bottom up.
 fn block(source: &Source, line: usize) -> impl Iterator<Item = (usize, &str)> {
     let lines: Vec<_> = numbered(&source.text).take(line - 1).map(|(line, text)| (line, text.trim())).collect();
     let belongs = |text: &str| text.starts_with("//") || !(text.is_empty() || text.ends_with(['{', '}', ';']));

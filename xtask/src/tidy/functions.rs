@@ -1,4 +1,4 @@
-//! A function fits on a page.
+//! Rule: a function fits on a page.
 
 use super::{
     Violation,
@@ -24,7 +24,7 @@ pub(super) fn long_functions(source: &Source) -> Vec<Violation> {
     violations
 }
 
-/// Start and name of each function; function pointer types have no name and are none.
+/// Finds the start and name of each function. Function pointer types have no name and do not count.
 fn functions(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code.match_indices("fn ").filter_map(|(start, keyword)| {
         let after = &code[start + keyword.len()..];
@@ -34,7 +34,7 @@ fn functions(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The closing brace of the function's body; a function that is only declared has none.
+/// Finds the closing brace of the function's body. A function that is only declared has none.
 fn end_of_body(code: &str, start: usize) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, character) in code[start..].char_indices() {

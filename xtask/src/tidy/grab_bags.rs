@@ -1,4 +1,4 @@
-//! A file is named after what it does, so that the next function finds its own place.
+//! Rule: a file is named after what it does, so that the next function finds its own place.
 
 use super::{Violation, source::Source};
 

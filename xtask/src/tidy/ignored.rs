@@ -1,4 +1,4 @@
-//! No test is switched off in the source.
+//! Rule: no test is switched off in the source.
 
 use super::{Violation, source::Source};
 

@@ -1,7 +1,7 @@
-//! Takes Rust text apart into code, strings and comments.
+//! Splits Rust text into code, strings and comments.
 //!
-//! Each layer has the lines and columns of the whole; what belongs to another layer is blank. So a rule can look for
-//! a word in code without finding it in a comment.
+//! Each layer keeps the lines and columns of the whole text; what belongs to another layer is blank. A rule can thus
+//! look for a word in code without finding it in a comment.
 
 use super::source::is_identifier;
 
@@ -44,7 +44,7 @@ impl Layers {
     }
 }
 
-/// Kind and length of the token at the start of `rest`.
+/// Returns the kind and length of the token at the start of `rest`.
 fn token(rest: &[char]) -> (Kind, usize) {
     match rest {
         ['/', '/', ..] => (Kind::Comment, length_until(rest, |character| character == '\n')),
@@ -60,7 +60,7 @@ fn length_until(rest: &[char], stop: impl Fn(char) -> bool) -> usize {
     rest.iter().position(|character| stop(*character)).unwrap_or(rest.len())
 }
 
-/// Block comments nest.
+/// Returns the length of a block comment, which may contain others.
 fn block_comment(rest: &[char]) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < rest.len() {
@@ -76,7 +76,7 @@ fn block_comment(rest: &[char]) -> usize {
     rest.len()
 }
 
-/// A literal between two equal quotes, in which a backslash hides the next character.
+/// Returns the length of a literal between two equal quotes, in which a backslash escapes the next character.
 fn quoted(rest: &[char]) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -110,7 +110,7 @@ fn word_or_prefixed_string(rest: &[char]) -> (Kind, usize) {
     }
 }
 
-/// `#"…"#` with the given number of hashes.
+/// Returns the length of `#"…"#` with the given number of hashes.
 fn raw_string(rest: &[char], hashes: usize) -> usize {
     let closes = |at: usize| rest[at] == '"' && rest[at + 1..].iter().take_while(|c| **c == '#').count() >= hashes;
     let end = (hashes + 1..rest.len()).find(|at| closes(*at));

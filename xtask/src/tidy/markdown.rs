@@ -1,4 +1,4 @@
-//! A page has one title and no invisible characters at the ends of its lines.
+//! Rule: a page has one title, and no invisible characters at the ends of its lines.
 
 use super::{
     Violation,
@@ -36,7 +36,7 @@ fn is_title(text: &str) -> bool {
     text.starts_with("# ") || text.starts_with("<h1")
 }
 
-/// The lines outside code fences. A fence ends with at least as many of the characters that began it.
+/// Returns the lines outside code fences. A fence ends with at least as many of the characters that began it.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut open: Option<&str> = None;
     numbered(text).filter(move |(_, line)| {

@@ -1,7 +1,7 @@
-//! Which module of a library may import which: each only those that stand before it in the order of [`table`].
+//! Rule: a module of a library imports only modules that come before it in the order of [`table`].
 //!
-//! A file that holds nothing but `mod` and `use` needs no place: whoever imports a name from it imports the module that
-//! defines the name.
+//! A file that contains only `mod` and `use` needs no place: importing a name from it counts as importing the module
+//! that defines the name.
 
 pub(super) mod graph;
 pub(super) mod syntax;
@@ -58,7 +58,7 @@ fn out_of_order(order: &Crate, sources: &[Source]) -> Vec<Violation> {
     violations
 }
 
-/// A violation at the line of the table that names the entry of a crate.
+/// Creates a violation at the line of the table that names the entry of a crate.
 fn in_table(sources: &[Source], order: &Crate, entry: &str, rule: &'static str, advice: String) -> Violation {
     let text = sources.iter().find(|source| source.path == table::FILE).map_or("", |source| source.text.as_str());
     let from_crate = numbered(text).skip_while(|(_, text)| !text.contains(&format!("\"{}\"", order.folder)));

@@ -1,4 +1,4 @@
-//! Every Rust file is part of a crate: a root, or named by a `mod` line of a file that is.
+//! Rule: every Rust file is part of a crate. It is a root, or a `mod` line of another such file names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(super) fn orphan_files(sources: &[Source]) -> Vec<Violation> {
     orphans.map(|source| Violation::new(source, 1, "orphan-file", advice)).collect()
 }
 
-/// Whether cargo finds the file by itself.
+/// Returns whether cargo finds the file by itself.
 fn is_root(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
@@ -33,7 +33,7 @@ fn is_root(path: &str) -> bool {
         [above @ .., "build.rs"]
         | [above @ .., "tests" | "benches" | "examples", _]
         | [above @ .., "tests" | "benches" | "examples", _, "main.rs"] => !above.contains(&"src"),
-        // Programs that a test hands to the compiler.
+        // These are programs that a test passes to the compiler.
         [above @ .., "tests", "pass" | "fail", _] | [above @ .., "tests", "fail", "messages", _] => {
             !above.contains(&"src")
         }
@@ -41,7 +41,7 @@ fn is_root(path: &str) -> bool {
     }
 }
 
-/// The `path = "….rs"` lines of a `Cargo.toml`.
+/// Returns the `path = "….rs"` lines of a `Cargo.toml`.
 fn declared_roots(source: &Source) -> Vec<String> {
     if source.file_name() != "Cargo.toml" {
         return Vec::new();
@@ -50,7 +50,7 @@ fn declared_roots(source: &Source) -> Vec<String> {
     values.filter(|path| path.ends_with(".rs")).map(|path| join(folder(&source.path), path)).collect()
 }
 
-/// The files that the `mod` lines of `source` may mean, and those that a `#[path = "…"]` names.
+/// Returns the files that the `mod` lines of `source` may mean, and those that a `#[path = "…"]` names.
 fn modules_of(source: &Source, is_root: bool) -> Vec<String> {
     let Some(rust) = &source.rust else { return Vec::new() };
     let above = folder(&source.path);
@@ -63,7 +63,7 @@ fn modules_of(source: &Source, is_root: bool) -> Vec<String> {
     forms.map(|form| join(&own, &form)).chain(named.map(|path| join(above, path))).collect()
 }
 
-/// The path of each `mod name;`, with the names of the inline modules around it.
+/// Returns the path of each `mod name;`, with the names of the inline modules around it.
 fn modules(code: &str) -> Vec<String> {
     let mut around: Vec<(usize, &str)> = Vec::new();
     let mut found = Vec::new();
@@ -86,7 +86,7 @@ fn modules(code: &str) -> Vec<String> {
     found
 }
 
-/// The text between the first two quotes.
+/// Returns the text between the first two quotes.
 fn quoted(text: &str) -> Option<&str> {
     text.split('"').nth(1)
 }

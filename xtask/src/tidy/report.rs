@@ -1,4 +1,4 @@
-//! `cargo xtask tidy --json`: order and size of the sources in numbers.
+//! `cargo xtask tidy --json`: reports the order and size of the sources in numbers.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use super::{
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Entries of the order.
+    /// The number of entries in the order.
     modules: usize,
-    /// Pairs of them of which one imports the other.
+    /// The number of pairs in which one entry imports the other.
     edges: usize,
     cycles: usize,
     upward: Vec<Upward>,
@@ -45,7 +45,7 @@ struct Largest {
     lines: usize,
 }
 
-/// The lines of a crate's sources and tests. In tests, comments are no documentation.
+/// The lines of a crate's sources and tests. Comments in tests do not count as documentation.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct Lines {
     code: usize,
@@ -133,12 +133,12 @@ impl Lines {
     }
 }
 
-/// The name of the crate that a path lies in.
+/// Returns the name of the crate that contains a path.
 fn crate_of(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.split('/').next()
 }
 
-/// Of an even number, the mean of the two in the middle, rounded down.
+/// Returns the median. For an even count it is the mean of the middle two, rounded down.
 fn median(mut lengths: Vec<usize>) -> usize {
     lengths.sort_unstable();
     let half = lengths.len() / 2;

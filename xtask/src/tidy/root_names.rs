@@ -1,4 +1,4 @@
-//! How many names a user meets at the root of a crate.
+//! Rule: limits how many names a user sees at the root of a crate.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::{
 
 pub(super) const MAX: usize = 45;
 
-/// The crate that users depend on; the others may show each other what they need.
+/// The crate that users depend on; the other crates may export to each other what they need.
 const FACADE: &str = "crates/postroom/src";
 
 #[cfg_attr(not(test), expect(dead_code, reason = "the root has more names today; it has its line in TREE_RULES"))]
@@ -28,8 +28,8 @@ pub(super) fn crowded_root(sources: &[Source]) -> Vec<Violation> {
     vec![Violation::new(source, 1, "root-names", advice)]
 }
 
-/// The public names at the root of the crate in `folder`: a macro and a trait of the same name are one, and what is
-/// hidden from the documentation is none.
+/// Returns the public names at the root of the crate in `folder`. A macro and a trait of the same name count once,
+/// and names that are hidden from the documentation do not count.
 pub(super) fn root_names(sources: &[Source], folder: &str) -> BTreeSet<String> {
     let tree = Tree::read(sources, folder);
     let mut names = BTreeSet::new();
@@ -69,7 +69,7 @@ fn collect(
                 } else if let Some(target) = outside.target(&import.segments[1..]) {
                     collect(sources, (&outside, &other), &target.module, names, visited);
                 } else {
-                    // What lies outside of the workspace counts as one name.
+                    // An import from outside the workspace counts as one name.
                     names.insert(import.segments.join("::"));
                 }
             }

@@ -1,4 +1,4 @@
-//! Files and lines stay short.
+//! Rule: files and lines stay short.
 
 use super::{
     Violation,
@@ -8,7 +8,7 @@ use super::{
 const LONGEST_FILE: usize = 400;
 const LONGEST_LINE: usize = 120;
 
-/// Tests do not count: they may stand beside what they test.
+/// Finds files that are too long. Tests do not count, because they may be beside what they test.
 pub(super) fn long_files(source: &Source) -> Vec<Violation> {
     let Some(rust) = &source.rust else { return Vec::new() };
     let lines = rust.code_lines().filter(|(line, _)| !rust.is_test(*line)).count();

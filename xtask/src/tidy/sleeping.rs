@@ -1,4 +1,4 @@
-//! A test waits for an event, not for time to pass.
+//! Rule: a test waits for an event, not for time to pass.
 
 use super::{
     Violation,

@@ -7,19 +7,19 @@ use anyhow::{Context, Result};
 use super::{layers::Layers, test_code};
 
 const SKIPPED_FOLDERS: &[&str] = &[".git", "node_modules", "target"];
-/// Inputs that fuzzers made: bytes, whatever they look like.
+/// Inputs that fuzzers made: they are data, whatever they look like.
 const FUZZED: &[&str] = &["fuzz/artifacts", "fuzz/corpus", "fuzz/coverage", "fuzz/found"];
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// A text file of the repository, its path relative to the root and written with `/`.
+/// A text file of the repository. Its path is relative to the root and written with `/`.
 pub(super) struct Source {
     pub(super) path: String,
     pub(super) text: String,
-    /// For Rust files: the text taken apart.
+    /// The parts of the text, for Rust files.
     pub(super) rust: Option<Rust>,
 }
 
-/// A Rust file taken apart into code, strings and comments.
+/// A Rust file, split into code, strings and comments.
 pub(super) struct Rust {
     pub(super) layers: Layers,
     test_lines: Vec<bool>,
@@ -47,23 +47,23 @@ impl Rust {
         Self { layers, test_lines }
     }
 
-    /// Whether the line, counted from 1, belongs to a test module or a test file.
+    /// Returns whether the line, counted from 1, belongs to a test module or a test file.
     pub(super) fn is_test(&self, line: usize) -> bool {
         line.checked_sub(1).and_then(|index| self.test_lines.get(index)).copied().unwrap_or(false)
     }
 
-    /// The lines of code with their numbers, comments and strings blanked out.
+    /// Returns the lines of code with their numbers; comments and strings are blanked out.
     pub(super) fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         numbered(&self.layers.code)
     }
 }
 
-/// Lines counted from 1.
+/// Returns the lines, counted from 1.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     (1..).zip(text.lines())
 }
 
-/// Whether `line` holds `word` and not as the end of a longer identifier.
+/// Returns whether `line` contains `word`, but not as the end of a longer identifier.
 pub(super) fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| !line[..at].ends_with(is_identifier))
 }
@@ -72,7 +72,7 @@ pub(super) fn is_identifier(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// Every text file under `root`; what is large or not UTF-8 is data and has no style.
+/// Reads every text file under `root`. Files that are large or not UTF-8 are data and have no style.
 pub(super) fn read_tree(root: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     read_folder(root, "", &mut sources)?;

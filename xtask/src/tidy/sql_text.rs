@@ -1,17 +1,17 @@
-//! SQL stands in the dialects of the databases, in files of the same names, where it can be compared.
+//! Rule: SQL is in the dialects of the databases, in files of the same names, so that it can be compared.
 
 use super::{
     Violation,
     source::{Source, numbered},
 };
 
-/// The crates that speak SQL only there.
+/// The crates that may contain SQL only there.
 const LIBRARIES: &[&str] =
     &["crates/postroom-core/src/", "crates/postroom-services/src/", "crates/postroom-idempotent/src/"];
-/// What all dialects share.
+/// The SQL that all dialects share.
 const SHARED: &[&str] = &["crates/postroom-core/src/sql.rs", "crates/postroom-core/src/sql/"];
 const DATABASES: &str = "crates/postroom-core/src/db/";
-/// Where a database's own statements stand, in its folder.
+/// The files in a database's folder that may contain its own statements.
 const DIALECTS: &[&str] = &["/dialect.rs", "/dialect/", "/doctor/questions.rs"];
 const STATEMENTS: &[&str] = &["SELECT ", "INSERT INTO", "UPDATE ", "DELETE FROM", "CREATE TABLE"];
 

@@ -1,13 +1,13 @@
-//! Which lines are tests: whole files, and `#[cfg(test)]` modules in others.
+//! Finds the lines that are tests: whole files, and `#[cfg(test)]` modules in others.
 
 pub(super) const TEST_ATTRIBUTES: &[&str] = &["#[cfg(test)]", "#[cfg(all(test,"];
 
-/// Whether the whole file holds tests.
+/// Returns whether the whole file contains tests.
 pub(super) fn is_test_file(path: &str) -> bool {
     path.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
 
-/// For each line of `code` whether it lies in a test module.
+/// Returns, for each line of `code`, whether it is in a test module.
 pub(super) fn test_lines(code: &str) -> Vec<bool> {
     let mut lines = vec![false; code.lines().count()];
     for attribute in TEST_ATTRIBUTES {
@@ -22,12 +22,12 @@ pub(super) fn test_lines(code: &str) -> Vec<bool> {
     lines
 }
 
-/// The line of a byte, counted from 1.
+/// Returns the line of a byte, counted from 1.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// The byte of the brace that closes the one at `open`.
+/// Returns the position of the brace that closes the one at `open`.
 pub(super) fn closing_brace(code: &str, open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, character) in code[open..].char_indices() {
@@ -43,7 +43,7 @@ pub(super) fn closing_brace(code: &str, open: usize) -> Option<usize> {
     None
 }
 
-/// The end of the module that the attribute at `start` belongs to; none when it belongs to something else.
+/// Returns the end of the module that the attribute at `start` belongs to, or `None` if it belongs to something else.
 fn end_of_module(code: &str, start: usize) -> Option<usize> {
     let open = start + code[start..].find('{')?;
     let head = &code[start..open];

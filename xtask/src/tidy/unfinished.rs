@@ -1,11 +1,11 @@
-//! Unfinished work stands in the issue tracker, not in the source.
+//! Rule: unfinished work is in the issue tracker, not in the source.
 
 use super::{
     Violation,
     source::{Source, has_word, is_identifier, numbered},
 };
 
-// Put together from halves: the rule reads this file too.
+// The markers are joined from two halves, because the rule reads this file too.
 const MARKERS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 const MACRO: &str = concat!("to", "do!(");
 
@@ -22,7 +22,7 @@ pub(super) fn unfinished_work(source: &Source) -> Vec<Violation> {
     violations
 }
 
-/// Whether the marker stands as a word of its own: `mktemp file.XXXXXX` is not marked.
+/// Returns whether the marker is a separate word: `mktemp file.XXXXXX` is not marked.
 fn is_marked(text: &str, marker: &str) -> bool {
     text.match_indices(marker)
         .any(|(at, _)| !text[..at].ends_with(is_identifier) && !text[at + marker.len()..].starts_with(is_identifier))

@@ -1,4 +1,4 @@
-//! One request with a key: its row, the handler's effects and the response are one transaction.
+//! One request with a key: its row, the handler's effects and the response share one transaction.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use postroom_core::support::error::{Error, ErrorKind, Result};
 use postroom_core::telemetry;
 use postroom_core::work::handler::{Backend, Ctx, HOLD_MAX, Held, State, admit, persist};
 
-/// A request that was read as a whole.
+/// A request that was read completely.
 pub(super) struct Whole {
     pub(super) head: Parts,
     pub(super) body: Bytes,
@@ -36,7 +36,7 @@ impl Whole {
     }
 }
 
-/// Reads a body as a whole.
+/// Reads a whole body.
 pub(super) async fn read(body: Body, max: usize) -> Result<Bytes, IdempotencyProblem> {
     match Limited::new(body, max).collect().await {
         Ok(body) => Ok(body.to_bytes()),
@@ -45,11 +45,11 @@ pub(super) async fn read(body: Body, max: usize) -> Result<Bytes, IdempotencyPro
     }
 }
 
-/// What the service answered.
+/// The answer of the service.
 enum Served {
-    /// It can be given to whoever asks again.
+    /// A response that can be replayed when the client asks again.
     Final(http::response::Parts, Bytes),
-    /// It cannot.
+    /// A response that cannot be replayed.
     ForNow(Response),
 }
 
@@ -105,12 +105,12 @@ impl<B: Backend> Core<B> {
                 }
                 Ok(response)
             }
-            // In the middle of a statement, perhaps: dropped, its connection is closed.
+            // It may be in the middle of a statement: dropping it closes its connection.
             (Err(_), _) => Ok(IdempotencyProblem::timed_out().into_response()),
         }
     }
 
-    /// Keeps a response whose request had no effect, in a transaction of its own.
+    /// Stores a response whose request had no effect, in its own transaction.
     async fn refuse(
         &self,
         incoming: &Incoming,
@@ -123,7 +123,7 @@ impl<B: Backend> Core<B> {
                 B::commit(&self.store, tx, Queue::Inbox, &lease, Some(kept)).await?;
                 Ok(Response::from_parts(head, Body::from(body)))
             }
-            // Another process had the same request in between.
+            // Another process handled the same request in the meantime.
             Err(admission) => Ok(self.known(incoming, admission)),
         }
     }
@@ -150,7 +150,7 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// The response to a request that is known, or why there is none.
+    /// Returns the response to a known request, or an error that says why there is none.
     fn known(&self, incoming: &Incoming, admission: Admission) -> Response {
         match admission {
             Admission::Known { response } => {

@@ -1,4 +1,4 @@
-//! The transaction, for an axum handler.
+//! The transaction as an extractor for axum handlers.
 
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::request::Parts;
@@ -7,14 +7,14 @@ use super::problem::IdempotencyProblem;
 use crate::SharedCtx;
 use postroom_core::work::handler::Backend;
 
-/// The layer let a request pass that has no key.
+/// Marks a request without a key that the layer let pass.
 #[derive(Clone, Debug)]
 pub(super) struct Unkeyed;
 
-/// The transaction that a request's response is kept in, as an extractor: what a handler writes there is stored with
-/// the response, or neither is.
+/// An extractor for the transaction that stores the response. What a handler writes there is stored with the
+/// response, or neither is.
 ///
-/// A request without an `Idempotency-Key` is refused with 400; an `Option<IdempotentTx<B>>` is none for it.
+/// A request without an `Idempotency-Key` is refused with 400; an `Option<IdempotentTx<B>>` is `None` for it.
 ///
 /// ```
 /// use axum::response::IntoResponse;
@@ -26,7 +26,7 @@ pub(super) struct Unkeyed;
 ///         ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO orders (what) VALUES (?1)", [body])).await?;
 ///         ctx.enqueue(NewMessage::new("order.placed", "{}")).await
 ///     };
-///     // With 500 everything is rolled back, and the client may ask again.
+///     // A 500 rolls everything back, and the client may try again.
 ///     let stored = stored.await.map_err(|_: postroom::Error| http::StatusCode::INTERNAL_SERVER_ERROR)?;
 ///     Ok(stored.id.to_string())
 /// }
@@ -57,7 +57,7 @@ impl<B: Backend, S: Send + Sync> OptionalFromRequestParts<S> for IdempotentTx<B>
         match (parts.extensions.get::<SharedCtx<B>>(), parts.extensions.get::<Unkeyed>()) {
             (Some(shared), _) => Ok(Some(Self(shared.clone()))),
             (None, Some(Unkeyed)) => Ok(None),
-            // Or it is one on another database: without its transaction the handler would write elsewhere.
+            // Or the layer uses another database: without its transaction the handler would write elsewhere.
             (None, None) => Err(IdempotencyProblem::no_layer()),
         }
     }

@@ -1,4 +1,4 @@
-//! A response as it is kept: as JSON, in the row of its request.
+//! A stored response: JSON in the row of its request.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -13,7 +13,7 @@ use http::response::Parts;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
-/// Said of one connection or one moment, or a secret for whoever asked first.
+/// These headers concern one connection or one moment, or are a secret for the first client.
 const NOT_KEPT: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, DATE, SET_COOKIE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 const NOT_KEPT_EITHER: [&str; 4] = ["keep-alive", "proxy-authenticate", "proxy-connection", "te"];
 const EVENT_STREAM: &[u8] = b"text/event-stream";
@@ -29,7 +29,7 @@ pub(super) struct Kept {
     base64: Option<String>,
 }
 
-/// Said now, and perhaps not later; and of paths and methods that nobody serves, which everybody may ask for.
+/// These responses may change later. Some concern paths and methods that nobody serves, which anybody can request.
 const FOR_NOW: [StatusCode; 6] = [
     StatusCode::NOT_FOUND,
     StatusCode::METHOD_NOT_ALLOWED,
@@ -39,17 +39,17 @@ const FOR_NOW: [StatusCode; 6] = [
     StatusCode::TOO_MANY_REQUESTS,
 ];
 
-/// Whether the same response is the right one for whoever asks again. Others say: not now.
+/// Returns whether the same response is right when the client asks again. Other responses mean: not now.
 pub(super) fn is_final(status: StatusCode) -> bool {
     !status.is_server_error() && !FOR_NOW.contains(&status)
 }
 
-/// Whether the request was refused: then what its handler wrote on the way is undone.
+/// Returns whether the request was refused. What its handler wrote is then undone.
 pub(super) fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error()
 }
 
-/// Whether a response may go on for ever, or is none yet.
+/// Returns whether a response may go on forever, or is only a preliminary one.
 pub(super) fn is_endless(response: &Parts) -> bool {
     let kind = response.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let is_stream = kind.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM));
@@ -57,7 +57,7 @@ pub(super) fn is_endless(response: &Parts) -> bool {
 }
 
 impl Kept {
-    /// The response as JSON.
+    /// Encodes the response as JSON.
     pub(super) fn encode(response: &Parts, body: &Bytes) -> Result<String, serde_json::Error> {
         let headers = response.headers.iter().filter(|(name, _)| is_kept(name));
         let headers = headers.map(|(name, value)| (name.as_str().to_owned(), latin_1(value))).collect();
@@ -66,7 +66,7 @@ impl Kept {
         serde_json::to_string(&Self { status: response.status.as_u16(), headers, text, base64 })
     }
 
-    /// The response again; none if that is not what was kept.
+    /// Decodes the response, or returns `None` if the text is not a stored response.
     pub(super) fn replay(json: &str) -> Option<Response> {
         let kept: Self = serde_json::from_str(json).ok()?;
         let body = match kept.base64 {
@@ -88,7 +88,7 @@ fn is_kept(name: &HeaderName) -> bool {
     !NOT_KEPT.contains(name) && !NOT_KEPT_EITHER.contains(&name.as_str())
 }
 
-/// A header's value may hold any byte, so each becomes the character of that number.
+/// Converts each byte to the character with that number, because a header's value may contain any byte.
 fn latin_1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }

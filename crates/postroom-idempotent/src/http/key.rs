@@ -1,4 +1,4 @@
-//! What a request is known by.
+//! How requests are identified.
 
 use axum::extract::OriginalUri;
 use base64::Engine;
@@ -16,7 +16,7 @@ use postroom_core::support::error::Result;
 const HEADER: &str = "idempotency-key";
 const BYTES_MAX: usize = 255;
 
-/// The key a client gave: a string as structured fields have it (`"8e03…"`), or the same without quotes.
+/// Returns the client's key: a string as in structured fields (`"8e03…"`), or the same without quotes.
 pub(super) fn given(headers: &HeaderMap) -> Result<Option<String>, IdempotencyProblem> {
     let mut values = headers.get_all(HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -34,7 +34,7 @@ fn unquoted(text: &str) -> Option<String> {
     let mut characters = quoted.chars();
     loop {
         match characters.next()? {
-            // Parameters may follow; none of them means anything here.
+            // Parameters may follow, but none of them has a meaning here.
             '"' => return Some(key).filter(|_| matches!(characters.next(), None | Some(';'))),
             '\\' => key.push(characters.next().filter(|escaped| matches!(escaped, '"' | '\\'))?),
             plain @ ' '..='~' => key.push(plain),
@@ -43,7 +43,7 @@ fn unquoted(text: &str) -> Option<String> {
     }
 }
 
-/// The key together with the layer and the caller.
+/// Combines the key with the layer and the caller.
 pub(super) fn scoped(name: &str, scope: Option<&Scope>, request: &Parts, key: String) -> Result<InboxKey> {
     let caller = match scope {
         Some(scope) => digest_pieces([b"scope".as_slice(), scope(request).as_bytes()]),
@@ -55,7 +55,7 @@ pub(super) fn scoped(name: &str, scope: Option<&Scope>, request: &Parts, key: St
     InboxKey::new(format!("{name}/{}", BASE64_URL_SAFE_NO_PAD.encode(caller)), key)
 }
 
-/// What must be the same when a key is used again.
+/// Computes a hash of everything that must be the same when a key is used again.
 pub(super) fn fingerprint(request: &Parts, body: &[u8]) -> ContentHash {
     // A nested router sees only the rest of the path.
     let uri = request.extensions.get::<OriginalUri>().map_or(&request.uri, |OriginalUri(uri)| uri);

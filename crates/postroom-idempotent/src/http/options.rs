@@ -1,4 +1,4 @@
-//! How requests with an `Idempotency-Key` are taken.
+//! The options for requests with an `Idempotency-Key`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use postroom_core::support::error::{Error, Result};
 
 pub(super) type Scope = dyn Fn(&Parts) -> String + Send + Sync;
 
-/// How an [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer) takes requests.
+/// The options of an [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer).
 ///
 /// ```
 /// use postroom::IdempotencyKeyOptions;
 ///
-/// // Whoever authenticated the request has said who it is.
+/// // The authentication layer has stored who sends the request.
 /// #[derive(Clone)]
 /// struct User(String);
 ///
@@ -51,56 +51,57 @@ impl Default for IdempotencyKeyOptions {
 }
 
 impl IdempotencyKeyOptions {
-    /// Refuses requests without a key, with 400. Otherwise they pass as if there were no layer, which is the default.
+    /// Sets whether requests without a key are refused with 400. By default, they pass as if there were no layer.
     #[must_use]
     pub fn required(mut self, required: bool) -> Self {
         self.required = required;
         self
     }
 
-    /// The methods that keys are honoured for; POST and PATCH unless told otherwise. All others pass.
+    /// Sets the methods that keys apply to; POST and PATCH by default. All other methods pass.
     #[must_use]
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.methods = methods.into_iter().collect();
         self
     }
 
-    /// Who is calling: a key that two callers happen to use is two keys, and nobody is given another's response. Only
-    /// a digest of it is stored.
+    /// Sets how the caller is identified. If two callers use the same key, it counts as two keys, so nobody gets
+    /// another caller's response. Only a digest of the identity is stored.
     ///
-    /// Unless told otherwise it is the `Authorization` header; everybody without one is the same caller. Say it
-    /// yourself where callers are known by a cookie or a certificate, where tokens are renewed between a request and
-    /// its repetition, and for Basic authentication: from a digest a weak password can be guessed.
+    /// By default it is the `Authorization` header; all clients without one are the same caller. Set it yourself if
+    /// callers are identified by a cookie or a certificate, if tokens are renewed between a request and its
+    /// repetition, or for Basic authentication, because a weak password can be guessed from a digest.
     #[must_use]
     pub fn scope(mut self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.scope = Some(Arc::new(scope));
         self
     }
 
-    /// Larger request bodies are refused with 413; 1 MiB unless told otherwise.
+    /// Sets the largest request body; 1 MiB by default. Larger ones are refused with 413.
     #[must_use]
     pub fn request_max(mut self, bytes: usize) -> Self {
         self.request_max = bytes;
         self
     }
 
-    /// Larger response bodies cannot be kept: the request is rolled back and answered with 500. 1 MiB unless told
-    /// otherwise.
+    /// Sets the largest response body that can be stored; 1 MiB by default. With a larger one, the request is rolled
+    /// back and answered with 500.
     #[must_use]
     pub fn response_max(mut self, bytes: usize) -> Self {
         self.response_max = bytes;
         self
     }
 
-    /// What takes longer, with the whole response body, is rolled back and answered with 503; 30 seconds unless told
-    /// otherwise. A request whose body takes longer to come is answered with 408. On SQLite five seconds are the limit.
+    /// Sets the time limit for a request, including the whole response body; 30 seconds by default. A request that
+    /// takes longer is rolled back and answered with 503. If its body takes longer to arrive, it is answered with
+    /// 408. On SQLite the limit is five seconds.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// So many requests with keys are handled at once, the others are answered with 503; 256 unless told otherwise.
+    /// Handles at most this many requests with keys at once; 256 by default. Further requests are answered with 503.
     #[must_use]
     pub fn in_flight(mut self, requests: usize) -> Self {
         self.in_flight = requests;

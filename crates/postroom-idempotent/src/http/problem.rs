@@ -1,4 +1,4 @@
-//! What a client is told when its request is not handled: a problem as RFC 9457 has it.
+//! The answer to a request that is not handled: a problem as in RFC 9457.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -7,14 +7,15 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 
 use postroom_core::support::error::Error;
 
-/// A request that was not handled because of its `Idempotency-Key`, or the lack of one: says what to do, as
-/// `application/problem+json`. [`IdempotentTx`](crate::IdempotentTx) answers with it where there is no layer.
+/// A request that was not handled because of its `Idempotency-Key`, or because the key is missing. The answer is
+/// `application/problem+json` and says what to do. [`IdempotentTx`](crate::IdempotentTx) uses it if there is no
+/// layer.
 ///
 /// ```
 /// use axum::response::IntoResponse;
 /// use postroom::{IdempotencyProblem, IdempotentTx, Memory};
 ///
-/// // Without a key the order is placed all the same, outside any transaction of the layer.
+/// // Without a key the order is still placed, outside any transaction of the layer.
 /// async fn place(tx: Result<IdempotentTx<Memory>, IdempotencyProblem>) -> impl IntoResponse {
 ///     match tx {
 ///         Ok(_) => "once",

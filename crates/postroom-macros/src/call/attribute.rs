@@ -6,7 +6,7 @@ use syn::{Error, Ident, LitStr, Result, Token};
 
 use crate::names;
 
-/// What the attribute says.
+/// The content of the attribute.
 pub(super) struct Attribute {
     pub(super) topic: String,
     pub(super) name: Option<Ident>,

@@ -1,4 +1,4 @@
-//! A marked function: it is kept, and a handler calls it.
+//! A marked function: it stays as it is, and a handler calls it.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -21,7 +21,7 @@ pub(super) fn expand(attribute: Attribute, item: &mut ItemFn) -> Result<TokenStr
     Ok(quote!(#message #callable))
 }
 
-/// Names of our own begin with `__postroom`: the user's function and its arguments may be called anything else.
+/// Our own names begin with `__postroom`, so the user's function and its arguments may have any other name.
 fn callable(call: &Call, item: &ItemFn) -> TokenStream {
     let Call { name, function, reply, cfgs, .. } = call;
     let fields: Vec<_> = call.fields().collect();

@@ -1,4 +1,4 @@
-//! Marked methods of one object: each is a handler, and the object registers them all.
+//! The marked methods of one object: each becomes a handler, and the object registers them all.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -47,7 +47,7 @@ pub(super) fn expand(arguments: TokenStream, block: &mut ItemImpl) -> Result<Tok
     Ok(quote!(#(#handlers)* #register))
 }
 
-/// Takes the mark off a method.
+/// Removes the mark from a method.
 fn unmark(method: &mut ImplItemFn) -> Option<Result<Attribute>> {
     let marked = method
         .attrs
@@ -76,7 +76,7 @@ fn taken_apart(attribute: Attribute, method: &mut ImplItemFn) -> Result<Call> {
     }
 }
 
-/// The backend that all of them agree on; none when none of them says.
+/// Returns the backend that all methods agree on, or `None` if no method names one.
 fn backend(calls: &[(Call, Visibility)]) -> Result<Option<Type>> {
     let mut agreed: Option<&Type> = None;
     for (call, _) in calls {
@@ -91,7 +91,7 @@ fn backend(calls: &[(Call, Visibility)]) -> Result<Option<Type>> {
     Ok(agreed.cloned())
 }
 
-/// The block's own parameters, and the backend's where no method names one.
+/// Returns the block's own parameters, with one for the backend if no method names it.
 fn with_backend(block: &ItemImpl, backend: Option<&Type>) -> (TokenStream, TokenStream) {
     let params = &block.generics.params;
     match backend {

@@ -1,4 +1,4 @@
-//! What a marked function takes and gives.
+//! The signature of a marked function: what it takes and returns.
 
 use std::collections::VecDeque;
 
@@ -12,21 +12,21 @@ use syn::{
 use super::attribute::Attribute;
 use crate::{names, payload};
 
-/// A marked function, taken apart.
+/// The parts of a marked function.
 pub(super) struct Call {
     pub(super) topic: String,
-    /// The type of its calls.
+    /// The name of the type of its calls.
     pub(super) name: Ident,
     pub(super) function: Ident,
     pub(super) context: Context,
     pub(super) arguments: Vec<Argument>,
     pub(super) reply: Type,
     pub(super) docs: Vec<Attr>,
-    /// Under which conditions it is there at all.
+    /// The conditions under which it is compiled.
     pub(super) cfgs: Vec<Attr>,
 }
 
-/// What it is given besides its arguments.
+/// The context that it gets in addition to its arguments.
 pub(super) enum Context {
     Nothing,
     /// `&mut Ctx<Backend>`
@@ -42,7 +42,7 @@ pub(super) struct Argument {
 }
 
 impl Call {
-    /// Takes a signature apart, and off its arguments the attributes that belong to the fields.
+    /// Splits a signature into its parts. It removes those attributes from the arguments that belong to the fields.
     pub(super) fn of(attribute: Attribute, signature: &mut Signature, attributes: &[Attr]) -> Result<Self> {
         let function = signature.ident.clone();
         let mut typed: VecDeque<(&PatType, Vec<Attr>)> = VecDeque::new();
@@ -90,14 +90,14 @@ impl Call {
         Ok(Self { topic: attribute.topic, name, function, context, arguments, reply, docs, cfgs })
     }
 
-    /// The names of the arguments.
+    /// Returns the names of the arguments.
     pub(super) fn fields(&self) -> impl Iterator<Item = &Ident> {
         self.arguments.iter().map(|argument| &argument.name)
     }
 }
 
 impl Context {
-    /// The context that a first argument of this type is; none when it is an argument like the others.
+    /// Returns the context if a first argument of this type is one, or `None` if it is an ordinary argument.
     fn of(ty: &Type) -> Result<Option<Self>> {
         let Type::Reference(reference) = ty else { return Ok(None) };
         let Type::Path(path) = reference.elem.as_ref() else { return Ok(None) };
@@ -115,7 +115,7 @@ impl Context {
     }
 }
 
-/// What is said of the field that an argument becomes; the rest is said of the argument.
+/// Returns whether an attribute belongs to the field that an argument becomes. The others stay with the argument.
 fn is_of_field(attribute: &mut Attr) -> bool {
     attribute.path().is_ident("serde") || attribute.path().is_ident("doc")
 }
@@ -135,7 +135,7 @@ impl Argument {
     }
 }
 
-/// The first of the types in angle brackets.
+/// Returns the first type in angle brackets.
 fn first_type(segment: &PathSegment) -> Option<&Type> {
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
     arguments.args.iter().find_map(|argument| match argument {
@@ -144,7 +144,7 @@ fn first_type(segment: &PathSegment) -> Option<&Type> {
     })
 }
 
-/// `R` of `-> Result<R, HandlerError>`.
+/// Returns `R` of `-> Result<R, HandlerError>`.
 fn reply(signature: &Signature) -> Result<Type> {
     let found = match &signature.output {
         ReturnType::Type(_, ty) => match ty.as_ref() {

@@ -6,7 +6,7 @@ use syn::{DeriveInput, Error, Ident, LitInt, LitStr, Result, Token, Type};
 use super::Kind;
 use crate::names;
 
-/// What the attribute beside the derive says.
+/// The content of the attribute beside the derive, after all checks.
 pub(super) struct Attribute {
     pub(super) topic: String,
     pub(super) version: u32,

@@ -1,13 +1,13 @@
-//! What a payload's fields may be: a tree that ends somewhere.
+//! Checks the types of a payload's fields: they must form a finite tree.
 
 use syn::punctuated::Punctuated;
 use syn::{Data, DeriveInput, Error, Fields, GenericArgument, Ident, PathArguments, Result, Token, Type, Variant};
 
-/// Shared pointers: two of them can point at each other.
+/// Shared pointers, two of which can point at each other.
 const SHARED: [&str; 2] = ["Rc", "Arc"];
-/// What holds its value within itself. Of other types only the compiler knows.
+/// Types that contain their value directly. About other types only the compiler knows.
 const WITHIN: [&str; 6] = ["Option", "Result", "Cell", "RefCell", "Mutex", "RwLock"];
-/// Nothing in these can point back.
+/// Types that cannot point back.
 const PLAIN: [&str; 17] = [
     "str", "String", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
     "f32", "f64",
@@ -30,7 +30,7 @@ pub(super) fn check(input: &DeriveInput) -> Result<()> {
     problems.map_or(Ok(()), Err)
 }
 
-/// Whether a value of this type can travel.
+/// Checks that a value of this type can travel.
 pub(crate) fn check_type(ty: &Type) -> Result<()> {
     allowed(ty, None, true)
 }
@@ -43,7 +43,7 @@ fn variants(variants: &Punctuated<Variant, Token![,]>) -> impl Iterator<Item = &
     variants.iter().flat_map(|variant| types(&variant.fields))
 }
 
-/// Looks at a type and at all it is written with. `direct`: it stands in the payload itself.
+/// Checks a type and all types it is written with. With `direct`, the value is in the payload itself.
 fn allowed(ty: &Type, own: Option<&Ident>, direct: bool) -> Result<()> {
     let path = match ty {
         Type::Path(path) => &path.path,

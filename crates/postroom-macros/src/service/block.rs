@@ -1,4 +1,4 @@
-//! `{ key: value, … }`: what is said of a source or a destination.
+//! The block of a source or a destination: `{ key: value, … }`.
 
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, Ident, LitStr, Result, Token, Type, braced, bracketed};
@@ -6,7 +6,7 @@ use syn::{Error, Ident, LitStr, Result, Token, Type, braced, bracketed};
 use super::value::{Secret, Text};
 use crate::names;
 
-/// A service whose messages are taken.
+/// A service whose messages are accepted.
 pub(super) struct Source {
     pub(super) name: LitStr,
     pub(super) secret: Secret,
@@ -28,12 +28,12 @@ impl Parse for Source {
 
 /// A service that messages are sent to.
 pub(super) struct Destination {
-    /// What the client is called.
+    /// The name of the client.
     pub(super) ident: Ident,
-    /// What the service is called.
+    /// The name of the service.
     pub(super) name: String,
     pub(super) url: Text,
-    /// None for a service in the same process.
+    /// The secret; a service in the same process has none.
     pub(super) secret: Option<Secret>,
     pub(super) sends: Vec<Type>,
 }
@@ -71,7 +71,7 @@ fn no_secret(name: &str, span: proc_macro2::Span) -> Error {
     Error::new(span, format!("no secret is shared with `{name}`: add `secret: env(\"VARIABLE\")`"))
 }
 
-/// Reads the block, key by key; each at most once.
+/// Reads the block, key by key; each key may appear at most once.
 fn fields(
     input: ParseStream<'_>,
     allowed: &[&'static str],

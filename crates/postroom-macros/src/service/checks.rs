@@ -1,4 +1,4 @@
-//! What can be wrong with a declaration as a whole.
+//! Checks a declaration as a whole.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -7,10 +7,10 @@ use syn::{Error, Ident, Result};
 
 use super::grammar::Declared;
 
-/// What a service has already: a client is a method of it too.
+/// The methods that a service already has; a client is a method as well.
 const TAKEN: [&str; 8] = ["start", "on", "until", "stop", "store", "outbox", "receiver", "tcp_addresses"];
 
-/// Listening is a feature of the library.
+/// Checks that the library can listen, which depends on a feature.
 pub(super) fn can_listen(clause: &Ident, has_http: bool) -> Result<()> {
     if has_http {
         return Ok(());
@@ -18,7 +18,7 @@ pub(super) fn can_listen(clause: &Ident, has_http: bool) -> Result<()> {
     Err(Error::new(clause.span(), "to listen, `postroom` needs its feature `http`: add it in Cargo.toml"))
 }
 
-/// Nothing is declared twice.
+/// Checks that nothing is declared twice.
 pub(super) fn unique(declared: &Declared) -> Result<()> {
     let mut problems: Option<Error> = None;
     let mut note = |error: Error| match &mut problems {
@@ -64,7 +64,7 @@ pub(super) fn unique(declared: &Declared) -> Result<()> {
     problems.map_or(Ok(()), Err)
 }
 
-/// No two messages have one topic: which of them has which, only the compiler knows.
+/// Checks that no two messages have the same topic. Only the compiler knows their topics, so this writes code.
 pub(super) fn topics(declared: &Declared) -> TokenStream {
     let mut checks = TokenStream::new();
     for (at, second) in declared.handled.iter().enumerate() {

@@ -21,7 +21,7 @@ pub(crate) struct Declared {
     pub(super) destinations: Vec<Destination>,
 }
 
-/// A message that is received, and what handles it.
+/// A message that the service receives, and its handler.
 pub(super) struct Handled {
     pub(super) payload: Type,
     pub(super) by: By,
@@ -30,7 +30,7 @@ pub(super) struct Handled {
 pub(super) enum By {
     Function(Expr),
     Blocking(Expr),
-    /// The call's own function.
+    /// The function of the call itself.
     Itself,
 }
 
@@ -63,7 +63,7 @@ impl Parse for Declared {
 }
 
 impl Declared {
-    /// `pub struct Orders for "orders" on Sqlite;`
+    /// Parses `pub struct Orders for "orders" on Sqlite;`.
     fn head(input: ParseStream<'_>) -> Result<Self> {
         let attributes = input.call(Attribute::parse_outer)?;
         if let Some(cfg) = attributes.iter().find(|attribute| attribute.path().is_ident("cfg")) {
@@ -100,7 +100,7 @@ impl Declared {
 }
 
 impl Parse for Handled {
-    /// `Reserve => reserve;`, `Reserve => blocking reserve;`
+    /// Parses `Reserve => reserve;` or `Reserve => blocking reserve;`.
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let payload: Type = input.parse()?;
         if !input.peek(Token![=>]) {

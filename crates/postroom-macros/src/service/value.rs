@@ -1,4 +1,4 @@
-//! Values that may stand in the environment: addresses, and secrets, which must.
+//! Addresses, which may come from the environment, and secrets, which must never be in the source.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,7 +7,7 @@ use syn::{Error, Expr, Ident, LitStr, Result, Token, bracketed, parenthesized, t
 
 use crate::names;
 
-/// The id of a key that is given none, on both sides.
+/// The default id of a key, on both sides.
 const KEY_ID: &str = "1";
 
 /// An address: text, `env("VARIABLE")`, `env("VARIABLE", "otherwise")`, or an expression.
@@ -38,7 +38,7 @@ impl Parse for Text {
 }
 
 impl Text {
-    /// An expression that gives a `String`, inside a function that returns a `Result`.
+    /// Writes an expression that yields a `String`, inside a function that returns a `Result`.
     pub(super) fn written(&self) -> TokenStream {
         match self {
             Self::Literal(text) => quote!(::std::string::String::from(#text)),
@@ -52,13 +52,13 @@ impl Text {
         }
     }
 
-    /// A service in the same process: what goes there is not signed.
+    /// Returns whether the service is in the same process, where messages are not signed.
     pub(super) fn is_in_process(&self) -> bool {
         matches!(self, Self::Literal(text) if text.value() == "in-process")
     }
 }
 
-/// Where keys come from: one source, or several in brackets, newest first.
+/// The source of the keys: one source, or several in brackets, newest first.
 pub(super) struct Secret(Vec<Key>);
 
 struct Key {
@@ -134,7 +134,7 @@ impl Parse for Key {
 }
 
 impl Key {
-    /// What signatures name it by; only the program knows that of keys it makes itself.
+    /// Returns the id that signatures name. For keys that the program creates itself, only the program knows it.
     fn id(&self) -> Option<String> {
         match self.from {
             From::Keys(_) => None,
@@ -144,7 +144,7 @@ impl Key {
 }
 
 impl Secret {
-    /// An expression that gives `Keys`, inside a function that returns a `Result`.
+    /// Writes an expression that yields `Keys`, inside a function that returns a `Result`.
     pub(super) fn written(&self) -> TokenStream {
         if let [Key { from: From::Keys(keys), .. }] = self.0.as_slice() {
             return quote!(::postroom::Keys::from(#keys));

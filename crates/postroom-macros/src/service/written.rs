@@ -1,4 +1,4 @@
-//! What a declaration becomes.
+//! Writes the code that a declaration expands to.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -16,7 +16,7 @@ pub(crate) fn expand(declared: &Declared) -> Result<TokenStream> {
     Ok(quote!(#service #declaration #clients #topics))
 }
 
-/// The type, and how it is started and stopped.
+/// Writes the type, and how it is started and stopped.
 fn service(declared: &Declared) -> TokenStream {
     let Declared { attributes, visibility, ident, backend, .. } = declared;
     quote! {
@@ -33,7 +33,8 @@ fn service(declared: &Declared) -> TokenStream {
                 Self::on(store).start().await
             }
 
-            /// The service on this store, before it is started: for options, and for what its handlers need.
+            /// Returns the service on this store before it is started. Set its options there, and the values its
+            /// handlers need.
             #visibility fn on(store: <#backend as ::postroom::Backend>::Store) -> ::postroom::Declaration<Self> {
                 ::postroom::Declaration::new(store)
             }
@@ -46,7 +47,7 @@ fn service(declared: &Declared) -> TokenStream {
                 self.running.until(shutdown).await
             }
 
-            /// Takes nothing new, finishes what it holds, and gives the rest back.
+            /// Stops the service: it accepts nothing new, finishes what is in progress, and releases the rest.
             #visibility async fn stop(self) -> ::postroom::Result<()> {
                 self.running.stop().await
             }
@@ -62,7 +63,7 @@ fn service(declared: &Declared) -> TokenStream {
     }
 }
 
-/// Handlers, keys and addresses.
+/// Writes the handlers, keys and addresses.
 fn declaration(declared: &Declared) -> TokenStream {
     let Declared { ident, name, backend, .. } = declared;
     let handled = declared.handled.iter().map(handled);
@@ -125,7 +126,7 @@ fn handled(handled: &Handled) -> TokenStream {
     }
 }
 
-/// For each destination a type that says what may be sent there, and a client.
+/// Writes, for each destination, a type that says what may be sent there, and a client.
 fn clients(declared: &Declared) -> TokenStream {
     let (service, visibility) = (&declared.ident, &declared.visibility);
     let clients = declared.destinations.iter().map(|destination| {
@@ -147,7 +148,8 @@ fn clients(declared: &Declared) -> TokenStream {
             }
 
             #(#accepts)*
-            // With one message alone the compiler would take every other for it, and complain about that.
+            // With only one message, the compiler would expect that one for every argument, and its error would
+            // mislead.
             impl ::postroom::Accepts<::postroom::macro_support::Nothing> for #target {}
 
             #[allow(dead_code, reason = "not every program needs both")]

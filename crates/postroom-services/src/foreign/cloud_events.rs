@@ -29,11 +29,11 @@ use postroom_core::support::error::{Error, Result};
 const MEDIA_TYPE: &str = "application/cloudevents";
 const BATCH_MEDIA_TYPE: &str = "application/cloudevents-batch";
 const JSON_MEDIA_TYPE: &str = "application/cloudevents+json";
-/// The message's header for `datacontenttype`, and the prefix of those for other attributes.
+/// The message header for `datacontenttype`, and the prefix of the headers for other attributes.
 const CONTENT_TYPE_HEADER: &str = "content-type";
 const PREFIX: &str = "ce-";
 
-/// How a CloudEvent is put into an HTTP request. Both forms are understood on the way in.
+/// How a CloudEvent is written to an HTTP request. Receivers understand both forms.
 ///
 /// ```
 /// use postroom::{CloudEventsMode, Peer, Service};
@@ -44,7 +44,7 @@ const PREFIX: &str = "ce-";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum CloudEventsMode {
-    /// The payload is the body; all else is in headers. A signature of the body does not cover those.
+    /// The payload is the body; everything else is in headers. A signature of the body does not cover the headers.
     #[default]
     Binary,
     /// Everything is in the body, as one JSON object.
@@ -66,7 +66,7 @@ pub struct CloudEvent {
 }
 
 impl CloudEvent {
-    /// The event that a message of this service is. Of its headers, those that are attributes go with it.
+    /// Turns a message of this service into an event. Only those headers that are attributes go with it.
     pub(crate) fn of(message: &Message, source: &str) -> Self {
         let headers = message.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let headers = headers.filter(|(name, _)| name.starts_with(PREFIX) || name == CONTENT_TYPE_HEADER);
@@ -78,7 +78,7 @@ impl CloudEvent {
             headers: headers.collect(),
             payload: message.payload.clone(),
         };
-        // Receivers make little of data without a type, and messages seldom name one.
+        // Receivers can do little with data that has no type, and messages rarely name one.
         if event.content_type().is_none() && !event.payload.is_empty() {
             let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&event.payload).is_ok();
             let implied = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
@@ -87,12 +87,12 @@ impl CloudEvent {
         event
     }
 
-    /// Whether a request says that its body is an event, be it a good one or not.
+    /// Returns whether a request says that its body is an event, valid or not.
     pub(crate) fn is_structured(headers: &HeaderMap) -> bool {
         content_type(headers).is_ok_and(|given| media_type(given).starts_with(MEDIA_TYPE))
     }
 
-    /// The event that a request is.
+    /// Reads the event from a request.
     #[doc(hidden)]
     pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Self> {
         match media_type(content_type(headers)?).as_str() {
@@ -107,7 +107,7 @@ impl CloudEvent {
         }
     }
 
-    /// The headers and the body of a request with this event.
+    /// Writes the headers and the body of a request with this event.
     #[doc(hidden)]
     pub fn write(&self, mode: CloudEventsMode) -> Result<(HeaderMap, Bytes)> {
         match mode {
@@ -121,7 +121,7 @@ impl CloudEvent {
     }
 }
 
-/// What a request says its body is; empty if it does not.
+/// Returns the content type of a request, or an empty text if it has none.
 fn content_type(headers: &HeaderMap) -> Result<&str> {
     match header(headers, CONTENT_TYPE.as_str()) {
         Err(RefusalReason::MissingHeader) => Ok(""),
@@ -129,12 +129,12 @@ fn content_type(headers: &HeaderMap) -> Result<&str> {
     }
 }
 
-/// A content type without its parameters, in lower case.
+/// Returns a content type without its parameters, in lower case.
 fn media_type(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-// Payloads and headers are the user's secrets: they are never printed.
+// Payloads and headers are the user's secrets, so they are never printed.
 impl fmt::Debug for CloudEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CloudEvent")

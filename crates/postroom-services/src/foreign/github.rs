@@ -19,8 +19,8 @@ pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Id, topic and payload. The body's `action` is no part of the topic: an action that GitHub adds to an event would be
-/// a topic without a handler.
+/// Returns the id, topic and payload. The body's `action` is not part of the topic: if GitHub added an action to an
+/// event, that would be a topic without a handler.
 pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(String, String, String)> {
     let sent_as = headers.get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     if sent_as.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM.as_bytes())) {
@@ -49,7 +49,7 @@ mod tests {
     use crate::foreign::tests::{headers, secret};
     use postroom_core::support::clock::Timestamp;
 
-    // The example of GitHub's documentation.
+    // This is the example from GitHub's documentation.
     const SECRET: &str = "It's a Secret to Everybody";
     const BODY: &[u8] = b"Hello, World!";
     const DIGITS: &str = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
@@ -73,7 +73,7 @@ mod tests {
         for bad in ["", "sha256=", DIGITS, &format!("sha1={DIGITS}"), &format!("sha256={}", DIGITS.to_uppercase())] {
             assert!(!is_taken(&headers([("X-Hub-Signature-256", bad)])), "{bad}");
         }
-        // GitHub's older signature, which is still sent, is not looked at.
+        // GitHub still sends its older signature, but it is ignored.
         assert!(!is_taken(&headers([("X-Hub-Signature", &format!("sha256={DIGITS}"))])));
     }
 

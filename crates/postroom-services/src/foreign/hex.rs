@@ -1,6 +1,6 @@
-//! Signatures as hexadecimal digits.
+//! Reads signatures written as hexadecimal digits.
 
-/// The bytes of 64 lower-case digits. Providers write no others, so that each signature has one form only.
+/// Decodes 64 lower-case digits. Providers write no others, so each signature has exactly one form.
 pub(super) fn decode(text: &str) -> Option<[u8; 32]> {
     let digits: &[u8; 64] = text.as_bytes().try_into().ok()?;
     let mut bytes = [0; 32];

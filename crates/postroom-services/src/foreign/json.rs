@@ -1,4 +1,4 @@
-//! The members of a JSON object, read without touching what is in them. No error quotes what was read.
+//! Reads the members of a JSON object without parsing their values. No error quotes what was read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,10 +12,10 @@ use postroom_core::support::error::{Error, Result};
 
 const NAME_CHARS_SHOWN: usize = 40;
 
-/// Each member with its exact text.
+/// Each member of an object, with the exact text of its value.
 pub(super) type Members<'a> = BTreeMap<String, &'a RawValue>;
 
-/// The members of the object that `text` is. However deep it is nested, no stack is used for it.
+/// Returns the members of the object in `text`. However deeply it is nested, this does not use the stack.
 pub(super) fn members(text: &str) -> Result<Members<'_>> {
     let mut json = serde_json::Deserializer::from_str(text);
     let pairs = json.deserialize_map(Pairs).and_then(|pairs| json.end().map(|()| pairs)).map_err(|error| {
@@ -23,7 +23,7 @@ pub(super) fn members(text: &str) -> Result<Members<'_>> {
     })?;
     let mut members = Members::new();
     for (name, value) in pairs {
-        // Which of two is meant, the sender and we may see differently.
+        // The sender and we might disagree on which of the two counts.
         match members.entry(name) {
             Entry::Vacant(entry) => _ = entry.insert(value),
             Entry::Occupied(entry) => {
@@ -34,7 +34,7 @@ pub(super) fn members(text: &str) -> Result<Members<'_>> {
     Ok(members)
 }
 
-/// A member that must be there and be a text that is not empty; `meaning` says what for.
+/// Returns a required member, which must be a text and not empty; `meaning` says what it is for.
 pub(super) fn required(members: &Members<'_>, name: &str, meaning: &str) -> Result<String> {
     let Some(value) = members.get(name) else {
         return Err(Error::invalid(format!("the body has no member \"{name}\", which is {meaning}")));
@@ -43,12 +43,12 @@ pub(super) fn required(members: &Members<'_>, name: &str, meaning: &str) -> Resu
     text.ok_or_else(|| Error::invalid(format!("the body's member \"{name}\", which is {meaning}, is not a text")))
 }
 
-/// The text that a JSON string stands for.
+/// Decodes a JSON string.
 pub(super) fn string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// A name for an error's words: not longer than one can read.
+/// Quotes a name for an error message, cut to a readable length.
 pub(super) fn quoted(name: &str) -> String {
     let shown: String = name.chars().take(NAME_CHARS_SHOWN).collect();
     format!("{shown:?}{}", if shown.len() < name.len() { "…" } else { "" })

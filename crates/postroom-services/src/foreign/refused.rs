@@ -1,29 +1,29 @@
-//! What becomes of a request whose signature is not good.
+//! Refused requests: their signature is not valid.
 
 use std::fmt;
 
-/// A request whose signature is not good. To the sender all refusals look the same, so that nobody learns from one how
-/// to make a better forgery.
+/// A request whose signature is not valid. All refusals look the same to the sender, so that nobody learns from one
+/// how to make a better forgery.
 #[derive(Clone, Copy)]
 pub struct Refused(RefusalReason);
 
-/// Why a request was refused: for a log line or a metric, never for the answer.
+/// The reason why a request was refused. It is for logs and metrics, never for the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RefusalReason {
-    /// A header of the scheme is not there.
+    /// A header of the scheme is missing.
     MissingHeader,
-    /// A header of the scheme cannot be read, or is there twice.
+    /// A header of the scheme cannot be read, or appears twice.
     MalformedHeader,
-    /// No signature was made with one of our secrets.
+    /// No signature was made with any of our secrets.
     WrongSignature,
-    /// Well signed, but too long ago: a replay, or a clock that is wrong.
+    /// The signature is valid, but too old: this is a replay, or a clock is wrong.
     TooOld,
-    /// Well signed, but for a time to come.
+    /// The signature is valid, but its time is in the future.
     TooNew,
 }
 
 impl Refused {
-    /// For a log line or a metric only.
+    /// Returns the reason, for logs and metrics only.
     pub(crate) fn reason(self) -> RefusalReason {
         self.0
     }
@@ -36,7 +36,7 @@ impl From<RefusalReason> for Refused {
 }
 
 impl RefusalReason {
-    /// Its name in log lines and metrics.
+    /// Returns its name in logs and metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::MissingHeader => "missing_header",
@@ -54,7 +54,7 @@ impl fmt::Display for Refused {
     }
 }
 
-// Without the reason: an error that is printed may end up in an answer.
+// The reason is left out, because a printed error may end up in an answer.
 impl fmt::Debug for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Refused")

@@ -1,4 +1,4 @@
-//! Webhooks of well-known providers: whether a request is one, and what it says.
+//! Webhooks of well-known providers: verifies requests and reads their messages.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::foreign::{RefusalReason, Refused, WebhookSecret, github, standard_web
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::Result;
 
-/// How far a signature's time may lie from ours, in both directions.
+/// The time of a signature may differ from our clock by this much, in both directions.
 const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// How a provider signs its webhooks, and the secrets that count now.
+/// How a provider signs its webhooks, and the secrets that are valid now.
 ///
-/// While a secret is being replaced, give both: what was signed with one of them is taken.
+/// While a secret is being replaced, give both: a signature with either of them is accepted.
 ///
 /// ```
 /// use postroom::{WebhookScheme, WebhookSecret};
@@ -39,34 +39,35 @@ enum Provider {
 }
 
 impl WebhookScheme {
-    /// [Standard Webhooks](https://www.standardwebhooks.com), with secrets like `whsec_…`. The message's id is
-    /// `webhook-id`, its topic the body's `type`; both are signed. What was signed more than five minutes ago is
-    /// refused.
+    /// Creates a scheme for [Standard Webhooks](https://www.standardwebhooks.com), with secrets like `whsec_…`. The
+    /// message's id is `webhook-id`, and its topic is the body's `type`; both are signed. A signature older than five
+    /// minutes is refused.
     pub fn standard_webhooks(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
         Ok(Self { provider: Provider::StandardWebhooks, keys: Keys::decoded(secrets)? })
     }
 
-    /// Stripe, and whoever signs as it does. The message's id is the body's `id`, its topic the body's `type`; both are
-    /// signed. What was signed more than five minutes ago is refused.
+    /// Creates a scheme for Stripe, and for services that sign in the same way. The message's id is the body's `id`,
+    /// and its topic is the body's `type`; both are signed. A signature older than five minutes is refused.
     pub fn stripe(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
         Ok(Self { provider: Provider::Stripe, keys: Keys::literal(secrets)? })
     }
 
-    /// GitHub, and whoever signs as it does. The message's id is `X-GitHub-Delivery`, its topic `X-GitHub-Event`: one
-    /// handler for all actions of an event, as one chooses events there.
+    /// Creates a scheme for GitHub, and for services that sign in the same way. The message's id is
+    /// `X-GitHub-Delivery`, and its topic is `X-GitHub-Event`. One handler gets all actions of an event, just as you
+    /// subscribe to whole events at GitHub.
     ///
-    /// GitHub signs the body alone, and no time: somebody who once saw a delivery can send its body again as another
-    /// delivery or event. Receive these by TLS, and let handlers stand a repetition.
+    /// GitHub signs only the body, without a time. Somebody who once saw a delivery can send its body again as
+    /// another delivery or event. Receive these webhooks over TLS, and make sure that handlers tolerate a repetition.
     pub fn github(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
         Ok(Self { provider: Provider::GitHub, keys: Keys::literal(secrets)? })
     }
 
-    /// Whether an event in the body is signed with its id and time.
+    /// Returns whether the signature of an event in the body covers its id and time.
     pub(crate) fn signs_events(&self) -> bool {
         matches!(self.provider, Provider::StandardWebhooks)
     }
 
-    /// Its name in log lines and metrics.
+    /// Returns its name in logs and metrics.
     pub fn name(&self) -> &'static str {
         match self.provider {
             Provider::StandardWebhooks => "standard-webhooks",
@@ -75,7 +76,7 @@ impl WebhookScheme {
         }
     }
 
-    /// Whether the provider signed this request, and not too long ago.
+    /// Checks that the provider signed this request, and that the signature is not too old.
     #[doc(hidden)]
     pub fn verify<'a>(&self, headers: &'a HeaderMap, body: &'a [u8], now: Timestamp) -> Result<Verified<'a>, Refused> {
         let signed_at = match self.provider {
@@ -83,7 +84,7 @@ impl WebhookScheme {
             Provider::Stripe => Some(stripe::verify(&self.keys, headers, body)?),
             Provider::GitHub => github::verify(&self.keys, headers, body).map(|()| None)?,
         };
-        // After the signature, so that "too old" is said of the provider's own words only.
+        // The time is checked after the signature, so that only a genuine request is called too old.
         if let Some(signed_at) = signed_at {
             check_time(signed_at, now)?;
         }
@@ -101,7 +102,7 @@ fn check_time(signed_at: Timestamp, now: Timestamp) -> Result<(), RefusalReason>
     Ok(())
 }
 
-/// The time that a number of seconds since 1970 stands for: digits alone.
+/// Parses a time given as seconds since 1970, in digits only.
 pub(super) fn seconds(text: &str) -> Option<Timestamp> {
     let seconds: i64 = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())??;
     seconds.checked_mul(1_000_000).map(Timestamp::from_micros)
@@ -116,7 +117,7 @@ pub struct Verified<'a> {
 }
 
 impl Verified<'_> {
-    /// What it says; an error names what is missing.
+    /// Reads the message. An error names what is missing.
     #[doc(hidden)]
     pub fn message(&self) -> Result<WebhookMessage> {
         let (id, topic, payload) = match self.provider {
@@ -128,18 +129,18 @@ impl Verified<'_> {
     }
 }
 
-/// What a webhook says.
+/// The message in a webhook.
 pub struct WebhookMessage {
-    /// The provider's id for it: the same when it is sent again.
+    /// The provider's id of the message, which stays the same when it is sent again.
     #[doc(hidden)]
     pub id: String,
-    /// What it is about.
+    /// The topic of the message.
     #[doc(hidden)]
     pub topic: String,
     /// The body, byte for byte.
     #[doc(hidden)]
     pub payload: String,
-    /// When it was signed; GitHub does not say so.
+    /// When it was signed. GitHub does not sign a time.
     pub(crate) enqueued_at: Option<Timestamp>,
 }
 
@@ -152,7 +153,7 @@ impl fmt::Debug for Verified<'_> {
     }
 }
 
-// Payloads are the user's secrets: they are never printed.
+// Payloads are the user's secrets, so they are never printed.
 impl fmt::Debug for WebhookMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebhookMessage")

@@ -14,10 +14,10 @@ use crate::wire::algorithm::mac;
 use crate::wire::secret::{random, read_env, read_file};
 use postroom_core::support::error::{Error, Result};
 
-/// Stands before secrets of Standard Webhooks, so that scanners find one that leaked.
+/// The prefix of Standard Webhooks secrets. It helps scanners to find a leaked secret.
 const SCANNABLE: &str = "whsec_";
 
-/// Providers and their tools disagree on padding, and on bits behind the last byte.
+/// Decodes base64 leniently, because providers and their tools disagree on padding and on bits after the last byte.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -25,9 +25,10 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// A secret that signs webhooks, as its provider shows it. Never printed, and wiped from memory when it is dropped.
+/// A secret that signs webhooks, as its provider shows it. It is never printed, and is wiped from memory when
+/// dropped.
 ///
-/// Providers choose how long it is, so unlike a [`Secret`](crate::Secret) it may be short; it is never empty.
+/// The provider chooses its length, so unlike a [`Secret`](crate::Secret) it may be short; it is never empty.
 ///
 /// ```no_run
 /// use postroom::WebhookSecret;
@@ -41,7 +42,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 pub struct WebhookSecret(Zeroizing<String>);
 
 impl WebhookSecret {
-    /// A secret in the provider's words, taken as they are.
+    /// Takes the provider's text as the secret, exactly as it is.
     pub fn parse(text: &str) -> Result<Self> {
         if text.trim().is_empty() {
             return Err(Error::invalid("a webhook's secret must not be empty"));
@@ -49,28 +50,30 @@ impl WebhookSecret {
         Ok(Self(Zeroizing::new(text.to_owned())))
     }
 
-    /// A secret from this environment variable, without blanks around it.
+    /// Reads a secret from this environment variable, without surrounding whitespace.
     pub fn from_env(variable: &str) -> Result<Self> {
         read_env(variable, Self::parse)
     }
 
-    /// A secret from this file, without blanks around it. Nobody but its owner may be able to read the file.
+    /// Reads a secret from this file, without surrounding whitespace. Only the file's owner and its group may be able
+    /// to read it.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         read_file(path.as_ref(), Self::parse)
     }
 
-    /// A new secret for [`WebhookSigner`](crate::WebhookSigner), as text for a file, a variable and the receiver.
+    /// Generates a secret for [`WebhookSigner`](crate::WebhookSigner), as text for a file, a variable and the
+    /// receiver.
     pub fn generate() -> String {
         format!("{SCANNABLE}{}", STANDARD.encode(random().as_slice()))
     }
 
-    /// The key that a secret of Standard Webhooks stands for.
+    /// Decodes the key in a secret of Standard Webhooks.
     fn decode(&self) -> Result<Zeroizing<Vec<u8>>> {
         if self.0.starts_with("whsk_") || self.0.starts_with("whpk_") {
             return Err(Error::invalid("this is a key for ed25519 signatures; only secrets (whsec_…) can be used"));
         }
         let coded = self.0.strip_prefix(SCANNABLE).unwrap_or(&self.0);
-        // Not the decoder's own words: they quote what it read.
+        // The decoder's own error is not used, because it quotes what was read.
         let key = LENIENT.decode(coded).map(Zeroizing::new);
         let key = key.map_err(|_| Error::invalid("a secret of Standard Webhooks is whsec_ and base64; this is not"))?;
         if key.is_empty() {
@@ -86,17 +89,17 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// The keys of the secrets that count now: at least one, and another while it is being replaced.
+/// The keys of the valid secrets: at least one, and a second one while a secret is being replaced.
 #[derive(Clone)]
 pub(super) struct Keys(Vec<Zeroizing<Vec<u8>>>);
 
 impl Keys {
-    /// The secrets' own text is the key.
+    /// Uses the text of each secret as a key.
     pub(super) fn literal(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
         Self::new(secrets, |secret| Ok(Zeroizing::new(secret.0.as_bytes().to_vec())))
     }
 
-    /// The secrets are keys in base64.
+    /// Decodes each secret as a key in base64.
     pub(super) fn decoded(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
         Self::new(secrets, WebhookSecret::decode)
     }
@@ -112,17 +115,18 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    /// How many bytes the shortest key has.
+    /// Returns the length of the shortest key, in bytes.
     pub(super) fn shortest(&self) -> usize {
         self.0.iter().map(|key| key.len()).min().unwrap_or(0)
     }
 
-    /// What each key makes of the parts of a text.
+    /// Signs the parts of a text with each key.
     pub(super) fn sign(&self, parts: &[&[u8]]) -> Vec<[u8; 32]> {
         self.macs(parts).map(|mac| mac.finalize().into_bytes().into()).collect()
     }
 
-    /// Whether one of the signatures was made of these parts with one of the keys. Compares in constant time.
+    /// Returns whether one of the signatures was made of these parts with one of the keys. It compares in constant
+    /// time.
     pub(super) fn accept(&self, parts: &[&[u8]], signatures: &[[u8; 32]]) -> bool {
         self.macs(parts).any(|mac| signatures.iter().any(|signature| mac.clone().verify_slice(signature).is_ok()))
     }
@@ -165,7 +169,8 @@ mod tests {
         }
     }
 
-    // The reference library's own cases: no padding needed, one sign missing, two missing; with and without the prefix.
+    // These are the reference library's own cases: no padding needed, one or two padding characters missing, with and
+    // without the prefix.
     #[test]
     fn base64_is_taken_with_and_without_prefix_and_padding() {
         for (text, padding) in [

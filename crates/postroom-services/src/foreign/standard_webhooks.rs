@@ -12,9 +12,9 @@ use postroom_core::support::error::{Error, Result};
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
-/// The signatures that are made with a shared secret; others in the list are for other receivers.
+/// The version of signatures made with a shared secret; other signatures in the list are for other receivers.
 const VERSION: &str = "v1";
-/// What the specification asks of those who sign.
+/// The specification requires signing keys of at least this many bytes.
 const KEY_BYTES_MIN: usize = 24;
 
 pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<Timestamp, RefusalReason> {
@@ -29,7 +29,7 @@ pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<Ti
     Ok(signed_at)
 }
 
-/// Id, topic and payload.
+/// Returns the id, topic and payload.
 pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(String, String, String)> {
     let id = header(headers, ID.as_str()).map_err(|_| Error::invalid("the header webhook-id is missing"))?;
     let payload = text(body)?;
@@ -41,13 +41,13 @@ fn signed_parts<'a>(id: &'a str, time: &'a str, body: &'a [u8]) -> [&'a [u8]; 5]
     [id.as_bytes(), b".", time.as_bytes(), b".", body]
 }
 
-/// With a full stop in the id, another id, time and body could be signed by the same signature.
+/// An id must not contain a full stop: otherwise one signature would fit several combinations of id, time and body.
 fn is_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.')
 }
 
-/// Signs webhooks as [Standard Webhooks](https://www.standardwebhooks.com) says, once with each secret: while a secret
-/// is being replaced, receivers that know either of the two take them.
+/// Signs webhooks as [Standard Webhooks](https://www.standardwebhooks.com) specifies, once with each secret. While a
+/// secret is being replaced, receivers that have either of the two accept the signature.
 ///
 /// ```
 /// use postroom::{WebhookSecret, WebhookSigner};
@@ -62,7 +62,8 @@ pub struct WebhookSigner {
 }
 
 impl WebhookSigner {
-    /// Signs with each of these secrets: `whsec_` and base64 of at least 24 bytes.
+    /// Creates a signer that signs with each of these secrets. A secret is `whsec_` followed by base64 of at least 24
+    /// bytes.
     pub fn new(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
         let keys = Keys::decoded(secrets)?;
         let shortest = keys.shortest();
@@ -73,7 +74,8 @@ impl WebhookSigner {
         Ok(Self { keys })
     }
 
-    /// The headers for this body, sent at this time. The id stays the same when it is sent again, the time does not.
+    /// Returns the headers for this body, sent at this time. The id stays the same when it is sent again, the time
+    /// does not.
     #[doc(hidden)]
     pub fn sign(&self, id: &str, at: Timestamp, body: &[u8]) -> Result<[(HeaderName, HeaderValue); 3]> {
         if !is_id(id) {

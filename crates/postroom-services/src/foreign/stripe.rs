@@ -15,7 +15,7 @@ pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<Ti
         match item.trim().split_once('=').ok_or(RefusalReason::MalformedHeader)? {
             ("t", text) if time.is_none() => time = Some(text),
             ("t", _) => return Err(RefusalReason::MalformedHeader),
-            // One that cannot be read is like one that was made with another secret.
+            // An unreadable signature counts like one made with another secret.
             ("v1", digits) => signatures.extend(hex::decode(digits)),
             _ => {}
         }
@@ -28,7 +28,7 @@ pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<Ti
     Ok(signed_at)
 }
 
-/// Id, topic and payload.
+/// Returns the id, topic and payload.
 pub(super) fn read(body: &[u8]) -> Result<(String, String, String)> {
     let payload = text(body)?;
     let members = json::members(payload)?;
@@ -42,7 +42,7 @@ mod tests {
     use crate::foreign::WebhookScheme;
     use crate::foreign::tests::{headers, secret};
 
-    // The secrets and the header of Stripe's own tests; the digits were computed with Python.
+    // The secrets and the header are from Stripe's own tests; the digits were computed with Python.
     const BODY: &[u8] = br#"{"id":"evt_test_webhook","object":"event","type":"invoiceitem.created"}"#;
     const AT: Timestamp = Timestamp::from_micros(1_533_204_620_000_000);
     const GOOD: &str = "87ee41a204db9948dd8a01f2fb5c986275c866865d8907396048917993e9a18c";

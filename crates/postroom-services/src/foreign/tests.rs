@@ -1,4 +1,4 @@
-//! What holds for every scheme: nothing but what was signed is taken, and nobody learns why not.
+//! Tests for every scheme: only what was signed is accepted, and nobody learns why a request was refused.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -32,7 +32,7 @@ const SECRETS: [&str; 3] = [
     "whsec_plJ3nmyCDGBKInavdOK15jsl",
 ];
 
-/// A scheme, and how its provider signs a body at a time.
+/// A scheme, and a function that signs a body at a given time as its provider does.
 struct Provider {
     scheme: fn(Vec<WebhookSecret>) -> Result<WebhookScheme>,
     sign: fn(&str, Timestamp, &[u8]) -> HeaderMap,
@@ -72,7 +72,7 @@ impl Provider {
         (self.scheme)(texts.iter().map(|text| secret(text)).collect()).unwrap()
     }
 
-    /// Why what was signed with the first secret at that time is refused now.
+    /// Returns why a request that was signed with the first secret at that time is refused now.
     fn refusal(&self, known: &[&str], at: Timestamp) -> Option<RefusalReason> {
         let headers = (self.sign)(SECRETS[0], at, BODY);
         self.knows(known).verify(&headers, BODY, NOW).err().map(Refused::reason)
@@ -116,7 +116,7 @@ fn every_flipped_bit_of_the_signed_headers_is_noticed() {
             for bit in 0..value.len() * 8 {
                 let mut bytes = value.as_bytes().to_vec();
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                // Some are no header's value any more; HTTP refuses those before us.
+                // Some of them are no longer valid header values; HTTP refuses those before we see them.
                 let Ok(value) = HeaderValue::from_bytes(&bytes) else { continue };
                 let mut headers = good.clone();
                 headers.insert(name, value);
@@ -146,7 +146,7 @@ fn any_of_the_secrets_that_count_is_enough_and_no_other() {
         assert_eq!(provider.refusal(&[SECRETS[1], SECRETS[0]], NOW), None);
         assert_eq!(provider.refusal(&[SECRETS[0], SECRETS[1]], NOW), None);
         assert_eq!(provider.refusal(&[SECRETS[1], SECRETS[2]], NOW), Some(RefusalReason::WrongSignature));
-        // What is wrongly signed is not called old: anybody could say so.
+        // A wrong signature is never reported as too old, because anybody can claim an old time.
         let reason = provider.refusal(&SECRETS[1..], Timestamp::from_micros(0));
         assert_eq!(reason, Some(RefusalReason::WrongSignature));
         assert!((provider.scheme)(Vec::new()).is_err());
@@ -234,7 +234,7 @@ fn a_signed_cloud_event_is_both() {
     assert_eq!((event.id.as_str(), event.payload.as_str()), ("7", r#"{"amount":"100"}"#));
 }
 
-/// What Python makes of the same key and text, in hexadecimal; none where there is no Python.
+/// Computes the same HMAC with Python, in hexadecimal. It returns `None` where Python is missing.
 fn python_hmac(key: &[u8], text: &[u8]) -> Option<String> {
     let program = "import base64,hashlib,hmac,sys\n\
                    key,text=(base64.b64decode(line) for line in sys.stdin)\n\

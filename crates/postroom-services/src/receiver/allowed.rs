@@ -1,10 +1,10 @@
-//! Which topics somebody may send.
+//! The topics that a source or a hook may send.
 
 use postroom_core::message::check_name;
 use postroom_core::support::error::{Error, Result};
 
-/// The topics that a source or a hook may send; any, unless some are named. A name that ends with `*` stands for all
-/// that begin like it.
+/// The topics that a source or a hook may send. Without a list, every topic is allowed. A name that ends with `*`
+/// allows every topic with that prefix.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Allowed(Option<Vec<String>>);
 

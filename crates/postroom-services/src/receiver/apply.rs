@@ -1,4 +1,4 @@
-//! The transaction: the message's row, the handler's effects and the answer are stored together, or none of them.
+//! The transaction: the message's row, the handler's effects and the answer are all stored together, or not at all.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -19,7 +19,8 @@ use postroom_core::work::handler::{
 };
 
 impl<B: Backend> Inner<B> {
-    /// A blocking handler is finished on the database's own thread, whoever waits for it.
+    /// Returns whether the database's own thread runs the handler. A blocking handler is finished there even if
+    /// nobody waits.
     pub(super) fn is_handled_by_writer(&self, incoming: &Incoming) -> bool {
         let is_handled = incoming.kind != Kind::Response && !self.options.queued;
         is_handled && matches!(self.handlers.find(&incoming.topic), Some(Entry::Blocking(_)))
@@ -47,7 +48,8 @@ impl<B: Backend> Inner<B> {
         }
     }
 
-    /// A refusal for good is kept, and said to everybody who asks again; any other failure leaves nothing behind.
+    /// A permanent refusal is stored and repeated to everybody who sends the message again. Any other failure leaves
+    /// no trace.
     async fn failed(&self, incoming: &Incoming, failure: HandlerError) -> Reply {
         telemetry::receive_failed(self.store.name(), incoming.key(), &incoming.topic, failure.why());
         let (cause, after) = (failure.cause(), failure.retry_delay());
@@ -68,7 +70,7 @@ impl<B: Backend> Inner<B> {
         Reply::of_database(error)
     }
 
-    /// Puts it in line for the worker.
+    /// Puts the message in the inbox queue for the worker.
     async fn queue(&self, mut incoming: Incoming, is_answered: bool) -> Reply {
         if is_answered {
             let source = incoming.key().source().to_owned();
@@ -123,7 +125,7 @@ impl<B: Backend> Inner<B> {
         let handled = match tokio::time::timeout(limit - notice, &mut handling).await {
             Ok(handled) => Ok(handled),
             Err(_) => {
-                // Who listens for it has a moment to end well.
+                // A handler that listens for the cancellation has a moment to end cleanly.
                 cancelled.cancel();
                 tokio::time::timeout(notice, handling).await
             }
@@ -139,14 +141,14 @@ impl<B: Backend> Inner<B> {
         admit(&self.store, incoming, self.options.handler_timeout.saturating_mul(2)).await
     }
 
-    /// Keeps an answer with the message it answers. The sender of that message may be waiting for it.
+    /// Stores an answer with the message it answers. The sender of that message may be waiting for it.
     async fn take_answer(&self, incoming: &Incoming) -> Result<Received> {
         let Held { mut tx, lease, message } = match self.begin(incoming).await? {
             Ok(held) => held,
             Err(admission) => return Ok(Received::Not(admission)),
         };
         if let (Some(request), Some(from)) = (answered(&message), message.source()) {
-            // As JSON, like an answer that comes at once.
+            // The answer is stored as JSON, like an answer that comes at once.
             let kept = match envelope::Reply::of(&message.payload) {
                 Ok(answer) => B::answer(&mut tx, request, from, answer.text()).await,
                 Err(error) => Err(error),
@@ -161,7 +163,7 @@ impl<B: Backend> Inner<B> {
     }
 }
 
-/// The message that a Response answers.
+/// Returns the id of the message that a Response answers.
 fn answered(response: &Message) -> Option<MessageId> {
     let request = response.headers.get(IN_REPLY_TO).or(response.correlation_id.as_ref())?;
     request.parse().ok()

@@ -1,4 +1,4 @@
-//! Who sent it? One answer for every reason it cannot be told; the reason is for the log alone.
+//! Finds out who sent a request. Every failure gets the same answer; only the log has the reason.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ use postroom_core::support::clock::Timestamp;
 use postroom_core::telemetry::{self, Distrust};
 use postroom_core::work::handler::Backend;
 
-/// A request whose source is known for sure.
+/// A request whose source is verified.
 #[derive(Clone, Debug)]
 pub(crate) struct Authenticated {
     pub(crate) source: String,
-    /// What was signed; none by v1, and in process.
+    /// What was signed. It is `None` for v1 and for messages in process.
     pub(crate) head: Option<Head>,
-    /// The keys a receipt is signed with.
+    /// The keys that sign the receipt.
     keys: Vec<Key>,
-    /// Nobody waits for an answer behind a webhook.
+    /// It came through a webhook, where nobody waits for an answer.
     pub(crate) is_webhook: bool,
 }
 
 impl Authenticated {
-    /// Known in another way than by our own signatures: in process.
+    /// The source is known without our signatures, because the message came in process or was signed by v1.
     pub(crate) fn by_other_means(source: &str) -> Self {
         Self { source: source.to_owned(), head: None, keys: Vec::new(), is_webhook: false }
     }
 
-    /// Known by a provider's signature, or by the place it came to.
+    /// The source is known by a provider's signature, or by the hook the message came to.
     pub(crate) fn by_webhook(source: &str) -> Self {
         Self { is_webhook: true, ..Self::by_other_means(source) }
     }
 
-    /// Whether the inbox may have forgotten it by now.
+    /// Returns whether the inbox may have forgotten the message by now.
     pub(crate) fn is_too_old(&self, window: Duration, now: Timestamp) -> bool {
         self.head.as_ref().is_some_and(|head| {
             let since = head.due_at.map_or(head.enqueued_at, |due| due.max(head.enqueued_at));
@@ -46,7 +46,7 @@ impl Authenticated {
         })
     }
 
-    /// The receipt of an answer; none for those who cannot read one.
+    /// Signs the receipt of an answer. There is none for senders that cannot read one.
     pub(crate) fn receipt(&self, status: u16, digest: [u8; 32], beside: Option<[String; 2]>) -> Option<String> {
         let head = self.head.as_ref()?;
         let receipt = Receipt {
@@ -62,7 +62,7 @@ impl Authenticated {
 }
 
 impl<B: Backend> Receiver<B> {
-    /// Verifies a request by its head alone: nothing of the body is read before.
+    /// Verifies a request by its head alone, before any of the body is read.
     pub(crate) fn authenticate(&self, head: &HeaderMap, method: &str, path: &str) -> Result<Authenticated, Reply> {
         let (head, signatures) = headers::read(head, method, path).map_err(|error| Reply::malformed(&error))?;
         let now = self.wall();
@@ -101,7 +101,7 @@ impl<B: Backend> Receiver<B> {
             None => Some(Distrust::UnknownSource),
             Some(known) if !known.may_use_v1() => Some(Distrust::Version),
             Some(_) if !is_signed => Some(Distrust::Signature),
-            // Keys may have been replaced since they were compared.
+            // Keys may have been replaced since the sources were checked for shared keys.
             Some(known) if known.shares_a_key(&envelope.source_service_id, &sources).is_some() => {
                 Some(Distrust::Signature)
             }
@@ -118,7 +118,7 @@ impl<B: Backend> Receiver<B> {
         Reply::unauthorized()
     }
 
-    /// Whether the body is the one that was signed: nothing of it is read before.
+    /// Checks that the body is the one that was signed, before any of it is parsed.
     pub(crate) fn matches_digest(&self, from: &Authenticated, digest: [u8; 32]) -> Result<(), Reply> {
         match &from.head {
             Some(head) if head.digest != digest => {
@@ -128,7 +128,7 @@ impl<B: Backend> Receiver<B> {
         }
     }
 
-    /// Whether what was signed in the head is what came in the body.
+    /// Checks that the body contains what the head signed.
     pub(crate) fn matches(
         &self,
         from: &Authenticated,

@@ -1,4 +1,4 @@
-//! How many bytes of requests are held that nobody has verified yet.
+//! Limits how many bytes of unverified requests are held in memory.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes are counted in blocks of this size.
 const BLOCK: usize = 1024;
-/// A request whose head was signed is nearly sure: there is so many times as much room for them.
+/// A request with a signed head is almost certainly genuine, so these requests have this many times as much room.
 const SIGNED_TIMES: usize = 4;
 
-/// The room for bodies that are being read: for anybody's, and for those whose signature was right.
+/// The room for bodies that are being read: one part for anybody, and one for requests with a valid signature.
 #[derive(Debug)]
 pub(super) struct Bodies {
     anybody: Arc<Semaphore>,
     signed: Arc<Semaphore>,
 }
 
-/// Whose body it is.
+/// Says whose body it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whose {
-    /// The whole body is needed to tell.
+    /// The whole body is needed to verify the sender.
     Anybody,
-    /// The head was signed by a source; the body is to be compared with it.
+    /// A source signed the head; the body still has to be compared with it.
     Signed,
 }
 
@@ -40,7 +40,7 @@ impl Bodies {
     }
 }
 
-/// What one body takes, until it is dropped.
+/// The room that one body takes, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
     of: Arc<Semaphore>,
@@ -49,7 +49,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// So many bytes more; false when there is no room for them.
+    /// Takes this many more bytes. It returns false when there is no room for them.
     #[must_use]
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         let bytes = self.bytes.saturating_add(bytes);

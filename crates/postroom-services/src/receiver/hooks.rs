@@ -1,5 +1,4 @@
-//! Webhooks and events of services that do not speak our own wire: verified in their own way, then received like
-//! everything else.
+//! Webhooks and events of foreign peers: they are verified in their own way, then received like every other message.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
@@ -18,17 +17,17 @@ use postroom_core::support::error::{Error, Result};
 use postroom_core::telemetry::{self, Distrust};
 use postroom_core::work::handler::Backend;
 
-/// Where webhooks come in, followed by their name.
+/// The path prefix of webhooks; the hook's name follows.
 pub(crate) const HOOKS_PATH: &str = "/_rf/hooks/";
 
-/// A place where webhooks of one service come in: `/_rf/hooks/NAME`.
+/// An endpoint for the webhooks of one service: `/_rf/hooks/NAME`.
 ///
-/// What arrives there is known by the name and the provider's own id.
+/// Messages that arrive there are recognised by the hook's name and the provider's own id.
 ///
 /// ```
 /// use postroom::{Hook, ReceiverOptions, WebhookScheme, WebhookSecret};
 ///
-/// // Its webhooks come in at `/_rf/hooks/github`.
+/// // Webhooks for this hook come in at `/_rf/hooks/github`.
 /// let secret = WebhookSecret::parse("an example secret, long enough to be one")?;
 /// let options = ReceiverOptions::default().hook(Hook::new("github", WebhookScheme::github([secret])?));
 /// # Ok::<(), postroom::Error>(())
@@ -42,27 +41,28 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Webhooks that are signed.
+    /// Creates a hook for signed webhooks.
     pub fn new(name: impl Into<String>, scheme: WebhookScheme) -> Self {
         Self { name: name.into(), scheme: Some(scheme), cloud_events: false, topics: Allowed::default() }
     }
 
-    /// CloudEvents that nobody signs: only where nobody else can get to the listener.
+    /// Creates a hook for unsigned CloudEvents. Use it only where nobody else can reach the listener.
     pub fn unsigned_cloud_events(name: impl Into<String>) -> Self {
         Self { name: name.into(), scheme: None, cloud_events: true, topics: Allowed::default() }
     }
 
-    /// Takes CloudEvents as well. They are known by their own id and source, which must not be the name of a
-    /// [`Source`](crate::Source) or of another hook. Only for [`standard_webhooks`](WebhookScheme::standard_webhooks),
-    /// and only in structured mode: in binary mode the id and the source are headers, which nobody signs.
+    /// Accepts CloudEvents as well. They are recognised by their own id and source, which must not be the name of a
+    /// [`Source`](crate::Source) or of another hook. This works only with
+    /// [`standard_webhooks`](WebhookScheme::standard_webhooks), and only in structured mode: in binary mode the id
+    /// and the source are headers, and the signature does not cover headers.
     #[must_use]
     pub fn cloud_events(mut self) -> Self {
         self.cloud_events = true;
         self
     }
 
-    /// It may send these topics and no others; one that ends with `*` stands for all that begin like it. Any topic,
-    /// unless told otherwise.
+    /// Allows only these topics. A name that ends with `*` allows every topic with that prefix. By default, every
+    /// topic is allowed.
     #[must_use]
     pub fn topics<N: Into<String>>(mut self, topics: impl IntoIterator<Item = N>) -> Self {
         self.topics = Allowed::only(topics);
@@ -80,7 +80,7 @@ impl Hook {
     }
 }
 
-/// What a provider sent, told from its own form.
+/// What a provider sent, converted from its own format.
 struct Told {
     source: String,
     incoming: Incoming,
@@ -100,8 +100,8 @@ impl<B: Backend> Receiver<B> {
         self.0.hooks.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on these secrets for a hook it has; false when it has no such hook. What is being verified is verified
-    /// by the old ones.
+    /// Replaces the hook of the same name, for instance to change its secrets. It returns false when there is no such
+    /// hook. Requests that are being verified still use the old secrets.
     ///
     /// ```
     /// use postroom::{Handlers, Hook, Memory, MemoryStore, Receiver, ReceiverOptions, WebhookScheme, WebhookSecret};
@@ -118,7 +118,7 @@ impl<B: Backend> Receiver<B> {
         self.hooks_mut().get_mut(&hook.name).map(|known| *known = Arc::new(hook)).is_some()
     }
 
-    /// From now on nothing comes in at this hook; false when there was no such hook.
+    /// Removes this hook, so that it accepts nothing more. It returns false when there was no such hook.
     ///
     /// ```
     /// use postroom::{Handlers, Hook, Memory, MemoryStore, Receiver, ReceiverOptions};
@@ -132,7 +132,7 @@ impl<B: Backend> Receiver<B> {
         self.hooks_mut().remove(name).is_some()
     }
 
-    /// Takes what came to a hook. The whole body is needed to verify it.
+    /// Receives a request that came to a hook. It needs the whole body to verify the request.
     pub(crate) async fn take_hook(&self, hook: &Hook, headers: &HeaderMap, body: &Bytes) -> Reply {
         let told = match self.verify_hook(hook, headers, body) {
             Ok(told) => told,
@@ -156,7 +156,7 @@ impl<B: Backend> Receiver<B> {
                 telemetry::hook_distrusted(self.0.store.name(), &hook.name, reason);
                 Reply::unauthorized()
             })?;
-            // Headers are not signed: what is in them cannot make it another message.
+            // Headers are not signed, so they must not turn the request into another message.
             if !hook.cloud_events || !CloudEvent::is_structured(headers) {
                 let message = verified.message().map_err(malformed)?;
                 let incoming = incoming(&hook.name, message.id, message.topic, message.payload).map_err(malformed)?;

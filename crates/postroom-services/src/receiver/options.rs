@@ -1,20 +1,20 @@
-//! How a receiver receives.
+//! The options of a receiver.
 
 use std::time::Duration;
 
 use super::Hook;
 use postroom_core::support::error::{Error, Result};
 
-/// Signatures may be so much older or newer than our clock.
+/// The time of a signature may differ from our clock by this much, in both directions.
 pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// How a receiver receives.
+/// The options of a receiver.
 ///
 /// ```
 /// use std::time::Duration;
 /// use postroom::{Handlers, Memory, MemoryStore, Receiver, ReceiverOptions};
 ///
-/// // Takes messages into the inbox, for a worker to handle later.
+/// // This receiver puts messages in the inbox, and a worker handles them later.
 /// let options = ReceiverOptions::default().queued().body_max(64 * 1024).window(Duration::from_secs(24 * 3600));
 /// let receiver = Receiver::<Memory>::with("inventory", MemoryStore::new(), Handlers::new(), [], options)?;
 /// # Ok::<(), postroom::Error>(())
@@ -50,67 +50,69 @@ impl Default for ReceiverOptions {
 }
 
 impl ReceiverOptions {
-    /// Only accepts messages into the inbox, with 202; an inbox worker handles them, and the answer goes back as a
-    /// Response by the outbox of the same store.
+    /// Puts messages in the inbox and answers 202. An inbox worker handles them later, and the answer goes back as a
+    /// Response through the outbox of the same store.
     #[must_use]
     pub fn queued(mut self) -> Self {
         self.queued = true;
         self
     }
 
-    /// In the queued form: sends no answers back.
+    /// Sends no answers back in queued mode.
     #[must_use]
     pub fn without_answers(mut self) -> Self {
         self.answers_back = false;
         self
     }
 
-    /// For how long a message is known again; 29 days unless told otherwise. What was enqueued and due longer ago is
-    /// refused. The worker's inbox retention must be at least ten minutes longer.
+    /// Sets the dedupe window, which is how long duplicates are recognised; 29 days by default. Messages that were
+    /// enqueued and due longer ago are refused. The worker's inbox retention must be at least ten minutes longer.
     #[must_use]
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// The largest request, in bytes; 4 MiB unless told otherwise.
+    /// Sets the size of the largest request, in bytes; 4 MiB by default.
     #[must_use]
     pub fn body_max(mut self, bytes: usize) -> Self {
         self.body_max = bytes;
         self
     }
 
-    /// Requests that are verified only when they are whole, webhooks for instance, take no more than this in all while
-    /// they come in; 16 MiB unless told otherwise, and never less than one of the largest. Those whose head is signed
-    /// have four times as much room of their own. Who finds no room is told to come back.
+    /// Limits the memory for requests that can be verified only when they are complete, such as webhooks. Together
+    /// they take at most this many bytes while they are read; 16 MiB by default, and never less than one request of
+    /// the largest size. Requests with a signed head have separate room, four times as much. A sender that finds no
+    /// room is asked to come back later.
     #[must_use]
     pub fn unverified_max(mut self, bytes: usize) -> Self {
         self.unverified_max = bytes;
         self
     }
 
-    /// So many messages are handled at once, the others are told to come back; 512 unless told otherwise.
+    /// Handles at most this many messages at once; 512 by default. Senders of further messages are asked to come back
+    /// later.
     #[must_use]
     pub fn in_flight(mut self, messages: usize) -> Self {
         self.in_flight = messages.min(u32::MAX as usize);
         self
     }
 
-    /// A handler that takes longer has failed; 30 s unless told otherwise.
+    /// Sets the time limit for a handler; 30 s by default. A handler that takes longer has failed.
     #[must_use]
     pub fn handler_timeout(mut self, timeout: Duration) -> Self {
         self.handler_timeout = timeout;
         self
     }
 
-    /// A request whose body takes longer to come is given up; 30 s unless told otherwise.
+    /// Sets the time limit for reading a body; 30 s by default. A request that takes longer is refused.
     #[must_use]
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
         self.body_timeout = timeout;
         self
     }
 
-    /// Takes webhooks, at `/_rf/hooks/` and the hook's name.
+    /// Accepts webhooks at `/_rf/hooks/` followed by the hook's name.
     #[must_use]
     pub fn hook(mut self, hook: Hook) -> Self {
         self.hooks.push(hook);

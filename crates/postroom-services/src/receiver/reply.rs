@@ -1,4 +1,4 @@
-//! What a receiver says to a request, whatever the transport.
+//! A receiver's answer to a request, independent of the transport.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use crate::wire::Answer;
 use crate::wire::envelope;
 use postroom_core::support::error::{Error, ErrorKind};
 
-/// So long a sender is asked to wait for a twin, or for a receiver that has too much to do.
+/// A sender waits this long for a duplicate in progress, or for an overloaded receiver.
 const SOON: Duration = Duration::from_secs(1);
 
-/// So long a sender is asked to wait for a newer release of the receiver.
+/// A sender waits this long for a newer release of the receiver.
 const RELEASE: Duration = Duration::from_secs(30);
 
-/// What a receiver says.
+/// A receiver's answer.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Reply {
-    /// By the numbers of HTTP.
+    /// An HTTP status code, on every transport.
     pub(crate) status: u16,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Body,
 }
 
-/// What it says it with.
+/// The content of an answer.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Body {
     pub(crate) duplicate: bool,
@@ -83,7 +83,7 @@ impl Reply {
         Self::error(422, why)
     }
 
-    /// The handler's fault, or nobody knows whose.
+    /// The handler failed, or the cause is unknown.
     pub(crate) fn failed(why: &str) -> Self {
         Self::error(500, why)
     }
@@ -92,12 +92,12 @@ impl Reply {
         Self { retry_after: Some(SOON), ..Self::error(503, "too many messages are being handled; come back later") }
     }
 
-    /// The handler has no time for it now.
+    /// The handler asked to get the message later.
     pub(crate) fn later(after: Option<Duration>) -> Self {
         Self { retry_after: Some(after.unwrap_or(SOON)), ..Self::error(503, "the handler asked to come back later") }
     }
 
-    /// A newer release of this service will take it.
+    /// A newer release of this service will accept the message.
     pub(crate) fn not_yet(why: &str) -> Self {
         Self { retry_after: Some(RELEASE), ..Self::error(503, why) }
     }
@@ -106,13 +106,13 @@ impl Reply {
         Self::error(503, "this message was given up here; an operator may revive it")
     }
 
-    /// The database's fault.
+    /// The database failed.
     pub(crate) fn of_database(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Unavailable | ErrorKind::NotCommitted | ErrorKind::Closed => {
                 Self { retry_after: Some(SOON), ..Self::error(503, "the database cannot take it at the moment") }
             }
-            // Its words may quote values.
+            // The database's error text may quote values.
             _ => Self::failed("the database refused it; see the receiver's log"),
         }
     }

@@ -1,4 +1,4 @@
-//! The services a receiver listens to.
+//! The services that a receiver accepts messages from.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use crate::wire::grammar;
 use postroom_core::support::error::{Error, Result};
 use postroom_core::work::handler::Backend;
 
-/// A service whose messages are taken, and how it signs them.
+/// A service whose messages are accepted, and how it signs them.
 ///
-/// Requests must be signed by v2. A foreign peer may be allowed the weaker v1 of the document; once it has used v2, v1
-/// is refused.
+/// Requests must be signed by v2. You can allow a foreign peer to use the weaker v1; once it has used v2, v1 is
+/// refused.
 ///
 /// ```
 /// use postroom::{Handlers, Key, Keys, Memory, MemoryStore, Receiver, Secret, Source};
@@ -23,7 +23,7 @@ use postroom_core::work::handler::Backend;
 /// let keys = Keys::from(Key::new("2026-11", Secret::parse(&Secret::generate())?)?);
 /// let orders = Source::new("orders", keys.clone());
 /// let receiver = Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [orders])?;
-/// // `keys.replace(…)` changes them while it receives.
+/// // `keys.replace(…)` changes the keys while the receiver runs.
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A service with the keys it shares with us. Keep a clone of the keys to change them later.
+    /// Creates a source with the keys it shares with us. Keep a clone of the keys to change them later.
     pub fn new(name: impl Into<String>, keys: impl Into<Keys>) -> Self {
         Self {
             name: name.into(),
@@ -49,30 +49,30 @@ impl Source {
         }
     }
 
-    /// Takes v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver: who
-    /// captured a message can replay it once the inbox no longer knows it.
+    /// Accepts v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver:
+    /// somebody who captured a message can replay it once the inbox no longer recognises it.
     #[must_use]
     pub fn allow_v1(mut self) -> Self {
         self.v1 = true;
         self
     }
 
-    /// For how long messages of this source are known again, instead of the receiver's own window.
+    /// Sets the dedupe window for this source, instead of the receiver's own.
     #[must_use]
     pub fn window(mut self, window: Duration) -> Self {
         self.window = Some(window);
         self
     }
 
-    /// In the queued form: sends no answers back to it, for a source that cannot be reached from here.
+    /// Sends no answers back in queued mode, for a source that cannot be reached from here.
     #[must_use]
     pub fn without_answers(mut self) -> Self {
         self.answers = false;
         self
     }
 
-    /// It may send these topics and no others; one that ends with `*` stands for all that begin like it. Any topic,
-    /// unless told otherwise.
+    /// Allows only these topics. A name that ends with `*` allows every topic with that prefix. By default, every
+    /// topic is allowed.
     #[must_use]
     pub fn topics<N: Into<String>>(mut self, topics: impl IntoIterator<Item = N>) -> Self {
         self.topics = Allowed::only(topics);
@@ -91,7 +91,7 @@ impl Source {
     }
 }
 
-/// A source, and what is known of it by now.
+/// A source, and what the receiver has learned about it.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) keys: Keys,
@@ -107,18 +107,18 @@ impl Known {
         self.topics.admits(topic)
     }
 
-    /// Another source with one of its secrets.
+    /// Returns the name of another source that has one of its secrets.
     pub(super) fn shares_a_key<'a>(&self, name: &str, sources: &'a Sources) -> Option<&'a str> {
         let mut others = sources.iter().filter(|(other, _)| *other != name);
         others.find(|(_, other)| self.keys.shares_a_secret(&other.keys)).map(|(other, _)| other.as_str())
     }
 
-    /// Whether answers go back to it.
+    /// Returns whether answers go back to it.
     pub(super) fn is_answered(&self) -> bool {
         self.answers
     }
 
-    /// From here on v1 would be a step back.
+    /// Records that the source uses v2. From now on v1 would be a downgrade.
     pub(super) fn has_used_v2(&self) {
         self.uses_v2.store(true, Ordering::Relaxed);
     }
@@ -131,7 +131,7 @@ impl Known {
 /// The sources of a receiver, by name.
 pub(super) type Sources = HashMap<String, Known>;
 
-/// Sources with which nothing is wrong. One that was there before is known as well as it was.
+/// Checks the sources. A source that existed before keeps what the receiver has learned about it.
 pub(super) fn known(
     sources: impl IntoIterator<Item = Source>,
     before: &Sources,
@@ -146,7 +146,7 @@ pub(super) fn known(
         if known.contains_key(&name) {
             return Err(Error::invalid(format!("the source {name} is given twice")));
         }
-        // What either of them brings is known by that name.
+        // Messages of a source and of a hook are both recognised by that name, so it must be unique.
         if hooks.contains_key(&name) {
             return Err(Error::invalid(format!("{name} is both a source and a hook")));
         }
@@ -157,7 +157,7 @@ pub(super) fn known(
 }
 
 impl<B: Backend> Receiver<B> {
-    /// From now on these sources, and no others. What is being verified is verified by the old ones.
+    /// Replaces all sources. Requests that are being verified still use the old ones.
     ///
     /// ```
     /// use postroom::{Handlers, Key, Memory, MemoryStore, Receiver, Secret, Source};
@@ -166,7 +166,7 @@ impl<B: Backend> Receiver<B> {
     /// let orders = Source::new("orders", key);
     /// let receiver =
     ///     Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [orders.clone().allow_v1()])?;
-    /// // By now it speaks v2.
+    /// // The source speaks v2 by now.
     /// receiver.replace_sources([orders])?;
     /// # Ok::<(), postroom::Error>(())
     /// ```
@@ -176,7 +176,7 @@ impl<B: Backend> Receiver<B> {
         Ok(())
     }
 
-    /// Whether these could be its sources: what [`replace_sources`](Self::replace_sources) would say.
+    /// Checks these sources without using them, as [`replace_sources`](Self::replace_sources) would.
     ///
     /// ```
     /// use postroom::{Handlers, Key, Memory, MemoryStore, Receiver, Secret, Source};
@@ -192,7 +192,7 @@ impl<B: Backend> Receiver<B> {
     }
 }
 
-/// What v1 signs is told apart only where every source has a key of its own.
+/// Messages signed by v1 can be told apart only if every source has its own key.
 fn check_v1(sources: &Sources) -> Result<()> {
     for (name, source) in sources.iter().filter(|(_, source)| source.v1) {
         if let Some(other) = source.shares_a_key(name, sources) {

@@ -1,4 +1,4 @@
-//! Where a service is: an address as people write it.
+//! The address of a service, as people write it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,17 +9,17 @@ use http::Uri;
 
 use postroom_core::support::error::{Error, Result};
 
-/// Where a receiver listens for messages, unless its address says otherwise.
+/// The path that a receiver listens on for messages, unless its address has another one.
 pub(crate) const RECEIVE_PATH: &str = "/_rf/receive";
-/// What is called by gRPC, unless the address says otherwise, and the other name that receivers answer to.
+/// The default gRPC method, and the other name that receivers also answer to.
 pub(crate) const GRPC_PATHS: [&str; 2] = ["/postroom.v1.Receiver/Receive", "/RFReceiver/Receive"];
-/// A Unix socket's path ends there on some systems.
+/// Some systems allow no longer path for a Unix socket.
 const SOCKET_PATH_MAX: usize = 103;
 
-/// Where a service is.
+/// The address of a service.
 ///
-/// `https://host:port[/path]`, `http://…`, `grpc://host:port[/RFReceiver/Receive]` (`grpcs://` with TLS),
-/// `unix:///path/to.sock`, `pipe://name`, or `in-process`.
+/// It has the form `https://host:port[/path]`, `http://…`, `grpc://host:port[/RFReceiver/Receive]` (`grpcs://` with
+/// TLS), `unix:///path/to.sock`, `pipe://name`, or `in-process`.
 ///
 /// ```
 /// use postroom::Address;
@@ -41,7 +41,7 @@ pub(crate) enum Place {
     InProcess,
 }
 
-/// A machine, a port, and whether the way there is encrypted.
+/// A host and a port, and whether the connection is encrypted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Host {
     pub(crate) name: String,
@@ -64,12 +64,12 @@ impl Host {
         Ok((Self { name, port, tls }, path.to_owned()))
     }
 
-    /// On this machine: nobody else hears what is said.
+    /// Returns whether the host is this machine, so that nobody else can listen in.
     pub(crate) fn is_loopback(&self) -> bool {
         self.name == "localhost" || self.name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// As it stands in a URI.
+    /// Formats the host and port for a URI.
     pub(crate) fn authority(&self) -> String {
         if self.name.contains(':') {
             return format!("[{}]:{}", self.name, self.port);
@@ -78,7 +78,7 @@ impl Host {
     }
 }
 
-/// A host without its brackets, which are around addresses of IPv6 and nowhere else.
+/// Returns a host without its brackets, which only IPv6 addresses have.
 fn host_name(host: &str) -> Option<&str> {
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(number) => number.parse::<Ipv6Addr>().is_ok().then_some(number),
@@ -130,14 +130,14 @@ fn socket(path: &str) -> Result<PathBuf> {
     Ok(path.into())
 }
 
-/// It becomes a file name on some systems.
+/// Checks the name of a pipe, which becomes a file name on some systems.
 fn is_pipe_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.bytes().all(allowed)
 }
 
 fn malformed(text: &str) -> Error {
-    // It may hold a password where none belongs.
+    // The text may contain a password, although an address has none.
     let shown = if text.contains('@') { "an address with a password" } else { text };
     Error::invalid(format!(
         "{shown:?} is no address; allowed are https://host:port, http://host:port, grpc://host:port, \

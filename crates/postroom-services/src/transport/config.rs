@@ -1,4 +1,4 @@
-//! The service map as configuration: whatever serde reads, TOML for one.
+//! The service map as configuration, in TOML or any other format that serde reads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::transport::services::{Service, Services};
 use crate::wire::{Key, Keys, Secret};
 use postroom_core::support::error::{Error, Result};
 
-/// The service map, as it stands in a configuration file. Secrets stand elsewhere: in files, or in the environment.
+/// The service map of a configuration file. Secrets are not in it: they are in files, or in the environment.
 ///
 /// ```
 /// use postroom::{Services, ServicesConfig};
@@ -36,12 +36,12 @@ use postroom_core::support::error::{Error, Result};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServicesConfig {
-    /// This service.
+    /// The name of this service.
     service: String,
-    /// How services are spoken to whose address does not say, like `https`.
+    /// The transport for services whose address does not name one, such as `https`.
     #[serde(default)]
     default_transport: Option<String>,
-    /// How services are spoken to that are not listed.
+    /// The settings for services that are not listed.
     #[serde(default)]
     default: Option<ServiceConfig>,
     #[serde(default)]
@@ -111,7 +111,7 @@ struct SecretPlace {
 }
 
 impl Services {
-    /// The service map of a configuration file. Secrets are read now.
+    /// Builds the service map of a configuration file. It reads the secrets immediately.
     pub fn from_config(config: ServicesConfig) -> Result<Self> {
         let mut services = Self::new(config.service);
         if let Some(transport) = config.default_transport {
@@ -160,7 +160,7 @@ impl ServiceConfig {
     }
 }
 
-/// A certificate and its key, for peers that ask for one.
+/// A certificate and its key, for peers that require one.
 #[cfg(feature = "http")]
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Takes messages to the services it knows: each over its own transport, with its own limits.
+//! Takes messages to the services it knows, each over its own transport and with its own limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use postroom_core::telemetry;
 use postroom_core::work::delivery::{Delivery, Transport};
 use postroom_core::work::places::Limits;
 
-/// Takes messages to other services. Cheap to clone.
+/// Takes messages to other services. A courier is cheap to clone.
 ///
 /// ```no_run
 /// # async fn f(store: postroom::SqliteStore, services: postroom::Services) -> postroom::Result<()> {
@@ -39,7 +39,7 @@ struct Inner {
     neighbours: Neighbours,
 }
 
-/// The services at one moment. A message that is on its way keeps the one it left with.
+/// The services at one moment. A message in transit keeps the map it left with.
 struct Map {
     source: String,
     routes: BTreeMap<String, Arc<Route>>,
@@ -48,30 +48,31 @@ struct Map {
     found: Mutex<BTreeMap<String, Arc<Route>>>,
 }
 
-/// One destination.
+/// The route to one destination.
 pub(crate) struct Route {
     service: Service,
     wire: Arc<dyn Wire>,
     on_the_way: Arc<AtomicUsize>,
-    /// For how long the destination knows a message again, as it last said.
+    /// The destination's dedupe window, as it last reported it.
     window: Mutex<Option<Duration>>,
-    /// A message lives longer than that.
+    /// Whether a message lives longer than that window.
     forgets_early: AtomicBool,
 }
 
 impl Courier {
-    /// A courier to these services. Refused if one of them has no key, or would be spoken to in the open.
+    /// Creates a courier to these services. It fails if a service has no key, or if its connection would be
+    /// unencrypted.
     pub fn new(services: Services) -> Result<Self> {
         Self::with_neighbours(services, Neighbours::default())
     }
 
-    /// The same, with receivers in this process as well.
+    /// Creates a courier that also reaches receivers in this process.
     pub fn with_neighbours(services: Services, neighbours: Neighbours) -> Result<Self> {
         let map = Map::new(services, &neighbours, None)?;
         Ok(Self(Arc::new(Inner { map: RwLock::new(Arc::new(map)), neighbours })))
     }
 
-    /// From now on these services. Destinations that did not change keep their connections and limits.
+    /// Replaces the services. Destinations that did not change keep their connections and limits.
     pub fn replace(&self, services: Services) -> Result<()> {
         let map = Map::new(services, &self.0.neighbours, Some(&self.map()))?;
         *self.0.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
@@ -82,7 +83,7 @@ impl Courier {
         self.0.map.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where each destination stands.
+    /// Returns the state of each destination.
     pub fn destinations(&self) -> Vec<Destination> {
         let map = self.map();
         let found = map.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,13 +148,13 @@ impl Route {
         })
     }
 
-    /// Whether nothing changed, as far as that can be seen: keys and secrets cannot.
+    /// Returns whether the service is unchanged, as far as that is visible: keys and secrets are not.
     fn is_for(&self, service: &Service) -> bool {
         let has_no_signer = self.service.signer.is_none() && service.signer.is_none();
         has_no_signer && format!("{:?}", self.service) == format!("{service:?}")
     }
 
-    /// The same with the keys of this service, whatever they were before.
+    /// Returns the same route with the keys of this service, whatever they were before.
     fn with_keys_of(&self, service: Service) -> Self {
         let window = Mutex::new(*self.window.lock().unwrap_or_else(PoisonError::into_inner));
         let (wire, on_the_way) = (self.wire.clone(), self.on_the_way.clone());
@@ -177,7 +178,7 @@ impl Route {
                 self.heard(&answered, parcel);
                 judge(self.service.peer, &answered)
             }
-            // The message's own fault.
+            // The message itself is at fault.
             Ok(Err(WireError::Unsendable(why))) => Delivery::refused(why),
             Ok(Err(WireError::NoOne)) => Delivery::no_route(Some(parcel.destination)),
             Ok(Err(WireError::Broken(why))) => Delivery::unreachable(why),
@@ -188,7 +189,7 @@ impl Route {
     fn heard(&self, answered: &Answered, parcel: &Parcel<'_>) {
         let Some(window) = answered.window.filter(|_| answered.has_receipt) else { return };
         let known = self.window.lock().unwrap_or_else(PoisonError::into_inner).replace(window);
-        // The receiver counts from when it is due.
+        // The receiver counts from the message's due time.
         let begin = parcel.message.due_at.unwrap_or(parcel.message.created_at).max(parcel.message.created_at);
         let horizon = parcel.message.expires_at.map(|end| end.since(begin));
         let is_short = horizon.is_none_or(|horizon| horizon > window);
@@ -201,7 +202,7 @@ impl Route {
     }
 }
 
-/// Counts what is on its way, however that ends.
+/// Counts a message in transit, however its delivery ends.
 struct Counted<'c>(&'c AtomicUsize);
 
 impl<'c> Counted<'c> {
@@ -228,7 +229,7 @@ impl Transport for Courier {
     }
 }
 
-/// Where a destination stands.
+/// The state of a destination.
 ///
 /// ```
 /// # use postroom::{Courier, Key, Secret, Service, Services};
@@ -242,13 +243,13 @@ impl Transport for Courier {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Destination {
-    /// The service.
+    /// The name of the service.
     pub name: String,
-    /// How many messages are on their way to it.
+    /// How many messages are in transit to it.
     pub on_the_way: usize,
-    /// For how long it knows a message again, as it last said. A message that lives longer could be applied twice.
+    /// Its dedupe window, as it last reported it. A message that lives longer could be applied twice.
     pub window: Option<Duration>,
-    /// A message that was sent lives longer than that.
+    /// Whether a message that was sent lives longer than that window.
     pub forgets_early: bool,
 }
 

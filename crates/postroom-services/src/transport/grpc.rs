@@ -1,5 +1,5 @@
-//! gRPC, both ends: the same envelope and signatures, on the connections and listeners of HTTP. What travels is
-//! described in `proto/postroom/v1/receiver.proto`.
+//! gRPC, both ends: the same envelope and signatures, on the connections and listeners of HTTP. The file
+//! `proto/postroom/v1/receiver.proto` describes the messages.
 
 mod client;
 #[rustfmt::skip]
@@ -18,10 +18,10 @@ pub(crate) use service::service;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-/// What we send; others may say `application/grpc+proto`.
+/// The content type that we send; others may send `application/grpc+proto`.
 const GRPC: &str = "application/grpc";
 
-/// Whether a request is a call by gRPC. What browsers speak, `application/grpc-web`, is something else.
+/// Returns whether a request is a gRPC call. Browsers speak `application/grpc-web`, which is not gRPC.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let rest = content_type.and_then(|text| text.strip_prefix(GRPC));

@@ -1,4 +1,5 @@
-//! HTTP/1.1 and HTTP/2, both ends: over TCP, TLS, Unix sockets and pipes. One wire, different listeners.
+//! HTTP/1.1 and HTTP/2, both ends, over TCP, TLS, Unix sockets and pipes. The wire is the same; only the listeners
+//! differ.
 
 mod accept;
 pub(super) mod client;
@@ -39,7 +40,7 @@ impl<T: AsyncRead + AsyncWrite + Send> Io for T {}
 /// A connection, whatever it runs over.
 pub(crate) struct Stream {
     io: Pin<Box<dyn Io>>,
-    /// TLS agreed on HTTP/2.
+    /// Whether TLS negotiated HTTP/2.
     http2: bool,
 }
 

@@ -1,5 +1,5 @@
-//! From one service to another in the same process: nothing is serialized or signed, and everything is stored all the
-//! same.
+//! Delivers messages from one service to another in the same process. Nothing is serialized or signed, but everything
+//! is still stored.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,25 +22,25 @@ use postroom_core::work::handler::Backend;
 /// let neighbours = Neighbours::default();
 /// let services = Services::new("orders").service(Service::new("inventory", "in-process"));
 /// let courier = Courier::with_neighbours(services, neighbours.clone())?;
-/// // neighbours.add(receiver) when the receiver of `inventory` is there
+/// // Call neighbours.add(receiver) once the receiver of `inventory` exists.
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Neighbours(Arc<RwLock<BTreeMap<String, Arc<dyn Neighbour>>>>);
 
 impl Neighbours {
-    /// Messages to this receiver's service go there directly from now on.
+    /// Adds a receiver. From now on, messages to its service go there directly.
     pub fn add<B: Backend>(&self, receiver: Receiver<B>) {
         let name = receiver.service_name().to_owned();
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(receiver));
     }
 
-    /// No longer.
+    /// Removes the receiver of this service.
     pub fn remove(&self, service: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(service);
     }
 
-    /// No longer to this one; another of the same service stays.
+    /// Removes this receiver. Another receiver of the same service stays.
     pub(crate) fn leave<B: Backend>(&self, receiver: &Receiver<B>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.get(receiver.service_name()).is_some_and(|found| found.identity() == receiver.identity()) {
@@ -90,7 +90,7 @@ impl Wire for InProcess {
             let incoming = incoming(parcel.source, parcel.message)?;
             let reply = neighbour.receive(parcel.source, incoming).await;
             let (retry_after, answer) = (reply.retry_after, Some(reply.to_answer()));
-            // Nobody stands in between.
+            // Nothing is between the two services that could change the answer.
             Ok(Answered { status: reply.status, has_receipt: true, retry_after, window: None, answer })
         })
     }

@@ -1,4 +1,5 @@
-//! What an answer means: sent, or whose failure it is. One table for each kind of peer.
+//! Decides what an answer means: the message is delivered, or whose failure it is. Each kind of peer has its own
+//! table.
 
 use std::time::Duration;
 
@@ -7,12 +8,12 @@ use crate::wire::Answer;
 use postroom_core::queue::{Cause, Fault};
 use postroom_core::work::delivery::Delivery;
 
-/// What kind of peer a destination is: what it is sent, and what its answers mean.
+/// The kind of peer that a destination is. It determines what is sent, and what the answers mean.
 ///
 /// ```
 /// use postroom::{Peer, Service, WebhookSecret, WebhookSigner};
 ///
-/// // A customer's web server: posted the payload, signed by Standard Webhooks.
+/// // This peer is a customer's web server. It gets the payload by POST, signed by Standard Webhooks.
 /// let signer = WebhookSigner::new([WebhookSecret::parse(&WebhookSecret::generate())?])?;
 /// let customer = Service::new("customer", "https://customer.example.com/hook").peer(Peer::Webhook).signer(signer);
 /// # Ok::<(), postroom::Error>(())
@@ -20,42 +21,42 @@ use postroom_core::work::delivery::Delivery;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Peer {
-    /// A Postroom service: signed by v2, and only its signed receipt counts.
+    /// A Postroom service. Messages are signed by v2, and only its signed receipt counts.
     #[default]
     V2,
-    /// A service that speaks the document's own wire: signed by v1.
+    /// A service that speaks only v1, with the signature inside the envelope.
     V1,
-    /// Any web server: the payload is posted as it is; signed by Standard Webhooks where there is a key.
+    /// Any web server. It gets the payload unchanged by POST, signed by Standard Webhooks if there is a key.
     Webhook,
-    /// CloudEvents over HTTP; signed by Standard Webhooks where there is a key.
+    /// A receiver of CloudEvents over HTTP. They are signed by Standard Webhooks if there is a key.
     CloudEvents(CloudEventsMode),
 }
 
 impl Peer {
-    /// Whether messages to it must be signed with a shared key.
+    /// Returns whether messages to it must be signed with a shared key.
     pub(crate) fn needs_key(self) -> bool {
         matches!(self, Self::V2 | Self::V1)
     }
 }
 
-/// What came back.
+/// The answer to a delivery.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answered {
     pub(crate) status: u16,
-    /// The receiver itself said so, and can prove it.
+    /// Whether a receipt proves that the answer comes from the receiver itself.
     pub(crate) has_receipt: bool,
     pub(crate) retry_after: Option<Duration>,
-    /// For how long the receiver knows a message again.
+    /// The receiver's dedupe window.
     pub(crate) window: Option<Duration>,
     pub(crate) answer: Option<Answer>,
 }
 
-/// So much is kept of what a peer says of itself.
+/// At most this many characters of a peer's error text are kept.
 const ERROR_CHARS_MAX: usize = 500;
 
 pub(crate) fn judge(peer: Peer, answered: &Answered) -> Delivery {
     let Answered { status, has_receipt, answer, .. } = answered;
-    // Handled without an answer is an answer as well; 202 says that one may come later.
+    // A message that was handled without an answer is answered with null; 202 means that an answer may come later.
     let none = || (*status != 202).then(|| "null".to_owned());
     let accepted = || Delivery::Accepted { response: answer.as_ref().and_then(Answer::payload).or_else(none) };
     match (peer, status) {
@@ -68,7 +69,8 @@ pub(crate) fn judge(peer: Peer, answered: &Answered) -> Delivery {
     }
 }
 
-/// The receiver itself said so, of this message: its neighbours may well go through.
+/// Judges an answer that the receiver itself gave. It concerns this message only; other messages may well get
+/// through.
 fn proven(answered: &Answered) -> Delivery {
     let why = said(answered);
     let fault = match answered.status {
@@ -82,7 +84,7 @@ fn proven(answered: &Answered) -> Delivery {
     fault.asking_for(answered.retry_after).of_this_message_alone().into()
 }
 
-/// A peer that proves nothing is taken at its word where it speaks of the message.
+/// Judges the answer of a peer that proves nothing. It is believed where it speaks about the message.
 fn by_its_word(answered: &Answered) -> Delivery {
     let why = said(answered);
     let fault = match answered.status {
@@ -94,12 +96,12 @@ fn by_its_word(answered: &Answered) -> Delivery {
     fault.asking_for(answered.retry_after).into()
 }
 
-/// What an answer says of the place it came from.
+/// Returns what an answer says about the place it came from.
 fn of_place(answered: &Answered) -> Cause {
     of_status(answered.status, answered.retry_after.is_some())
 }
 
-/// What a status says of the place it came from, whoever gave it.
+/// Returns what a status says about the place it came from, whoever sent it.
 pub(crate) fn of_status(status: u16, asks_for_time: bool) -> Cause {
     match status {
         401 | 403 | 407 => Cause::NotAllowed,

@@ -1,4 +1,4 @@
-//! A message on its way out: everything a wire needs to write and sign it.
+//! A message on its way out, with everything that a wire needs to write and sign it.
 
 use http::HeaderMap;
 
@@ -10,7 +10,7 @@ use postroom_core::message::Message;
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::Result;
 
-/// A message, who sends it, to whom, and the keys they share.
+/// A message, its sender and its destination, and the keys they share.
 #[derive(Debug)]
 pub(crate) struct Parcel<'m> {
     pub(crate) message: &'m Message,
@@ -21,7 +21,7 @@ pub(crate) struct Parcel<'m> {
 }
 
 impl Parcel<'_> {
-    /// The envelope; by v1 it is signed inside.
+    /// Builds the envelope. With v1, the signature is inside.
     pub(crate) fn envelope(&self, v1: bool) -> Result<Envelope> {
         let mut envelope = Envelope::of(self.message, self.source)?;
         envelope.headers.insert(envelope::VERSION.into(), "2.0".into());
@@ -33,7 +33,7 @@ impl Parcel<'_> {
         Ok(envelope)
     }
 
-    /// What is signed by v2 when it travels like this.
+    /// Builds the head that v2 signs for this path and content.
     pub(crate) fn head(&self, path: &str, content_type: &str, digest: [u8; 32]) -> Head {
         Head {
             source: self.source.to_owned(),
@@ -50,7 +50,7 @@ impl Parcel<'_> {
         }
     }
 
-    /// Whether an answer with these headers is the destination's own.
+    /// Returns whether an answer with these headers comes from the destination itself.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nothing is signed in process"))]
     pub(crate) fn proves(&self, beside: &HeaderMap, status: u16, digest: [u8; 32]) -> bool {
         let expected = Receipt {

@@ -1,4 +1,4 @@
-//! The services a sender knows: where they are, and how they are spoken to.
+//! The services that a sender knows: where they are, and how to reach them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use postroom_core::support::clock::Clock;
 use postroom_core::support::error::{Error, Result};
 use postroom_core::work::places::Limits;
 
-/// Stands for the service's name in an address for many services.
+/// The placeholder for the service's name in an address for many services.
 const NAME: &str = "{service}";
 
 /// A service that messages go to.
@@ -48,7 +48,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service at an [`Address`].
+    /// Creates a service at an [`Address`].
     pub fn new(name: impl Into<String>, address: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -67,65 +67,64 @@ impl Service {
         }
     }
 
-    /// The keys we share with it. Keep a clone of them to change them later.
+    /// Sets the keys that we share with it. Keep a clone of them to change them later.
     #[must_use]
     pub fn keys(mut self, keys: impl Into<Keys>) -> Self {
         self.keys = keys.into();
         self
     }
 
-    /// What kind of peer it is; a Postroom service unless told otherwise.
+    /// Sets the kind of peer; a Postroom service by default.
     #[must_use]
     pub fn peer(mut self, peer: Peer) -> Self {
         self.peer = peer;
         self
     }
 
-    /// Signs what goes to a webhook or CloudEvents peer by Standard Webhooks.
+    /// Signs messages to a webhook or CloudEvents peer by Standard Webhooks.
     #[must_use]
     pub fn signer(mut self, signer: WebhookSigner) -> Self {
         self.signer = Some(signer);
         self
     }
 
-    /// At most this many messages are on their way to it at once, if the worker's share for one place allows it; 32 by
-    /// default.
+    /// Sends at most this many messages to it at once, if the worker's limit for one place allows it; 32 by default.
     #[must_use]
     pub fn concurrency(mut self, messages: usize) -> Self {
         self.limits.concurrency = messages;
         self
     }
 
-    /// So long it may take to answer; 30 s unless told otherwise.
+    /// Sets how long it may take to answer; 30 s by default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// After this many failures in a row it is left alone for `pause`, then twice as long, up to `pause_max`: 5, 2 s
-    /// and 60 s by default. Messages that wait for it spend no attempt.
+    /// Sets the circuit breaker. After this many failures in a row the service is held for `pause`, then for twice as
+    /// long, up to `pause_max`: 5, 2 s and 60 s by default. Messages that wait for it spend no attempt.
     #[must_use]
     pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) -> Self {
         self.limits = self.limits.breaker(failures, pause, pause_max);
         self
     }
 
-    /// Speaks to it in the open, even beyond this machine.
+    /// Allows unencrypted connections to it, even beyond this machine.
     #[must_use]
     pub fn allow_unencrypted(mut self) -> Self {
         self.insecure = true;
         self
     }
 
-    /// Speaks HTTP/2 to it without asking first. Over TLS the better of the two is agreed on anyway.
+    /// Uses HTTP/2 without negotiation. Over TLS, the better of the two versions is negotiated anyway.
     #[must_use]
     pub fn http2(mut self) -> Self {
         self.http2 = true;
         self
     }
 
-    /// How TLS is spoken to it; by the system's authorities unless told otherwise.
+    /// Sets the TLS options for it. By default, the system's certificate authorities are trusted.
     #[cfg(feature = "http")]
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
@@ -133,7 +132,7 @@ impl Service {
         self
     }
 
-    /// Which addresses it may have, for a service that comes from data; anywhere unless told otherwise.
+    /// Restricts the addresses it may have, for a service that comes from data; anywhere by default.
     #[cfg(feature = "http")]
     #[must_use]
     pub fn egress(mut self, egress: Egress) -> Self {
@@ -141,13 +140,13 @@ impl Service {
         self
     }
 
-    /// The same for the service of this name.
+    /// Returns the same settings for the service of this name.
     pub(crate) fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// The same with an address that says how it is spoken to.
+    /// Returns the same service with an address that names its transport.
     fn completed(mut self, usual: Option<TransportType>) -> Self {
         if let Some(usual) = usual {
             self.address = usual.complete(&self.address, &self.name);
@@ -159,7 +158,7 @@ impl Service {
         self.address.replace(NAME, &self.name).parse()
     }
 
-    /// Refuses what would fail later, or in the open.
+    /// Refuses settings that would fail later, or that would send messages unencrypted.
     fn check(&self) -> Result<()> {
         let name = &self.name;
         grammar::service("a service's name", name)?;
@@ -191,7 +190,7 @@ impl Service {
     }
 }
 
-/// The services a sender knows.
+/// The services that a sender knows.
 ///
 /// ```
 /// use postroom::{Key, Secret, Service, Services};
@@ -211,7 +210,7 @@ pub struct Services {
     clock: Clock,
 }
 
-/// Services with which nothing is wrong.
+/// Services that passed all checks.
 pub(crate) struct Checked {
     pub(crate) source: String,
     pub(crate) services: BTreeMap<String, Service>,
@@ -220,24 +219,25 @@ pub(crate) struct Checked {
 }
 
 impl Services {
-    /// What `source`, this service, knows of others: nothing yet.
+    /// Creates an empty map for `source`, which is this service.
     pub fn new(source: impl Into<String>) -> Self {
         Self { source: source.into(), services: Vec::new(), others: None, usual: None, clock: Clock::Database }
     }
 
-    /// This one.
+    /// Adds a service.
     #[must_use]
     pub fn service(mut self, service: Service) -> Self {
         self.services.push(service);
         self
     }
 
-    /// How services are spoken to whose address does not say: `Service::new("inventory", "inventory:5000")`. A service
-    /// with an empty address is where this transport has it by its name, as [`TransportType::complete`] says. Without
-    /// a default transport every address must say.
+    /// Sets the transport for services whose address does not name one, such as `Service::new("inventory",
+    /// "inventory:5000")`. This transport derives an empty address from the service's name, as
+    /// [`TransportType::complete`] describes. Without a default transport, every address must name its own.
     ///
-    /// It goes for [`others`](Self::others) too. Services that are not listed are spoken to only as that says, because
-    /// only there they have keys; in process nobody needs one: with [`TransportType::InProcess`] they are in process.
+    /// It also applies to [`others`](Self::others). Services that are not listed are reached only through those
+    /// settings, because these contain the keys. In process nobody needs a key, so with [`TransportType::InProcess`]
+    /// unlisted services are reached in process.
     ///
     /// ```
     /// use postroom::{Key, Secret, Service, Services, TransportType};
@@ -255,22 +255,22 @@ impl Services {
         self
     }
 
-    /// How every other service is spoken to: by default over this transport, at this address, in which `{service}`
-    /// stands for its name; the service's own name is not used.
+    /// Sets how every other service is reached. In the address, `{service}` stands for the name of the service, and
+    /// the default transport applies; the name of the given service is not used.
     #[must_use]
     pub fn others(mut self, service: Service) -> Self {
         self.others = Some(service);
         self
     }
 
-    /// Signs by this clock; by the machine's own unless told otherwise.
+    /// Sets the clock for signatures; the machine's own by default.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// All services by name, if nothing is wrong with any of them.
+    /// Returns all services by name, or an error if one of them is invalid.
     pub(crate) fn checked(self) -> Result<Checked> {
         grammar::service("a service's name", &self.source)?;
         let mut known = BTreeMap::new();

@@ -1,14 +1,14 @@
-//! How services are spoken to whose address does not say.
+//! The default transport, for services whose address does not name one.
 
 use std::fmt;
 use std::str::FromStr;
 
 use postroom_core::support::error::{Error, Result};
 
-/// A way to speak to services: what stands before `://` in an [`Address`](crate::Address).
+/// A way to reach services: the part before `://` in an [`Address`](crate::Address).
 ///
-/// As [`Services::default_transport`](crate::Services::default_transport) it completes addresses: one that does not say
-/// how it is spoken to is spoken to like this, and a service without an address is where its name says.
+/// As [`Services::default_transport`](crate::Services::default_transport) it completes addresses. An address that
+/// names no transport uses this one, and a service without an address gets an address from its name.
 ///
 /// ```
 /// use postroom::TransportType;
@@ -22,13 +22,13 @@ use postroom_core::support::error::{Error, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TransportType {
-    /// HTTP in the open: `http://host:port`.
+    /// Unencrypted HTTP: `http://host:port`.
     Http,
-    /// HTTP by TLS: `https://host:port`.
+    /// HTTP over TLS: `https://host:port`.
     Https,
-    /// gRPC in the open: `grpc://host:port`.
+    /// Unencrypted gRPC: `grpc://host:port`.
     Grpc,
-    /// gRPC by TLS: `grpcs://host:port`.
+    /// gRPC over TLS: `grpcs://host:port`.
     Grpcs,
     /// A Unix socket: `unix:///path`.
     Unix,
@@ -41,12 +41,13 @@ pub enum TransportType {
 impl TransportType {
     const ALL: [Self; 7] = [Self::Http, Self::Https, Self::Grpc, Self::Grpcs, Self::Unix, Self::Pipe, Self::InProcess];
 
-    /// The whole address of a service: one that says how it is spoken to is that already. Without an address it is
-    /// `https://NAME` and the like, `unix:///tmp/rf-NAME.sock`, `pipe://rf-NAME` or `in-process`.
+    /// Returns the complete address of a service. An address that names its transport is already complete. Without an
+    /// address the result is `https://NAME` and the like, `unix:///tmp/rf-NAME.sock`, `pipe://rf-NAME` or
+    /// `in-process`.
     pub fn complete(self, address: &str, service: &str) -> String {
         match (address, self) {
             ("", Self::InProcess) => self.to_string(),
-            // Whatever stands there is no place in this process.
+            // Any other address does not refer to this process.
             (_, Self::InProcess) => address.to_owned(),
             _ if address == "in-process" || address.contains("://") => address.to_owned(),
             ("", Self::Unix) => format!("unix:///tmp/rf-{service}.sock"),

@@ -1,4 +1,4 @@
-//! The wires: each takes a parcel to one destination and brings back what was answered.
+//! The wires: each takes a parcel to one destination and brings back the answer.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use crate::transport::services::Service;
 use postroom_core::store::BoxFuture;
 use postroom_core::support::error::{Error, Result};
 
-/// The way to one destination.
+/// The connection to one destination.
 pub(crate) trait Wire: Send + Sync + 'static {
-    /// Takes a parcel there and brings the answer back.
+    /// Takes a parcel there and brings back the answer.
     fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, std::result::Result<Answered, WireError>>;
 
-    /// Whether what travels on it is signed.
+    /// Returns whether messages on this wire are signed.
     fn is_signed(&self) -> bool {
         true
     }
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum WireError {
-    /// It did not get there, or nobody knows.
+    /// The message did not arrive, or nobody knows whether it did.
     Broken(String),
-    /// This message can never be sent like this.
+    /// This message can never be sent over this wire.
     Unsendable(String),
-    /// Nobody listens there in this process.
+    /// No receiver for it is in this process.
     NoOne,
 }
 
-/// Opens the way to a service. Nothing is connected yet.
+/// Opens the wire to a service. It does not connect yet.
 pub(crate) fn open(service: &Service, neighbours: &Neighbours) -> Result<Arc<dyn Wire>> {
     let address = service.address()?;
     match address.0 {

@@ -8,8 +8,8 @@ use sha2::{Sha256, Sha512};
 
 use postroom_core::support::error::{Error, Result};
 
-/// The hash function that a [`Key`](crate::Key) signs with. It belongs to the key, on both sides, and stands in no
-/// message: nobody who writes one can choose a weaker one.
+/// The hash function that a [`Key`](crate::Key) signs with. Both sides set it with the key, and no message names it,
+/// so the sender of a message cannot choose a weaker one.
 ///
 /// ```
 /// use postroom::{HmacAlgorithm, Key, Secret};
@@ -22,7 +22,7 @@ use postroom_core::support::error::{Error, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum HmacAlgorithm {
-    /// `HMAC-SHA256`, which every peer knows.
+    /// `HMAC-SHA256`, which every peer supports.
     #[default]
     Sha256,
     /// `HMAC-SHA512`.
@@ -32,7 +32,7 @@ pub enum HmacAlgorithm {
 impl HmacAlgorithm {
     pub(crate) const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
-    /// How many bytes it makes.
+    /// Returns the length of a signature in bytes.
     pub(crate) fn length(self) -> usize {
         match self {
             Self::Sha256 => 32,
@@ -40,7 +40,7 @@ impl HmacAlgorithm {
         }
     }
 
-    /// HMAC with this key. It takes keys of every length; an empty one cannot get here.
+    /// Starts an HMAC with this key. It accepts keys of every length; an empty one cannot get here.
     pub(crate) fn keyed(self, key: &[u8]) -> Keyed {
         match self {
             Self::Sha256 => Keyed::Sha256(mac(key)),
@@ -49,7 +49,7 @@ impl HmacAlgorithm {
     }
 }
 
-/// HMAC-SHA256 with this key.
+/// Starts an HMAC-SHA256 with this key.
 pub fn mac(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
 }
@@ -72,7 +72,7 @@ impl FromStr for HmacAlgorithm {
     }
 }
 
-/// HMAC with a key, while it is being made.
+/// An HMAC with a key that is still being computed.
 #[derive(Clone)]
 pub(crate) enum Keyed {
     Sha256(Hmac<Sha256>),
@@ -99,7 +99,7 @@ impl Keyed {
         }
     }
 
-    /// Whether it is this one, in constant time. One of another length never is.
+    /// Compares with the given HMAC in constant time. An HMAC of another length never matches.
     pub(crate) fn is(self, given: &[u8]) -> bool {
         match self {
             Self::Sha256(mac) => mac.verify_slice(given).is_ok(),

@@ -10,20 +10,20 @@ use postroom_core::message::{EXPIRES_AT, Headers, IN_REPLY_TO, Kind, Message, Or
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
 
-/// The header that says how the text of a payload is to be read; JSON, where there is none.
+/// The header that says how to read the text of a payload. Without it, the payload is JSON.
 pub const CONTENT_TYPE: &str = "content-type";
-/// What a payload that says nothing of itself and is no JSON is.
+/// A payload without a content type that is not JSON gets this one.
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
-/// Headers of the wire itself: no message brings its own.
+/// The headers of the wire itself; no message may set them.
 pub(crate) const VERSION: &str = "rf-version";
 pub(crate) const TIMESTAMP: &str = "rf-timestamp";
 pub(crate) const HMAC: &str = "rf-hmac";
 
 /// A message as it travels between services.
 ///
-/// The payload is JSON and keeps its bytes. One that is not JSON travels as a JSON string, with its content type among
-/// the headers.
+/// The payload is JSON and keeps its bytes. A payload that is not JSON travels as a JSON string, with its content
+/// type in the headers.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Envelope {
@@ -39,7 +39,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The envelope of an outbox message, from `source`.
+    /// Builds the envelope of an outbox message from `source`.
     pub(crate) fn of(message: &Message, source: &str) -> Result<Self> {
         let Origin::Outbox { message_id, .. } = &message.origin else {
             return Err(Error::invalid("only what is in the outbox can be sent"));
@@ -61,12 +61,12 @@ impl Envelope {
 
     #[doc(hidden)]
     pub fn parse(json: &[u8]) -> Result<Self> {
-        // An array of the same values would be taken for one, without the names.
+        // Serde would also accept an array of the same values, without the field names.
         if !json.trim_ascii_start().starts_with(b"{") {
             return Err(Error::invalid("this is no envelope: it must be a JSON object"));
         }
         let envelope: Self = serde_json::from_slice(json).map_err(|error| {
-            // Not serde's own words: they quote what was sent.
+            // Serde's own error is not used, because it quotes what was sent.
             let (line, column) = (error.line(), error.column());
             Error::invalid(format!("this is no envelope: see line {line}, column {column}"))
         })?;
@@ -88,26 +88,26 @@ impl Envelope {
             .map_err(|error| Error::invalid("the envelope cannot be written as JSON").caused_by(error))
     }
 
-    /// What the message is for.
+    /// Returns the kind of the message.
     pub(crate) fn kind(&self) -> Result<Kind> {
         let kind = Kind::from_name(&self.message_type).filter(|kind| *kind != Kind::Event);
         kind.ok_or_else(|| Error::invalid("messageType must be Signal, Command, PushCall or Response"))
     }
 
-    /// When it is no longer to be handled, where its sender says so.
+    /// Returns when the message expires, if its sender set a time.
     pub(crate) fn expires_at(&self) -> Result<Option<Timestamp>> {
         let told = self.headers.get(EXPIRES_AT).map(|text| text.parse());
         told.transpose().map_err(|_| Error::invalid(format!("the header {EXPIRES_AT} is no time of RFC 3339")))
     }
 
-    /// The payload as the sender's application wrote it.
+    /// Returns the payload as the sender's application wrote it.
     #[doc(hidden)]
     pub fn payload_text(&self) -> Result<String> {
         from_json(&self.payload, &self.headers)
     }
 }
 
-// Payloads and headers are the user's secrets: they are never printed.
+// Payloads and headers are the user's secrets, so they are never printed.
 impl fmt::Debug for Envelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Envelope")
@@ -119,12 +119,12 @@ impl fmt::Debug for Envelope {
     }
 }
 
-/// A local event that has a destination all the same tells another service that something happened.
+/// Returns the kind on the wire. A local event with a destination becomes a signal: it informs another service.
 pub(crate) fn wire_kind(kind: Kind) -> Kind {
     if kind == Kind::Event { Kind::Signal } else { kind }
 }
 
-/// Text as a JSON value; what is no JSON becomes a string, and the headers say so.
+/// Turns text into a JSON value. Text that is not JSON becomes a string, and the headers say so.
 pub fn to_json(text: &str, headers: &mut Headers) -> Result<Box<RawValue>> {
     let is_json = headers.get(CONTENT_TYPE).is_none_or(|kind| is_json(kind));
     let value = is_json.then(|| RawValue::from_string(text.to_owned()).ok()).flatten();
@@ -138,7 +138,7 @@ pub fn to_json(text: &str, headers: &mut Headers) -> Result<Box<RawValue>> {
         .map_err(|error| Error::invalid("the text cannot be written as a JSON string").caused_by(error))
 }
 
-/// The text a JSON value stands for.
+/// Returns the text that a JSON value stands for.
 pub fn from_json(value: &RawValue, headers: &Headers) -> Result<String> {
     if headers.get(CONTENT_TYPE).is_none_or(|kind| is_json(kind)) {
         return Ok(value.get().to_owned());
@@ -152,26 +152,26 @@ fn is_json(content_type: &str) -> bool {
     kind == "application/json" || kind.ends_with("+json")
 }
 
-/// What a receiver says to a message.
+/// A receiver's answer to a message.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// The receiver has the message, for good.
+    /// The receiver has accepted the message for good.
     #[serde(default)]
     pub acknowledged: bool,
-    /// It had it before.
+    /// The receiver already had the message.
     #[serde(default)]
     pub duplicate_detected: bool,
-    /// What its handler answered.
+    /// The handler's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Reply>,
-    /// Why it was not taken.
+    /// The reason why the message was not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl Answer {
-    /// What the handler answered, as it wrote it.
+    /// Returns the handler's answer as the handler wrote it.
     #[doc(hidden)]
     pub fn payload(&self) -> Option<String> {
         Some(self.payload.as_ref()?.text().to_owned())
@@ -194,7 +194,7 @@ impl fmt::Debug for Answer {
 pub struct Reply(Box<RawValue>);
 
 impl Reply {
-    /// What is no JSON becomes a string.
+    /// Wraps the handler's text. Text that is not JSON becomes a string.
     #[doc(hidden)]
     pub fn of(text: &str) -> Result<Self> {
         to_json(text, &mut Headers::new()).map(Self)

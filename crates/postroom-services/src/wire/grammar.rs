@@ -1,4 +1,4 @@
-//! What names on the wire may look like. A v1 signature is only as good as this: it writes them one after the other.
+//! The grammar of names on the wire. A v1 signature depends on it, because v1 signs the names without separators.
 
 use postroom_core::message::SERVICE_MAX;
 pub(crate) use postroom_core::message::check_service as service;
@@ -7,7 +7,7 @@ use postroom_core::support::error::{Error, Result};
 const ENDPOINT_MAX: usize = 255;
 const UUID_CHARS: usize = 36;
 
-/// A UUID in lower case with its hyphens: 36 characters, always.
+/// Checks that the text is a UUID in lower case with hyphens, which always has 36 characters.
 pub(crate) fn message_id(text: &str) -> Result<()> {
     let is_canonical = text.len() == UUID_CHARS
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -20,7 +20,7 @@ pub(crate) fn message_id(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A topic: no blanks, no controls.
+/// Checks a topic: it has no whitespace and no control characters.
 pub(crate) fn endpoint(name: &str) -> Result<()> {
     let chars = name.chars().count();
     if chars == 0 || chars > ENDPOINT_MAX || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
@@ -30,7 +30,7 @@ pub(crate) fn endpoint(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// An id of a key: it stands in a header.
+/// Checks the id of a key, which must fit in a header.
 pub(crate) fn key_id(id: &str) -> Result<()> {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if id.is_empty() || id.len() > SERVICE_MAX || !id.bytes().all(is_fine) {

@@ -1,4 +1,5 @@
-//! The signed head of a request, and the receipt of an answer, as transport headers: the same for HTTP and gRPC.
+//! The signed head of a request and the receipt of an answer, as transport headers: they are the same for HTTP and
+//! gRPC.
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -19,10 +20,10 @@ pub const TIMESTAMP: &str = "rf-timestamp";
 pub const DIGEST: &str = "rf-content-sha256";
 pub(crate) const SIGNATURE: &str = "rf-signature";
 pub(crate) const RECEIPT: &str = "rf-ack";
-/// For how many seconds the receiver knows a message again.
+/// The receiver recognises duplicates for this many seconds.
 pub(crate) const RETENTION: &str = "rf-inbox-retention";
 
-/// Writes what is signed, and the signatures.
+/// Writes the signed fields, and the signatures.
 pub fn write(head: &Head, signatures: &str, headers: &mut HeaderMap) -> Result<()> {
     let times = [(ENQUEUED_AT, Some(head.enqueued_at)), (DUE_AT, head.due_at), (TIMESTAMP, Some(head.timestamp))];
     for (name, time) in times {
@@ -39,7 +40,7 @@ pub fn write(head: &Head, signatures: &str, headers: &mut HeaderMap) -> Result<(
     set(headers, SIGNATURE, signatures)
 }
 
-/// What a receipt covers of the headers beside an answer; none where none of them is there.
+/// Returns the response headers that a receipt covers, or `None` if none of them is present.
 pub(crate) fn beside(headers: &HeaderMap) -> Option<[String; 2]> {
     let value = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_owned());
     let found = [value(RETRY_AFTER.as_str()), value(RETENTION)];
@@ -53,12 +54,12 @@ pub fn set(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<(
     Ok(())
 }
 
-/// Whether a request claims a v2 signature at all.
+/// Returns whether a request claims to have a v2 signature.
 pub(crate) fn is_v2(headers: &HeaderMap) -> bool {
     headers.contains_key(SIGNATURE)
 }
 
-/// Reads what a request says is signed; every name by its grammar, each header once.
+/// Reads the signed fields of a request. It checks the grammar of every name, and that each header appears once.
 pub fn read(headers: &HeaderMap, method: &str, path: &str) -> Result<(Head, Vec<Signature>)> {
     let head = Head {
         source: text(headers, SOURCE)?.to_owned(),
@@ -82,7 +83,7 @@ pub fn read(headers: &HeaderMap, method: &str, path: &str) -> Result<(Head, Vec<
     Ok((head, Signature::parse_list(text(headers, SIGNATURE)?)))
 }
 
-/// The only value of a header.
+/// Returns the only value of a header.
 fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<&'h str> {
     let mut values = headers.get_all(name).iter();
     match (values.next().map(HeaderValue::to_str), values.next()) {
@@ -91,7 +92,8 @@ fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<&'h str> {
     }
 }
 
-/// A number in the one way it is written: a sign, blanks or zeros in front would be another text with the same meaning.
+/// Parses a number in its canonical form. A sign, whitespace or leading zeros would be another text with the same
+/// meaning.
 fn number<T: std::str::FromStr + ToString>(headers: &HeaderMap, name: &'static str) -> Result<T> {
     let text = text(headers, name)?;
     let number = text.parse::<T>().ok().filter(|number| number.to_string() == text);

@@ -1,4 +1,5 @@
-//! Keys: a secret with an id, and several of them at once, so that they can be changed while messages travel.
+//! Keys: a secret with an id. Two services can share several keys, so that they can change them while messages
+//! travel.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,7 +10,7 @@ use crate::wire::secret::{Secret, Subkey};
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
 
-/// A secret with the id that signatures name it by.
+/// A secret, with the id that signatures name.
 ///
 /// ```
 /// use postroom::{Key, Secret, Timestamp};
@@ -26,7 +27,7 @@ pub struct Key {
     not_after: Option<Timestamp>,
 }
 
-/// What a key is made of: shared by its clones, of which each message has some.
+/// The parts of a key. Its clones share them, because each message needs some.
 pub(crate) struct Material {
     id: String,
     secret: Secret,
@@ -44,7 +45,7 @@ impl Material {
 }
 
 impl Key {
-    /// A key; its id is public and stands in every signature.
+    /// Creates a key. Its id is public and appears in every signature.
     pub fn new(id: impl Into<String>, secret: Secret) -> Result<Self> {
         let id = id.into();
         grammar::key_id(&id)?;
@@ -52,8 +53,8 @@ impl Key {
         Ok(Self { material, not_before: None, not_after: None })
     }
 
-    /// Signs and verifies by this algorithm and by no other; [`HmacAlgorithm::Sha256`] unless told otherwise. Both
-    /// sides must say the same of a key.
+    /// Sets the only algorithm that this key signs and verifies with; [`HmacAlgorithm::Sha256`] by default. Both
+    /// sides must set the same one.
     #[must_use]
     pub fn algorithm(mut self, algorithm: HmacAlgorithm) -> Self {
         let Material { id, secret, .. } = &*self.material;
@@ -61,31 +62,31 @@ impl Key {
         self
     }
 
-    /// A key whose secret stands in this environment variable.
+    /// Creates a key with the secret in this environment variable.
     pub fn from_env(id: impl Into<String>, variable: &str) -> Result<Self> {
         Self::new(id, Secret::from_env(variable)?)
     }
 
-    /// A key whose secret stands in this file.
+    /// Creates a key with the secret in this file.
     pub fn from_file(id: impl Into<String>, path: impl AsRef<std::path::Path>) -> Result<Self> {
         Self::new(id, Secret::from_file(path)?)
     }
 
-    /// Neither signs nor verifies before this time.
+    /// Sets the time before which the key neither signs nor verifies.
     #[must_use]
     pub fn not_before(mut self, time: Timestamp) -> Self {
         self.not_before = Some(time);
         self
     }
 
-    /// Neither signs nor verifies after this time.
+    /// Sets the time after which the key neither signs nor verifies.
     #[must_use]
     pub fn not_after(mut self, time: Timestamp) -> Self {
         self.not_after = Some(time);
         self
     }
 
-    /// What signatures name it by.
+    /// Returns the id that signatures name.
     pub fn id(&self) -> &str {
         &self.material.id
     }
@@ -109,10 +110,11 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The keys that two services share at the moment. Clones share them: [`replace`](Self::replace) changes them for all.
+/// The keys that two services share now. Clones share them, so [`replace`](Self::replace) changes them for all
+/// clones.
 ///
-/// Keys are changed without a pause by giving the new one to the receiver first, then to the sender, and taking the old
-/// one away in the same order once nothing signed with it travels any more. A sender signs with all of them.
+/// To change a key without a pause, give the new key to the receiver first, then to the sender. Once nothing signed
+/// with the old key is still travelling, remove it in the same order. A sender signs with all of its keys.
 ///
 /// ```
 /// use postroom::{Key, Keys, Secret, Source};
@@ -121,7 +123,7 @@ impl fmt::Debug for Key {
 /// let old = key("2026-10")?;
 /// let keys = Keys::from(old.clone());
 /// let orders = Source::new("orders", keys.clone());
-/// // Later, while messages of `orders` come in: the new one as well.
+/// // Later, while messages of `orders` come in, add the new key.
 /// keys.replace([key("2026-11")?, old])?;
 /// # Ok::<(), postroom::Error>(())
 /// ```
@@ -129,14 +131,14 @@ impl fmt::Debug for Key {
 pub struct Keys(Arc<RwLock<Arc<Vec<Key>>>>);
 
 impl Keys {
-    /// These keys, newest first. No two may have one id.
+    /// Creates a set of keys, newest first. No two keys may have the same id.
     pub fn new(keys: impl IntoIterator<Item = Key>) -> Result<Self> {
         let ring = Self::default();
         ring.replace(keys)?;
         Ok(ring)
     }
 
-    /// From now on these keys, and no other.
+    /// Replaces all keys.
     pub fn replace(&self, keys: impl IntoIterator<Item = Key>) -> Result<()> {
         let keys: Vec<Key> = keys.into_iter().collect();
         for (at, key) in keys.iter().enumerate() {
@@ -148,7 +150,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.current().is_empty()
     }
@@ -157,13 +159,13 @@ impl Keys {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether one of their secrets is the same.
+    /// Returns whether both sets contain the same secret.
     pub(crate) fn shares_a_secret(&self, other: &Self) -> bool {
         let other = other.current();
         self.current().iter().any(|key| other.iter().any(|other| key.secret() == other.secret()))
     }
 
-    /// Those that may be used now.
+    /// Returns the keys that are valid now.
     pub(crate) fn active(&self, now: Timestamp) -> Vec<Key> {
         self.current().iter().filter(|key| key.is_active(now)).cloned().collect()
     }

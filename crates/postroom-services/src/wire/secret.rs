@@ -1,4 +1,4 @@
-//! Secrets that two services share, and the keys made of them. Nothing here can be printed.
+//! Secrets that two services share, and the keys derived from them. Nothing here can be printed.
 
 use std::fmt;
 use std::path::Path;
@@ -10,15 +10,15 @@ use zeroize::Zeroizing;
 use crate::wire::algorithm::{HmacAlgorithm, Keyed};
 use postroom_core::support::error::{Error, Result};
 
-/// A shorter secret could be guessed.
+/// A secret has at least this many bytes; a shorter one could be guessed.
 const SECRET_MIN: usize = 32;
-/// Stands before a secret that is written as URL-safe base64, so that scanners find one that leaked.
+/// The prefix of a secret in URL-safe base64. It helps scanners to find a leaked secret.
 const SCANNABLE: &str = "rfsec_";
 
-/// A secret that two services share: at least 32 bytes. Never printed, and wiped from memory when it is dropped.
+/// A secret of at least 32 bytes that two services share. It is never printed, and is wiped from memory when dropped.
 ///
-/// As text it is `rfsec_` and URL-safe base64, `base64:` and base64, or any other text of at least 32 bytes, taken as
-/// it is.
+/// As text it is `rfsec_` followed by URL-safe base64, `base64:` followed by base64, or any other text of at least 32
+/// bytes, which is used as it is.
 ///
 /// ```
 /// use postroom::Secret;
@@ -32,7 +32,7 @@ const SCANNABLE: &str = "rfsec_";
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// A secret of these bytes.
+    /// Creates a secret from these bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self> {
         let bytes = Zeroizing::new(bytes.into());
         if bytes.len() < SECRET_MIN {
@@ -42,45 +42,45 @@ impl Secret {
         Ok(Self(bytes))
     }
 
-    /// A secret in its written form.
+    /// Parses a secret from its text form.
     pub fn parse(text: &str) -> Result<Self> {
         let decoded = match (text.strip_prefix(SCANNABLE), text.strip_prefix("base64:")) {
             (Some(coded), _) => URL_SAFE_NO_PAD.decode(coded.trim_end_matches('=')),
             (_, Some(coded)) => STANDARD.decode(coded),
             _ => return Self::new(text),
         };
-        // Not the decoder's own words: they quote what it read.
+        // The decoder's own error is not used, because it quotes what was read.
         Self::new(decoded.map_err(|_| Error::invalid("a secret is not the base64 it says it is"))?)
     }
 
-    /// A secret from this environment variable.
+    /// Reads a secret from this environment variable.
     pub fn from_env(variable: &str) -> Result<Self> {
         read_env(variable, Self::parse)
     }
 
-    /// A secret from this file, which nobody but its owner and its group may be able to read.
+    /// Reads a secret from this file. Only the file's owner and its group may be able to read it.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         read_file(path.as_ref(), Self::parse)
     }
 
-    /// A new secret, as text for a file or a variable.
+    /// Generates a secret, as text for a file or a variable.
     pub fn generate() -> String {
         format!("{SCANNABLE}{}", URL_SAFE_NO_PAD.encode(random().as_slice()))
     }
 
-    /// HMAC with this secret as its key.
+    /// Starts an HMAC with this secret as its key.
     pub(crate) fn keyed(&self, algorithm: HmacAlgorithm) -> Keyed {
         algorithm.keyed(&self.0)
     }
 
-    /// A key for one purpose: what is signed for another can never pass for it.
+    /// Derives a key for one purpose. A signature for another purpose never verifies with it.
     pub(crate) fn subkey(&self, algorithm: HmacAlgorithm, purpose: &str) -> Subkey {
         let key = Zeroizing::new(self.keyed(algorithm).chain_update(purpose).finish());
         Subkey(algorithm.keyed(&key))
     }
 }
 
-/// A key made of a secret for one purpose. It is kept as far as HMAC can be told without the message.
+/// A key derived from a secret for one purpose. It keeps the HMAC state that does not depend on the message.
 pub(crate) struct Subkey(Keyed);
 
 impl Subkey {
@@ -89,17 +89,17 @@ impl Subkey {
     }
 }
 
-/// What a new secret is made of.
+/// Generates the random bytes of a new secret.
 pub(crate) fn random() -> Zeroizing<[u8; SECRET_MIN]> {
     let mut bytes = Zeroizing::new([0; SECRET_MIN]);
     for part in bytes.chunks_exact_mut(16) {
-        // Version 4: 122 random bits of the operating system's in each.
+        // Each UUID of version 4 has 122 random bits from the operating system.
         part.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
     }
     bytes
 }
 
-/// A secret of any kind from this environment variable.
+/// Reads a secret of any kind from this environment variable.
 pub(crate) fn read_env<T>(variable: &str, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
     let text = std::env::var(variable).map(Zeroizing::new);
     let text = text.map_err(|_| {
@@ -108,7 +108,7 @@ pub(crate) fn read_env<T>(variable: &str, parse: impl FnOnce(&str) -> Result<T>)
     parse(text.trim()).map_err(|error| Error::invalid(format!("the variable {variable}: {error}")))
 }
 
-/// A secret of any kind from this file, which nobody but its owner and its group may be able to read.
+/// Reads a secret of any kind from this file. Only the file's owner and its group may be able to read it.
 pub(crate) fn read_file<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
     let trouble = |error: &dyn fmt::Display| Error::invalid(format!("the secret in {}: {error}", path.display()));
     if std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
@@ -124,7 +124,7 @@ pub(crate) fn read_file<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T>) -
 pub(crate) fn check_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path)?.permissions().mode();
-    // Its group may read it: so do systemd's credentials and a cluster's secrets look.
+    // The group may read it: the credentials of systemd and the secrets of a cluster have such modes.
     if mode & 0o037 != 0 {
         let mode = mode & 0o777;
         return Err(std::io::Error::other(format!("others may read or change it (mode {mode:o}); make it 600 or 640")));

@@ -1,5 +1,5 @@
-//! Signatures. v2 is over everything that matters, length before each piece, in transport headers; v1 is what the
-//! document specifies, inside the envelope.
+//! Signatures. v2 is in transport headers and covers everything that matters, with a length before each piece. v1 is
+//! inside the envelope.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -10,10 +10,10 @@ use crate::wire::key::Key;
 use postroom_core::message::{encode_pieces, hash_bytes};
 use postroom_core::support::clock::Timestamp;
 
-/// So many signatures of one request are looked at.
+/// At most this many signatures of one request are checked.
 const SIGNATURES_MAX: usize = 8;
 
-/// What a v2 signature of a request is over.
+/// The fields of a request that a v2 signature covers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
     pub source: String,
@@ -24,7 +24,7 @@ pub struct Head {
     pub enqueued_at: Timestamp,
     pub due_at: Option<Timestamp>,
     pub attempt: u32,
-    /// When it was signed.
+    /// When the request was signed.
     pub timestamp: Timestamp,
     pub content_type: String,
     pub digest: [u8; 32],
@@ -54,14 +54,15 @@ impl Head {
         )
     }
 
-    /// One signature with each key, as they stand in the header.
+    /// Signs with each key, and returns the text of the header.
     #[doc(hidden)]
     pub fn sign(&self, keys: &[Key]) -> String {
         Signature::list(keys, |key| self.mac(key))
     }
 
-    /// Whether one of the signatures is by one of the keys. Takes as long for an unknown key as for a wrong signature:
-    /// the length of a signature says which decoy stands in for a key that is not there, or of the other algorithm.
+    /// Returns whether one of the signatures was made with one of the keys. An unknown key takes as long as a wrong
+    /// signature: a decoy stands in for a key that is missing or has another algorithm, and the signature's length
+    /// selects the decoy.
     #[doc(hidden)]
     pub fn is_signed(&self, signatures: &[Signature], keys: &[Key], decoys: &[Key]) -> bool {
         let mut verified = false;
@@ -76,17 +77,17 @@ impl Head {
     }
 }
 
-/// What a receipt is over: which request it answers, and how.
+/// The fields that a receipt covers: which request it answers, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Receipt {
-    /// Who answers.
+    /// The service that answers.
     pub destination: String,
     pub message_id: String,
     /// When the request was signed.
     pub timestamp: Timestamp,
     pub status: u16,
     pub digest: [u8; 32],
-    /// What stands beside the answer: how long to wait, and for how long it is known again.
+    /// Response headers that the receipt covers: how long to wait, and the dedupe window.
     pub beside: Option<[String; 2]>,
 }
 
@@ -121,7 +122,7 @@ impl Receipt {
     }
 }
 
-/// One signature: `v2;kid=K;BASE64URL`. Its key says by which algorithm.
+/// One signature: `v2;kid=K;BASE64URL`. Its key determines the algorithm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
     key_id: String,
@@ -133,13 +134,13 @@ impl Signature {
         Self { key_id: key.id().to_owned(), mac: mac.finish() }
     }
 
-    /// One with each key, as they stand in a header.
+    /// Signs with each key, and returns the text of the header.
     fn list(keys: &[Key], mac: impl Fn(&Key) -> Keyed) -> String {
         let signatures = keys.iter().map(|key| Self::made(key, mac(key)).to_string());
         signatures.collect::<Vec<_>>().join(",")
     }
 
-    /// The signatures of a header; those that are not v2 are passed over.
+    /// Parses the signatures of a header. It skips those that are not v2.
     #[doc(hidden)]
     pub fn parse_list(header: &str) -> Vec<Self> {
         header.split(',').take(SIGNATURES_MAX).filter_map(|text| Self::parse(text.trim())).collect()
@@ -164,12 +165,12 @@ fn pieces(mut mac: Keyed, pieces: &[&[u8]]) -> Keyed {
     mac
 }
 
-/// The v1 signature of an envelope, with one key.
+/// Returns the v1 signature of an envelope with one key.
 pub fn sign_v1(envelope: &Envelope, key: &Key) -> String {
     STANDARD.encode(mac_v1(envelope, key).finish())
 }
 
-/// Whether the envelope's v1 signature is by one of the keys.
+/// Returns whether the envelope's v1 signature was made with one of the keys.
 pub fn is_signed_v1(envelope: &Envelope, signature: &str, keys: &[Key], decoys: &[Key]) -> bool {
     let signature = STANDARD.decode(signature).unwrap_or_default();
     decoys.iter().for_each(|decoy| _ = mac_v1(envelope, decoy).is(&signature));
@@ -189,7 +190,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// 64 digits in lower case.
+/// Parses 64 hexadecimal digits in lower case.
 pub(crate) fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -1,4 +1,4 @@
-//! The signatures: published vectors, an independent implementation, and what must not pass.
+//! Tests of signatures: published vectors, an independent implementation, and signatures that must not verify.
 
 #[cfg(feature = "http")]
 mod verdicts;
@@ -26,7 +26,7 @@ fn key(id: &str, secret: &str) -> Key {
     Key::new(id, Secret::parse(secret).unwrap()).unwrap()
 }
 
-/// The key of a vector; without an algorithm it is the usual one.
+/// Returns the key of a vector. A vector without an algorithm has the default one.
 fn key_of(vector: &Value) -> Key {
     let algorithm = vector.get("algorithm").map(|_| text(vector, "algorithm").parse().unwrap()).unwrap_or_default();
     key(&text(vector, "kid"), &text(vector, "secret")).algorithm(algorithm)
@@ -67,7 +67,7 @@ fn receipt(vector: &Value) -> Receipt {
     }
 }
 
-/// What we sign a vector with.
+/// Signs the fields of a vector.
 fn signed(vector: &Value) -> String {
     let key = key_of(vector);
     match vector["what"].as_str() {

@@ -7,14 +7,14 @@ use super::{
     target::Target,
 };
 
-/// Connects when it is first needed: a fault that keeps a request from the server needs none.
+/// Connects when it is first needed: a fault that keeps a request from the server needs no connection.
 #[derive(Debug, Default)]
 pub(super) struct Backend {
     connected: Option<(Target, Side)>,
 }
 
 impl Backend {
-    /// A connection to this server: the one there is, unless it leads to another.
+    /// Returns a connection to this server: the existing one, unless it leads to another server.
     pub(super) async fn reach(&mut self, target: Target) -> io::Result<&mut Side> {
         let connected = match self.connected.take() {
             Some((known, side)) if known == target => (known, side),
@@ -26,7 +26,7 @@ impl Backend {
         Ok(&mut self.connected.insert(connected).1)
     }
 
-    /// Waits until the server closes its connection, or says something that was not asked for.
+    /// Waits until the server closes its connection, or sends something unexpected.
     pub(super) async fn breaks(&mut self) {
         match &mut self.connected {
             Some((_, side)) => drop(side::ends(&mut side.reads).await),

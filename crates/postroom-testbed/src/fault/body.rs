@@ -1,4 +1,4 @@
-//! Where a message of HTTP/1 ends.
+//! Finds the end of an HTTP/1 message.
 
 use std::io;
 
@@ -10,13 +10,13 @@ pub(super) enum Framing {
     Empty,
     Length(u64),
     Chunked,
-    /// Everything to the end of the connection.
+    /// Everything up to the end of the connection.
     UntilClose,
     /// Another protocol, in both directions.
     Switched,
 }
 
-/// Passes on the body of one message, to the byte as it comes.
+/// Forwards the body of one message, byte for byte as it comes.
 pub(super) async fn transfer(
     from: &mut (impl AsyncBufRead + Unpin),
     framing: Framing,
@@ -49,7 +49,7 @@ async fn chunks(from: &mut (impl AsyncBufRead + Unpin), to: &mut (impl AsyncWrit
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
-    // What may be said after the body ends with an empty line.
+    // Trailers after the body end with an empty line.
     while !matches!(pass_line(from, to).await?.as_slice(), b"\r\n" | b"\n") {}
     Ok(())
 }
@@ -68,7 +68,7 @@ async fn pass_line(from: &mut (impl AsyncBufRead + Unpin), to: &mut (impl AsyncW
 mod tests {
     use super::*;
 
-    /// What is passed on, and what is left.
+    /// Returns what is forwarded, and what is left.
     async fn pass(bytes: &str, framing: Framing) -> io::Result<(String, String)> {
         let (mut from, mut to) = (bytes.as_bytes(), Vec::new());
         transfer(&mut from, framing, &mut to).await?;

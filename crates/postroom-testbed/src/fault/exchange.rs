@@ -10,15 +10,15 @@ use super::{
     side::{self, Reads, Side},
 };
 
-/// An answer that was passed on.
+/// An answer that was forwarded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) framing: Framing,
-    /// After so many bytes, the body began.
+    /// The body began after this many bytes.
     pub(super) body_at: usize,
 }
 
-/// Passes a request and its answer on as they come. Says also whether the client got rid of its whole request.
+/// Forwards a request and its answer as they come. It also returns whether the client sent its whole request.
 pub(super) async fn pass(
     head: &[u8],
     request: Request,
@@ -33,7 +33,7 @@ pub(super) async fn pass(
             body::transfer(&mut client.reads, request.framing, &mut server.writes).await
         };
         is_sent = sent.await.is_ok();
-        // A client that goes away is missed by the server, as if there were no proxy.
+        // If the client goes away, the server notices it, as if there were no proxy.
         if !is_sent || side::ends(&mut client.reads).await {
             let _ = server.writes.shutdown().await;
         }
@@ -42,7 +42,7 @@ pub(super) async fn pass(
     Ok((answer, is_sent))
 }
 
-/// Sends a whole request and passes its answer on.
+/// Sends a whole request and forwards its answer.
 pub(super) async fn deliver(
     whole: &[u8],
     request: Request,
@@ -53,8 +53,8 @@ pub(super) async fn deliver(
     while_doing(writes.write_all(whole), answer(reads, request, to)).await
 }
 
-/// Waits for the second, and drives the first meanwhile. What became of that shows in the second: a server may refuse
-/// a request before all of it is there, and close.
+/// Waits for the second future, and drives the first one meanwhile. The result of the first shows in the second: a
+/// server may refuse a request before all of it has arrived, and close.
 pub(super) async fn while_doing<T>(first: impl Future, second: impl Future<Output = T>) -> T {
     let mut second = pin!(second);
     tokio::select! {

@@ -1,4 +1,4 @@
-//! The heads of requests and answers of HTTP/1.
+//! The heads of HTTP/1 requests and answers.
 
 use std::io;
 
@@ -10,34 +10,34 @@ use super::body::Framing;
 const HEADERS_MAX: usize = 128;
 const HEAD_BYTES_MAX: usize = 256 * 1024;
 
-/// How a request goes on after its head.
+/// How a request continues after its head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) framing: Framing,
-    /// The answer looks as if it had a body, and has none.
+    /// Whether the answer looks as if it had a body, but has none.
     pub(super) is_head: bool,
 }
 
-/// How an answer goes on after its head.
+/// How an answer continues after its head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Response {
     pub(super) framing: Framing,
-    /// The answer proper is still to come.
+    /// Whether the real answer is still to come.
     pub(super) is_interim: bool,
 }
 
-/// What a peer said first.
+/// The first bytes of a peer.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Opening<Head> {
     /// The bytes of a head, and what they mean.
     Head(Vec<u8>, Head),
-    /// Bytes that are no head.
+    /// Bytes that are not a head.
     Foreign(Vec<u8>),
     /// Nothing, and nothing will follow.
     End,
 }
 
-/// Reads to the end of a head and not further, or until it is clear that this is none.
+/// Reads exactly to the end of a head, or until it is clear that this is not a head.
 pub(super) async fn read<Head>(
     from: &mut (impl AsyncBufRead + Unpin),
     parse: impl Fn(&[u8]) -> httparse::Result<(usize, Head)>,
@@ -73,7 +73,7 @@ pub(super) fn request(bytes: &[u8]) -> httparse::Result<(usize, Request)> {
     Ok(Status::Complete((end, Request { framing, is_head: head.method == Some("HEAD") })))
 }
 
-/// The head of the answer to this request.
+/// Parses the head of the answer to this request.
 pub(super) fn response(request: Request, bytes: &[u8]) -> httparse::Result<(usize, Response)> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Response::new(&mut headers);
@@ -88,7 +88,7 @@ pub(super) fn response(request: Request, bytes: &[u8]) -> httparse::Result<(usiz
     Ok(Status::Complete((end, Response { framing, is_interim: matches!(code, 100 | 102..200) })))
 }
 
-/// What the headers say, if they say anything. Chunks come before a length that is also given.
+/// Returns what the headers say about the body, if anything. Chunked encoding takes precedence over a length.
 fn framing(headers: &[httparse::Header<'_>]) -> Result<Option<Framing>, httparse::Error> {
     let mut length = None;
     for header in headers {

@@ -22,13 +22,13 @@ pub(super) struct Link<'a> {
     pub(super) orders: &'a watch::Sender<Orders>,
 }
 
-/// What becomes of a client's connection after a request.
+/// What happens to a client's connection after a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
     KeepOpen,
     Close,
     Reset,
-    /// It stays open, and nothing more is said.
+    /// It stays open, and nothing more is sent.
     Hold,
     /// From now on it speaks another protocol.
     Switch,
@@ -56,7 +56,7 @@ pub(super) async fn run(client: Side, orders: &watch::Sender<Orders>) -> io::Res
 }
 
 impl Link<'_> {
-    /// A fault is counted when it is over, so that whoever waits for it finds everything done.
+    /// Ends the connection. The fault is counted at the end, so that everything is done for those who wait for it.
     async fn end(self, then: Then, fault: Fault) -> io::Result<()> {
         match then {
             Then::KeepOpen | Then::Close => drop(self.client),
@@ -73,7 +73,8 @@ impl Link<'_> {
     }
 }
 
-/// Holds a connection open until the client gives up or the proxy lets go. Counted at once: it may never be over.
+/// Holds a connection open until the client gives up or the proxy lets go. It is counted at once, because it may
+/// never end.
 pub(super) async fn hold(mut client: Side, fault: Fault, orders: &watch::Sender<Orders>) -> io::Result<()> {
     let born = orders.borrow().generation;
     orders::count(orders, fault);

@@ -1,4 +1,4 @@
-//! Where clients come in.
+//! The listener for clients.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! Faults at random, the same ones for the same seed.
+//! Random faults: the same seed gives the same faults.
 
 use super::kind::Fault;
 
@@ -13,7 +13,7 @@ impl Mix {
         Self { random: fastrand::Rng::with_seed(seed), weighted }
     }
 
-    /// Nothing but [`Fault::Pass`] where nothing has a weight.
+    /// Draws a fault, which is always [`Fault::Pass`] if nothing has a weight.
     pub(super) fn draw(&mut self) -> Fault {
         let total: u64 = self.weighted.iter().map(|(weight, _)| u64::from(*weight)).sum();
         let ticket = self.random.u64(..total.max(1));

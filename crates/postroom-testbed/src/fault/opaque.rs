@@ -1,4 +1,4 @@
-//! A connection that does not speak HTTP/1: its bytes are passed on, and a fault befalls all of it.
+//! A connection that does not speak HTTP/1: its bytes are forwarded, and a fault affects all of it.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use super::{
     side::{self, Side},
 };
 
-/// Takes over from the bytes that the client has said first.
+/// Takes over the connection, beginning with the client's first bytes.
 pub(super) async fn run(client: Side, first: &[u8], orders: &watch::Sender<Orders>) -> io::Result<()> {
     let fault = orders::choose(orders);
     match fault {
@@ -24,7 +24,7 @@ pub(super) async fn run(client: Side, first: &[u8], orders: &watch::Sender<Order
         Fault::Pass | Fault::Delay(_) => {
             fault.pause().await;
             let server = connect(first, orders).await?;
-            // Such a connection may stay for ever: what was ordered is over when it begins.
+            // Such a connection may stay open forever, so the order is complete when it begins.
             orders::count(orders, fault);
             return side::both_ways(client, server).await;
         }
@@ -44,7 +44,7 @@ async fn connect(first: &[u8], orders: &watch::Sender<Orders>) -> io::Result<Sid
     Ok(server)
 }
 
-/// Passes on what the client says until the server says something.
+/// Forwards what the client sends until the server sends something.
 async fn until_answered(mut client: Side, first: &[u8], orders: &watch::Sender<Orders>) -> io::Result<Side> {
     let mut server = connect(first, orders).await?;
     let sending = side::one_way(&mut client.reads, &mut server.writes);

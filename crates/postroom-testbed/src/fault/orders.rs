@@ -1,4 +1,4 @@
-//! What a proxy was told, and how often it did it.
+//! The orders of a proxy, and how often it executed them.
 
 use std::collections::VecDeque;
 
@@ -13,9 +13,9 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Orders {
     pub(super) target: Target,
-    /// What befalls the next requests, and how many of them.
+    /// The faults of the next requests, each with the number of requests.
     pub(super) ordered: VecDeque<(Fault, u64)>,
-    /// What befalls those after them.
+    /// The faults of the requests after those.
     pub(super) mix: Option<Mix>,
     pub(super) counts: Counts,
     /// Connections that were held open in an earlier generation are closed.
@@ -39,7 +39,7 @@ impl Orders {
     }
 }
 
-/// What befalls the request that has just come.
+/// Returns the fault of the request that has just come.
 pub(super) fn choose(orders: &watch::Sender<Orders>) -> Fault {
     let mut fault = Fault::Pass;
     orders.send_if_modified(|orders| {
@@ -50,14 +50,14 @@ pub(super) fn choose(orders: &watch::Sender<Orders>) -> Fault {
     fault
 }
 
-/// Notes that this was carried out.
+/// Counts a completed fault.
 pub(super) fn count(orders: &watch::Sender<Orders>, fault: Fault) {
     orders.send_modify(|orders| orders.counts.add(fault));
 }
 
-/// Waits until the orders are like this.
+/// Waits until the orders meet the condition.
 pub(super) async fn hold(orders: &watch::Sender<Orders>, condition: impl FnMut(&Orders) -> bool) {
-    // It fails only without a sender, and we have one.
+    // This fails only without a sender, and we have one.
     let _ = orders.subscribe().wait_for(condition).await;
 }
 

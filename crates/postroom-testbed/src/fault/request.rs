@@ -1,4 +1,4 @@
-//! What befalls one request.
+//! Applies a fault to one request.
 
 use std::io;
 
@@ -21,7 +21,7 @@ impl Link<'_> {
         if fault == Fault::Pass {
             return self.pass(&head, request).await;
         }
-        // Once it is all here, neither a close nor a client that gives up can take a part of it away.
+        // Once the whole request is here, neither a close nor a client that gives up can cut it short.
         body::transfer(&mut self.client.reads, request.framing, &mut head).await?;
         self.befall(fault, &head, request).await
     }
@@ -33,7 +33,7 @@ impl Link<'_> {
         if is_sent {
             return Ok(after(answer));
         }
-        // To close on a client that is still sending would take the answer away from it.
+        // Closing while the client is still sending would destroy the answer.
         self.client.writes.shutdown().await?;
         copy_buf(&mut self.client.reads, &mut sink()).await?;
         Ok(Then::Close)
@@ -61,14 +61,14 @@ impl Link<'_> {
                 let (bytes, answer) = self.ask(whole, request).await?;
                 let again = self.ask_again(whole, request).await;
                 let then = self.tell(&bytes, after(answer)).await;
-                // That the second did not get there has not kept the first from its answer.
+                // If the second request did not arrive, the first one still gets its answer.
                 again.map(|()| then)
             }
             Fault::AnswerOk => Ok(self.tell(OK, Then::KeepOpen).await),
         }
     }
 
-    /// Has the server carry a request out.
+    /// Sends a request to the server and reads its answer.
     async fn ask(&mut self, whole: &[u8], request: Request) -> io::Result<(Vec<u8>, Answer)> {
         let target = self.target();
         let server = self.backend.reach(target).await?;
@@ -77,13 +77,13 @@ impl Link<'_> {
         Ok((bytes, answer))
     }
 
-    /// The same on a connection of its own.
+    /// Sends the request again, on its own connection.
     async fn ask_again(&self, whole: &[u8], request: Request) -> io::Result<()> {
         let mut server = self.target().connect().await?;
         exchange::deliver(whole, request, &mut server, &mut sink()).await.map(drop)
     }
 
-    /// A fault was carried out even if the client is not there any more to hear of it.
+    /// Sends bytes to the client. The fault counts as completed even if the client is gone.
     async fn tell(&mut self, bytes: &[u8], then: Then) -> Then {
         let told = self.client.writes.write_all(bytes).await;
         told.map_or(Then::Close, |()| then)
@@ -102,7 +102,7 @@ fn after(answer: Answer) -> Then {
     }
 }
 
-/// A part of an answer that cannot be taken for all of it.
+/// Returns a part of an answer that cannot be mistaken for all of it.
 fn part(bytes: &[u8], answer: Answer) -> &[u8] {
     let length = match answer.framing {
         Framing::Length(1..) | Framing::Chunked => answer.body_at.midpoint(bytes.len()),

@@ -7,9 +7,9 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// What a connection is made of.
+/// The stream below a connection.
 pub(super) trait Wire: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin {
-    /// Makes the close that follows a reset, where there is such a thing.
+    /// Makes the following close a reset, if the stream supports it.
     fn reset_on_close(&self) -> io::Result<()>;
 }
 
@@ -28,7 +28,7 @@ impl Wire for UnixStream {
 pub(super) type Reads = BufReader<ReadHalf<Box<dyn Wire>>>;
 pub(super) type Writes = WriteHalf<Box<dyn Wire>>;
 
-/// Both directions apart, so that an answer can come while the request is still on its way.
+/// A connection with separate directions, so that an answer can come while the request is still being sent.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) reads: Reads,
@@ -37,7 +37,7 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) fn tcp(stream: TcpStream) -> io::Result<Self> {
-        // A head and its body are two writes, and the second would wait for the first to be acknowledged.
+        // A head and its body are two writes, and the second would wait until the first is acknowledged.
         stream.set_nodelay(true)?;
         Ok(Self::new(Box::new(stream)))
     }
@@ -51,24 +51,24 @@ impl Side {
         Self { reads: BufReader::new(reads), writes }
     }
 
-    /// Closes it as a program does that is killed, so that the other end gets an error instead of an end.
+    /// Closes it like a killed program, so that the other end gets an error instead of an end.
     pub(super) fn reset(self) -> io::Result<()> {
         self.reads.into_inner().unsplit(self.writes).reset_on_close()
     }
 }
 
-/// Waits until something can be read, and says whether that is the end.
+/// Waits until something can be read, and returns whether that is the end.
 pub(super) async fn ends(reads: &mut Reads) -> bool {
     reads.fill_buf().await.map_or(true, <[u8]>::is_empty)
 }
 
-/// Passes everything on in one direction, and then its end.
+/// Forwards everything in one direction, and then its end.
 pub(super) async fn one_way(reads: &mut Reads, writes: &mut Writes) -> io::Result<()> {
     tokio::io::copy_buf(reads, writes).await?;
     writes.shutdown().await
 }
 
-/// Passes everything on until both sides have come to their end.
+/// Forwards everything until both sides have ended.
 pub(super) async fn both_ways(mut client: Side, mut server: Side) -> io::Result<()> {
     tokio::try_join!(one_way(&mut client.reads, &mut server.writes), one_way(&mut server.reads, &mut client.writes))?;
     Ok(())

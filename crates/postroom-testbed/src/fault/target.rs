@@ -1,4 +1,4 @@
-//! Where a server is.
+//! The address of a server.
 
 use std::{
     io,
@@ -10,17 +10,17 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::side::Side;
 
-/// Where a server is, or the proxy itself.
+/// The address of a server, or of the proxy itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// An address on TCP.
+    /// A TCP address.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl Target {
-    /// `http://…` or `unix:///…`.
+    /// Returns it as `http://…` or `unix:///…`.
     pub fn url(&self) -> String {
         match self {
             Self::Tcp(address) => format!("http://{address}"),

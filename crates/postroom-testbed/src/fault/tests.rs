@@ -1,4 +1,4 @@
-//! The proxy in front of a small server, on TCP and on Unix sockets.
+//! Tests the proxy in front of a small server, on TCP and on Unix sockets.
 
 mod connections;
 mod faults;
@@ -34,7 +34,7 @@ macro_rules! on_both_wires {
 }
 use on_both_wires;
 
-/// A proxy with a server behind it.
+/// A proxy in front of a server.
 struct Stage {
     server: Server,
     proxy: FaultProxy,
@@ -78,21 +78,21 @@ impl Client {
         self.hears(answer).await;
     }
 
-    /// Everything up to the close, or to the error that took its place.
+    /// Reads everything up to the close, or to an error in its place.
     async fn hears_to_the_end(&mut self) -> (String, io::Result<()>) {
         let mut heard = Vec::new();
         let end = self.0.reads.read_to_end(&mut heard).await;
         (String::from_utf8(heard).unwrap(), end.map(drop))
     }
 
-    /// The connection is closed in good order, and nothing came before that.
+    /// Asserts that the connection is closed properly, and that nothing came before that.
     async fn is_closed_without_a_word(&mut self) {
         let (heard, end) = self.hears_to_the_end().await;
         assert_eq!(heard, "");
         end.unwrap();
     }
 
-    /// Nothing comes, however often everybody else gets a turn.
+    /// Asserts that nothing comes, however often all other tasks get a turn.
     async fn hears_nothing(&mut self) {
         let turns = async {
             for _ in 0..1_000 {
@@ -106,12 +106,12 @@ impl Client {
     }
 }
 
-/// What the server answers to its first, second, … request.
+/// Returns the server's answer to its first, second, … request.
 fn numbered(number: usize) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nanswer {number}")
 }
 
-/// An address where nobody listens.
+/// Returns an address where nobody listens.
 fn nowhere() -> Target {
     Target::Tcp(SocketAddr::from(([127, 0, 0, 1], 1)))
 }

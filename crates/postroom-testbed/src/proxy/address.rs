@@ -1,4 +1,4 @@
-//! The URL of a server, and the same by another way: a Unix socket, or for SQL Server a port.
+//! The URL of a server, and the same URL with another place: a Unix socket, or for SQL Server a port.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::{mariadb, postgres};
 
-/// What is spoken to a server.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Postgres,
@@ -17,7 +17,7 @@ pub(super) enum Wire {
     Tds,
 }
 
-/// A URL with a place in it that leads to the server.
+/// A URL that contains the place of the server.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
     wire: Wire,
@@ -31,7 +31,7 @@ pub(super) struct Address {
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// Where clients come in.
+/// The listener for clients.
 pub(super) enum Door {
     Socket(UnixListener),
     Port(TcpListener),
@@ -72,7 +72,7 @@ impl Address {
         self.wire
     }
 
-    /// The same with a place of our own, in this folder or at a free port, and the door that is there.
+    /// Returns the same URL with our own place, in this folder or on a free port, and the listener there.
     pub(super) fn moved_to(&self, folder: &Path) -> Result<(Self, Door)> {
         if self.wire == Wire::Tds {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").context("no free port")?;
@@ -119,7 +119,8 @@ impl Address {
     }
 }
 
-/// What follows the place in a URL of SQL Server, without encryption: who stands in between must be able to read.
+/// Returns the part after the place in a URL of SQL Server, without encryption, because the proxy must be able to
+/// read.
 fn in_the_clear(after: &str) -> String {
     let (database, settings) = after.split_once('?').unwrap_or((after, ""));
     let others = settings.split('&').filter(|setting| !setting.is_empty() && !setting.starts_with("encrypt="));

@@ -1,4 +1,4 @@
-//! Finds a COMMIT among what a client sends.
+//! Finds a COMMIT in the bytes that a client sends.
 
 use super::address::Wire;
 
@@ -9,15 +9,15 @@ const MYSQL_QUERY: u8 = 3;
 const TDS_BATCH: u8 = 1;
 const TDS_HEAD: usize = 8;
 
-/// Reads along with one client's messages.
+/// Reads along with the messages of one client.
 #[derive(Debug)]
 pub(super) struct Watch {
     wire: Wire,
-    /// The beginning of a message whose end has not come yet.
+    /// The beginning of a message whose end has not arrived yet.
     unread: Vec<u8>,
-    /// PostgreSQL's first messages have no letter in front.
+    /// Whether the startup is over: PostgreSQL's first messages have no leading letter.
     introduced: bool,
-    /// A COMMIT was prepared; it is carried out by the next Sync.
+    /// Whether a COMMIT was prepared, which the next Sync executes.
     prepared: bool,
 }
 
@@ -26,7 +26,7 @@ impl Watch {
         Self { wire, unread: Vec::new(), introduced: false, prepared: false }
     }
 
-    /// Whether a COMMIT ends in these bytes.
+    /// Returns whether a COMMIT ends in these bytes.
     pub(super) fn sees_commit(&mut self, bytes: &[u8]) -> bool {
         self.unread.extend_from_slice(bytes);
         let mut seen = false;
@@ -41,10 +41,10 @@ impl Watch {
         seen
     }
 
-    /// The length of the first message with its head, as soon as its head is there.
+    /// Returns the length of the first message with its head, once the head has arrived.
     fn message_length(&self) -> Option<usize> {
         match (self.wire, self.unread.as_slice()) {
-            // A length counts itself; one that does not would keep us here for ever.
+            // A length includes itself; a smaller value would keep us here forever.
             (Wire::Postgres, [a, b, c, d, ..]) if !self.introduced => Some(big_endian([*a, *b, *c, *d]).max(4)),
             (Wire::Postgres, [_, a, b, c, d, ..]) if self.introduced => Some(1 + big_endian([*a, *b, *c, *d])),
             (Wire::MySql, [a, b, c, _, ..]) => Some(4 + big_endian([0, *c, *b, *a])),
@@ -55,7 +55,7 @@ impl Watch {
 
     fn is_postgres_commit(&mut self, message: &[u8]) -> bool {
         if !self.introduced {
-            // Before it says who it is, a client may ask for encryption; that question has no version 3.
+            // Before the startup message, a client may ask for encryption; that request does not have version 3.
             self.introduced = message.get(4..6) == Some(&[0, 3]);
             return false;
         }
@@ -72,17 +72,17 @@ impl Watch {
     }
 }
 
-/// Commands are numbered from 0; what follows in the same conversation, and the login, is not.
+/// Commands have the number 0; later packets of the same exchange, and the login, do not.
 fn is_mysql_commit(message: &[u8]) -> bool {
     matches!(message, [_, _, _, 0, MYSQL_QUERY, statement @ ..] if is_commit(statement))
 }
 
-/// A batch is text of 16 bits a character, after headers that begin with their length.
+/// A batch is text with 16 bits per character, after headers that begin with their length.
 fn is_tds_commit(message: &[u8]) -> bool {
     let [TDS_BATCH, _, _, _, _, _, _, _, a, b, c, d, ..] = message else { return false };
     let text = message.get(TDS_HEAD + big_endian([*d, *c, *b, *a])..).unwrap_or_default();
     let plain: Vec<u8> = text.chunks_exact(2).map(|unit| if unit[1] == 0 { unit[0] } else { b'?' }).collect();
-    // It may be followed by a question whether it was one.
+    // A query that checks the COMMIT may follow it.
     let first = plain.split(|byte| *byte == b';').next().unwrap_or_default().to_ascii_uppercase();
     is_commit(first.strip_suffix(b" TRANSACTION").unwrap_or(&first))
 }
@@ -135,7 +135,7 @@ mod tests {
         assert!(watch.sees_commit(b"MIT"));
     }
 
-    /// A batch as a client sends it.
+    /// Builds a batch as a client sends it.
     fn batch(text: &str) -> Vec<u8> {
         let text = text.encode_utf16().flat_map(u16::to_le_bytes);
         let data: Vec<u8> = [4, 0, 0, 0].into_iter().chain(text).collect();

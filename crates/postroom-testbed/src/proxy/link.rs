@@ -15,7 +15,7 @@ use super::{
 
 const CHUNK: usize = 16 * 1024;
 
-/// Passes everything on until either side closes or the connection is cut.
+/// Forwards everything until either side closes or the connection is cut.
 pub(super) async fn run(
     mut client: Box<dyn Stream>,
     mut server: Box<dyn Stream>,
@@ -32,7 +32,7 @@ pub(super) async fn run(
             () = orders::hold(orders, |orders| orders.generation != born) => return,
         }
     };
-    // Nobody reads answers any more, so that the first one is the COMMIT's.
+    // Nobody reads answers any more, so the first one belongs to the COMMIT.
     if let Ok(Some((mut commit, cut))) = last {
         if cut == Cut::Answer && server.write_all(&commit).await.is_ok() {
             let _ = server.read(&mut commit).await;
@@ -42,7 +42,7 @@ pub(super) async fn run(
     }
 }
 
-/// Ends with the bytes of a COMMIT that is to be cut, which are not passed on yet.
+/// Ends with the bytes of a COMMIT that is to be cut, which are not forwarded yet.
 async fn requests(
     mut client: impl AsyncRead + Unpin,
     mut server: impl AsyncWrite + Unpin,

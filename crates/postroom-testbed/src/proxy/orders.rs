@@ -1,40 +1,40 @@
-//! What a proxy was told, and how often it did it.
+//! The orders of a proxy, and how often it executed them.
 
 use tokio::sync::watch;
 
 #[derive(Debug, Default)]
 pub(super) struct Orders {
     pub(super) commits_to_cut: u64,
-    /// Those are cut before they get to the server.
+    /// These COMMITs are cut before they reach the server.
     pub(super) commits_to_lose: u64,
-    /// What becomes of the COMMIT of the transaction in which this is said.
+    /// What happens to the COMMIT of the transaction that contains these bytes.
     pub(super) marked: Option<(Vec<u8>, Cut)>,
     pub(super) cuts: u64,
-    /// How often a client said something.
+    /// How often a client has sent something.
     pub(super) said: u64,
     /// Connections of an earlier generation are closed.
     pub(super) generation: u64,
     pub(super) stalled: bool,
-    /// Who comes to a port is sent away; a socket is taken away instead.
+    /// New clients of a port are refused; a socket is removed instead.
     pub(super) refusing: bool,
 }
 
-/// Waits until the orders are like this.
+/// Waits until the orders meet the condition.
 pub(super) async fn hold(orders: &watch::Sender<Orders>, condition: impl FnMut(&Orders) -> bool) {
-    // It fails only without a sender, and we have one.
+    // This fails only without a sender, and we have one.
     let _ = orders.subscribe().wait_for(condition).await;
 }
 
-/// What becomes of a COMMIT.
+/// What happens to a COMMIT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cut {
-    /// It is carried out, and its answer lost.
+    /// It is executed, and its answer is lost.
     Answer,
-    /// It never gets to the server.
+    /// It never reaches the server.
     Request,
 }
 
-/// Whether these bytes say what marks a transaction whose COMMIT is to be cut.
+/// Returns the cut for a transaction if these bytes contain the words that mark it.
 pub(super) fn take_mark(orders: &watch::Sender<Orders>, bytes: &[u8]) -> Option<Cut> {
     let mut cut = None;
     orders.send_if_modified(|orders| {
@@ -45,7 +45,7 @@ pub(super) fn take_mark(orders: &watch::Sender<Orders>, bytes: &[u8]) -> Option<
     cut
 }
 
-/// Whether the COMMIT that was just seen is one to cut.
+/// Returns the cut for the COMMIT that was just seen, if it is to be cut.
 pub(super) fn take_cut(orders: &watch::Sender<Orders>) -> Option<Cut> {
     let mut cut = None;
     orders.send_if_modified(|orders| {

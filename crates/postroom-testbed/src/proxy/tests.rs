@@ -1,4 +1,4 @@
-//! The proxy in front of a server that sends back what it gets.
+//! Tests the proxy in front of a server that sends back everything it gets.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -12,10 +12,10 @@ const HELLO: &[u8] = b"\0\0\0\x09\0\x03\0\0\0";
 const BEGIN: &[u8] = b"Q\0\0\0\x0aBEGIN\0";
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
-/// A proxy with an echo behind it.
+/// A proxy in front of an echo server.
 struct Stage {
     proxy: Proxy,
-    /// What arrived at the server.
+    /// The data that arrived at the server.
     arrived: mpsc::UnboundedReceiver<Vec<u8>>,
     _server: JoinSet<()>,
     _folder: TempDir,
@@ -59,7 +59,7 @@ async fn say(client: &mut UnixStream, words: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Nothing more comes, not even a goodbye.
+/// Returns whether the connection is closed, with nothing more to read.
 async fn is_closed(client: &mut UnixStream) -> bool {
     client.read(&mut [0]).await.unwrap_or(0) == 0
 }

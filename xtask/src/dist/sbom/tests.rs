@@ -34,7 +34,8 @@ fn what_cannot_be_read_is_an_error() {
     assert!(bom("serde\n", &Checksums::new()).is_err());
 }
 
-/// Of the binary as it is built here: as the schema of CycloneDX asks, and nothing without a licence or a checksum.
+/// Checks the bill of the binary as built here: it follows the schema of CycloneDX, with a licence and a checksum
+/// everywhere.
 #[test]
 fn the_bill_of_this_repository_is_whole() {
     let bom: Value = serde_json::from_str(&write(&dist::host().unwrap()).unwrap()).unwrap();

@@ -73,7 +73,7 @@ fn a_wrong_section_is_refused() {
     assert_eq!((test.to_string().as_str(), id), ("postroom-server/it: node::a_test", "SQM-1"));
 }
 
-/// All Rust text below a folder.
+/// Returns all Rust text below a folder.
 fn sources(folder: &Path) -> String {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let text = |path: std::path::PathBuf| match path.extension() {

@@ -1,4 +1,5 @@
-//! Collation on small catalogs. All requirements but the first three are put off, so that each test shows its own.
+//! Tests with small catalogs. All requirements except the first three are postponed, so that each test shows only its
+//! own.
 
 use super::*;
 use crate::spec::results;

@@ -1,4 +1,4 @@
-//! Which entry of the order imports which.
+//! The graph of imports between the entries of the order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::tidy::source::Source;
 
 pub(in crate::tidy) struct Graph<'a> {
     pub(in crate::tidy) modules: &'a [&'a str],
-    /// Sorted; imports of one entry in one line are one.
+    /// The imports, sorted. Several imports of one entry in one line count once.
     pub(in crate::tidy) imports: BTreeSet<Import<'a>>,
     /// Files with code that no entry owns, and the paths of their modules.
     pub(super) without_place: Vec<(&'a Source, String)>,
@@ -15,7 +15,7 @@ pub(in crate::tidy) struct Graph<'a> {
     pub(super) without_file: Vec<&'a str>,
 }
 
-/// A line that imports from another entry; entries are numbers in the order.
+/// A line that imports from another entry; entries are numbered by their place in the order.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::tidy) struct Import<'a> {
     pub(in crate::tidy) path: &'a str,
@@ -57,7 +57,7 @@ impl<'a> Graph<'a> {
         };
         for module in tree.modules_of(file) {
             for import in &module.uses {
-                // A parent shows its children to others: that is no import of its own.
+                // A parent that exports its children to others does not import them.
                 if import.shown == Shown::Nobody || !tree.leads_through_child(module, &import.segments) {
                     let targets = tree.imported(module, import);
                     targets.iter().for_each(|target| add(import.line, places.find(&target.module)));
@@ -70,7 +70,7 @@ impl<'a> Graph<'a> {
                 };
                 let is_full = ["crate", "self", "super"].contains(&path.segments[0].as_str())
                     || tree.leads_through_child(module, &path.segments);
-                // What a `use` line brought in has been counted there.
+                // A name that a `use` line brought in has already been counted there.
                 let counted = if is_full { BTreeSet::new() } else { place(&path.segments[..1]) };
                 place(&path.segments).difference(&counted).for_each(|to| add(path.line, *to));
             }
@@ -85,13 +85,13 @@ impl<'a> Graph<'a> {
         self.imports.iter().filter(|import| import.to > import.from)
     }
 
-    /// Entries that reach each other, each list in the order.
+    /// Returns the entries that reach each other; each list follows the order.
     pub(in crate::tidy) fn cycles(&self) -> Vec<Vec<&'a str>> {
         let edges = self.edges();
         let reached: Vec<_> = (0..self.modules.len()).map(|start| reached_from(start, &edges)).collect();
         let mut cycles: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for (place, from_here) in reached.iter().enumerate() {
-            // The lowest of its members stands for the cycle.
+            // The lowest member represents the cycle.
             if let Some(first) = from_here.iter().find(|other| reached[**other].contains(&place)) {
                 cycles.entry(*first).or_default().push(self.modules[place]);
             }
@@ -110,7 +110,7 @@ fn reached_from(start: usize, edges: &BTreeSet<(usize, usize)>) -> BTreeSet<usiz
     reached
 }
 
-/// The entries as paths.
+/// The place of each entry, by its path.
 struct Places(BTreeMap<Vec<String>, usize>);
 
 impl Places {
@@ -122,14 +122,14 @@ impl Places {
         Self(modules.iter().enumerate().map(|(place, module)| (split(module), place)).collect())
     }
 
-    /// The entry with the longest path above a module. The root owns nothing but itself.
+    /// Finds the entry with the longest path above a module. The root owns only itself.
     fn find(&self, path: &[String]) -> Option<usize> {
         let lengths = path.len().min(1)..=path.len();
         lengths.rev().find_map(|length| self.0.get(&path[..length]).copied())
     }
 }
 
-/// As it is written in the order.
+/// Formats a path as in the order.
 fn written(path: &[String]) -> String {
     if path.is_empty() { "crate".to_owned() } else { path.join("::") }
 }

@@ -1,8 +1,8 @@
-//! What a file declares, imports and names, module by module.
+//! Finds what a file declares, imports and names, module by module.
 
 use super::tokens::{Token, behind_brackets, behind_item, is_test_attribute, text_at};
 
-/// A module, of a file or of a `mod name { … }` in one.
+/// A module: a file, or a `mod name { … }` in one.
 #[derive(Debug, Default)]
 pub(in crate::tidy) struct Module {
     pub(in crate::tidy) path: Vec<String>,
@@ -14,11 +14,11 @@ pub(in crate::tidy) struct Module {
     /// Files that only tests see.
     pub(super) test_children: Vec<String>,
     pub(super) paths: Vec<Path>,
-    /// Whether it holds anything but `mod` and `use`.
+    /// Whether it contains anything other than `mod` and `use`.
     pub(super) has_code: bool,
 }
 
-/// Who else may use a name.
+/// The visibility of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tidy) enum Shown {
     Nobody,
@@ -48,7 +48,7 @@ pub(in crate::tidy) struct Use {
     pub(in crate::tidy) as_what: Bound,
     pub(in crate::tidy) shown: Shown,
     pub(super) line: usize,
-    /// Whether it stands in a function.
+    /// Whether it is in a function.
     pub(super) is_local: bool,
 }
 
@@ -59,7 +59,7 @@ pub(in crate::tidy) enum Bound {
     Everything,
 }
 
-/// The module at `path` and those inside it.
+/// Returns the module at `path` and those inside it.
 pub(super) fn modules(tokens: &[Token<'_>], path: Vec<String>) -> Vec<Module> {
     let mut found = Vec::new();
     let module = Parser { tokens, at: 0, end: tokens.len(), found: &mut found }.module(path);
@@ -74,7 +74,7 @@ struct Parser<'a> {
     found: &'a mut Vec<Module>,
 }
 
-/// What stands in front of an item.
+/// The attributes and visibility in front of an item.
 struct Head {
     is_test: bool,
     is_exported_macro: bool,
@@ -87,7 +87,7 @@ impl Parser<'_> {
         while self.at < self.end {
             let start = self.at;
             let head = self.head();
-            // Attributes of the file stand alone.
+            // Attributes of the file have no item.
             if self.at < self.end {
                 self.item(&head, start, &mut module);
             }
@@ -164,7 +164,7 @@ impl Parser<'_> {
         self.found.push(module);
     }
 
-    /// The name of the item here; an `impl` has none.
+    /// Returns the name of the item here; an `impl` has none.
     fn declared(&self) -> Option<&str> {
         if self.text(0) == "macro_rules" {
             return Some(self.text(2));
@@ -188,7 +188,7 @@ fn scan(tokens: &[Token<'_>], start: usize, end: usize, module: &mut Module) {
                 let behind = behind_brackets(tokens, at + 1);
                 at = if is_test_attribute(tokens, at, behind) { behind_item(tokens, behind) } else { at + 1 };
             }
-            // `impl Trait + use<'a>` is none.
+            // `impl Trait + use<'a>` is not an import.
             "use" if text_at(tokens, at + 1) != "<" => {
                 module.uses.extend(use_tree(tokens, at + 1, Shown::Nobody, true));
                 at = behind_item(tokens, at);
@@ -198,7 +198,7 @@ fn scan(tokens: &[Token<'_>], start: usize, end: usize, module: &mut Module) {
     }
 }
 
-/// Notes the path at `at`, if there is one, and returns where to go on.
+/// Records the path at `at`, if there is one, and returns where to continue.
 fn path(tokens: &[Token<'_>], at: usize, module: &mut Module) -> usize {
     let before = |steps: usize| at.checked_sub(steps).map_or("", |at| tokens[at].text);
     let is_part = before(1) == "::" || before(1) == "$" && tokens[at].text != "crate";
@@ -217,7 +217,7 @@ fn path(tokens: &[Token<'_>], at: usize, module: &mut Module) -> usize {
 
 fn use_tree(tokens: &[Token<'_>], at: usize, shown: Shown, is_local: bool) -> Vec<Use> {
     let mut leaves = Vec::new();
-    // `::name` is another crate for sure.
+    // `::name` always refers to another crate.
     if text_at(tokens, at) != "::" {
         branch(tokens, at, &[], &mut |segments, as_what, line| {
             leaves.push(Use { segments, as_what, shown, line, is_local });
@@ -226,7 +226,7 @@ fn use_tree(tokens: &[Token<'_>], at: usize, shown: Shown, is_local: bool) -> Ve
     leaves
 }
 
-/// Calls `leaf` for each path of the tree at `at`; returns where it ends.
+/// Calls `leaf` for each path of the tree at `at`, and returns where it ends.
 fn branch(
     tokens: &[Token<'_>],
     mut at: usize,

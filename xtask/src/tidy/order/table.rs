@@ -4,8 +4,8 @@
 pub(in crate::tidy) struct Crate {
     /// The folder of its sources.
     pub(in crate::tidy) folder: &'static str,
-    /// A path stands for its module and all below it that have no longer path here. What the root file of the crate
-    /// defines itself is `crate`.
+    /// A path covers its module and everything below it that has no longer path here. Items in the root file of the
+    /// crate belong to `crate`.
     pub(in crate::tidy) modules: &'static [&'static str],
 }
 
@@ -67,6 +67,6 @@ pub(in crate::tidy) const ORDER: &[Crate] = &[
     Crate { folder: "crates/postroom/src", modules: &["macro_support"] },
 ];
 
-/// Crates that nobody depends on but tests.
+/// Only tests depend on these crates.
 pub(super) const UNORDERED: &[&str] =
     &["crates/postroom-conformance/src", "crates/postroom-fuzzing/src", "crates/postroom-testbed/src"];

@@ -1,4 +1,4 @@
-//! The order bites, and lets pass what it should.
+//! Tests that the rule finds violations, and accepts what it should.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const ORDERED: Crate = Crate {
     modules: &["low", "queue", "queue::lease", "db::lite", "db", "work", "work::inner", "high", "crate"],
 };
 
-/// A source in each entry, so that only what a test adds is refused.
+/// Every entry has a source, so that only what a test adds is refused.
 const COMPLETE: &[(&str, &str)] = &[
     ("lib.rs", "mod low;\nmod queue;\nmod db;\nmod work;\nmod high;\npub use high::Top;\nfn root() {}\n"),
     ("low.rs", "pub struct Low;\n"),
@@ -21,7 +21,7 @@ const COMPLETE: &[(&str, &str)] = &[
     ("high.rs", "pub struct Top;\n"),
 ];
 
-/// The complete tree with some files replaced or added.
+/// Returns the complete tree with some files replaced or added.
 fn sources(changed: &[(&str, &str)]) -> Vec<Source> {
     let kept = COMPLETE.iter().filter(|(path, _)| changed.iter().all(|(other, _)| other != path));
     let source = |(path, text): &(&str, &str)| Source::new(&format!("{}/{path}", ORDERED.folder), text);
@@ -33,11 +33,11 @@ fn refused(changed: &[(&str, &str)]) -> Vec<String> {
     found.sort();
     let short = |path: &str| path.trim_start_matches("crates/a/src/").to_owned();
     let text = |v: &Violation| format!("{}:{} {} {}", short(&v.path), v.line, v.rule, v.advice);
-    // What the advice ends with is told in one test.
+    // One test checks the end of the advice.
     found.iter().map(|violation| text(violation).split(", which").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The names of the entries that a file in a certain place may not import.
+/// Returns the entries that a file in this place may not import.
 fn upward(path: &str, text: &str) -> Vec<String> {
     let found = refused(&[(path, text)]).into_iter().filter(|found| found.contains(" import `"));
     found.filter_map(|found| found.split('`').nth(3).map(str::to_owned)).collect()

@@ -1,4 +1,4 @@
-//! Rust code as words and signs: enough to find items and paths.
+//! Splits Rust code into words and signs, which is enough to find items and paths.
 
 use crate::tidy::{
     source::{Rust, is_identifier},
@@ -18,7 +18,7 @@ impl Token<'_> {
     }
 }
 
-/// The tokens outside of test modules.
+/// Returns the tokens outside test modules.
 pub(super) fn tokens(rust: &Rust) -> Vec<Token<'_>> {
     let mut found = Vec::new();
     for (line, code) in rust.code_lines().filter(|(line, _)| !rust.is_test(*line)) {
@@ -40,12 +40,12 @@ pub(super) fn tokens(rust: &Rust) -> Vec<Token<'_>> {
     found
 }
 
-/// The text at `at`, or nothing behind the end.
+/// Returns the text at `at`, or an empty text after the end.
 pub(super) fn text_at<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
     tokens.get(at).map_or("", |token| token.text)
 }
 
-/// Behind the bracket that closes the one at `open`.
+/// Returns the position after the bracket that closes the one at `open`.
 pub(super) fn behind_brackets(tokens: &[Token<'_>], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -61,7 +61,7 @@ pub(super) fn behind_brackets(tokens: &[Token<'_>], open: usize) -> usize {
     tokens.len()
 }
 
-/// Behind the item or statement that begins at `start`, its attributes and `pub` left out.
+/// Returns the position after the item or statement that begins at `start`, which is after its attributes and `pub`.
 pub(super) fn behind_item(tokens: &[Token<'_>], start: usize) -> usize {
     let has_value = match text_at(tokens, start) {
         "const" => !["fn", "unsafe", "async", "extern"].contains(&text_at(tokens, start + 1)),
@@ -80,7 +80,7 @@ pub(super) fn behind_item(tokens: &[Token<'_>], start: usize) -> usize {
     tokens.len()
 }
 
-/// Whether the attribute between `start` and `end` keeps what follows for tests.
+/// Returns whether the attribute between `start` and `end` restricts the following item to tests.
 pub(super) fn is_test_attribute(tokens: &[Token<'_>], start: usize, end: usize) -> bool {
     let text: String = tokens[start..end].iter().map(|token| token.text).collect();
     test_code::TEST_ATTRIBUTES.iter().any(|attribute| text.starts_with(attribute))

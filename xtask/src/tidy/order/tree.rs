@@ -1,4 +1,4 @@
-//! The modules of a crate, and what a path in one of them means.
+//! The modules of a crate, and the meaning of paths in them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,20 +12,20 @@ use super::{
 use crate::tidy::{source::Source, test_code::is_test_file};
 
 pub(in crate::tidy) struct Tree<'a> {
-    /// Every file that is no test, with the path of its module.
+    /// Every file that is not a test, with the path of its module.
     pub(super) files: Vec<(&'a Source, Vec<String>)>,
     modules: BTreeMap<Vec<String>, Module>,
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::tidy) struct Target {
     pub(in crate::tidy) module: Vec<String>,
-    /// Whether it is the module itself and not something in it.
+    /// Whether it is the module itself, and not something in it.
     pub(in crate::tidy) is_module: bool,
 }
 
-/// The names that are being looked up: re-exports may lead in a circle.
+/// The names that are being looked up, because re-exports may form a cycle.
 type Seen = BTreeSet<(Vec<String>, String)>;
 
 impl<'a> Tree<'a> {
@@ -40,7 +40,7 @@ impl<'a> Tree<'a> {
         tree
     }
 
-    /// A file belongs to the tests too if the line that declares it does.
+    /// Removes files whose declaring line belongs to tests.
     fn leave_out_tests(&mut self) {
         let below = |module: &Module, name: &String| [module.path.as_slice(), slice::from_ref(name)].concat();
         let declared = self.modules.values().flat_map(|m| m.test_children.iter().map(|name| below(m, name)));
@@ -54,12 +54,12 @@ impl<'a> Tree<'a> {
         self.modules.get(path)
     }
 
-    /// The module of a file and those inside it.
+    /// Returns the module of a file and those inside it.
     pub(super) fn modules_of(&self, file: &[String]) -> impl Iterator<Item = &Module> {
         let is_file = |path: &[String]| self.files.iter().any(|(_, other)| other == path);
         let inside = self.modules.range(file.to_vec()..).take_while(move |(path, _)| path.starts_with(file));
         inside.map(|(_, module)| module).filter(move |module| {
-            // The longest file above a module is the one it stands in.
+            // The longest file path above a module is the file that contains it.
             (file.len()..=module.path.len()).rev().find(|length| is_file(&module.path[..*length])) == Some(file.len())
         })
     }
@@ -68,7 +68,7 @@ impl<'a> Tree<'a> {
         self.modules_of(file).any(|module| module.has_code)
     }
 
-    /// Whether a path of `module` leads through one of its own children.
+    /// Returns whether a path of `module` leads through one of its own children.
     pub(super) fn leads_through_child(&self, module: &Module, segments: &[String]) -> bool {
         let rest = match segments.first().map(String::as_str) {
             Some("self") => &segments[1..],
@@ -78,18 +78,18 @@ impl<'a> Tree<'a> {
         rest.first().is_some_and(|first| self.is_child(&module.path, first))
     }
 
-    /// What a path in `module` means; nothing if it belongs to another crate.
+    /// Returns what a path in `module` means, or nothing if it belongs to another crate.
     pub(in crate::tidy) fn resolve(&self, module: &Module, segments: &[String]) -> Vec<Target> {
         self.from(&module.path, segments, &mut Seen::new())
     }
 
-    /// The module at a path from the root, also if a `use` line puts it there.
+    /// Returns the module at a path from the root, even if a `use` line puts it there.
     pub(in crate::tidy) fn target(&self, segments: &[String]) -> Option<Target> {
         let targets = self.below(&[], segments, &mut Seen::new());
         targets.into_iter().find(|target| target.is_module && self.module(&target.module).is_some())
     }
 
-    /// What `use` brings in: a glob brings all that a mere list of re-exports lists.
+    /// Returns what a `use` imports. A glob of a file with only re-exports imports everything that the file lists.
     pub(super) fn imported(&self, module: &Module, import: &Use) -> Vec<Target> {
         let targets = self.resolve(module, &import.segments);
         if import.as_what != Bound::Everything {
@@ -134,7 +134,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What `segments` mean when they follow the path of a module.
+    /// Returns what `segments` mean after the path of a module.
     fn below(&self, path: &[String], segments: &[String], seen: &mut Seen) -> Vec<Target> {
         match segments.split_first() {
             None => vec![Target { module: path.to_vec(), is_module: true }],
@@ -148,7 +148,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What the first of `segments` is bound to in a module: an item, a `use`, or a name that a glob brings.
+    /// Returns what the first of `segments` is bound to in a module: an item, a `use`, or a name from a glob.
     fn bound(&self, path: &[String], segments: &[String], is_inside: bool, seen: &mut Seen) -> Option<Vec<Target>> {
         let (first, rest) = segments.split_first()?;
         let module = self.module(path)?;
@@ -204,7 +204,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The path of the module that a file of the library is; tests and programs are none.
+/// Returns the module path of a file of the library. Tests and programs have none.
 fn module_path(file: &str, folder: &str) -> Option<Vec<String>> {
     let path = file.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(".rs")?;
     if is_test_file(file) || path == "main" || path.starts_with("bin/") {

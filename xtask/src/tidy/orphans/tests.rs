@@ -1,4 +1,4 @@
-//! Files that no `mod` line reaches are found, and no others.
+//! Tests that the rule finds files that no `mod` line reaches, and no others.
 
 use super::*;
 

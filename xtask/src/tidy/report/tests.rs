@@ -1,4 +1,4 @@
-//! The report counts what is there.
+//! Tests that the report counts correctly.
 
 use super::*;
 

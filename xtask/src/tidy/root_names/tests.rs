@@ -1,4 +1,4 @@
-//! Names at the root are counted as a user sees them.
+//! Tests that names at the root are counted as a user sees them.
 
 use super::*;
 

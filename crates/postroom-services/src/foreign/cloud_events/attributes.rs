@@ -1,4 +1,4 @@
-//! The attributes of an event, by name and as text: what both modes share.
+//! The attributes of an event, by name and as text. Both modes share them.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
 
 const VERSION: &str = "1.0";
-/// Attributes that are a field of a message, or said in another way.
+/// These attributes are fields of a message, or are expressed in another way.
 const OWN: [&str; 6] = ["specversion", "id", "source", "type", "time", "datacontenttype"];
 const NEVER_EMPTY: [&str; 5] = ["id", "source", "type", "subject", "dataschema"];
 
 /// All attributes but `datacontenttype`.
 pub(super) type Attributes = BTreeMap<String, String>;
 
-/// The event with these attributes.
+/// Builds the event with these attributes.
 pub(super) fn event(mut given: Attributes, content_type: Option<String>, payload: String) -> Result<CloudEvent> {
     check_all(&given, content_type.as_deref())?;
     let mut take = |name: &str| given.remove(name).ok_or_else(|| missing(name));
@@ -31,7 +31,7 @@ pub(super) fn event(mut given: Attributes, content_type: Option<String>, payload
     Ok(CloudEvent { id, source, topic, time, headers, payload })
 }
 
-/// The attributes of this event.
+/// Returns the attributes of this event.
 pub(super) fn of(event: &CloudEvent) -> Result<Attributes> {
     let mut all = Attributes::from([
         ("specversion".into(), VERSION.into()),
@@ -76,13 +76,13 @@ fn check(name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Code points that Unicode promises never to give to a character.
+/// Returns whether Unicode promises never to assign a character to this code point.
 fn is_noncharacter(character: char) -> bool {
     let code = u32::from(character);
     (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe
 }
 
-/// RFC 3339 without zeros that say nothing.
+/// Formats a time by RFC 3339, without trailing zeros.
 fn time_text(time: Timestamp) -> String {
     let text = time.to_string();
     format!("{}Z", text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.'))

@@ -1,4 +1,4 @@
-//! Binary mode: the payload is the body, each attribute a header.
+//! Binary mode: the payload is the body, and each attribute is a header.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -35,11 +35,11 @@ pub(super) fn write(event: &CloudEvent) -> Result<(HeaderMap, Bytes)> {
         headers.insert(header, value);
     }
     if let Some(content_type) = event.content_type() {
-        // By it the request would be read as the event that is only the payload of this one.
+        // With this content type, the receiver would read the payload as the event itself.
         if media_type(content_type).starts_with(MEDIA_TYPE) {
             return Err(Error::invalid("a CloudEvent whose payload is a CloudEvent cannot be sent in binary mode"));
         }
-        // Plain text alone: other bytes are read differently, by us not at all.
+        // Only plain text is allowed: receivers disagree on other bytes, and we do not read them at all.
         let value = HeaderValue::from_str(content_type).ok().filter(|value| value.to_str().is_ok());
         headers.insert(CONTENT_TYPE, value.ok_or_else(|| unfit("datacontenttype"))?);
     }

@@ -1,6 +1,6 @@
-//! Attributes as values of headers: percent-encoded, and once quoted.
+//! Attributes as header values: they are percent-encoded, and older senders quote them.
 
-/// The header's value for a text. Double quotes are encoded too: nothing in it needs quoting then.
+/// Encodes a text as a header value. Double quotes are encoded too, so nothing in it needs quoting.
 pub(super) fn encode(text: &str) -> String {
     let mut coded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -12,12 +12,12 @@ pub(super) fn encode(text: &str) -> String {
     coded
 }
 
-/// The text for a header's value; none when it is not well coded.
+/// Decodes a header value. It returns `None` when the value is not properly encoded.
 pub(super) fn decode(value: &str) -> Option<String> {
     unescape(&unquote(value)?)
 }
 
-/// Older senders put values, or parts of them, between double quotes.
+/// Removes double quotes, which older senders put around values or parts of them.
 fn unquote(value: &str) -> Option<String> {
     let (mut text, mut is_quoted) = (String::with_capacity(value.len()), false);
     let mut characters = value.chars();
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn what_is_not_well_coded_is_refused() {
         let broken = ["%", "%0", "%g0", "%0g", "100% sure", "\"open", "\"open\\", "a\"", "%+1"];
-        // Overlong, surrogates, cut off, and bytes that begin nothing.
+        // Overlong forms, surrogates, truncated sequences, and bytes that cannot begin a character.
         let not_utf8 = ["%C0%A0", "%ED%A0%80", "%ED%A0%80%ED%B0%80", "%E2", "%E2x", "%E2%82", "%82", "%E2%E2", "%FF"];
         for value in broken.into_iter().chain(not_utf8) {
             assert_eq!(decode(value), None, "{value}");

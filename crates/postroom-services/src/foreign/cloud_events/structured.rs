@@ -16,7 +16,7 @@ use crate::foreign::{json, text};
 use postroom_core::support::error::{Error, Result};
 
 const SENT_AS: HeaderValue = HeaderValue::from_static("application/cloudevents+json; charset=utf-8");
-/// What data is that comes without a type.
+/// Data without a type has this content type.
 const IMPLIED: &str = "application/json";
 
 pub(super) fn read(body: &[u8]) -> Result<CloudEvent> {
@@ -48,7 +48,7 @@ fn is_null(value: &RawValue) -> bool {
     value.get() == "null"
 }
 
-/// An attribute as text; none for what no attribute can be.
+/// Returns an attribute as text, or `None` if the value cannot be an attribute.
 fn canonical(value: &RawValue) -> Option<String> {
     match value.get() {
         flag @ ("true" | "false") => Some(flag.to_owned()),
@@ -98,19 +98,19 @@ pub(super) fn write(event: &CloudEvent) -> Result<(HeaderMap, Bytes)> {
     Ok((HeaderMap::from_iter([(CONTENT_TYPE, SENT_AS)]), Bytes::from(body)))
 }
 
-/// The payload, so that it is read back byte for byte.
+/// Writes the payload in such a way that it is read back byte for byte.
 fn data(event: &CloudEvent) -> Option<(&'static str, Value<'_>)> {
     let payload = event.payload.as_str();
     if payload.is_empty() {
         return None;
     }
     let coded = || ("data_base64", Value::Coded(STANDARD.encode(payload)));
-    // Without a type, data would be taken for JSON.
+    // Data without a type would be read as JSON.
     let Some(content_type) = event.content_type() else { return Some(coded()) };
     if !is_json(content_type) {
         return Some(("data", Value::Text(payload)));
     }
-    // As a part of the body it would lose blanks around it; and what is no JSON cannot stand there.
+    // Inside the body, the payload would lose surrounding whitespace; and text that is not JSON cannot be there.
     let json = serde_json::from_str::<&RawValue>(payload).ok().filter(|json| json.get().len() == payload.len());
     Some(json.map_or_else(coded, |json| ("data", Value::Json(json))))
 }

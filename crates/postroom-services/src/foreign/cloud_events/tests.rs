@@ -1,4 +1,4 @@
-//! The examples of the specification, and messages as events.
+//! Tests with the examples of the specification, and with messages as events.
 
 mod refused;
 mod round_trip;
@@ -15,7 +15,7 @@ fn structured(body: &str) -> Result<CloudEvent> {
     CloudEvent::read(&http([("Content-Type", JSON)]), body.as_bytes())
 }
 
-/// An event with the attributes of most examples: everything but `data` and its type.
+/// Writes an event with the attributes of most examples: everything except `data` and its type.
 fn example(id: &str, more: &str) -> String {
     format!(
         r#"{{ "specversion" : "1.0", "type" : "com.example.someevent", "source" : "/mycontext", "subject": null,
@@ -112,7 +112,7 @@ fn the_example_of_the_http_binding_is_read() {
     assert_eq!(sent, http([("content-type", "application/cloudevents+json; charset=utf-8")]));
 }
 
-// The main specification's example, as any sender may write the content type.
+// The example of the main specification; senders may write the content type in several ways.
 #[test]
 fn the_example_of_the_specification_is_read() {
     let body = r#"{"specversion":"1.0","type":"com.github.pull_request.opened","subject":"123","id":"A234-1234-1234",

@@ -2,7 +2,7 @@ use super::*;
 use crate::foreign::WebhookScheme;
 use crate::foreign::tests::{headers, secret};
 
-// The reference library's own vector.
+// This vector is from the reference library.
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const EXAMPLE_ID: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";
 const EXAMPLE_AT: Timestamp = Timestamp::from_micros(1_614_265_330_000_000);
@@ -31,7 +31,7 @@ fn other_signatures_in_the_list_do_no_harm() {
     let foreign = "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg==";
     assert!(is_taken(&example(&format!("{wrong} {foreign} v1,  v2 {EXAMPLE_SIGNATURE} {wrong}"))));
     assert!(!is_taken(&example(&format!("{wrong} {foreign}"))));
-    // The same bytes under another version are not a signature of ours.
+    // The same bytes under another version are not one of our signatures.
     assert!(!is_taken(&example(&EXAMPLE_SIGNATURE.replace("v1", "v2"))));
     assert!(!is_taken(&example(&EXAMPLE_SIGNATURE.replace("v1", "v1a"))));
     assert!(!is_taken(&example("v1,")));
@@ -58,7 +58,7 @@ fn one_time_has_one_form() {
     }
 }
 
-// Signed as `a` at 1 with the body `2.x`, and as `a.1` at 2 with the body `x`, it would be the same.
+// Id `a`, time 1 and body `2.x` would have the same signature as id `a.1`, time 2 and body `x`.
 #[test]
 fn an_id_with_a_full_stop_is_neither_signed_nor_taken() {
     let signer = WebhookSigner::new([secret(SECRET)]).unwrap();

@@ -1,4 +1,4 @@
-//! The sending end: HTTP/2 on the same connections as HTTP.
+//! The sending end: HTTP/2, on the same connections as HTTP.
 
 use http::header::RETRY_AFTER;
 use http::uri::PathAndQuery;
@@ -24,9 +24,9 @@ use postroom_core::support::error::{Error, Result};
 pub(crate) struct GrpcWire {
     client: Grpc<Connections<Body>>,
     origin: Uri,
-    /// What is called, as it stands in a signature.
+    /// The method that is called, as signatures name it.
     path: &'static str,
-    /// Signed inside the envelope, for a foreign peer.
+    /// Whether the signature is inside the envelope, for a foreign peer.
     v1: bool,
 }
 
@@ -73,7 +73,7 @@ fn answered(parcel: &Parcel<'_>, response: Response<Answer>) -> Answered {
     let (metadata, answer, _) = response.into_parts();
     let headers = metadata.into_headers();
     let status = match answer.status {
-        // A peer that does not say more than gRPC does: OK.
+        // A peer that sends no status of its own means what gRPC says: OK.
         0 => 200,
         status => u16::try_from(status).unwrap_or(500),
     };

@@ -1,4 +1,4 @@
-//! The messages of the wire: what they stand for, and what of them is signed.
+//! The messages of the wire: their meaning, and which of their fields are signed.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use postroom_core::message::digest_pieces;
 use postroom_core::support::error::{Error, Result};
 
 impl v1::Envelope {
-    /// What a signature covers of it: its values, because the same values can be written as different bytes. Both ends
-    /// take it of what travels.
+    /// Computes the digest that a signature covers. It is over the values, because the same values can be encoded as
+    /// different bytes. Both ends compute it from the message that travels.
     pub(super) fn digest(&self) -> [u8; 32] {
         let correlation_id = self.correlation_id.as_deref().unwrap_or_default();
         let fields = [
@@ -23,7 +23,7 @@ impl v1::Envelope {
             &self.endpoint,
             &self.payload,
         ];
-        // In order of name, as the map keeps them.
+        // The map keeps the headers sorted by name.
         let headers = self.headers.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
         digest_pieces(fields.into_iter().chain(headers).map(str::as_bytes))
     }
@@ -53,7 +53,7 @@ impl TryFrom<v1::Envelope> for Envelope {
             source_service_id: message.source_service_id,
             message_type: message.message_type,
             endpoint: message.endpoint,
-            // Not serde's own words: they quote what was sent.
+            // Serde's own error is not used, because it quotes what was sent.
             payload: RawValue::from_string(message.payload).map_err(|_| Error::invalid("the payload is no JSON"))?,
             headers: message.headers,
         };
@@ -63,7 +63,7 @@ impl TryFrom<v1::Envelope> for Envelope {
 }
 
 impl v1::Answer {
-    /// What a receipt covers of it, beside the status.
+    /// Computes the digest that a receipt covers, besides the status.
     pub(super) fn digest(&self) -> [u8; 32] {
         let flag = |set: bool| if set { "1" } else { "0" };
         let payload = self.payload.as_deref().unwrap_or_default();
@@ -72,7 +72,7 @@ impl v1::Answer {
         digest_pieces(fields.map(str::as_bytes))
     }
 
-    /// What it says, whatever the transport.
+    /// Converts it to the answer that all transports share.
     pub(super) fn into_answer(self) -> crate::wire::Answer {
         crate::wire::Answer {
             acknowledged: self.acknowledged,
@@ -96,7 +96,7 @@ impl From<&Reply> for v1::Answer {
     }
 }
 
-// Payloads and headers are the user's secrets: they are never printed.
+// Payloads and headers are the user's secrets, so they are never printed.
 impl fmt::Debug for v1::Envelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Envelope")

@@ -1,4 +1,4 @@
-//! The receiving end as a service to mount: a server by `tonic` can serve it, and so can our own listener.
+//! The receiving end as a service to mount, in a server by `tonic` or in our own listener.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -22,15 +22,15 @@ use crate::transport::http::receive::{annotate, declared_length, read};
 use crate::wire::{envelope, headers};
 use postroom_core::work::handler::Backend;
 
-/// Stands before a message: whether it is compressed, and its length.
+/// The length of the prefix before a message: a flag for compression, and the message's length.
 const PREFIX: usize = 5;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A receiver as a gRPC service, `postroom.v1.Receiver`. It answers to `/RFReceiver/Receive` as well.
+/// A receiver as a gRPC service, `postroom.v1.Receiver`. It also answers to `/RFReceiver/Receive`.
 ///
-/// It mounts in a server of `tonic`'s by `add_service`, there under its first name only, and wherever else services of
-/// `tower` do:
+/// You can mount it in a `tonic` server with `add_service`, but there only under its first name. You can also mount
+/// it wherever `tower` services are accepted:
 ///
 /// ```
 /// use postroom::{Memory, Receiver};
@@ -44,7 +44,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct GrpcService<B: Backend>(Receiver<B>);
 
 impl<B: Backend> Receiver<B> {
-    /// This receiver as a gRPC service to mount in a server of one's own. [`serve`](Self::serve) does without.
+    /// Returns this receiver as a gRPC service to mount in your own server. [`serve`](Self::serve) does not need it.
     pub fn grpc_service(&self) -> GrpcService<B> {
         GrpcService(self.clone())
     }
@@ -55,7 +55,8 @@ pub(crate) fn service<B: Backend>(receiver: &Receiver<B>) -> GrpcService<B> {
 }
 
 impl<B: Backend> GrpcService<B> {
-    /// In this order: limits, grammar, signature, body. Nothing of the store is touched before the source is sure.
+    /// Checks the limits, the grammar, the signature and the body, in this order. It does not touch the store before
+    /// the source is verified.
     async fn receive<T>(self, request: http::Request<T>) -> Result<http::Response<tonic::body::Body>, Reply>
     where
         T: http_body::Body + Send,
@@ -73,7 +74,7 @@ impl<B: Backend> GrpcService<B> {
             return Err(Reply::too_large(options.body_max));
         }
         let from = self.authenticate(&head, path)?;
-        // What was signed is known: the server knows one name alone.
+        // The signature has been checked, and the generated server knows only one of the names.
         head.uri = Uri::from_static(GRPC_PATHS[0]);
         let whose = if from.is_some() { Whose::Signed } else { Whose::Anybody };
         let held = read(body, limit, options, self.0.room(whose)).await?;
@@ -83,7 +84,8 @@ impl<B: Backend> GrpcService<B> {
         Ok(response)
     }
 
-    /// By the head alone; none where a foreign peer signs inside the envelope, which has to be read first.
+    /// Verifies the head alone. The result is `None` for a foreign peer that signs inside the envelope, which must be
+    /// read first.
     fn authenticate(&self, head: &Parts, path: &str) -> Result<Option<Authenticated>, Reply> {
         if headers::is_v2(&head.headers) {
             return self.0.authenticate(&head.headers, head.method.as_str(), path).map(Some);
@@ -92,7 +94,7 @@ impl<B: Backend> GrpcService<B> {
     }
 }
 
-/// One call, and who makes it, if that is known already.
+/// One call, and its sender if that is already verified.
 struct Call<B: Backend> {
     receiver: Receiver<B>,
     from: Option<Authenticated>,
@@ -104,7 +106,7 @@ impl<B: Backend> Call<B> {
         self.receiver.matches(&from, &message.message_id, &message.source_service_id, message.digest())?;
         let reply = match envelope::Envelope::try_from(message) {
             Ok(envelope) => self.receiver.take(&from, envelope).await,
-            // The source did write it like this: it hears so for sure.
+            // The source is verified and did send this, so its answer gets a receipt.
             Err(error) => Reply::malformed(&error),
         };
         Ok((from, reply))

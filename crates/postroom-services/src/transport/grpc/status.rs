@@ -1,4 +1,4 @@
-//! The statuses of gRPC, by the numbers of HTTP that everything else here is told in.
+//! Converts between the statuses of gRPC and those of HTTP, which everything else here uses.
 
 use std::error::Error;
 
@@ -11,7 +11,7 @@ use crate::transport::judge::Answered;
 use crate::transport::wires::WireError;
 use crate::wire::Answer;
 
-/// What one hears who is not known, or not yet.
+/// Returns the status for a sender that is not verified, or not yet.
 pub(super) fn refusal(reply: &Reply) -> Status {
     let code = match reply.status {
         400 => Code::InvalidArgument,
@@ -24,9 +24,9 @@ pub(super) fn refusal(reply: &Reply) -> Status {
     Status::new(code, reply.body.error.clone().unwrap_or_default())
 }
 
-/// What came instead of an answer: a refusal, or nothing at all.
+/// Interprets a status that came instead of an answer: a refusal, or no answer at all.
 pub(super) fn answered(status: &Status) -> Result<Answered, WireError> {
-    // A status that was made here, of an error on the way.
+    // This status was created here, from an error on the way.
     if let Some(cause) = status.source() {
         return Err(WireError::Broken(told(cause)));
     }
@@ -36,7 +36,8 @@ pub(super) fn answered(status: &Status) -> Result<Answered, WireError> {
         Code::Unauthenticated => 401,
         Code::PermissionDenied => 403,
         Code::NotFound | Code::Unimplemented => 404,
-        // It stands for too much as well as for too large: who has too much to do says when to come back.
+        // The code means either too many requests or too large a message. Only an overloaded peer says when to come
+        // back.
         Code::ResourceExhausted if retry_after.is_none() => 413,
         Code::ResourceExhausted => 429,
         Code::Unavailable => 503,

@@ -1,4 +1,5 @@
-//! gRPC from end to end, on an in-memory store: our own courier, and peers that follow the `.proto` file by hand.
+//! Tests gRPC from end to end on an in-memory store, with our own courier and with peers that follow only the
+//! `.proto` file.
 
 mod calls;
 mod deliveries;
@@ -27,7 +28,7 @@ fn key(secret: &str) -> Key {
     Key::new("2026-11", Secret::parse(secret).unwrap()).unwrap()
 }
 
-/// What the handlers were given.
+/// Collects the messages that the handlers got.
 #[derive(Clone, Default)]
 struct Handled(Arc<Mutex<Vec<Arc<Message>>>>);
 
@@ -48,7 +49,7 @@ async fn handle(ctx: &mut Ctx<Memory>, message: Arc<Message>) -> HandlerResult<O
     }
 }
 
-/// The service `inventory`, which knows `orders`.
+/// Creates the receiver of `inventory`, which accepts messages from `orders`.
 fn receiver(source: Source, options: ReceiverOptions) -> (Receiver<Memory>, Handled) {
     let handled = Handled::default();
     let handlers = Handlers::new().fallback(handle).state(handled.clone());
@@ -59,7 +60,7 @@ fn plain_receiver() -> (Receiver<Memory>, Handled) {
     receiver(Source::new("orders", key(SECRET)), ReceiverOptions::default())
 }
 
-/// A receiver at a port of its own, until it is dropped.
+/// A receiver on its own port, until it is dropped.
 struct Listening {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
@@ -85,7 +86,7 @@ impl Listening {
         Service::new("inventory", format!("grpc://{}", self.address)).keys(key(SECRET))
     }
 
-    /// From `orders` to here.
+    /// Returns a courier from `orders` to this receiver.
     fn courier(&self) -> Courier {
         courier(self.service())
     }
@@ -95,7 +96,7 @@ fn courier(service: Service) -> Courier {
     Courier::new(Services::new("orders").service(service)).unwrap()
 }
 
-/// A message in the outbox of `orders`.
+/// Creates a message in the outbox of `orders`.
 fn message(topic: &str, payload: &str) -> Message {
     let new = NewMessage::new(topic, payload).kind(Kind::Command).to("inventory").correlation_id("order-7");
     let mut message = new.header("tenant", "acme").header("größe", "5 €").to_message(Clock::Database.now());

@@ -1,4 +1,4 @@
-//! The accept loop: so many connections and no more, each with a limit to its patience, and an end that waits.
+//! The accept loop: it limits the number of connections and the time of each, and waits for open ones at the end.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -27,16 +27,16 @@ use postroom_core::telemetry;
 const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 const STREAMS_MAX: u32 = 32;
-/// What a client may send before anybody reads it, on one stream and on all of a connection.
+/// How many bytes a client may send before they are read, on one stream and on a whole connection.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * 1024;
-/// After a failed accept: out of files, most of the time.
+/// The pause after a failed accept, which mostly means that there are too many open files.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Listener {
-    /// Answers HTTP here with a service of your own, an axum router for instance, under the limits that a receiver has:
-    /// so many connections, so much patience with a client that is slow. It ends when `shutdown` is ready and those who
-    /// are being answered have their answers.
+    /// Serves HTTP here with your own service, such as an axum router, under the same limits as a receiver: the
+    /// number of connections, and the patience with slow clients. It ends when `shutdown` is ready and all requests
+    /// in progress are answered.
     ///
     /// ```no_run
     /// # async fn f() -> postroom::Result<()> {
@@ -68,7 +68,7 @@ impl Listener {
     }
 }
 
-/// Answers at this listener until `shutdown`, then waits for those who are being answered, and for `rest`.
+/// Serves this listener until `shutdown`, then waits for the requests in progress and for `rest`.
 pub(super) async fn serve<A, F, B>(
     listener: Listener,
     name: &str,
@@ -99,7 +99,7 @@ pub(super) async fn serve<A, F, B>(
         let (stream, guest) = match accepted {
             Ok((stream, from)) => match guests.enter(from) {
                 Some(guest) => (stream, guest),
-                // Whoever has so many connections does not get the places of others.
+                // An address with this many connections does not get the places of others.
                 None => continue,
             },
             Err(error) => {
@@ -116,7 +116,7 @@ pub(super) async fn serve<A, F, B>(
         });
         while conversations.try_join_next().is_some() {}
     }
-    // Who comes now is turned away at once, instead of waiting for nobody.
+    // New clients are refused at once, instead of waiting for nothing.
     drop(listener);
     let ending = async {
         ending.shutdown().await;
@@ -125,7 +125,7 @@ pub(super) async fn serve<A, F, B>(
     let _ = tokio::time::timeout(grace, ending).await;
 }
 
-/// One connection, from its handshake to its end. What goes wrong with it is the client's business.
+/// Serves one connection, from its handshake to its end. Its errors concern only the client.
 async fn converse<A, F, B>(
     stream: Stream,
     tls: Option<TlsAcceptor>,

@@ -24,11 +24,11 @@ use postroom_core::message::hash_bytes;
 use postroom_core::store::BoxFuture;
 use postroom_core::support::error::{Error, Result};
 
-/// So much of an answer is read.
+/// At most this many bytes of an answer are read.
 pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Connections to one destination, made when they are needed and kept while they are used.
+/// Connections to one destination. They are opened when needed and kept while they are used.
 pub(crate) type Connections<B> = Client<Connector, B>;
 
 pub(crate) struct HttpWire {
@@ -43,7 +43,7 @@ impl HttpWire {
     pub(crate) fn open(service: &Service, address: &Address) -> Result<Self> {
         let (scheme, authority, path) = match &address.0 {
             Place::Http { host, path } => (if host.tls { "https" } else { "http" }, host.authority(), path.as_str()),
-            // There is no host on the other end of a socket.
+            // A socket has no host at the other end.
             _ => ("http", "localhost".to_owned(), RECEIVE_PATH),
         };
         let uri: Uri = format!("{scheme}://{authority}{path}")
@@ -103,7 +103,7 @@ impl Wire for HttpWire {
     }
 }
 
-/// The connections to a service; with `http2` they speak it without asking first.
+/// Creates the connections to a service. With `http2`, they use HTTP/2 without negotiation.
 pub(crate) fn connections<B>(service: &Service, address: &Address, http2: bool) -> Result<Connections<B>>
 where
     B: Body + Send,
@@ -116,17 +116,17 @@ where
         .pool_idle_timeout(IDLE)
         .http2_only(http2)
         .http2_keep_alive_interval(http2.then_some(Duration::from_secs(20)))
-        // A request that may have been sent is tried again by the worker, which counts.
+        // If a request may have been sent, only the worker tries it again, because the worker counts attempts.
         .retry_canceled_requests(true)
         .build(connector))
 }
 
-/// A header of an answer.
+/// Returns a header of an answer.
 pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// A header of an answer that says how long.
+/// Returns a header of an answer that contains a number of seconds.
 pub(crate) fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {
     text(headers, name)?.trim().parse().ok().map(Duration::from_secs)
 }
@@ -144,7 +144,7 @@ fn authority(uri: &Uri) -> Result<HeaderValue> {
     HeaderValue::from_str(authority).map_err(|_| Error::invalid("the host's name cannot stand in a header"))
 }
 
-/// An error with its causes: the first alone says only that something went wrong.
+/// Formats an error with its causes, because the first one alone only says that something went wrong.
 pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Connects to one destination, whatever it runs over. Environment proxies are never asked.
+//! Connects to one destination, whatever it runs over. Proxies from the environment are never used.
 
 use std::future::Future;
 use std::io;
@@ -20,7 +20,7 @@ use postroom_core::support::error::Result;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The way to one destination. The URI it is asked for says nothing new: it always goes to the same place.
+/// Connects to one destination. It ignores the URI it is called with, because it always goes to the same place.
 #[derive(Clone)]
 pub(crate) struct Connector {
     place: Arc<Place>,

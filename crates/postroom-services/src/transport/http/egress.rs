@@ -1,11 +1,11 @@
-//! Where connections may go to: asked of the address that is really connected to, not of its name.
+//! Restricts where connections may go. It checks the address that is really connected to, not its name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which addresses a destination may have.
+/// The addresses that a destination may have.
 ///
-/// Destinations that an operator configured may be anywhere. Those that come from data (a customer's webhook) must not
-/// lead into one's own network: there [`PublicOnly`](Self::PublicOnly) is for.
+/// Destinations that an operator configured may be anywhere. Destinations that come from data, such as a customer's
+/// webhook, must not lead into your own network: use [`PublicOnly`](Self::PublicOnly) for them.
 ///
 /// ```
 /// use postroom::{Egress, Peer, Service};
@@ -17,10 +17,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Egress {
-    /// Anywhere.
+    /// Every address is allowed.
     #[default]
     Anywhere,
-    /// Only addresses of the public Internet: no loopback, no private network, no metadata service.
+    /// Only addresses of the public Internet are allowed: no loopback, no private network, no metadata service.
     PublicOnly,
 }
 
@@ -56,7 +56,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
-    // What carries an IPv4 address inside leads to that one.
+    // An address with an embedded IPv4 address leads to that one.
     let inside = match segments {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some((high, low)),
         [0x2002, high, low, ..] => Some((high, low)),
@@ -67,7 +67,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         let [c, d] = low.to_be_bytes();
         return is_public_v4(Ipv4Addr::new(a, b, c, d));
     }
-    // Only global unicast is handed out to the public; of it, not documentation, benchmarks, and Teredo.
+    // Only global unicast addresses are public, except those for documentation, benchmarks and Teredo.
     let is_global = segments[0] & 0xe000 == 0x2000;
     let is_documentation = segments[0] == 0x2001 && segments[1] == 0xdb8 || segments[0] == 0x3fff;
     let is_special = segments[0] == 0x2001 && segments[1] < 0x200;

@@ -1,4 +1,4 @@
-//! What peers are sent that do not speak our own wire.
+//! Writes requests to peers that do not speak our own wire.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -11,7 +11,7 @@ use crate::wire::envelope::CONTENT_TYPE;
 use postroom_core::message::Headers;
 use postroom_core::support::error::Result;
 
-/// The head and body of a message to a foreign peer, signed where there is a secret.
+/// Writes the head and body of a message to a foreign peer, signed if there is a secret.
 pub(super) fn write(peer: Peer, parcel: &Parcel<'_>, signer: Option<&WebhookSigner>) -> Result<(HeaderMap, Vec<u8>)> {
     let (mut head, body) = match peer {
         Peer::CloudEvents(mode) => {
@@ -26,7 +26,7 @@ pub(super) fn write(peer: Peer, parcel: &Parcel<'_>, signer: Option<&WebhookSign
     Ok((head, body))
 }
 
-/// The payload as it is; what else there is to know stands in headers.
+/// Writes the payload as the body, and everything else as headers.
 fn plain(parcel: &Parcel<'_>) -> Result<(HeaderMap, Vec<u8>)> {
     let message = parcel.message;
     let mut head = typed(message.headers.get(CONTENT_TYPE).map_or(JSON, String::as_str))?;
@@ -41,7 +41,7 @@ fn plain(parcel: &Parcel<'_>) -> Result<(HeaderMap, Vec<u8>)> {
     Ok((head, message.payload.clone().into_bytes()))
 }
 
-/// A message's own headers, as far as HTTP can carry them; those that steer HTTP itself stay behind.
+/// Returns the message's own headers that HTTP can carry, without those that control HTTP itself.
 fn named(headers: &Headers) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     const STEERING: &[&str] = &[
         "host",

@@ -1,17 +1,17 @@
-//! How many connections each address has.
+//! Counts the connections of each address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections by the address they come from. Clones share it.
+/// The connections by the address they come from. Clones share them.
 #[derive(Clone)]
 pub(super) struct Guests {
     by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
     most: usize,
 }
 
-/// A connection, until it is dropped.
+/// A connection that counts until it is dropped.
 pub(super) struct Guest {
     of: Guests,
     from: Option<IpAddr>,
@@ -26,7 +26,8 @@ impl Guests {
         self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more; none when there are too many from there. Who comes by a file has no address, and is not counted.
+    /// Counts one more connection, or returns `None` when there are too many from that address. Clients of a local
+    /// socket have no address and are not counted.
     pub(super) fn enter(&self, from: Option<IpAddr>) -> Option<Guest> {
         let from = from.map(network);
         if let Some(from) = from {
@@ -41,7 +42,7 @@ impl Guests {
     }
 }
 
-/// Whoever has an address of version 6 has a whole network of them.
+/// Returns the network of an IPv6 address, because a client with one such address has a whole network of them.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),

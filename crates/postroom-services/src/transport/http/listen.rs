@@ -1,4 +1,4 @@
-//! Where a receiver listens, standing on its own.
+//! A receiver's own listener, without another web server.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use super::{Stream, TlsIdentity, tls};
 use crate::transport::address::{Address, Host, Place};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 
-/// How a listener treats those who connect.
+/// The options of a listener: its certificate, and its limits for clients.
 ///
 /// ```no_run
 /// # fn f() -> postroom::Result<()> {
@@ -42,29 +42,29 @@ impl Default for ListenOptions {
 }
 
 impl ListenOptions {
-    /// Who the listener says it is, for `https://` and `grpcs://`.
+    /// Sets the certificate that the listener shows, for `https://` and `grpcs://`.
     #[must_use]
     pub fn tls(mut self, identity: TlsIdentity) -> Self {
         self.tls = Some(identity);
         self
     }
 
-    /// Listens in the open, even beyond this machine.
+    /// Allows unencrypted connections, even beyond this machine.
     #[must_use]
     pub fn allow_unencrypted(mut self) -> Self {
         self.insecure = true;
         self
     }
 
-    /// At most so many connections at once, others wait; 1024 unless told otherwise.
+    /// Accepts at most this many connections at once; 1024 by default. Others wait.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
     }
 
-    /// At most so many of them from one address, or from one network of version 6; others are closed at once. A quarter
-    /// of all unless told otherwise. Give more to a proxy that stands in front.
+    /// Accepts at most this many of them from one address, or from one IPv6 network; a quarter of all by default.
+    /// Others are closed at once. Allow more if there is a proxy in front.
     #[must_use]
     pub fn connections_per_address(mut self, connections: usize) -> Self {
         self.per_address = Some(connections.max(1));
@@ -75,21 +75,21 @@ impl ListenOptions {
         self.per_address.unwrap_or(self.connections.div_ceil(4))
     }
 
-    /// So long a client may take for its handshake, and for the head of a request; 10 s unless told otherwise.
+    /// Sets how long a client may take for its handshake, and for the head of a request; 10 s by default.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// So long those who are being answered have at the end; 30 s unless told otherwise.
+    /// Sets how long requests in progress may take at the end; 30 s by default.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// The users that may connect to a Unix socket; only our own unless told otherwise.
+    /// Sets the users that may connect to a Unix socket; only our own user by default.
     #[must_use]
     pub fn users(mut self, uids: impl Into<Vec<u32>>) -> Self {
         self.uids = uids.into();
@@ -97,7 +97,7 @@ impl ListenOptions {
     }
 }
 
-/// A place where a receiver listens.
+/// A listener for a receiver, at one address.
 ///
 /// ```no_run
 /// # async fn f(receiver: postroom::Receiver<postroom::Memory>) -> postroom::Result<()> {
@@ -123,7 +123,7 @@ pub(super) enum At {
 
 impl Listener {
     /// Listens at an [`Address`]: `http://127.0.0.1:7002`, `https://0.0.0.0:7002`, `grpc://…`, `unix:///…` or
-    /// `pipe://…`. HTTP and gRPC are understood at each of them; port 0 is any that is free.
+    /// `pipe://…`. Each of them accepts both HTTP and gRPC. Port 0 selects any free port.
     pub async fn bind(address: &str, options: ListenOptions) -> Result<Self> {
         let address: Address = address.parse()?;
         let at = match &address.0 {
@@ -137,7 +137,7 @@ impl Listener {
         Ok(Self { at, options })
     }
 
-    /// The address and port, where it has one.
+    /// Returns the IP address and port, if the listener has one.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match &self.at {
             At::Tcp(listener, _) => listener.local_addr().ok(),
@@ -146,7 +146,7 @@ impl Listener {
         }
     }
 
-    /// Waits for a connection, and says where it comes from. Its handshake is still to come.
+    /// Waits for a connection, and returns where it comes from. Its handshake has not happened yet.
     pub(super) async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         match &self.at {
             At::Tcp(listener, _) => {
@@ -161,7 +161,7 @@ impl Listener {
         }
     }
 
-    /// As it is at this moment.
+    /// Returns the TLS acceptor with the current certificate.
     pub(super) fn tls(&self) -> Option<TlsAcceptor> {
         match &self.at {
             At::Tcp(_, tls) => tls.as_ref().map(|identity| TlsAcceptor::from(identity.server())),
@@ -190,7 +190,7 @@ async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
     Ok(At::Tcp(listener, tls))
 }
 
-/// The handshake, on a connection that was just accepted.
+/// Does the TLS handshake on a new connection.
 pub(super) async fn secure(stream: Stream, acceptor: TlsAcceptor) -> io::Result<Stream> {
     let tls = acceptor.accept(stream).await?;
     let http2 = tls::agreed_on_http2(tls.get_ref().1.alpn_protocol());

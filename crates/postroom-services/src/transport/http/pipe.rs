@@ -1,4 +1,4 @@
-//! Named pipes: on Windows such, elsewhere local sockets in a folder of this user's.
+//! Named pipes. On Windows they are real named pipes; elsewhere they are local sockets in a folder of this user.
 
 use std::io;
 
@@ -49,7 +49,7 @@ fn path(pipe: &str) -> String {
     format!(r"\\.\pipe\{pipe}")
 }
 
-/// Where all programs of one user look for it.
+/// Returns the path where all programs of one user look for the pipe.
 #[cfg(not(windows))]
 fn path(pipe: &str) -> String {
     let folder = match std::env::var("XDG_RUNTIME_DIR") {

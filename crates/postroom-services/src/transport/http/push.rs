@@ -1,4 +1,4 @@
-//! Hands messages to a program that is reached by a URL: the handler of a service in any language.
+//! Pushes messages to a program at a URL: it is the handler of a service, in any language.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,24 +24,25 @@ use postroom_core::support::error::{Error, Result};
 use postroom_core::telemetry;
 use postroom_core::work::delivery::{Delivery, Transport};
 
-/// The largest answer that is kept.
+/// The largest answer that is kept, in bytes.
 const ANSWER_MAX: usize = 64 * 1024;
-/// So much is kept of what a handler says of its failure.
+/// At most this many characters of a handler's failure reason are kept.
 const REASON_CHARS_MAX: usize = 2000;
 const REASON_BYTES_MAX: usize = REASON_CHARS_MAX * 4;
-/// What travels on as it is: the trace that the message belongs to.
+/// These headers are forwarded unchanged: they name the trace that the message belongs to.
 const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 
 /// A URL that messages are posted to, for a handler in any language.
 ///
-/// The body is the payload, `content-type` the message's own or `application/json`. `postroom-message-id`,
-/// `postroom-topic`, `postroom-attempt` and, where there is one, `postroom-source` and `postroom-correlation-id` say
-/// what it is; with a [`signer`](Self::signer) it is signed by Standard Webhooks.
+/// The body is the payload, and `content-type` is the message's own or `application/json`. The headers
+/// `postroom-message-id`, `postroom-topic`, `postroom-attempt` and, if known, `postroom-source` and
+/// `postroom-correlation-id` describe the message. With a [`signer`](Self::signer) it is signed by Standard Webhooks.
 ///
-/// 2xx means done, and the answer's text (up to 64 KiB) is the response. 400, 410 and 422 mean never again; 409 and 500
-/// mean that the handler failed with this message, and spend an attempt. Anything else says that the handler is not
-/// there, a redirect too: no attempt is spent, and its messages wait until it answers again. The beginning of the text
-/// is kept as the reason. Messages are delivered at least once: the handler may see one twice, under the same id.
+/// 2xx means done, and the text of the answer (up to 64 KiB) is the response. 400, 410 and 422 mark the message dead.
+/// 409 and 500 mean that the handler failed with this message, and spend an attempt. Any other status, including a
+/// redirect, means that the handler is unavailable: no attempt is spent, and its messages wait until it answers
+/// again. The beginning of the text is kept as the reason. Messages are delivered at least once, so the handler may
+/// see one twice, with the same id.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +52,7 @@ const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 /// let url = PushUrl::new("http://127.0.0.1:8080/messages")?
 ///     .signer(WebhookSigner::new([secret])?)
 ///     .timeout(Duration::from_secs(10));
-/// // All that has a destination is posted there.
+/// // Every message with a destination is posted there.
 /// let worker = Worker::<Memory>::outbox(MemoryStore::new(), Handlers::new()).transport(url);
 ///
 /// assert!(PushUrl::new("ftp://127.0.0.1/messages").is_err());
@@ -67,12 +68,13 @@ pub struct PushUrl {
 }
 
 impl PushUrl {
-    /// A URL of the form `http://host[:port][/path]`, or `https://…`. It may lead anywhere: it is the operator's own.
+    /// Creates a target for `http://host[:port][/path]` or `https://…`. Any address is allowed, because the operator
+    /// sets it.
     pub fn new(url: &str) -> Result<Self> {
         Self::with_tls(url, ClientTls::default())
     }
 
-    /// The same, and how TLS is spoken there.
+    /// Creates a target with TLS options.
     pub fn with_tls(url: &str, tls: ClientTls) -> Result<Self> {
         let (scheme, rest) = url.split_once("://").ok_or_else(malformed)?;
         let is_tls = match scheme {
@@ -88,25 +90,25 @@ impl PushUrl {
         Ok(Self { client, uri, host: authority, signer: None, timeout: Duration::from_secs(30) })
     }
 
-    /// Signs what is posted by Standard Webhooks.
+    /// Signs the requests by Standard Webhooks.
     #[must_use]
     pub fn signer(mut self, signer: WebhookSigner) -> Self {
         self.signer = Some(signer);
         self
     }
 
-    /// So long it may take to answer; 30 s unless told otherwise.
+    /// Sets how long the handler may take to answer; 30 s by default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Posts a message and says what became of it.
+    /// Posts a message and returns the outcome.
     pub async fn push(&self, message: &Message) -> Delivery {
         let request = match self.request(message) {
             Ok(request) => request,
-            // The message's own fault.
+            // The message itself is at fault.
             Err(error) => return Delivery::refused(error.to_string()),
         };
         let exchange = async {
@@ -140,7 +142,7 @@ impl Transport for PushUrl {
     }
 }
 
-/// What HTTP can carry of it: a value with a line end in it stays behind.
+/// Builds the headers that HTTP can carry; a value with a line break is left out.
 fn head(message: &Message) -> HeaderMap {
     let mut head = HeaderMap::new();
     let mut set = |name: &'static str, value: Option<&str>| {
@@ -163,7 +165,8 @@ fn head(message: &Message) -> HeaderMap {
     head
 }
 
-/// The same whenever the message is posted. What cannot be signed as it is, as ids of other services may be, is hashed.
+/// Returns an id that stays the same whenever the message is posted. An id that cannot be signed, which other
+/// services may use, is hashed.
 fn webhook_id(message: &Message) -> String {
     let id = message.id();
     if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.') {
@@ -178,21 +181,21 @@ async fn judge(message: &Message, response: Response<Incoming>) -> Delivery {
         return accepted(message, body).await;
     }
     let asked = seconds(&head.headers, RETRY_AFTER.as_str());
-    // What it says stands on a line of its own, which is not logged.
+    // The handler's text is on its own line, which is not logged.
     let why = match beginning(body).await {
         reason if reason.is_empty() => format!("it answered {}", head.status),
         reason => format!("it answered {}\n{reason}", head.status),
     };
     let cause = match head.status.as_u16() {
         400 | 410 | 422 => return Delivery::refused(why),
-        // It failed with this very message.
+        // The handler failed with this particular message.
         409 | 500 => Cause::HandlerFailed,
         status => of_status(status, asked.is_some()),
     };
     Fault::new(cause, why).asking_for(asked).into()
 }
 
-/// It was handled, whatever the answer looks like: handled again, it would not look better.
+/// The message was handled, whatever the answer looks like: handling it again would not improve the answer.
 async fn accepted(message: &Message, body: Incoming) -> Delivery {
     let answer = match Limited::new(body, ANSWER_MAX).collect().await {
         Ok(answer) => answer.to_bytes(),
@@ -204,7 +207,7 @@ async fn accepted(message: &Message, body: Incoming) -> Delivery {
     };
     let response = match std::str::from_utf8(&answer) {
         Ok("") => None,
-        // Not every database can store it.
+        // Not every database can store this character.
         Ok(text) => Some(text.replace('\0', "\u{fffd}")),
         Err(_) => {
             telemetry::answer_not_kept(message, "it is not UTF-8");
@@ -214,7 +217,7 @@ async fn accepted(message: &Message, body: Incoming) -> Delivery {
     Delivery::Accepted { response }
 }
 
-/// The first characters of an answer, in one line.
+/// Returns the first characters of an answer, in one line.
 async fn beginning(mut body: Incoming) -> String {
     let mut bytes = BytesMut::new();
     while let Some(Ok(frame)) = body.frame().await {
@@ -230,12 +233,12 @@ async fn beginning(mut body: Incoming) -> String {
     text.chars().take(REASON_CHARS_MAX).collect()
 }
 
-/// Without the text: there may be a password in it.
+/// The error does not quote the URL, which may contain a password.
 fn malformed() -> Error {
     Error::invalid("a handler's URL is http://host:port/path or https://host:port/path, without a user or password")
 }
 
-// What stands behind the host may be a secret.
+// The part after the host may be secret.
 impl fmt::Debug for PushUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PushUrl")

@@ -1,5 +1,6 @@
-//! Who connects has to ask something, soon and again and again, and to take the answer: hyper's own timeouts begin when
-//! it knows which version of HTTP it hears, and a connection of version 2 may be quiet for ever.
+//! Closes connections that are quiet for too long. A client must send its first request soon, further requests from
+//! time to time, and read the answers. Hyper's own timeouts start only when it has detected the HTTP version, and it
+//! lets an HTTP/2 connection be quiet forever.
 
 use std::future::Future;
 use std::io;
@@ -14,17 +15,17 @@ use tokio::time::Sleep;
 
 use postroom_core::support::clock::monotonic;
 
-/// A connection on which something was asked may be quiet for so many times as long as a new one.
+/// A connection that has sent a request may be quiet for this many times as long as a new one.
 const AGAIN: u32 = 12;
 
-/// Whether a connection is being answered, or since when it is quiet. Clones share it.
+/// Tracks whether a connection has an answer in progress, or since when it has been quiet. Clones share it.
 #[derive(Clone)]
 pub(super) struct Talk(Arc<Mutex<State>>);
 
 struct State {
-    /// How many answers are being made: those take as long as they take.
+    /// How many answers are in progress; they may take as long as they need.
     answering: usize,
-    /// How many wait for the client to take them.
+    /// How many of them wait for the client to read them.
     waiting: usize,
     patience: Duration,
     quiet_since: Instant,
@@ -39,7 +40,7 @@ impl Talk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was asked: it is answered until this is dropped.
+    /// Starts an answer to a request. The answer is in progress until the result is dropped.
     pub(super) fn answering(&self, patience: Duration) -> Answering {
         let mut state = self.state();
         state.answering += 1;
@@ -47,7 +48,7 @@ impl Talk {
         Answering { talk: self.clone(), is_waiting: false }
     }
 
-    /// When it has been quiet for too long; none while an answer is being made.
+    /// Returns when the connection will have been quiet for too long, or `None` while an answer is being made.
     fn too_long_at(&self) -> Option<Instant> {
         let state = self.state();
         if state.answering > state.waiting { None } else { state.quiet_since.checked_add(state.patience) }
@@ -60,7 +61,7 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// Whether it is the client's turn now, to take what there is.
+    /// Records whether the client has to read now.
     fn waits_for_client(&mut self, is_waiting: bool) {
         let mut state = self.talk.state();
         match (std::mem::replace(&mut self.is_waiting, is_waiting), is_waiting) {
@@ -79,7 +80,7 @@ impl Drop for Answering {
     }
 }
 
-/// A body that is being answered with until its end.
+/// A response body that keeps its answer in progress until it ends.
 pub(super) struct Answer<B> {
     body: Pin<Box<B>>,
     answering: Answering,
@@ -112,7 +113,7 @@ impl<B: Body> Body for Answer<B> {
     }
 }
 
-/// Fails to read when it was quiet for too long.
+/// A stream that fails when the connection has been quiet for too long.
 pub(super) struct Impatient<T> {
     io: T,
     talk: Talk,
@@ -124,7 +125,7 @@ impl<T> Impatient<T> {
         Self { io, talk, alarm: None }
     }
 
-    /// What has nothing to tell fails when that has lasted too long.
+    /// Fails a pending operation if the connection has been quiet for too long.
     fn unless_over<R>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if done.is_pending() && self.is_over(cx) {
             let why = "nothing was asked in time, or the answer was not taken";

@@ -1,4 +1,4 @@
-//! What the receiving ends of HTTP and gRPC do alike: read a request, and prove an answer.
+//! What the receiving ends of HTTP and gRPC share: they read a request, and prove an answer.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::wire::headers::{self, RECEIPT, RETENTION};
 use postroom_core::support::error::Error;
 use postroom_core::work::handler::Backend;
 
-/// How long a request says it is.
+/// Returns the length that a request declares.
 pub(crate) fn declared_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -24,7 +24,7 @@ pub(crate) struct Held {
     _room: Room,
 }
 
-/// Reads a request to its end, but no more than `limit` bytes of it, not forever, and only while there is room.
+/// Reads a whole request, but at most `limit` bytes, within the time limit, and only while there is room.
 pub(crate) async fn read<T>(body: T, limit: usize, options: &ReceiverOptions, room: Room) -> Result<Held, Reply>
 where
     T: Body + Send,
@@ -41,7 +41,7 @@ async fn read_frames<T>(mut body: Limited<T>, options: &ReceiverOptions, mut roo
 where
     Limited<T>: Body<Error = Box<dyn std::error::Error + Send + Sync>> + Unpin,
 {
-    // As it comes: one buffer that grows would take up to three times as much.
+    // The parts are kept as they come: one growing buffer would take up to three times as much memory.
     let mut read = Vec::new();
     while let Some(frame) = body.frame().await {
         let data = match frame {
@@ -60,8 +60,7 @@ where
     Ok(Held { body: read.concat().into(), _room: room })
 }
 
-/// Says beside an answer when to come again; and to a source that is known, for how long its messages are known again,
-/// with the receipt.
+/// Adds the response headers: when to come back and, for a verified source, the dedupe window and the receipt.
 pub(crate) fn annotate<B: Backend>(
     headers: &mut HeaderMap,
     receiver: &Receiver<B>,
@@ -81,7 +80,7 @@ pub(crate) fn annotate<B: Backend>(
     }
 }
 
-/// Never shorter than asked for.
+/// Rounds up, so that the pause is never shorter than requested.
 fn whole_seconds(pause: Duration) -> u64 {
     pause.as_secs() + u64::from(pause.subsec_nanos() > 0)
 }

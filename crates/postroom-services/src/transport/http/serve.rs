@@ -1,4 +1,4 @@
-//! What a receiver answers at its listeners.
+//! Serves a receiver at its listeners.
 
 use std::future::Future;
 
@@ -20,7 +20,7 @@ const HEALTH_PATH: &str = "/_rf/health";
 type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
 impl<B: Backend> Receiver<B> {
-    /// Receives at this listener until `shutdown` is ready, and answers what has come in by then.
+    /// Receives at this listener until `shutdown` is ready, and answers the requests that have come in by then.
     ///
     /// ```no_run
     /// # use postroom::{ListenOptions, Listener, Receiver, Sqlite};
@@ -35,12 +35,12 @@ impl<B: Backend> Receiver<B> {
             let mut routes = routes.clone();
             async move { routes.answer(request).await }
         };
-        // Those whose senders gave up are finished all the same.
+        // Messages whose senders stopped waiting are finished as well.
         accept::serve(listener, self.service_name(), answer, shutdown, self.idle()).await;
     }
 }
 
-/// What a listener answers to.
+/// The services behind a listener.
 struct Routes<B: Backend> {
     receive: HttpService<B>,
     #[cfg(feature = "grpc")]

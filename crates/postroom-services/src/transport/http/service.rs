@@ -1,4 +1,4 @@
-//! The receiving end as a service to mount: any server that speaks `tower` can serve it.
+//! The receiving end as a service to mount in any server that supports `tower`.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -32,8 +32,8 @@ use postroom_core::work::handler::Backend;
 pub struct HttpService<B: Backend>(Receiver<B>);
 
 impl<B: Backend> Receiver<B> {
-    /// This receiver as a service to mount in a server of one's own, at a path of one's own: senders name that path in
-    /// the address. Whatever stands in front of it must not change the path.
+    /// Returns this receiver as a service to mount in your own server, at any path. Senders put that path in the
+    /// address. A proxy in front of it must not change the path.
     pub fn service(&self) -> HttpService<B> {
         HttpService(self.clone())
     }
@@ -52,9 +52,10 @@ impl<B: Backend> HttpService<B> {
         }
     }
 
-    /// What is to be answered; with the source, where a receipt is due.
+    /// Returns the answer; with the source, if a receipt is due.
     ///
-    /// In this order: limits, grammar, signature, body. Nothing of the store is touched before the source is sure.
+    /// Checks the limits, the grammar, the signature and the body, in this order. It does not touch the store before
+    /// the source is verified.
     async fn receive<T>(&self, request: Request<T>) -> Result<(Authenticated, Reply), Reply>
     where
         T: Body + Send,
@@ -81,7 +82,7 @@ impl<B: Backend> HttpService<B> {
         let held = self.read(body, Whose::Signed).await?;
         let digest = hash_bytes(&held.body);
         self.0.matches_digest(&from, digest)?;
-        // From here on it is the source's own word, and so is the answer to it ours.
+        // From here on the source is verified, so the answer gets a receipt.
         let parsed = Envelope::parse(&held.body);
         drop(held);
         let reply = match parsed {
@@ -94,7 +95,7 @@ impl<B: Backend> HttpService<B> {
         Ok((from, reply))
     }
 
-    /// A foreign peer signs inside the envelope, which has to be read first.
+    /// Receives from a foreign peer, which signs inside the envelope, so the body must be read first.
     async fn receive_v1<T>(&self, body: T) -> Result<(Authenticated, Reply), Reply>
     where
         T: Body + Send,

@@ -1,4 +1,4 @@
-//! TLS by rustls, with one provider that is named.
+//! TLS by rustls, with an explicit crypto provider.
 
 mod client;
 mod identity;

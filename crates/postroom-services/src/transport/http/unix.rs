@@ -1,4 +1,4 @@
-//! Unix sockets: in a folder nobody else can enter, and only for those who may.
+//! Unix sockets, in a folder that nobody else can enter, and only for permitted users.
 
 use std::fs;
 use std::io;
@@ -10,12 +10,12 @@ use tokio::net::{UnixListener, UnixStream};
 use super::Stream;
 use postroom_core::support::error::{Error, ErrorKind, Result};
 
-/// A socket's file that goes when it is dropped.
+/// The file of a socket, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct SocketFile(PathBuf);
 
 impl SocketFile {
-    /// Makes room for a socket: its folder exists and is ours alone, and no other program listens there.
+    /// Prepares the path of a socket: its folder exists and is only ours, and no other program listens there.
     pub(super) fn prepare(path: &Path) -> Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.ok_or_else(|| Error::invalid("a socket needs a folder of its own"))?;
@@ -42,7 +42,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes a socket that a program left behind; one that is in use, and anything else, stays.
+/// Removes a socket that a program left behind. A socket in use, and any other file, stays.
 fn remove_stale(path: &Path) -> Result<()> {
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
@@ -64,7 +64,7 @@ fn trouble(path: &Path, what: &str, error: io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{} {what}: {error}", path.display())).caused_by(error)
 }
 
-/// The user this program runs as.
+/// Returns the user that this program runs as.
 pub(super) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -78,7 +78,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Listens at this path for these users; without any, for our own alone.
+    /// Listens at this path for these users, or for our own user if the list is empty.
     pub(super) fn bind(path: &Path, uids: &[u32]) -> Result<Self> {
         let file = SocketFile::prepare(path)?;
         let listener = UnixListener::bind(path).map_err(|error| trouble(path, "cannot be listened at", error))?;

@@ -1,4 +1,5 @@
-//! Requests and receipts that must not pass, and some that just do: what a receiver answers, what a sender concludes.
+//! Requests and receipts that must be refused, and some that just pass: the receiver's answer, and the sender's
+//! verdict.
 
 use std::fs::File;
 use std::process::Command;
@@ -29,7 +30,7 @@ async fn handle(_: &mut Ctx<Memory>, _: Arc<Message>) -> HandlerResult<Option<St
     Ok(None)
 }
 
-/// What a receiver of its own answers to the request of a vector.
+/// Returns the answer of a new receiver to the request of a vector.
 async fn answer(vector: &Value) -> Response<Full<Bytes>> {
     let clock = ManualClock::new(micros(vector, "now").unwrap());
     let store = MemoryStore::with_clock(Clock::Manual(clock));

@@ -14,7 +14,7 @@ fn answer(to: Request, line: &str, headers: &str) -> Response {
     response(to, bytes.as_bytes()).unwrap().unwrap().1
 }
 
-/// What is read in pieces of this size, and what is left.
+/// Returns what is read in pieces of this size, and what is left.
 async fn read_request(bytes: &[u8], piece: usize) -> (Opening<Request>, Vec<u8>) {
     let mut from = BufReader::with_capacity(piece, bytes);
     let opening = read(&mut from, request).await.unwrap();

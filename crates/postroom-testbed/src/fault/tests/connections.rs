@@ -1,4 +1,4 @@
-//! What faults do to a connection that does not speak HTTP/1.
+//! Tests what faults do to a connection that does not speak HTTP/1.
 
 use std::time::Duration;
 

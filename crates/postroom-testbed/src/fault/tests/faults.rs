@@ -1,4 +1,4 @@
-//! What each fault does to a request.
+//! Tests what each fault does to a request.
 
 use std::time::Duration;
 

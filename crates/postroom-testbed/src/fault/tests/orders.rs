@@ -1,4 +1,4 @@
-//! How a proxy is told what to do, and where to.
+//! Tests how a proxy gets its orders and its target.
 
 use super::*;
 

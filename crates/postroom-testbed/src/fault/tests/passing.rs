@@ -1,4 +1,4 @@
-//! Without a fault, nobody notices the proxy.
+//! Tests that nobody notices the proxy without a fault.
 
 use super::{
     server::{CHUNKED, EMPTY, ENDLESS, HEAD, HINTED, LARGE, REFUSED, SWITCHED},

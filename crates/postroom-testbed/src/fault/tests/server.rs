@@ -1,4 +1,4 @@
-//! A server that notes what it gets and answers by the path of a request.
+//! A server that records what it gets and answers by the path of a request.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,7 @@ use tokio::{
 
 use super::*;
 
-/// More than what fits between a server and a client that does not read.
+/// This is more than fits between a server and a client that does not read.
 pub(super) const LARGE: usize = 32 * 1024 * 1024;
 pub(super) const CHUNKED: &str =
     "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\nsum: a\r\n\r\n";
@@ -56,7 +56,7 @@ impl Server {
         Self { address, noted, _folder: folder, _accepting: accepting }
     }
 
-    /// What happened next: the number of the connection, and what came on it.
+    /// Asserts what happened next: the number of the connection, and what came on it.
     pub(super) async fn notes(&mut self, what: &str) {
         assert_eq!(self.noted.recv().await.unwrap(), what);
     }
@@ -65,7 +65,7 @@ impl Server {
 struct Conversation {
     side: Side,
     connection: usize,
-    /// Of all connections.
+    /// The number of requests on all connections.
     requests: Arc<AtomicUsize>,
     note: mpsc::UnboundedSender<String>,
 }
@@ -104,7 +104,7 @@ impl Conversation {
                     self.answer(SWITCHED).await?;
                     return self.echo().await;
                 }
-                // The path of what a client of HTTP/2 says first.
+                // This is the path in the first bytes of an HTTP/2 client.
                 "*" => {
                     self.answer("settings").await?;
                     return self.echo().await;

@@ -1,4 +1,4 @@
-//! The graph has an edge for each import that leaves an entry, and for no other.
+//! Tests that the graph has an edge for each import that leaves an entry, and no others.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn sources(one: &str, two: &str) -> Vec<Source> {
     files.map(|(path, text)| Source::new(path, text)).into()
 }
 
-/// Lines of `one.rs` with the entry that they import.
+/// Returns the lines of `one.rs` with the entries that they import.
 fn imports(one: &str) -> Vec<(usize, &'static str)> {
     let sources = sources(one, "pub fn go() {}\n");
     let graph = Graph::of(&ORDERED, &sources);

@@ -1,4 +1,4 @@
-//! Items, imports and paths are found where they stand.
+//! Tests that items, imports and paths are found in their places.
 
 use super::*;
 use crate::tidy::{order::tokens::tokens, source::Source};

@@ -1,4 +1,4 @@
-//! A name leads to the module that defines it, however it was passed on.
+//! Tests that a name leads to the module that defines it, however it was re-exported.
 
 use super::*;
 

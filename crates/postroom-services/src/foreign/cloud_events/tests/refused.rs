@@ -1,4 +1,4 @@
-//! What is refused says why, and quotes nothing.
+//! Tests that a refusal says why, and quotes nothing.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is written is read back as it was.
+//! Tests that events are read back exactly as they were written.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn payloads_come_back_byte_for_byte() {
             assert!(there_and_back(&event, mode) == event, "{payload:?} {content_type:?} {mode:?}");
         }
     }
-    // JSON stands in the object as it is, and what is nested deeply does no harm.
+    // JSON is embedded in the object unchanged, and deep nesting does no harm.
     let (_, body) = event(Some("application/json"), "{\"a\" : 1.50}").write(Structured).unwrap();
     assert!(std::str::from_utf8(&body).unwrap().contains("\"data\":{\"a\" : 1.50}"));
     let deep = event(Some("application/json"), &format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)));
@@ -41,7 +41,7 @@ fn random_events_come_back_in_both_modes() {
     }
 }
 
-/// Whether an attribute may have this character.
+/// Returns whether an attribute may contain this character.
 fn check_fits(character: char) -> bool {
     let code = u32::from(character);
     !character.is_control() && code & 0xfffe != 0xfffe && !(0xfdd0..=0xfdef).contains(&code)

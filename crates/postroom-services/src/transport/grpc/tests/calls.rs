@@ -1,4 +1,4 @@
-//! Requests as other peers make them, or as nobody should.
+//! Tests requests as other peers make them, and requests that nobody should make.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn request(headers: HeaderMap, envelope: Envelope) -> Request<Envelope> {
     Request::from_parts(MetadataMap::from_headers(headers), Extensions::new(), envelope)
 }
 
-/// A call by the generated client, which has the service in its hands.
+/// Makes a call with the generated client, directly on the service.
 async fn call(receiver: &Receiver<Memory>, headers: HeaderMap, envelope: Envelope) -> Result<Response<Answer>, Status> {
     ReceiverClient::new(receiver.grpc_service()).receive(request(headers, envelope)).await
 }
@@ -41,7 +41,7 @@ fn framed(envelope: &Envelope) -> Bytes {
     bytes.freeze()
 }
 
-/// A call by hand: the head and the body as they are.
+/// Makes a call by hand, with this head and body.
 async fn post<T>(receiver: &Receiver<Memory>, path: &str, headers: HeaderMap, body: T) -> Code
 where
     T: http_body::Body<Data = Bytes> + Send + 'static,
@@ -60,7 +60,7 @@ fn whole(envelope: &Envelope) -> Full<Bytes> {
     Full::new(framed(envelope))
 }
 
-/// A body that never comes.
+/// Returns a body that never arrives.
 fn endless() -> UnsyncBoxBody<Bytes, Infallible> {
     StreamBody::new(futures_util::stream::pending()).boxed_unsync()
 }
@@ -89,7 +89,7 @@ async fn a_peer_that_signs_by_hand_is_heard_and_can_check_the_receipt() {
 
 #[test]
 fn a_server_by_tonic_can_mount_it() {
-    // What `tonic::transport::Server::add_service` asks for.
+    // These are the bounds of `tonic::transport::Server::add_service`.
     fn mount<S>(_: S)
     where
         S: Service<http::Request<tonic::body::Body>, Response = http::Response<tonic::body::Body>, Error = Infallible>,

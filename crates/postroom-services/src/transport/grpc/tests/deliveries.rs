@@ -1,4 +1,4 @@
-//! What the courier brings over gRPC.
+//! Tests what the courier delivers over gRPC.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use postroom_core::queue::Fault;
 use postroom_core::support::clock::Clock;
 use postroom_core::work::delivery::{Delivery, Transport};
 
-/// It failed, and the reason contains this.
+/// Asserts that the delivery failed, and that the reason contains this text.
 #[track_caller]
 fn assert_failed(delivery: &Delivery, said: &str) {
     let why = delivery.fault().map(Fault::why).unwrap_or_default();
@@ -47,7 +47,7 @@ async fn a_message_is_handled_and_its_answer_comes_back_with_the_receipt() {
     assert_eq!(courier.destinations()[0].window, Some(Duration::from_secs(29 * 24 * 3600)));
 }
 
-/// What came back, before it is judged.
+/// Returns the answer before it is judged.
 async fn exchange(listening: &Listening, message: &Message) -> Answered {
     let service = listening.service();
     let wire = GrpcWire::open(&service, &service.address().unwrap()).unwrap();
@@ -85,7 +85,7 @@ async fn how_long_to_wait_counts_only_as_the_receiver_said_it() {
         let (receiver, _) = plain_receiver();
         let router = axum::Router::new().route_service("/_rf/receive", receiver.service());
         let router = router.route_service("/postroom.v1.Receiver/Receive", receiver.grpc_service());
-        // Somebody stands in between.
+        // A proxy in between changes the answer.
         let router =
             router.layer(axum::middleware::map_response(move |mut response: axum::response::Response| async move {
                 response.headers_mut().insert("retry-after", said.parse().unwrap());

@@ -1,4 +1,4 @@
-//! A peer that knows nothing but the `.proto` file: it signs requests and checks receipts by the text in there.
+//! A peer that knows only the `.proto` file: it signs requests and checks receipts as described there.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -55,12 +55,12 @@ pub(super) fn digest(envelope: &Envelope) -> [u8; 32] {
     Sha256::digest(encode(&pieces)).into()
 }
 
-/// The metadata of a request, signed.
+/// Returns the signed metadata of a request.
 pub(super) fn metadata(envelope: &Envelope, content_type: &str) -> HeaderMap {
     metadata_for(PATH, envelope, content_type)
 }
 
-/// The same for another path.
+/// Returns the signed metadata of a request to another path.
 pub(super) fn metadata_for(path: &str, envelope: &Envelope, content_type: &str) -> HeaderMap {
     let now = Clock::Database.now().as_micros().to_string();
     let digest = digest(envelope);
@@ -102,7 +102,7 @@ pub(super) fn metadata_for(path: &str, envelope: &Envelope, content_type: &str) 
     headers
 }
 
-/// What the receipt of an answer must be.
+/// Computes the receipt that an answer must have.
 pub(super) fn receipt(request: &HeaderMap, answer: &Answer, beside: [&str; 2]) -> String {
     let flag = |set: bool| if set { b"1" } else { b"0" };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();

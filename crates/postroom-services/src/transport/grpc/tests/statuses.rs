@@ -1,4 +1,4 @@
-//! What is told in the statuses of gRPC, and what is not told at all.
+//! Tests what gRPC statuses report, and what they never reveal.
 
 use std::time::Duration;
 

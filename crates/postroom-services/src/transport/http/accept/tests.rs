@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 
 use super::*;
 
-/// Far longer than anything here takes.
+/// This is far longer than anything here takes.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Serves one connection at a time while `asking`.
+/// Serves one connection at a time while `asking` runs.
 async fn with_room_for_one<F: Future<Output = ()>>(asking: impl FnOnce(SocketAddr) -> F) {
     let options = ListenOptions::default().connections(1).patience(Duration::from_millis(100));
     let listener = Listener::bind("http://127.0.0.1:0", options).await.unwrap();

@@ -1,4 +1,4 @@
-//! How a sender speaks TLS.
+//! The TLS options of a sender.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use super::{HTTP1, HTTP2, TlsIdentity, authorities, provider, refused};
 use postroom_core::support::error::{Error, Result};
 
-/// How a sender speaks TLS to a service or to a handler: whom it trusts, and who it says it is.
+/// How a sender speaks TLS to a service or to a handler: whom it trusts, and which certificate it shows.
 ///
 /// ```
 /// use postroom::{ClientTls, PushUrl};
 ///
-/// // The authority of our own network, and no other.
+/// // Trust only the certificate authority of our own network.
 /// fn handler(authority: &str) -> postroom::Result<PushUrl> {
 ///     let tls = ClientTls::default().root_certificates(authority)?;
 ///     PushUrl::with_tls("https://handler.internal/messages", tls)
@@ -29,7 +29,7 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// Trusts these authorities (certificates in PEM) instead of the system's.
+    /// Trusts these certificate authorities (in PEM) instead of the system's.
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Result<Self> {
         let pem = pem.into();
         authorities(&pem)?;
@@ -37,14 +37,14 @@ impl ClientTls {
         Ok(self)
     }
 
-    /// Shows this certificate to whom asks for one.
+    /// Shows this certificate to peers that require one.
     #[must_use]
     pub fn identity(mut self, identity: TlsIdentity) -> Self {
         self.identity = Some(identity);
         self
     }
 
-    /// For connections that speak HTTP/2, or either version.
+    /// Builds the configuration for connections that speak only HTTP/2, or either version.
     pub(in super::super) fn config(&self, http2_only: bool) -> Result<Arc<ClientConfig>> {
         let trusted = match &self.root_certificates {
             Some(pem) => authorities(pem)?,
@@ -61,7 +61,7 @@ impl ClientTls {
     }
 }
 
-/// Asked at each handshake: the certificate may have been replaced.
+/// Rustls asks this at each handshake, because the certificate may have been replaced.
 #[derive(Debug)]
 struct Showing(TlsIdentity);
 

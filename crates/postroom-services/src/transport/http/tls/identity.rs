@@ -1,4 +1,4 @@
-//! Who a listener says it is, or a sender.
+//! The certificate of a listener or a sender.
 
 use std::fmt;
 use std::path::Path;
@@ -18,13 +18,13 @@ use postroom_core::message::hash_bytes;
 use postroom_core::support::clock::Clock;
 use postroom_core::support::error::{Error, Result};
 
-/// A certificate with its private key, in PEM: who a listener says it is, or a sender.
+/// A certificate with its private key, in PEM. A listener or a sender proves its identity with it.
 ///
 /// ```
 /// use postroom::{ListenOptions, TlsIdentity};
 ///
 /// fn listen(certificates: &str, key: &str, authority: &str) -> postroom::Result<ListenOptions> {
-///     // Who connects must have a certificate too, by this authority.
+///     // Clients must have a certificate too, issued by this authority.
 ///     let identity = TlsIdentity::new(certificates, key)?.require_clients(authority)?;
 ///     Ok(ListenOptions::default().tls(identity))
 /// }
@@ -34,20 +34,20 @@ use postroom_core::support::error::{Error, Result};
 #[derive(Clone)]
 pub struct TlsIdentity(Arc<RwLock<Arc<Shown>>>);
 
-/// What the other end sees at this moment.
+/// What the other end sees now.
 struct Shown {
     pair: Arc<CertifiedKey>,
     server: Arc<ServerConfig>,
 }
 
 impl TlsIdentity {
-    /// From the texts of both. A certificate that is not good at this time is refused.
+    /// Creates an identity from the texts of both. It refuses a certificate that is not valid now.
     pub fn new(certificates: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Self> {
         let pair = paired(chain_of(certificates.as_ref())?, key_of(key.as_ref())?)?;
         Self::showing(pair, WebPkiClientVerifier::no_client_auth())
     }
 
-    /// From the files of both. Nobody but its owner and its group may be able to read that of the key.
+    /// Reads an identity from the files of both. Only its owner and its group may be able to read the key's file.
     pub fn from_files(certificates: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self> {
         let (certificates, key) = (certificates.as_ref(), key.as_ref());
         let chain = in_file(certificates, std::fs::read(certificates).map_err(unread).and_then(|pem| chain_of(&pem)))?;
@@ -64,7 +64,7 @@ impl TlsIdentity {
         Ok(Self(Arc::new(RwLock::new(Arc::new(Shown { pair, server: server.into() })))))
     }
 
-    /// Listeners with it ask who connects for a certificate by one of these authorities (PEM), and speak to no others.
+    /// Requires that clients of its listeners show a certificate issued by one of these authorities (PEM).
     pub fn require_clients(self, authority: impl AsRef<[u8]>) -> Result<Self> {
         let trusted = Arc::new(authorities(authority.as_ref())?);
         let clients = WebPkiClientVerifier::builder_with_provider(trusted, provider()).build();
@@ -72,8 +72,9 @@ impl TlsIdentity {
         Self::showing(self.pair(), clients)
     }
 
-    /// From now on the certificate of another, and what it requires of clients: so it is for whoever connects next, at
-    /// every listener and service that has this identity or a clone of it. Connections that are open stay.
+    /// Replaces the certificate, and the requirements for clients, with those of another identity. This applies to
+    /// all new connections, at every listener and service that has this identity or a clone of it. Open connections
+    /// stay.
     pub fn replace(&self, other: &Self) {
         let shown = other.shown();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = shown;
@@ -83,18 +84,18 @@ impl TlsIdentity {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a sender shows at this moment.
+    /// Returns the certificate and key that a sender shows now.
     pub(super) fn pair(&self) -> Arc<CertifiedKey> {
         self.shown().pair.clone()
     }
 
-    /// How a listener speaks at this moment.
+    /// Returns the TLS configuration that a listener uses now.
     pub(in super::super) fn server(&self) -> Arc<ServerConfig> {
         self.shown().server.clone()
     }
 }
 
-/// The certificates of a PEM, the first of which is shown.
+/// Returns the certificates of a PEM text; the first one is shown to the other end.
 fn chain_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let chain = certificates_of(pem)?;
     if let Some(first) = chain.first() {
@@ -104,7 +105,7 @@ fn chain_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 fn key_of(pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
-    // Not rustls's own words: they may quote what was read.
+    // Rustls's own error is not used, because it may quote what was read.
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| Error::invalid("there is no private key in the PEM"))
 }
 
@@ -126,7 +127,7 @@ fn in_file<T>(path: &Path, read: Result<T>) -> Result<T> {
     read.map_err(|error| Error::invalid(format!("{}: {error}", path.display())).caused_by(error))
 }
 
-// Two that differ are printed differently; nothing of the key is.
+// Two different identities print differently; nothing of the key is printed.
 impl fmt::Debug for TlsIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chain: Vec<u8> = self.pair().cert.iter().flat_map(|certificate| certificate.to_vec()).collect();

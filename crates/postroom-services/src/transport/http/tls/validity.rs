@@ -1,4 +1,4 @@
-//! When a certificate is good. Whoever connects finds out; who gives it away should before.
+//! Checks when a certificate is valid, so that its owner notices a problem before the clients do.
 
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
@@ -7,7 +7,7 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// Refuses a certificate that is over, or not good yet.
+/// Refuses a certificate that has expired, or is not valid yet.
 pub(super) fn check(certificate: &[u8], now: Timestamp) -> Result<()> {
     match validity(certificate) {
         None => Err(Error::invalid("the certificate cannot be read")),
@@ -17,7 +17,7 @@ pub(super) fn check(certificate: &[u8], now: Timestamp) -> Result<()> {
     }
 }
 
-/// From when until when (RFC 5280, 4.1): the fifth part of what is signed, where the version is the first.
+/// Returns from when until when it is valid (RFC 5280, 4.1): the fifth signed field, if the version is the first.
 fn validity(certificate: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let signed = element(element(certificate)?.held)?.held;
     let first = element(signed)?;
@@ -50,7 +50,7 @@ fn element(der: &[u8]) -> Option<Element<'_>> {
     Some(Element { tag, held, rest })
 }
 
-/// `YYMMDDhhmmssZ` until 2049, with four digits of the year from then on.
+/// Parses `YYMMDDhhmmssZ`, used until 2049, or the form with a four-digit year, used from then on.
 fn time(element: &Element<'_>) -> Option<Timestamp> {
     let text = std::str::from_utf8(element.held).ok()?;
     let (year, rest) = match element.tag {
@@ -75,7 +75,7 @@ mod tests {
         [&[tag, 0x81, u8::try_from(held.len()).unwrap()], held.as_slice()].concat()
     }
 
-    /// The beginning of a certificate, with a version or without.
+    /// Builds the beginning of a certificate, with or without a version.
     fn certificate(version: &[u8], from: &[u8], until: &[u8]) -> Vec<u8> {
         let (serial, algorithm, issuer) = ([2, 1, 7], [0x30, 0], [0x30, 2, 5, 0]);
         let signed = wrapped(0x30, &[version, &serial, &algorithm, &issuer, &wrapped(0x30, &[from, until])]);
