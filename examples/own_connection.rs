@@ -21,14 +21,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Written and enqueued, or neither. Immediate: a transaction that reads first cannot always write later.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     tx.execute("INSERT INTO notes (text) VALUES ('hello')", [])?;
-    let enqueued = outbox.enqueue_in_blocking(&*tx, &NewMessage::new("note.written", "hello"))?;
+    let enqueued = outbox.enqueue_in_blocking(&tx, &NewMessage::new("note.written", "hello"))?;
     tx.commit()?;
     println!("enqueued {}", enqueued.id());
     drop(enqueued); // workers are woken now
 
     // Rolled back: the message never was.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let _never = outbox.enqueue_in_blocking(&*tx, &NewMessage::new("note.written", "never"))?;
+    let _never = outbox.enqueue_in_blocking(&tx, &NewMessage::new("note.written", "never"))?;
     tx.rollback()?;
     assert_eq!(outbox.queue().stats().await?.ready, 1);
 
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let message = claimed.message?;
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         tx.execute("INSERT INTO notes (text) VALUES (?1)", [&message.payload])?;
-        inbox.ack_in_blocking(&*tx, &claimed.lease, None)?;
+        inbox.ack_in_blocking(&tx, &claimed.lease, None)?;
         tx.commit()?;
         println!("handled {} from {}", message.id(), message.source().unwrap_or("here"));
     }

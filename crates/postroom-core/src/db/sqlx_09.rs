@@ -1,8 +1,20 @@
 //! What is the same for every database behind sqlx 0.9.
 
-use sqlx::{Connection, SqlStr};
+use sqlx::{Connection, Database, SqlStr, Transaction};
 
-use crate::support::error::{Error, ErrorKind};
+use crate::sql::{Done, Statement, Tx};
+use crate::support::error::{Error, ErrorKind, Result};
+
+/// A transaction of the driver's own type runs what its connection runs.
+impl<DB: Database<Connection: Tx>> Tx for Transaction<'_, DB> {
+    async fn run(&mut self, statement: &Statement) -> Result<Done> {
+        DB::Connection::run(self, statement).await
+    }
+
+    async fn check_durable(&mut self) -> Result<()> {
+        DB::Connection::check_durable(self).await
+    }
+}
 
 /// Makes the driver believe for good that the connection is inside a transaction. We begin and end transactions in our
 /// own words; what a handler begins on the connection is a savepoint then, and cannot commit what is not finished.

@@ -1,7 +1,7 @@
 //! rusqlite 0.39.
 
-use rusqlite::Connection;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Transaction};
 use uuid::Uuid;
 
 use crate::db::sqlite::durable::{SYNCHRONOUS, check_synchronous};
@@ -33,6 +33,16 @@ impl BlockingTx for Connection {
 
     fn check_durable(&self) -> Result<()> {
         check_synchronous(self.prepare_cached(SYNCHRONOUS)?.query_row([], |row| row.get(0))?)
+    }
+}
+
+impl BlockingTx for Transaction<'_> {
+    fn run(&self, statement: &Statement) -> Result<Done> {
+        Connection::run(self, statement)
+    }
+
+    fn check_durable(&self) -> Result<()> {
+        Connection::check_durable(self)
     }
 }
 

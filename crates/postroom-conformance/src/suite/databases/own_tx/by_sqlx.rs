@@ -53,15 +53,15 @@ macro_rules! sqlx_caller {
             }
 
             async fn enqueue(&mut self, outbox: &Outbox, message: &NewMessage) -> postroom::Result<Enqueued> {
-                outbox.enqueue_in(&mut **self, message).await
+                outbox.enqueue_in(self, message).await
             }
 
             async fn accept(&mut self, inbox: &Inbox, incoming: &Incoming) -> postroom::Result<bool> {
-                inbox.accept_in(&mut **self, incoming).await
+                inbox.accept_in(self, incoming).await
             }
 
             async fn ack(&mut self, inbox: &Inbox, lease: &Lease, response: Option<&str>) -> postroom::Result<()> {
-                inbox.ack_in(&mut **self, lease, response).await
+                inbox.ack_in(self, lease, response).await
             }
 
             async fn commit(self) -> anyhow::Result<()> {
