@@ -1,7 +1,8 @@
 //! What is the same for every database behind sqlx 0.9.
 
-use sqlx::{Connection, Database, SqlStr, Transaction};
+use sqlx::{Connection, Database, Pool, SqlSafeStr, SqlStr, Transaction};
 
+use crate::mailbox::transaction::{Begin, Commit};
 use crate::sql::{Done, Statement, Tx};
 use crate::support::error::{Error, ErrorKind, Result};
 
@@ -13,6 +14,33 @@ impl<DB: Database<Connection: Tx>> Tx for Transaction<'_, DB> {
 
     async fn check_durable(&mut self) -> Result<()> {
         DB::Connection::check_durable(self).await
+    }
+}
+
+/// What differs from one database behind sqlx to the next.
+pub(crate) trait Behind: Database<Connection: Tx> {
+    /// Begins a transaction that is going to write.
+    const BEGIN: &'static str;
+
+    /// What an error of the driver means.
+    fn failed(source: sqlx::Error) -> Error;
+}
+
+impl<DB: Behind> Begin for Pool<DB> {
+    type Tx = Transaction<'static, DB>;
+
+    async fn begin(&self) -> Result<Self::Tx> {
+        self.begin_with(DB::BEGIN.into_sql_str()).await.map_err(DB::failed)
+    }
+}
+
+impl<DB: Behind> Commit for Transaction<'_, DB> {
+    async fn commit(self) -> Result<()> {
+        Transaction::commit(self).await.map_err(DB::failed)
+    }
+
+    async fn roll_back(self) -> Result<()> {
+        self.rollback().await.map_err(DB::failed)
     }
 }
 

@@ -51,7 +51,8 @@ pub struct Outbox {
 /// }
 /// ```
 #[derive(Debug)]
-#[must_use = "workers are woken when this is dropped: keep it until the transaction is committed"]
+#[must_use = "dropping this wakes the workers, so keep it until the commit: `let _enqueued = …`, not `let _ = …`, which \
+              drops it at once; a transaction of `outbox.begin` needs no such care"]
 pub struct Enqueued {
     stored: Stored,
     wake: Wake,
@@ -151,7 +152,8 @@ impl Outbox {
     }
 
     /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if
-    /// the caller commits. Keep what it returns until then.
+    /// the caller commits. Keep what it returns until then, with a name (`let _enqueued = …`): a bare `_` would drop it
+    /// at once. [`begin`](Self::begin) gives a transaction without such a guard.
     pub async fn enqueue_in(&self, tx: &mut impl Tx, message: &NewMessage) -> Result<Enqueued> {
         let done = tx.run(&self.statement(message)?).await?;
         Ok(self.enqueued(message, done))
@@ -164,9 +166,17 @@ impl Outbox {
     }
 
     fn enqueued(&self, message: &NewMessage, done: Done) -> Enqueued {
+        Enqueued { stored: self.stored(message, done), wake: self.wake().clone() }
+    }
+
+    pub(crate) fn stored(&self, message: &NewMessage, done: Done) -> Stored {
         let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
         telemetry::Enqueued::of(std::slice::from_ref(message)).tell(self.queue.store_name(), &[stored]);
-        Enqueued { stored, wake: self.store.wake(Queue::Outbox).clone() }
+        stored
+    }
+
+    pub(crate) fn wake(&self) -> &Wake {
+        self.store.wake(Queue::Outbox)
     }
 
     /// The statement that stores a message, for a driver this crate does not know. Its row count goes to

@@ -1,5 +1,6 @@
 //! Taking part in a transaction of the caller's own.
 
+mod begun;
 mod by_rusqlite;
 mod by_sqlx;
 mod by_tiberius;
@@ -20,6 +21,7 @@ use self::caller::{Caller, CallersTx};
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, refused, soon};
 
+pub(super) use self::begun::CASES as BEGUN;
 pub(super) use self::promises::CASES as PROMISES;
 
 cases! { own_tx:

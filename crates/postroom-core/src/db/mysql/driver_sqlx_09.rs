@@ -13,7 +13,7 @@ use crate::db::mysql::dialect::{
 use crate::db::mysql::error::{failed, number_of};
 use crate::db::server::connection::{Patience, Unprinted, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Link, Purpose};
-use crate::db::sqlx_09::begin_for_good;
+use crate::db::sqlx_09::{Behind, begin_for_good};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -196,6 +196,14 @@ impl Tx for MySqlConnection {
 
 fn bound(statement: &Statement) -> Query<'_, MySql, MySqlArguments> {
     let query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
+impl Behind for MySql {
+    const BEGIN: &'static str = "START TRANSACTION";
+
+    fn failed(source: sqlx::Error) -> Error {
+        failed(source)
+    }
+}
+
     statement.values.iter().fold(query, |query, value| match value {
         Value::Int(value) => query.bind(*value),
         Value::Text(value) => query.bind(value.as_deref()),

@@ -14,7 +14,7 @@ use crate::db::postgres::dialect::{
 use crate::db::postgres::error::{NO_SUCH_SETTING, POOLED, kind_of};
 use crate::db::server::connection::{Patience, Unprinted, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Link, Purpose};
-use crate::db::sqlx_09::{begin_for_good, explained};
+use crate::db::sqlx_09::{Behind, begin_for_good, explained};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -199,6 +199,14 @@ impl Tx for PgConnection {
     async fn run(&mut self, statement: &Statement) -> Result<Done> {
         let done = bound(statement).execute(self).await.map_err(failed)?;
         statement.check(done.rows_affected())
+    }
+}
+
+impl Behind for Postgres {
+    const BEGIN: &'static str = "BEGIN";
+
+    fn failed(source: sqlx::Error) -> Error {
+        failed(source)
     }
 }
 
