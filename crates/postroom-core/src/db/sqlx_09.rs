@@ -44,6 +44,42 @@ impl<DB: Behind> Commit for Transaction<'_, DB> {
     }
 }
 
+/// How a server is reached: as we were told once, or as a pool of the caller's reaches it at that moment. It is never
+/// printed: there is a password in it.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub(crate) enum Reach<DB: Database> {
+    Told(<DB::Connection as Connection>::Options),
+    Like(Pool<DB>),
+}
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+impl<DB: Database> Reach<DB> {
+    /// What to connect with now.
+    pub(crate) fn options(&self) -> <DB::Connection as Connection>::Options {
+        match self {
+            Self::Told(options) => options.clone(),
+            Self::Like(pool) => (*pool.connect_options()).clone(),
+        }
+    }
+}
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+impl<DB: Database> Clone for Reach<DB> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Told(options) => Self::Told(options.clone()),
+            Self::Like(pool) => Self::Like(pool.clone()),
+        }
+    }
+}
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+impl<DB: Database> std::fmt::Debug for Reach<DB> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
 /// Makes the driver believe for good that the connection is inside a transaction. We begin and end transactions in our
 /// own words; what a handler begins on the connection is a savepoint then, and cannot commit what is not finished.
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]

@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use postroom::{Event, NewMessage, Outbox, Queue, Sqlite, State, Store, WakeListener, WorkerOptions};
+use postroom::{
+    Begin, Event, MySql, MySqlOptions, NewMessage, Outbox, Postgres, PostgresOptions, Queue, Sqlite, State, Store,
+    WakeListener, WorkerOptions,
+};
+use sqlx::pool::PoolOptions;
 
 use super::by_rusqlite::Rusqlite;
 use super::by_sqlx::{HasPool, Sqlx};
 use super::caller::{Caller, ORDER};
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, Testable, eventually};
+use crate::on_server::OnServer;
 use crate::script::Script;
 
 macro_rules! with_a_pool {
@@ -35,11 +40,23 @@ pub(in crate::suite) const CASES: [&[Case]; 4] = {
     [sqlite, postgres, mysql, ALONE]
 };
 
-const ALONE: &[Case] = &[Case {
-    name: "own_tx::begun::a_rusqlite_connection_commits_and_wakes_or_neither",
-    proves: &["OBX-003"],
-    on: cases!(@sqlite a_rusqlite_connection_commits_and_wakes_or_neither),
-}];
+const ALONE: &[Case] = &[
+    Case {
+        name: "own_tx::begun::a_rusqlite_connection_commits_and_wakes_or_neither",
+        proves: &["OBX-003"],
+        on: cases!(@sqlite a_rusqlite_connection_commits_and_wakes_or_neither),
+    },
+    Case {
+        name: "own_tx::begun::a_store_connects_as_the_callers_pool_does",
+        proves: &[],
+        on: cases!(@postgres a_store_connects_as_the_callers_pool_does),
+    },
+    Case {
+        name: "own_tx::begun::a_store_connects_as_the_callers_pool_does",
+        proves: &[],
+        on: cases!(@mariadb a_store_on_mariadb_connects_as_the_callers_pool_does),
+    },
+];
 
 #[derive(serde::Serialize, serde::Deserialize, Event)]
 #[event("order.placed")]
@@ -123,5 +140,33 @@ fn place(outbox: &Outbox, conn: &mut rusqlite::Connection, commits: bool) -> Ver
     if commits {
         tx.commit()?;
     }
+    Ok(())
+}
+
+async fn a_store_connects_as_the_callers_pool_does(stage: &Stage<Postgres>) -> Verdict {
+    let right = Sqlx::<sqlx::Postgres>::options(stage)?;
+    let pool = PoolOptions::new().connect_lazy_with(right.clone().database("nowhere"));
+    let tables = Postgres::tables(&stage.place, "outbox", "inbox")?;
+    let options = PostgresOptions::from_pool(&pool).tables(tables).clock(stage.place.clock());
+    assert!(options.clone().open().await.is_err(), "there is no such database");
+    pool.set_connect_options(right);
+    shares_its_database_with(&pool, options.open().await?, stage).await
+}
+
+async fn a_store_on_mariadb_connects_as_the_callers_pool_does(stage: &Stage<MySql>) -> Verdict {
+    let right = Sqlx::<sqlx::MySql>::options(stage)?;
+    let pool = PoolOptions::new().connect_lazy_with(right.clone().database("nowhere"));
+    let options = MySqlOptions::from_pool(&pool).clock(stage.place.clock());
+    assert!(options.clone().open().await.is_err(), "there is no such database");
+    pool.set_connect_options(right);
+    shares_its_database_with(&pool, options.open().await?, stage).await
+}
+
+async fn shares_its_database_with<B: Testable>(pool: &impl Begin, store: impl Store, stage: &Stage<B>) -> Verdict {
+    let outbox = Outbox::new(store);
+    let mut tx = outbox.begin(pool).await?;
+    tx.enqueue(NewMessage::new("order.placed", "7")).await?;
+    tx.commit().await?;
+    assert_eq!((outbox.queue().stats().await?.ready, stage.outbox.queue().stats().await?.ready), (1, 1));
     Ok(())
 }
