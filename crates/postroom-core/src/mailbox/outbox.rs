@@ -12,7 +12,7 @@ use crate::message::{MessageId, NewMessage, Payload, WorkItemId};
 use crate::queue::Queue;
 use crate::queue::retry::RetryPolicies;
 use crate::sql::{BlockingTx, Done, Statement, Tx};
-use crate::store::{Filter, Identity, Record, Store, Stored, Wake};
+use crate::store::{Filter, Identity, Operation, Record, Store, Stored, Wake};
 use crate::support::error::{Error, Result};
 use crate::telemetry;
 
@@ -213,6 +213,35 @@ impl Outbox {
     /// What waits for the answer to a message that was sent before, perhaps by a program that has ended since.
     pub fn requested(&self, id: MessageId, destination: &str) -> Request {
         Request::new(self.store.clone(), id, destination)
+    }
+
+    /// Takes back a message that waits, and says whether it was still waiting. One that a worker holds at the moment,
+    /// or that has ended, is not touched. One that failed and waits for its next attempt is taken back too: what its
+    /// attempts did stays done.
+    ///
+    /// It becomes [`Dismissed`](crate::State::Dismissed), with "cancelled" as the reason. As long as it is kept
+    /// ([`Retention`](crate::Retention)), the same message enqueued again is a duplicate.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use postroom::{Dismissal, MemoryStore, NewMessage, Outbox};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let outbox = Outbox::new(MemoryStore::new());
+    /// let reminder = NewMessage::new("reminder.due", r#"{"order":7}"#).due_after(Duration::from_secs(3600));
+    /// let id = outbox.enqueue(reminder).await?.id;
+    /// assert!(outbox.cancel(id).await?, "it was still waiting");
+    /// assert!(!outbox.cancel(id).await?);
+    /// let record = outbox.find(id.as_uuid()).await?.remove(0);
+    /// assert_eq!(record.dismissal().map(Dismissal::why), Some("cancelled"));
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn cancel(&self, id: WorkItemId) -> Result<bool> {
+        let was_waiting = self.queue.change(Operation::Cancel(id)).await? > 0;
+        if was_waiting {
+            telemetry::cancelled(self.queue.named(), id);
+        }
+        Ok(was_waiting)
     }
 
     /// Puts done messages back in line, because their receiver was restored from a backup.

@@ -114,8 +114,8 @@ pub(super) async fn dismissed(
         let current = if name == kind.as_str() { "page" } else { "false" };
         html.add("<a href=\"#/dismissed?queue={}\" aria-current=\"{}\">{}</a>", &[&name, &current, &title]);
     }
-    html.add("</nav><p class=\"quiet\">Failed messages that somebody dismissed. They are deleted after a while; ", &[]);
-    html.add("until then each of them can be put back in line.</p>", &[]);
+    html.add("</nav><p class=\"quiet\">Failed messages that somebody dismissed, and messages that a program ", &[]);
+    html.add("cancelled. They are deleted after a while; until then each of them can be put back in line.</p>", &[]);
     if rows.is_empty() {
         html.add("<p class=\"empty\">Nothing is dismissed in the {}.</p>", &[&kind]);
         return Ok(html);

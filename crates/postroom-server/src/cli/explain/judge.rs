@@ -241,7 +241,7 @@ fn dismissed(seen: &Seen, around: &Around) -> Answer {
     let who = seen.dismissal.as_ref().map_or_else(String::new, |(by, why)| format!(" by {by}: {why}"));
     let before = seen.last_error.as_deref();
     let before = before.map_or_else(String::new, |error| format!(" Its last attempt said: {error}."));
-    Answer::new("dismissed", format!("It failed, and was dismissed{when}{who}.{before}"))
+    Answer::new("dismissed", format!("It was dismissed{when}{who}.{before}"))
         .since(seen.processed_at)
         .next("It is deleted when its retention is over. Until then it is known if it arrives again.")
         .advice(format!("Nothing. If that was a mistake: `postroom revive {}`.", seen.id))
