@@ -18,17 +18,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut conn = Connection::open(&path)?;
     conn.execute_batch("PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; CREATE TABLE notes (text TEXT)")?;
 
-    // Written and enqueued, or neither. Immediate: a transaction that reads first cannot always write later.
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Written and enqueued, or neither.
+    let mut tx = outbox.begin_blocking(&mut conn)?;
     tx.execute("INSERT INTO notes (text) VALUES ('hello')", [])?;
-    let enqueued = outbox.enqueue_in_blocking(&*tx, &NewMessage::new("note.written", "hello"))?;
-    tx.commit()?;
-    println!("enqueued {}", enqueued.id());
-    drop(enqueued); // workers are woken now
+    let stored = tx.enqueue(&NewMessage::new("note.written", "hello"))?;
+    tx.commit()?; // and workers are woken
+    println!("enqueued {}", stored.id);
 
     // Rolled back: the message never was.
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let _never = outbox.enqueue_in_blocking(&*tx, &NewMessage::new("note.written", "never"))?;
+    let mut tx = outbox.begin_blocking(&mut conn)?;
+    tx.enqueue(&NewMessage::new("note.written", "never"))?;
     tx.rollback()?;
     assert_eq!(outbox.queue().stats().await?.ready, 1);
 
@@ -40,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let message = claimed.message?;
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         tx.execute("INSERT INTO notes (text) VALUES (?1)", [&message.payload])?;
-        inbox.ack_in_blocking(&*tx, &claimed.lease, None)?;
+        inbox.ack_in_blocking(&tx, &claimed.lease, None)?;
         tx.commit()?;
         println!("handled {} from {}", message.id(), message.source().unwrap_or("here"));
     }

@@ -60,6 +60,7 @@ pub use db::sqlite::{
 pub use mailbox::inbox::Inbox;
 pub use mailbox::outbox::{Enqueued, Outbox};
 pub use mailbox::request::{Pending, Request};
+pub use mailbox::transaction::{Begin, Commit, OutboxTx};
 pub use mailbox::work_queue::WorkQueue;
 pub use message::{
     Command, ContentHash, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, Outgoing,

@@ -5,4 +5,5 @@ pub(crate) mod operator;
 pub mod outbox;
 pub mod outgoing;
 pub mod request;
+pub mod transaction;
 pub mod work_queue;

@@ -5,6 +5,7 @@
 //!               ▲  ▲             │ │ └─fail, attempts spent, three crashes alone──▶ dead ──revive──▶ ready
 //!               │  └─abandon, release─┘ └─lease over: reap ─▶ ready (after a pause)
 //!               └ due time, backoff        ttl over ─▶ expired ──revive──▶ ready
+//!  taken back:  ready ──cancel──▶ dismissed (outbox only)
 //!  by an operator:  dead, expired ──dismiss──▶ dismissed ──purge──▶ (gone)       dead, ttl over ──▶ expired
 //!  inbox only:  seen ──enqueue──▶ ready        seen ──mark_processing──▶ processing (never claimed)
 //!                                             processing ──mark_processing──▶ processing, one attempt more
@@ -91,7 +92,7 @@ pub enum State {
     Seen,
     /// Inbox only: somebody handles it outside the queue.
     Processing,
-    /// A dead letter that an operator dismissed: kept for a while, then deleted.
+    /// A dead letter that an operator dismissed, or a message that was taken back: kept for a while, then deleted.
     Dismissed,
 }
 

@@ -37,7 +37,7 @@ use std::time::Duration;
 use metrics::{counter, gauge};
 use tracing::{Span, debug, debug_span, error, field, info, info_span, warn};
 
-use crate::message::{InboxKey, Message, MessageId, NewMessage};
+use crate::message::{InboxKey, Message, MessageId, NewMessage, WorkItemId};
 use crate::queue::Outcome;
 use crate::queue::{Claims, Fault, Lease, Place, Queue, Reaped, Settled, State, Whose};
 use crate::store::{Arrival, Sighting, Stored};
@@ -206,6 +206,10 @@ pub(crate) fn purged(queue: Named<'_>, state: State, purged: u64) {
 
 pub(crate) fn dismissed(queue: Named<'_>, dismissed: u64) {
     info!(store = queue.store, queue = %queue.kind, count = dismissed, "dead letters dismissed");
+}
+
+pub(crate) fn cancelled(queue: Named<'_>, id: WorkItemId) {
+    info!(store = queue.store, queue = %queue.kind, work_item_id = %id, "message taken back");
 }
 
 pub(crate) fn revived(queue: Named<'_>, revived: u64) {

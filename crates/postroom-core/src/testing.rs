@@ -2,15 +2,15 @@
 //!
 //! ```
 //! use postroom::testing::{Workbench, assert_enqueued};
-//! use postroom::{Backend, Ctx, Event, HandlerError, Handlers, Payload};
+//! use postroom::{Backend, Ctx, Event, HandlerError, Handlers, Payload, Signal};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize, Event)]
 //! #[event("order.placed")]
 //! struct OrderPlaced { order: u64 }
 //!
-//! #[derive(Serialize, Deserialize, Event)]
-//! #[event("invoice.due")]
+//! #[derive(Serialize, Deserialize, Signal)]
+//! #[signal("invoice.due")]
 //! struct InvoiceDue { order: u64 }
 //!
 //! async fn placed<B: Backend>(ctx: &mut Ctx<B>, placed: OrderPlaced) -> Result<(), HandlerError> {

@@ -62,6 +62,7 @@ impl Message<'_> {
     fn written(&self) -> TokenStream {
         let Self { name, kind, attribute: Attribute { topic, version, reply, .. } } = self;
         let (upcast, checks) = (self.upcast(), self.upcast_checks());
+        let stays_here = kind == Kind::Event.name();
         let replies = reply.as_ref().map(|reply| {
             quote! {
                 impl ::postroom::Replies for #name {
@@ -74,6 +75,7 @@ impl Message<'_> {
                 const TOPIC: &'static str = #topic;
                 const KIND: ::postroom::Kind = ::postroom::Kind::#kind;
                 const VERSION: u32 = #version;
+                const STAYS_HERE: bool = #stays_here;
                 #upcast
             }
             #replies

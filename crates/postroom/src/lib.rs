@@ -76,6 +76,7 @@ pub use postroom_core::{
 pub use postroom_core::{
     BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
 };
+pub use postroom_core::{Begin, Commit, Enqueued, Outbox, OutboxTx};
 pub use postroom_core::{BlockingTx, Done, Statement, TableNames, Tx, Value};
 pub use postroom_core::{
     Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
@@ -88,7 +89,6 @@ pub use postroom_core::{
 };
 pub use postroom_core::{Delivery, Transport};
 pub use postroom_core::{Endpoint, HeldPlace, Limits, PlaceState, Places};
-pub use postroom_core::{Enqueued, Outbox};
 pub use postroom_core::{Error, ErrorKind, Result};
 pub use postroom_core::{LeaseToken, Pull, PullRequest, Pulled};
 #[cfg(feature = "tiberius-0_13")]

@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn on_any() -> Vec<Case> {
     let cases = [own_tx::CASES, any_language::CASES, contention::CASES, doctor::CASES];
-    [cases.concat(), own_tx::PROMISES.concat()].concat()
+    [cases.concat(), own_tx::PROMISES.concat(), own_tx::BEGUN.concat()].concat()
 }
 
 fn on_servers() -> Vec<Case> {

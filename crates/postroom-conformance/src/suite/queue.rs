@@ -20,6 +20,7 @@ mod reap;
 mod release;
 mod retention;
 mod revive;
+mod take_back;
 mod values;
 
 use crate::case::Case;
@@ -41,6 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
         expire::CASES,
         revive::CASES,
         dismiss::CASES,
+        take_back::CASES,
         purge::CASES,
         retention::CASES,
         dedupe::CASES,

@@ -10,8 +10,8 @@ pub use options::MySqlOptions;
 
 use crate::db::mysql::dialect::MYSQL;
 use crate::db::mysql::driver_sqlx_09::MySqlLink;
-use crate::db::server::connection::Unprinted;
 use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
+use crate::db::sqlx_09::Reach;
 use crate::sql::dialect::Dialect;
 use crate::support::error::Result;
 
@@ -52,7 +52,7 @@ pub type MySqlStore = ServerStore<MySql>;
 pub struct MySqlTx(HandlerTx<MySql>);
 
 impl Engine for MySql {
-    type Target = Unprinted<sqlx::mysql::MySqlConnectOptions>;
+    type Target = Reach<sqlx::MySql>;
     type Link = MySqlLink;
     type Signal = Silence;
 

@@ -1,8 +1,84 @@
 //! What is the same for every database behind sqlx 0.9.
 
-use sqlx::{Connection, SqlStr};
+use sqlx::{Connection, Database, Pool, SqlSafeStr, SqlStr, Transaction};
 
-use crate::support::error::{Error, ErrorKind};
+use crate::mailbox::transaction::{Begin, Commit};
+use crate::sql::{Done, Statement, Tx};
+use crate::support::error::{Error, ErrorKind, Result};
+
+/// A transaction of the driver's own type runs what its connection runs.
+impl<DB: Database<Connection: Tx>> Tx for Transaction<'_, DB> {
+    async fn run(&mut self, statement: &Statement) -> Result<Done> {
+        DB::Connection::run(self, statement).await
+    }
+
+    async fn check_durable(&mut self) -> Result<()> {
+        DB::Connection::check_durable(self).await
+    }
+}
+
+/// What differs from one database behind sqlx to the next.
+pub(crate) trait Behind: Database<Connection: Tx> {
+    /// Begins a transaction that is going to write.
+    const BEGIN: &'static str;
+
+    /// What an error of the driver means.
+    fn failed(source: sqlx::Error) -> Error;
+}
+
+impl<DB: Behind> Begin for Pool<DB> {
+    type Tx = Transaction<'static, DB>;
+
+    async fn begin(&self) -> Result<Self::Tx> {
+        self.begin_with(DB::BEGIN.into_sql_str()).await.map_err(DB::failed)
+    }
+}
+
+impl<DB: Behind> Commit for Transaction<'_, DB> {
+    async fn commit(self) -> Result<()> {
+        Transaction::commit(self).await.map_err(DB::failed)
+    }
+
+    async fn roll_back(self) -> Result<()> {
+        self.rollback().await.map_err(DB::failed)
+    }
+}
+
+/// How a server is reached: as we were told once, or as a pool of the caller's reaches it at that moment. It is never
+/// printed: there is a password in it.
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+pub(crate) enum Reach<DB: Database> {
+    Told(<DB::Connection as Connection>::Options),
+    Like(Pool<DB>),
+}
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+impl<DB: Database> Reach<DB> {
+    /// What to connect with now.
+    pub(crate) fn options(&self) -> <DB::Connection as Connection>::Options {
+        match self {
+            Self::Told(options) => options.clone(),
+            Self::Like(pool) => (*pool.connect_options()).clone(),
+        }
+    }
+}
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+impl<DB: Database> Clone for Reach<DB> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Told(options) => Self::Told(options.clone()),
+            Self::Like(pool) => Self::Like(pool.clone()),
+        }
+    }
+}
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
+impl<DB: Database> std::fmt::Debug for Reach<DB> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
 
 /// Makes the driver believe for good that the connection is inside a transaction. We begin and end transactions in our
 /// own words; what a handler begins on the connection is a savepoint then, and cannot commit what is not finished.

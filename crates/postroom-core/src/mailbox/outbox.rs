@@ -12,7 +12,7 @@ use crate::message::{MessageId, NewMessage, Payload, WorkItemId};
 use crate::queue::Queue;
 use crate::queue::retry::RetryPolicies;
 use crate::sql::{BlockingTx, Done, Statement, Tx};
-use crate::store::{Filter, Identity, Record, Store, Stored, Wake};
+use crate::store::{Filter, Identity, Operation, Record, Store, Stored, Wake};
 use crate::support::error::{Error, Result};
 use crate::telemetry;
 
@@ -44,14 +44,15 @@ pub struct Outbox {
 /// fn place(outbox: &Outbox, conn: &mut rusqlite::Connection) -> Result<(), Box<dyn std::error::Error>> {
 ///     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
 ///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
-///     let enqueued = outbox.enqueue_in_blocking(&*tx, &NewMessage::new("order.placed", "7"))?;
+///     let enqueued = outbox.enqueue_in_blocking(&tx, &NewMessage::new("order.placed", "7"))?;
 ///     tx.commit()?;
 ///     drop(enqueued); // only now is there something to be woken for
 ///     Ok(())
 /// }
 /// ```
 #[derive(Debug)]
-#[must_use = "workers are woken when this is dropped: keep it until the transaction is committed"]
+#[must_use = "dropping this wakes the workers, so keep it until the commit: `let _enqueued = …`, not `let _ = …`, which \
+              drops it at once; a transaction of `outbox.begin` needs no such care"]
 pub struct Enqueued {
     stored: Stored,
     wake: Wake,
@@ -151,7 +152,8 @@ impl Outbox {
     }
 
     /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if
-    /// the caller commits. Keep what it returns until then.
+    /// the caller commits. Keep what it returns until then, with a name (`let _enqueued = …`): a bare `_` would drop it
+    /// at once. [`begin`](Self::begin) gives a transaction without such a guard.
     pub async fn enqueue_in(&self, tx: &mut impl Tx, message: &NewMessage) -> Result<Enqueued> {
         let done = tx.run(&self.statement(message)?).await?;
         Ok(self.enqueued(message, done))
@@ -164,9 +166,17 @@ impl Outbox {
     }
 
     fn enqueued(&self, message: &NewMessage, done: Done) -> Enqueued {
+        Enqueued { stored: self.stored(message, done), wake: self.wake().clone() }
+    }
+
+    pub(crate) fn stored(&self, message: &NewMessage, done: Done) -> Stored {
         let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
         telemetry::Enqueued::of(std::slice::from_ref(message)).tell(self.queue.store_name(), &[stored]);
-        Enqueued { stored, wake: self.store.wake(Queue::Outbox).clone() }
+        stored
+    }
+
+    pub(crate) fn wake(&self) -> &Wake {
+        self.store.wake(Queue::Outbox)
     }
 
     /// The statement that stores a message, for a driver this crate does not know. Its row count goes to
@@ -203,6 +213,35 @@ impl Outbox {
     /// What waits for the answer to a message that was sent before, perhaps by a program that has ended since.
     pub fn requested(&self, id: MessageId, destination: &str) -> Request {
         Request::new(self.store.clone(), id, destination)
+    }
+
+    /// Takes back a message that waits, and says whether it was still waiting. One that a worker holds at the moment,
+    /// or that has ended, is not touched. One that failed and waits for its next attempt is taken back too: what its
+    /// attempts did stays done.
+    ///
+    /// It becomes [`Dismissed`](crate::State::Dismissed), with "cancelled" as the reason. As long as it is kept
+    /// ([`Retention`](crate::Retention)), the same message enqueued again is a duplicate.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use postroom::{Dismissal, MemoryStore, NewMessage, Outbox};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let outbox = Outbox::new(MemoryStore::new());
+    /// let reminder = NewMessage::new("reminder.due", r#"{"order":7}"#).due_after(Duration::from_secs(3600));
+    /// let id = outbox.enqueue(reminder).await?.id;
+    /// assert!(outbox.cancel(id).await?, "it was still waiting");
+    /// assert!(!outbox.cancel(id).await?);
+    /// let record = outbox.find(id.as_uuid()).await?.remove(0);
+    /// assert_eq!(record.dismissal().map(Dismissal::why), Some("cancelled"));
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn cancel(&self, id: WorkItemId) -> Result<bool> {
+        let was_waiting = self.queue.change(Operation::Cancel(id)).await? > 0;
+        if was_waiting {
+            telemetry::cancelled(self.queue.named(), id);
+        }
+        Ok(was_waiting)
     }
 
     /// Puts done messages back in line, because their receiver was restored from a backup.

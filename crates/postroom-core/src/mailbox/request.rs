@@ -72,6 +72,36 @@ impl Request {
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+
+    /// The answer, if it comes within `limit`. If it does not, that is an error of the kind [`ErrorKind::TimedOut`]:
+    /// the message is still on its way, and its answer can be waited for again.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use postroom::{ErrorKind, MemoryStore, NewMessage, Outbox};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let outbox = Outbox::new(MemoryStore::new());
+    /// let message = NewMessage::new("stock.reserve", "{}").to("inventory");
+    /// let request = outbox.requested(message.message_id(), "inventory");
+    /// outbox.enqueue(message).await?;
+    /// let late = request.answer_within::<String>(Duration::from_millis(10)).await.unwrap_err();
+    /// assert_eq!(late.kind(), ErrorKind::TimedOut);
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn answer_within<R: DeserializeOwned>(&self, limit: Duration) -> Result<R> {
+        match tokio::time::timeout(limit, self.answer()).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::new(
+                ErrorKind::TimedOut,
+                format!(
+                    "no answer to message {} came within {limit:?}: it is still on its way, and its answer can be \
+                     waited for again",
+                    self.id
+                ),
+            )),
+        }
+    }
 }
 
 /// A message whose answer, of a known type, is waited for.
@@ -102,6 +132,23 @@ impl<R: DeserializeOwned> Pending<R> {
     /// The answer, like [`Request::answer`].
     pub async fn answer(&self) -> Result<R> {
         self.request.answer().await
+    }
+
+    /// The answer, if it comes within `limit`, like [`Request::answer_within`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use postroom::{ErrorKind, Pending, Result};
+    ///
+    /// async fn shelf(pending: &Pending<String>) -> Result<Option<String>> {
+    ///     match pending.answer_within(Duration::from_secs(10)).await {
+    ///         Err(late) if late.kind() == ErrorKind::TimedOut => Ok(None), // ask again later
+    ///         answer => answer.map(Some),
+    ///     }
+    /// }
+    /// ```
+    pub async fn answer_within(&self, limit: Duration) -> Result<R> {
+        self.request.answer_within(limit).await
     }
 }
 

@@ -62,7 +62,7 @@ impl WorkQueue {
     /// Changes messages by hand. Nobody does so without a trace.
     pub(crate) async fn change(&self, operation: Operation) -> Result<u64> {
         let deed = self.deed.as_ref().map_or_else(|| Deed::unnamed(&operation), |deed| Deed::clone(deed));
-        let span = telemetry::verb_span(operation.act().as_str(), self.named());
+        let span = telemetry::verb_span(operation.as_str(), self.named());
         self.store.change(self.queue, operation, deed).instrument(span).await
     }
 

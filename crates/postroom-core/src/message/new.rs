@@ -43,6 +43,8 @@ pub struct NewMessage {
     /// How long it lives when it does not say so itself, if a policy does.
     pub(crate) unasked_ttl: Option<Option<Duration>>,
     pub(crate) max_attempts: Option<u32>,
+    /// Whether its type is an event.
+    pub(crate) stays_here: bool,
 }
 
 impl NewMessage {
@@ -62,13 +64,15 @@ impl NewMessage {
             expires_after: None,
             unasked_ttl: None,
             max_attempts: None,
+            stays_here: false,
         }
     }
 
     /// A message with `payload` as JSON, under its type's topic.
     pub fn of<P: Payload>(payload: &P) -> Result<Self> {
         let json = json::write(format_args!("the payload for {}", P::TOPIC), payload)?;
-        let message = Self::new(P::TOPIC, json).kind(P::KIND);
+        let mut message = Self::new(P::TOPIC, json).kind(P::KIND);
+        message.stays_here = P::STAYS_HERE;
         Ok(if P::VERSION == 1 { message } else { message.header(VERSION_HEADER, P::VERSION.to_string()) })
     }
 
@@ -144,13 +148,36 @@ impl NewMessage {
     /// assert!(NewMessage::new("order.placed", "{}").check().is_ok());
     /// assert!(NewMessage::new("", "{}").check().is_err());
     /// assert!(NewMessage::new("order.placed", "{}").to("Bad Name").check().is_err());
+    /// // It would have expired before it is due.
+    /// let [minute, hour] = [60, 3600].map(std::time::Duration::from_secs);
+    /// assert!(NewMessage::new("order.placed", "{}").due_after(hour).expires_after(minute).check().is_err());
     /// ```
     pub fn check(&self) -> Result<()> {
         self.check_content()?;
         if let Some(destination) = &self.destination {
             check::service("destination", destination)?;
         }
-        check_life(self.expires_after)
+        check_life(self.expires_after)?;
+        self.check_contradictions()
+    }
+
+    /// What can never happen as it is said.
+    fn check_contradictions(&self) -> Result<()> {
+        if self.stays_here && self.destination.is_some() {
+            let topic = &self.topic;
+            return Err(Error::invalid(format!(
+                "{topic} has a destination, but it is an Event, and an event stays here; derive Signal to send it"
+            )));
+        }
+        let never = |due: &str, expires: &str| {
+            let why = format!("{due} is not before {expires}: the message would have expired before it is due");
+            Err(Error::invalid(why))
+        };
+        match (self.due_after.zip(self.expires_after), self.due_at.zip(self.expires_at)) {
+            (Some((due, expires)), _) if due >= expires => never("due_after", "expires_after"),
+            (_, Some((due, expires))) if due >= expires => never("due_at", "expires_at"),
+            _ => Ok(()),
+        }
     }
 
     /// What a handler sends belongs to what it handles, unless it says otherwise.

@@ -92,3 +92,51 @@ impl<P> fmt::Debug for Outgoing<P> {
         f.debug_tuple("Outgoing").field(&self.message).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Placed {}
+
+    impl Payload for Placed {
+        const TOPIC: &'static str = "order.placed";
+        const STAYS_HERE: bool = true;
+    }
+
+    fn refused(outgoing: Outgoing<Placed>) -> String {
+        outgoing.message().and_then(|message| message.check()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_event_has_no_destination() {
+        assert!(Placed {}.outgoing().message().unwrap().check().is_ok());
+        let why = refused(Placed {}.outgoing().to("billing"));
+        assert!(why.contains("destination") && why.contains("derive Signal"), "{why}");
+        assert!(NewMessage::new("order.placed", "{}").to("billing").check().is_ok(), "it has no type");
+    }
+
+    #[test]
+    fn a_message_is_due_before_it_expires() {
+        let [short, long] = [600, 1200].map(Duration::from_millis);
+        let [early, late] = [1, 2].map(Timestamp::from_micros);
+        let message = || Placed {}.outgoing();
+        for (contradiction, fields) in [
+            (message().due_after(long).expires_after(short), ["due_after", "expires_after"]),
+            (message().due_after(short).expires_after(short), ["due_after", "expires_after"]),
+            (message().due_at(late).expires_at(early), ["due_at", "expires_at"]),
+        ] {
+            let why = refused(contradiction);
+            assert!(fields.iter().all(|field| why.contains(field)), "{why}");
+        }
+        for fine in [
+            message().due_after(short).expires_after(long),
+            message().due_at(early).expires_at(late),
+            message().due_at(late).expires_after(short),
+            message().due_after(long).expires_at(early),
+        ] {
+            assert!(fine.message().unwrap().check().is_ok());
+        }
+    }
+}

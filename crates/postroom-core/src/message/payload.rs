@@ -34,6 +34,8 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
     const KIND: Kind = Kind::Event;
     /// Which version of the type this is, from one: it travels with the message.
     const VERSION: u32 = 1;
+    /// Whether it is refused when it has a destination: what derives [`Event`] stays in this service.
+    const STAYS_HERE: bool = false;
 
     /// Reads what a type of that version wrote.
     fn read(version: u32, json: &str) -> Result<Self> {
@@ -85,7 +87,8 @@ fn unknown_version<P: Payload>(version: u32) -> Error {
     )
 }
 
-/// Something that happened here and is handled here: derive it with `#[derive(Event)]`.
+/// Something that happened here and is handled here: derive it with `#[derive(Event)]`. With a destination it is
+/// refused; what another service wants to know is a [`Signal`].
 ///
 /// ```
 /// use postroom::{Event, Outbox, Result, Stored};

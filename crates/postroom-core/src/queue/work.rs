@@ -164,7 +164,7 @@ impl Work {
         self.processed_at = Some(now);
     }
 
-    /// By an operator: a dead letter that nobody needs any more. From now on its retention runs.
+    /// A dead letter that nobody needs any more, or a message that is taken back. From now on its retention runs.
     pub(crate) fn dismiss(&mut self, now: Timestamp) {
         self.state = State::Dismissed;
         self.processed_at = Some(now);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{Dismissal, Filter, Revival};
+use crate::message::WorkItemId;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
@@ -189,6 +190,8 @@ pub enum Operation {
     Revive(Filter, Revival),
     /// Done rows of the outbox go back in line: the receiver was restored from a backup.
     Redrive(Filter, Revival),
+    /// A waiting row of the outbox is taken back.
+    Cancel(WorkItemId),
     /// So many waiting rows that are past their time expire.
     Expire(usize),
     /// Rows that were done longer ago than that are deleted, up to so many.
@@ -196,14 +199,21 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub(crate) fn act(&self) -> Act {
-        match self {
+    /// How it stands in the trail. What programs do all the time does not: the row says it.
+    pub(crate) fn act(&self) -> Option<Act> {
+        Some(match self {
             Self::Dismiss(..) => Act::Dismiss,
             Self::Revive(..) => Act::Revive,
             Self::Redrive(..) => Act::Redrive,
+            Self::Cancel(_) => return None,
             Self::Expire(_) => Act::Expire,
             Self::Purge(..) => Act::Purge,
-        }
+        })
+    }
+
+    /// In one word.
+    pub(crate) fn as_str(&self) -> &'static str {
+        self.act().map_or("cancel", Act::as_str)
     }
 }
 

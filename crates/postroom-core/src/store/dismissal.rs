@@ -39,6 +39,11 @@ impl Dismissal {
         Ok(Self { by, why: checked("the reason of a dismissal", &why.into(), WHY_CHARS_MAX)? })
     }
 
+    /// What is left of a message that the program took back.
+    pub(crate) fn cancelled() -> Self {
+        Self { by: "the program".into(), why: "cancelled".into() }
+    }
+
     /// Who dismissed it.
     pub fn by(&self) -> &str {
         &self.by

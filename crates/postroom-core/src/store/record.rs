@@ -303,7 +303,7 @@ pub struct QueueStats {
     pub seen: u64,
     /// Inbox: handled outside the queue.
     pub processing: u64,
-    /// Dead letters that an operator dismissed.
+    /// Dead letters that an operator dismissed, and messages that were taken back.
     pub dismissed: u64,
     /// How long the first in line has been there.
     pub oldest_waiting: Option<Duration>,

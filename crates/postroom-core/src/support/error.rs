@@ -63,6 +63,8 @@ pub enum ErrorKind {
     Closed,
     /// The message was refused, given up or expired: there will be no answer.
     NotDelivered,
+    /// No answer came in time. The message is still on its way, and its answer can be waited for again.
+    TimedOut,
     /// Any other error of the database.
     Database,
 }
@@ -116,7 +118,7 @@ impl Error {
 
     /// Whether the same call may succeed later without anything being changed.
     pub fn is_transient(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::NotCommitted)
+        matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::NotCommitted | ErrorKind::TimedOut)
     }
 }
 

@@ -56,7 +56,7 @@ async fn a_message_in_a_transaction_of_the_callers() -> anyhow::Result<()> {
     let outbox = Outbox::new(store.clone());
     let mut conn = rusqlite::Connection::open(store.path())?;
     let tx = conn.transaction()?;
-    let enqueued = span.in_scope(|| outbox.enqueue_in_blocking(&*tx, &message))?;
+    let enqueued = span.in_scope(|| outbox.enqueue_in_blocking(&tx, &message))?;
     tx.commit()?;
     drop(enqueued);
     handle_one(&store, "order.placed").await?;

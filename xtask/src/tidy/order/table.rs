@@ -29,6 +29,7 @@ pub(in crate::tidy) const ORDER: &[Crate] = &[
             "mailbox::operator",
             "mailbox::request",
             "mailbox::outbox",
+            "mailbox::transaction",
             "mailbox::inbox",
             "mailbox::outgoing",
             "db::sqlx_09",

@@ -1,5 +1,6 @@
 //! Taking part in a transaction of the caller's own.
 
+mod begun;
 mod by_rusqlite;
 mod by_sqlx;
 mod by_tiberius;
@@ -10,7 +11,7 @@ mod promises;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use postroom::{BlockingTx, ErrorKind, NewMessage, Postgres, Queue, Sqlite, Store, Value};
+use postroom::{BlockingTx, ErrorKind, Lease, NewMessage, Postgres, Queue, Sqlite, Store, Value};
 use tokio_postgres::types::Type;
 
 use self::by_rusqlite::Rusqlite;
@@ -20,11 +21,13 @@ use self::caller::{Caller, CallersTx};
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, refused, soon};
 
+pub(super) use self::begun::CASES as BEGUN;
 pub(super) use self::promises::CASES as PROMISES;
 
 cases! { own_tx:
     sqlite a_connection_that_can_lose_commits_is_refused [];
     sqlite every_driver_uses_the_same_sqlite [];
+    sqlite a_transaction_of_rusqlites_own_type_is_taken [];
     sqlite statements_can_be_run_by_other_drivers [];
     postgres the_server_infers_the_types_that_values_have [];
     postgres the_right_to_insert_is_enough_to_enqueue [];
@@ -64,6 +67,24 @@ async fn every_driver_uses_the_same_sqlite(stage: &Stage<Sqlite>) -> Verdict {
     let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut caller.0).await?;
     assert_eq!(version, rusqlite::version());
     Ok(())
+}
+
+async fn a_transaction_of_rusqlites_own_type_is_taken(stage: &Stage<Sqlite>) -> Verdict {
+    let Rusqlite(mut conn) = Rusqlite::connect(stage).await?;
+    let lease = stage.side(Queue::Inbox).leased("a").await?;
+    in_a_transaction_of_rusqlites(stage, &mut conn, &lease)?;
+    let (outbox, inbox) = (stage.outbox.queue().stats().await?, stage.inbox.queue().stats().await?);
+    assert_eq!((outbox.ready, inbox.ready, inbox.done), (1, 1, 1));
+    Ok(())
+}
+
+/// Apart, because no future that goes from thread to thread can hold one.
+fn in_a_transaction_of_rusqlites(stage: &Stage<Sqlite>, conn: &mut rusqlite::Connection, lease: &Lease) -> Verdict {
+    let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let _enqueued = stage.outbox.enqueue_in_blocking(&tx, &NewMessage::new("a", ""))?;
+    assert!(stage.inbox.accept_in_blocking(&tx, &Draft::new("b").incoming()?)?);
+    stage.inbox.ack_in_blocking(&tx, lease, None)?;
+    Ok(tx.commit()?)
 }
 
 /// For drivers that leave the types to the server.

@@ -129,7 +129,7 @@ async fn a_message_to_a_service_lives_a_day_after_it_is_due(h: &Harness) -> Verd
     let to_billing = |message: NewMessage| message.to("billing");
     let later = to_billing(NewMessage::new("a", "").due_after(day * 2));
     let overdue = to_billing(NewMessage::new("a", "").due_at(h.now().minus(day * 2)));
-    let asked = to_billing(NewMessage::new("a", "").due_after(day * 2)).expires_after(day);
+    let asked = to_billing(NewMessage::new("a", "").due_after(day / 2)).expires_after(day);
     for (message, lives) in [(later, day * 3), (overdue, day), (asked, day)] {
         let id = message.message_id();
         h.outbox.enqueue(message).await?;

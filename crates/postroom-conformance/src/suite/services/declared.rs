@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use anyhow::Context;
 use postroom::{
-    Backend, Command, Ctx, ErrorKind, HandlerError, HandlerResult, Kind, Neighbours, NewMessage, Outbox, Retention,
-    Signal, State, WorkerOptions, service,
+    Backend, Command, Ctx, ErrorKind, HandlerError, HandlerResult, Kind, Neighbours, NewMessage, Outbox, Payload,
+    Queue, Retention, Settle, Signal, State, WorkerOptions, service,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Verdict, cases};
-use crate::harness::{Stage, Testable, eventually, soon};
+use crate::harness::{Harness, LEASE, Stage, Testable, eventually, soon};
 
 cases! { declared:
     worker two_services_talk ["SQM-1.4", "SQM-4.2.4", "SQM-5.2.1", "SQM-7.1.5", "SQM-10.1.1"];
     worker what_is_not_set_is_named ["SQM-10.2.3"];
     worker options_that_cannot_work_are_refused_at_the_start ["SQM-6.4.2"];
+    both an_answer_that_is_late_can_be_waited_for_again [];
     sqlite two_services_talk_over_http ["SQM-1.3", "SQM-4.2.4", "SQM-10.1.2"];
 }
 
@@ -36,6 +37,16 @@ pub(super) struct Reserved {
 #[signal("order.cancelled")]
 pub(super) struct Cancelled {
     order: u64,
+}
+
+async fn an_answer_that_is_late_can_be_waited_for_again(h: &Harness) -> Verdict {
+    let pending = Reserve { order: 7 }.outgoing().to("inventory").request(&h.outbox).await?;
+    let late = pending.answer_within(Duration::from_millis(20)).await.unwrap_err();
+    assert!(late.kind() == ErrorKind::TimedOut && late.is_transient(), "{late}");
+    let side = h.side(Queue::Outbox);
+    side.settle(Settle::ack_with(side.claim_one().await?, Some(r#"{"shelf":2}"#.into()))).await?;
+    assert_eq!(pending.answer_within(LEASE).await?, Reserved { shelf: 2 });
+    Ok(())
 }
 
 type Total = Arc<AtomicU64>;

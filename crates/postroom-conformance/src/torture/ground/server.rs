@@ -74,7 +74,7 @@ macro_rules! ground_on_server {
                 None => <$conn>::connect(&desk.url).await.with_context(|| failed(order))?,
             };
             let mut tx = conn.begin().await.with_context(|| failed(order))?;
-            let enqueued = desk.outbox.enqueue_in(&mut *tx, &order.message).await.with_context(|| failed(order))?;
+            let enqueued = desk.outbox.enqueue_in(&mut tx, &order.message).await.with_context(|| failed(order))?;
             if !enqueued.is_duplicate() {
                 tx.execute(AssertSqlSafe(order.insert.clone())).await.with_context(|| failed(order))?;
             }

@@ -234,7 +234,8 @@ const QUEUE: Texts = Texts {
          SET state = @P4, visible_at = @P5, next_attempt_at = @P6, attempts = @P7, crashes = @P8, processed_at = @P9,
              expires_at = @P10, processed_by = NULL, response = NULL
          WHERE seq = @P1 AND claim_no = @P2 AND state = @P3",
-    dismiss: "UPDATE {t} SET state = 7, processed_at = @P4, dismissed_by = @P5, dismissed_why = @P6
+    dismiss: "UPDATE {t}
+         SET state = 7, visible_at = NULL, processed_at = @P4, dismissed_by = @P5, dismissed_why = @P6
          WHERE seq = @P1 AND claim_no = @P2 AND state = @P3",
     expire_dead: "DECLARE @late TABLE (seq bigint NOT NULL PRIMARY KEY);
          INSERT INTO @late (seq)

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlRow};
+use sqlx::mysql::{MySqlArguments, MySqlRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, Row as _, SqlSafeStr};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, MySql, MySqlConnection, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use crate::db::mysql::dialect::{
     BEGIN, BEGIN_HANDLER, DEPLOY_LOCK, DEPLOY_UNLOCK, FOR_VERBS, HELLO, RELEASE_HANDLER, ROLL_BACK,
 };
 use crate::db::mysql::error::{failed, number_of};
-use crate::db::server::connection::{Patience, Unprinted, ended_inside, may_not_deploy};
+use crate::db::server::connection::{Patience, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Link, Purpose};
-use crate::db::sqlx_09::begin_for_good;
+use crate::db::sqlx_09::{Behind, Reach, begin_for_good};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -33,8 +33,10 @@ pub(crate) struct MySqlLink {
 }
 
 impl MySqlLink {
-    pub(crate) async fn connect(target: &Unprinted<MySqlConnectOptions>, purpose: Purpose) -> Result<Self> {
-        let mut conn = MySqlConnection::connect_with(&target.0).await.map_err(failed)?;
+    pub(crate) async fn connect(target: &Reach<MySql>, purpose: Purpose) -> Result<Self> {
+        // Each statement would be formatted for a line nobody reads; what the store does is told by us.
+        let options = target.options().disable_statement_logging();
+        let mut conn = MySqlConnection::connect_with(&options).await.map_err(failed)?;
         begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
         let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
         link.roll_back().await?;
@@ -191,6 +193,14 @@ impl Tx for MySqlConnection {
             }
             Err(error) => Err(failed(error)),
         }
+    }
+}
+
+impl Behind for MySql {
+    const BEGIN: &'static str = "START TRANSACTION";
+
+    fn failed(source: sqlx::Error) -> Error {
+        failed(source)
     }
 }
 

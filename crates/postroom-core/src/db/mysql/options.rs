@@ -2,14 +2,14 @@
 
 use std::str::FromStr;
 
-use sqlx::ConnectOptions;
+use sqlx::MySqlPool;
 use sqlx::mysql::MySqlConnectOptions;
 
 use crate::db::doctor::Report;
 use crate::db::mysql::doctor::{self, QUESTIONS};
 use crate::db::mysql::{MySql, MySqlStore};
-use crate::db::server::connection::Unprinted;
 use crate::db::server::{Settings, check_scheme, examine};
+use crate::db::sqlx_09::Reach;
 use crate::sql::TableNames;
 use crate::support::error::{Error, Result};
 
@@ -25,7 +25,7 @@ use crate::support::error::{Error, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct MySqlOptions {
-    target: Unprinted<MySqlConnectOptions>,
+    target: Reach<sqlx::MySql>,
     settings: Settings,
 }
 
@@ -40,10 +40,30 @@ impl MySqlOptions {
 
     /// A store in the database that these options lead to.
     pub fn with(target: MySqlConnectOptions) -> Self {
-        let name = target.get_database().unwrap_or("mysql").to_owned();
-        let settings = Settings::new(name, TableNames::infra_prefix());
-        // Each statement would be formatted for a line nobody reads; what the store does is told by us.
-        Self { target: Unprinted(target.disable_statement_logging()), settings }
+        Self::reaching(Reach::Told(target))
+    }
+
+    /// A store in the database of a pool of the caller's. Host, credentials and TLS are those of the pool, read anew
+    /// whenever a connection is opened. Give rotated credentials to the pool
+    /// ([`set_connect_options`](sqlx::Pool::set_connect_options)), and the store has them too.
+    ///
+    /// The store does not borrow connections from the pool. It opens its own: one for each handler that is writing, at
+    /// most [`connections`](Self::connections); and two to six for its own verbs, so that a lease is renewed in time
+    /// even when handlers have used up everything else. They have settings of their own, which is why the pool's hooks,
+    /// such as `after_connect`, do not run on them.
+    ///
+    /// ```no_run
+    /// # async fn open(pool: sqlx::MySqlPool) -> postroom::Result<()> {
+    /// let store = postroom::MySqlOptions::from_pool(&pool).connections(4).open().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_pool(pool: &MySqlPool) -> Self {
+        Self::reaching(Reach::Like(pool.clone()))
+    }
+
+    fn reaching(target: Reach<sqlx::MySql>) -> Self {
+        let name = target.options().get_database().unwrap_or("mysql").to_owned();
+        Self { target, settings: Settings::new(name, TableNames::infra_prefix()) }
     }
 
     crate::db::server::shared_options! {
@@ -54,7 +74,7 @@ impl MySqlOptions {
     /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
         let facts = examine::<MySql>(self.target.clone(), &self.settings, QUESTIONS).await?;
-        Ok(doctor::report(self.target.0.get_database().unwrap_or("none"), &facts))
+        Ok(doctor::report(self.target.options().get_database().unwrap_or("none"), &facts))
     }
 
     /// Connects, and deploys the schema if it is to.
@@ -73,6 +93,19 @@ impl MySqlStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_are_read_anew_from_the_pool() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        let first: MySqlConnectOptions = "mysql://app:hunter2@db.example/shop".parse().unwrap();
+        let pool = sqlx::mysql::MySqlPoolOptions::new().connect_lazy_with(first.clone());
+        let options = MySqlOptions::from_pool(&pool);
+        assert_eq!(options.settings.name, "shop");
+        assert!(!format!("{options:?}").contains("hunter2"));
+        pool.set_connect_options(first.database("elsewhere").username("rotated"));
+        assert_eq!(options.target.options().get_database(), Some("elsewhere"));
+    }
 
     #[test]
     fn the_password_is_never_printed() {

@@ -225,7 +225,8 @@ const QUEUE: Texts = Texts {
          SET state = $4, visible_at = $5, next_attempt_at = $6, attempts = $7, crashes = $8, processed_at = $9,
              expires_at = $10, processed_by = NULL, response = NULL
          WHERE seq = $1 AND claim_no = $2 AND state + 0 = $3",
-    dismiss: "UPDATE {t} SET state = 7, processed_at = $4, dismissed_by = $5, dismissed_why = $6
+    dismiss: "UPDATE {t}
+         SET state = 7, visible_at = NULL, processed_at = $4, dismissed_by = $5, dismissed_why = $6
          WHERE seq = $1 AND claim_no = $2 AND state + 0 = $3",
     expire_dead: "UPDATE {t} SET state = 4, processed_at = $1 WHERE seq = ANY (ARRAY(
              SELECT seq FROM {t} WHERE state = 3 AND expires_at <= $1

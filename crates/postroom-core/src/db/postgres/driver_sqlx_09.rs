@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row as _, SqlSafeStr};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, Postgres, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use crate::db::postgres::dialect::{
@@ -12,9 +12,9 @@ use crate::db::postgres::dialect::{
     SEAL,
 };
 use crate::db::postgres::error::{NO_SUCH_SETTING, POOLED, kind_of};
-use crate::db::server::connection::{Patience, Unprinted, ended_inside, may_not_deploy};
+use crate::db::server::connection::{Patience, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Link, Purpose};
-use crate::db::sqlx_09::{begin_for_good, explained};
+use crate::db::sqlx_09::{Behind, Reach, begin_for_good, explained};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -22,8 +22,21 @@ use crate::support::error::{Error, ErrorKind, Result};
 /// Where the server is, and whether a pooler stands before it.
 #[derive(Clone, Debug)]
 pub(crate) struct PgTarget {
-    pub(crate) options: Unprinted<PgConnectOptions>,
+    pub(crate) reach: Reach<Postgres>,
     pub(crate) is_pooled: bool,
+}
+
+impl PgTarget {
+    /// What to connect with now.
+    pub(crate) fn options(&self) -> PgConnectOptions {
+        // Each statement would be formatted for a line nobody reads; what the store does is told by us.
+        let options = self.reach.options().application_name("postroom").disable_statement_logging();
+        if self.is_pooled {
+            // Without a number of digits to ask for: PgBouncer refuses settings at the start that it does not know.
+            return options.statement_cache_capacity(0).extra_float_digits(None);
+        }
+        options
+    }
 }
 
 /// One of our connections.
@@ -88,12 +101,12 @@ impl PgLink {
 /// transaction sets them for itself.
 async fn open(target: &PgTarget, wants_settings: bool) -> sqlx::Result<PgConnection> {
     if wants_settings {
-        match PgConnection::connect_with(&target.options.0.clone().options(FOR_VERBS)).await {
+        match PgConnection::connect_with(&target.options().options(FOR_VERBS)).await {
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NO_SUCH_SETTING) => {}
             connected => return connected,
         }
     }
-    PgConnection::connect_with(&target.options.0).await
+    PgConnection::connect_with(&target.options()).await
 }
 
 fn number(row: &PgRow, column: usize) -> Result<i64> {
@@ -199,6 +212,14 @@ impl Tx for PgConnection {
     async fn run(&mut self, statement: &Statement) -> Result<Done> {
         let done = bound(statement).execute(self).await.map_err(failed)?;
         statement.check(done.rows_affected())
+    }
+}
+
+impl Behind for Postgres {
+    const BEGIN: &'static str = "BEGIN";
+
+    fn failed(source: sqlx::Error) -> Error {
+        failed(source)
     }
 }
 

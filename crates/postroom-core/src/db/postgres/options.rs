@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use sqlx::ConnectOptions;
+use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::db::doctor::Report;
@@ -10,8 +10,8 @@ use crate::db::postgres::dialect::FOR_VERBS;
 use crate::db::postgres::doctor::{self, QUESTIONS};
 use crate::db::postgres::driver_sqlx_09::PgTarget;
 use crate::db::postgres::{Postgres, PostgresStore};
-use crate::db::server::connection::Unprinted;
 use crate::db::server::{Settings, check_scheme, examine};
+use crate::db::sqlx_09::Reach;
 use crate::sql::TableNames;
 use crate::support::error::{Error, Result};
 
@@ -45,19 +45,37 @@ impl PostgresOptions {
 
     /// A store in the database that these options lead to.
     pub fn with(target: PgConnectOptions) -> Self {
-        let name = target.get_database().unwrap_or("postgres").to_owned();
-        let settings = Settings::new(name, TableNames::infra_schema());
-        // Each statement would be formatted for a line nobody reads; what the store does is told by us.
-        let options = Unprinted(target.application_name("postroom").disable_statement_logging());
-        Self { target: PgTarget { options, is_pooled: false }, settings }
+        Self::reaching(Reach::Told(target))
+    }
+
+    /// A store in the database of a pool of the caller's. Host, credentials and TLS are those of the pool, read anew
+    /// whenever a connection is opened. Give rotated credentials to the pool
+    /// ([`set_connect_options`](sqlx::Pool::set_connect_options)), and the store has them too.
+    ///
+    /// The store does not borrow connections from the pool. It opens its own: one for each handler that is writing, at
+    /// most [`connections`](Self::connections); two to six for its own verbs, so that a lease is renewed in time even
+    /// when handlers have used up everything else; and one that listens for news of other processes. They have settings
+    /// of their own, which is why the pool's hooks, such as `after_connect`, do not run on them.
+    ///
+    /// ```no_run
+    /// # async fn open(pool: sqlx::PgPool) -> postroom::Result<()> {
+    /// let store = postroom::PostgresOptions::from_pool(&pool).connections(4).open().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_pool(pool: &PgPool) -> Self {
+        Self::reaching(Reach::Like(pool.clone()))
+    }
+
+    fn reaching(reach: Reach<sqlx::Postgres>) -> Self {
+        let target = PgTarget { reach, is_pooled: false };
+        let settings = Settings::new(database_of(&target), TableNames::infra_schema());
+        Self { target, settings }
     }
 
     /// For a pooler that gives each transaction another connection (PgBouncer's transaction mode): statements are not
     /// kept prepared, and nobody listens for wake-ups, so workers in other processes look twice a second.
     #[must_use]
     pub fn behind_pooler(mut self) -> Self {
-        // Without a number of digits to ask for: PgBouncer refuses settings at the start that it does not know.
-        self.target.options.0 = self.target.options.0.statement_cache_capacity(0).extra_float_digits(None);
         self.target.is_pooled = true;
         (self.settings.notify, self.settings.statements_alone) = (false, false);
         self
@@ -71,15 +89,20 @@ impl PostgresOptions {
     /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
         // Whatever was declared: a pooler that nobody knows of must not get in the way of the questions.
-        let target = PgTarget { is_pooled: true, ..self.target.clone() };
+        let target = PgTarget { is_pooled: true, ..self.target };
+        let database = database_of(&target);
         let facts = examine::<Postgres>(target, &self.settings, QUESTIONS).await?;
-        Ok(doctor::report(self.target.options.0.get_database().unwrap_or("postgres"), &facts))
+        Ok(doctor::report(&database, &facts))
     }
 
     /// Connects, and deploys the schema if it is to.
     pub async fn open(self) -> Result<PostgresStore> {
         PostgresStore::open(self.target, self.settings.checked()?).await
     }
+}
+
+fn database_of(target: &PgTarget) -> String {
+    target.reach.options().get_database().unwrap_or("postgres").to_owned()
 }
 
 /// The URL without what it says of a pooler: that is for us, and not for the driver.
@@ -120,6 +143,22 @@ mod tests {
         }
         let (plain, _) = without_pooler("postgres://a@b/c?sslmode=require&pooler=true&user=me");
         assert_eq!(plain, "postgres://a@b/c?sslmode=require&user=me");
+    }
+
+    #[test]
+    fn credentials_are_read_anew_from_the_pool() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        let first: PgConnectOptions = "postgres://app:hunter2@db.example/shop".parse().unwrap();
+        let pool = sqlx::postgres::PgPoolOptions::new().connect_lazy_with(first.clone());
+        let options = PostgresOptions::from_pool(&pool).behind_pooler();
+        assert_eq!(options.settings.name, "shop");
+        assert!(!format!("{options:?}").contains("hunter2"));
+        let clone = options.target.clone();
+        pool.set_connect_options(first.username("rotated"));
+        for target in [options.target, clone] {
+            assert_eq!((target.options().get_username(), target.options().get_host()), ("rotated", "db.example"));
+        }
     }
 
     #[test]

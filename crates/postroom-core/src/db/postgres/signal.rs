@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -38,7 +38,7 @@ pub(crate) struct Notify {
 impl Signal<Postgres> for Notify {
     fn new(target: PgTarget, settings: &Settings, wakes: [Wake; 2]) -> Self {
         let channel: Arc<str> = settings.tables.channel().into();
-        let (target, name, pending) = (target.options.0, settings.name.clone(), Arc::default());
+        let (name, pending) = (settings.name.clone(), Arc::default());
         let ear = Ear { target, channel: channel.clone(), name, wakes, pending };
         Self {
             channel: settings.notify.then_some(channel),
@@ -118,7 +118,7 @@ impl Voice {
 
 #[derive(Debug)]
 struct Ear {
-    target: PgConnectOptions,
+    target: PgTarget,
     channel: Arc<str>,
     name: String,
     wakes: [Wake; 2],
@@ -143,7 +143,7 @@ impl Ear {
     }
 
     async fn hear(&self) -> Result<Infallible, sqlx::Error> {
-        let pool = PgPoolOptions::new().max_connections(1).connect_with(self.target.clone()).await?;
+        let pool = PgPoolOptions::new().max_connections(1).connect_with(self.target.options()).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.listen(&self.channel).await?;
         // What came in before we listened was not heard.

@@ -1,12 +1,16 @@
 //! rusqlite 0.39.
 
-use rusqlite::Connection;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use uuid::Uuid;
 
 use crate::db::sqlite::durable::{SYNCHRONOUS, check_synchronous};
 use crate::db::sqlite::error::kind_of;
+use crate::mailbox::outbox::Outbox;
+use crate::mailbox::transaction::OutboxTx;
+use crate::message::{NewMessage, Payload};
 use crate::sql::{BlockingTx, Done, Row, Session, Statement, Value};
+use crate::store::Stored;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
@@ -33,6 +37,63 @@ impl BlockingTx for Connection {
 
     fn check_durable(&self) -> Result<()> {
         check_synchronous(self.prepare_cached(SYNCHRONOUS)?.query_row([], |row| row.get(0))?)
+    }
+}
+
+impl BlockingTx for Transaction<'_> {
+    fn run(&self, statement: &Statement) -> Result<Done> {
+        Connection::run(self, statement)
+    }
+
+    fn check_durable(&self) -> Result<()> {
+        Connection::check_durable(self)
+    }
+}
+
+impl Outbox {
+    /// Like [`begin`](Self::begin), on a rusqlite connection of the caller's to the file of this outbox's store. It
+    /// takes the right to write at once (BEGIN IMMEDIATE).
+    ///
+    /// ```
+    /// use postroom::{NewMessage, Outbox};
+    ///
+    /// fn place(outbox: &Outbox, conn: &mut rusqlite::Connection) -> Result<(), Box<dyn std::error::Error>> {
+    ///     let mut tx = outbox.begin_blocking(conn)?;
+    ///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
+    ///     tx.enqueue(&NewMessage::new("order.placed", "7"))?;
+    ///     tx.commit()?; // both are stored, or neither; then the workers are woken
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn begin_blocking<'c>(&self, conn: &'c mut Connection) -> Result<OutboxTx<Transaction<'c>>> {
+        Ok(OutboxTx::new(self, conn.transaction_with_behavior(TransactionBehavior::Immediate)?))
+    }
+}
+
+impl OutboxTx<Transaction<'_>> {
+    /// Puts a message into the outbox, in this transaction.
+    pub fn enqueue(&mut self, message: &NewMessage) -> Result<Stored> {
+        let (outbox, tx) = self.enqueuing();
+        let done = tx.run(&outbox.statement(message)?)?;
+        Ok(outbox.stored(message, done))
+    }
+
+    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue).
+    pub fn send<P: Payload>(&mut self, payload: &P) -> Result<Stored> {
+        self.enqueue(&NewMessage::of(payload)?)
+    }
+
+    /// Commits, and then wakes the workers.
+    pub fn commit(self) -> Result<()> {
+        let (tx, wake) = self.parts();
+        let committed = tx.commit();
+        wake();
+        Ok(committed?)
+    }
+
+    /// Rolls back, as dropping it does.
+    pub fn rollback(self) -> Result<()> {
+        Ok(self.parts().0.rollback()?)
     }
 }
 

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
 use crate::db::sqlite::durable::{SYNCHRONOUS, check_synchronous};
 use crate::db::sqlite::error::kind_of;
-use crate::db::sqlx_09::explained;
+use crate::db::sqlx_09::{Behind, explained};
 use crate::sql::{Done, Statement, Tx, Value};
 use crate::support::error::{Error, ErrorKind, Result};
 
@@ -20,6 +20,15 @@ impl Tx for SqliteConnection {
     async fn check_durable(&mut self) -> Result<()> {
         let answer = sqlx::query(SYNCHRONOUS).fetch_one(self).await.map_err(failed)?;
         check_synchronous(answer.try_get(0).map_err(failed)?)
+    }
+}
+
+impl Behind for Sqlite {
+    // A transaction that reads first may not be able to write later.
+    const BEGIN: &'static str = "BEGIN IMMEDIATE";
+
+    fn failed(source: sqlx::Error) -> Error {
+        failed(source)
     }
 }
 

@@ -11,10 +11,12 @@ impl Table {
             Operation::Dismiss(filter, dismissal) => self.dismiss(filter, dismissal, now),
             Operation::Revive(filter, revival) => self.again(filter.dead_letters(), filter, *revival, now),
             Operation::Redrive(filter, revival) => self.again(&[State::Done], filter, *revival, now),
+            Operation::Cancel(id) => self.cancel(*id, now),
             Operation::Expire(limit) => self.expire(*limit, early),
             Operation::Purge(retention, limit) => self.purge(State::Done, early.minus(*retention), *limit),
         };
-        let (id, act) = (deed.id, change.act());
+        let Some(act) = change.act() else { return changed };
+        let id = deed.id;
         match self.audit.iter_mut().find(|(known, entry)| *known == id && entry.act == act) {
             _ if changed == 0 => {}
             Some((_, entry)) => entry.messages += changed,

@@ -1,7 +1,7 @@
 //! Dead letters and old rows: dismissed, expired, deleted.
 
 use super::table::Table;
-use crate::message::{Message, Origin};
+use crate::message::{Message, Origin, WorkItemId};
 use crate::queue::State;
 use crate::store::{Dismissal, Filter, Record};
 use crate::support::clock::Timestamp;
@@ -17,6 +17,13 @@ impl Table {
             count += 1;
         }
         count
+    }
+
+    pub(super) fn cancel(&mut self, id: WorkItemId, now: Timestamp) -> u64 {
+        let Some(record) = self.by_work_item(id).filter(|record| record.state() == State::Ready) else { return 0 };
+        record.work.dismiss(now);
+        record.dismissal = Some(Box::new(Dismissal::cancelled()));
+        1
     }
 
     pub(super) fn expire_dead(&mut self, limit: usize, now: Timestamp) -> u64 {

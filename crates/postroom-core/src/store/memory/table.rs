@@ -54,10 +54,15 @@ impl Table {
         )
     }
 
+    pub(super) fn by_work_item(&mut self, wanted: WorkItemId) -> Option<&mut Record> {
+        self.rows.values_mut().find(
+            |record| matches!(&record.message, Ok(Message { origin: Origin::Outbox { id, .. }, .. }) if *id == wanted),
+        )
+    }
+
     /// Keeps an answer with its message, unless that has one.
     pub(super) fn answer(&mut self, id: WorkItemId, response: &str) {
-        let seq = self.by_id(id.as_uuid()).first().map(|record| record.seq);
-        if let Some(record) = seq.and_then(|seq| self.rows.get_mut(&seq)) {
+        if let Some(record) = self.by_work_item(id) {
             record.response.get_or_insert_with(|| response.to_owned());
         }
     }

@@ -26,13 +26,14 @@ impl Verbs {
             Operation::Redrive(filter, revival) => {
                 self.again(session, queue, &[State::Done], filter, *revival, now).await?
             }
+            Operation::Cancel(id) => self.cancel(session, *id, now).await?,
             Operation::Expire(limit) => self.expire(session, queue, *limit, now).await?,
             Operation::Purge(retention, limit) => {
                 self.purge(session, queue, State::Done, now.minus(*retention), *limit).await?
             }
         };
-        if changed > 0 {
-            self.note(session, queue, (change.act(), changed), deed, now).await?;
+        if let Some(act) = change.act().filter(|_| changed > 0) {
+            self.note(session, queue, (act, changed), deed, now).await?;
         }
         Ok(changed)
     }

@@ -1,8 +1,10 @@
-//! Dead letters and old rows: dismissed, expired, deleted. None of it loads what the rows hold.
+//! Dead letters and old rows: dismissed, expired, deleted, without loading what the rows hold; and what is taken back.
 
-use super::rows::{int, row_count, text};
+use super::rows::{int, row_count, text, uuid};
 use super::{Session, Verbs};
+use crate::message::WorkItemId;
 use crate::queue::{Queue, State};
+use crate::sql::Statement;
 use crate::store::{Dismissal, Filter};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
@@ -16,21 +18,47 @@ impl Verbs {
         dismissal: &Dismissal,
         now: Timestamp,
     ) -> Result<u64> {
-        let sql = &self.statements.of(queue).dismiss;
         let mut count = 0;
         for ended in self.ended(session, queue, &[State::Dead, State::Expired], filter).await? {
             // Another operator may have put it back in line in the meantime: then it stays there.
-            let dismiss = sql.with(vec![
-                int(ended.failed.seq),
-                int(ended.claim_no),
-                int(ended.failed.state.code()),
-                int(now.as_micros()),
-                text(Some(&dismissal.by)),
-                text(Some(&dismissal.why)),
-            ]);
-            count += session.execute(&dismiss).await?.rows;
+            let found = (ended.failed.seq, ended.claim_no, ended.failed.state);
+            count += session.execute(&self.dismissing(queue, found, dismissal, now)).await?.rows;
         }
         Ok(count)
+    }
+
+    /// Takes back a row that waits; says how many rows that was.
+    pub(crate) async fn cancel(&self, session: &mut impl Session, id: WorkItemId, now: Timestamp) -> Result<u64> {
+        let select = self.statements.outbox.load_key.with(vec![uuid(Some(id.as_uuid()))]);
+        let Some(record) = self.load(session, Queue::Outbox, &select).await?.pop() else { return Ok(0) };
+        let cancelled = Dismissal::cancelled();
+        match record.state() {
+            State::Ready => {
+                let found = (record.seq, record.work.claim_no, State::Ready);
+                let dismiss = self.dismissing(Queue::Outbox, found, &cancelled, now);
+                Ok(session.execute(&dismiss).await?.rows)
+            }
+            // The first try was carried out, and only its answer was lost.
+            _ => Ok(u64::from(session.in_doubt() && record.dismissal() == Some(&cancelled))),
+        }
+    }
+
+    /// Changes nothing if the row is not as it was found.
+    fn dismissing(
+        &self,
+        queue: Queue,
+        (seq, claim_no, state): (i64, i64, State),
+        dismissal: &Dismissal,
+        now: Timestamp,
+    ) -> Statement {
+        self.statements.of(queue).dismiss.with(vec![
+            int(seq),
+            int(claim_no),
+            int(state.code()),
+            int(now.as_micros()),
+            text(Some(&dismissal.by)),
+            text(Some(&dismissal.why)),
+        ])
     }
 
     pub(crate) async fn expire_dead(

@@ -114,8 +114,8 @@ pub(super) async fn dismissed(
         let current = if name == kind.as_str() { "page" } else { "false" };
         html.add("<a href=\"#/dismissed?queue={}\" aria-current=\"{}\">{}</a>", &[&name, &current, &title]);
     }
-    html.add("</nav><p class=\"quiet\">Failed messages that an operator dismissed. They are deleted after their ", &[]);
-    html.add("retention time; until then you can requeue each of them.</p>", &[]);
+    html.add("</nav><p class=\"quiet\">Failed messages that an operator dismissed, and messages that a program ", &[]);
+    html.add("cancelled. They are deleted after their retention time; until then you can requeue each of them.</p>", &[]);
     if rows.is_empty() {
         html.add("<p class=\"empty\">The {} has no dismissed messages.</p>", &[&kind]);
         return Ok(html);

@@ -243,7 +243,7 @@ fn dismissed(seen: &Seen, around: &Around) -> Answer {
     let who = seen.dismissal.as_ref().map_or_else(String::new, |(by, why)| format!(" by {by}: {why}"));
     let before = seen.last_error.as_deref();
     let before = before.map_or_else(String::new, |error| format!(" Its last error was: {error}."));
-    Answer::new("dismissed", format!("It failed, and was dismissed{when}{who}.{before}"))
+    Answer::new("dismissed", format!("It was dismissed{when}{who}.{before}"))
         .since(seen.processed_at)
         .next("It is deleted when its retention time ends. Until then its duplicates are recognised.")
         .advice(format!("Nothing. If it was a mistake, run `postroom revive {}`.", seen.id))

@@ -70,7 +70,7 @@ impl Ours {
         quiet().await;
         let message = NewMessage::new("bench", payload());
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let wakes_workers = self.outbox.enqueue_in_blocking(&*tx, &message)?;
+        let wakes_workers = self.outbox.enqueue_in_blocking(&tx, &message)?;
         tx.commit()?;
         drop(wakes_workers);
         self.started_after(Instant::now()).await

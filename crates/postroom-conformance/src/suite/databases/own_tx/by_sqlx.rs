@@ -2,11 +2,12 @@
 
 use std::str::FromStr;
 
-use postroom::{Enqueued, Inbox, Incoming, Lease, NewMessage, Outbox};
+use postroom::{Begin, Enqueued, Inbox, Incoming, Lease, NewMessage, Outbox, OutboxTx};
 use sqlx::mysql::MySqlConnectOptions;
+use sqlx::pool::PoolOptions;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, Database, Executor, Transaction};
+use sqlx::{ConnectOptions, Connection, Database, Executor, Pool, Transaction};
 
 use super::caller::{Caller, CallersTx, ORDER, ORDERS, ORDERS_COUNT};
 use crate::harness::Stage;
@@ -15,19 +16,49 @@ use crate::servers;
 /// With a connection of its own.
 pub(super) struct Sqlx<DB: Database>(pub(super) DB::Connection);
 
+/// A program that has a pool.
+pub(super) trait HasPool: Caller {
+    type Pool: Begin;
+
+    fn pool(stage: &Stage<Self::Backend>) -> impl Future<Output = anyhow::Result<Self::Pool>> + Send;
+
+    /// Its own write, in a transaction that an outbox began.
+    fn order(tx: &mut Begun<Self>) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+pub(super) type Begun<C> = OutboxTx<<<C as HasPool>::Pool as Begin>::Tx>;
+
 macro_rules! sqlx_caller {
     ($database:ident, $outbox:literal, $begin:literal, $options:expr) => {
+        impl Sqlx<sqlx::$database> {
+            pub(super) fn options(
+                stage: &Stage<crate::backends::$database>,
+            ) -> anyhow::Result<<<sqlx::$database as Database>::Connection as Connection>::Options> {
+                let options: fn(&Stage<crate::backends::$database>) -> _ = $options;
+                options(stage)
+            }
+        }
+
+        impl HasPool for Sqlx<sqlx::$database> {
+            type Pool = Pool<sqlx::$database>;
+
+            async fn pool(stage: &Stage<crate::backends::$database>) -> anyhow::Result<Pool<sqlx::$database>> {
+                Ok(PoolOptions::new().max_connections(1).connect_with(Self::options(stage)?).await?)
+            }
+
+            async fn order(tx: &mut Begun<Self>) -> anyhow::Result<()> {
+                (&mut **tx).execute(ORDER).await?;
+                Ok(())
+            }
+        }
+
         impl Caller for Sqlx<sqlx::$database> {
             type Backend = crate::backends::$database;
             type Tx<'c> = Transaction<'c, sqlx::$database>;
             const DROP_OUTBOX: &'static str = concat!("DROP TABLE ", $outbox);
 
             async fn connect(stage: &Stage<crate::backends::$database>) -> anyhow::Result<Self> {
-                let options: fn(
-                    &Stage<crate::backends::$database>,
-                )
-                    -> anyhow::Result<<<sqlx::$database as Database>::Connection as Connection>::Options> = $options;
-                let mut conn = options(stage)?.connect().await?;
+                let mut conn = Self::options(stage)?.connect().await?;
                 conn.execute(ORDERS).await?;
                 Ok(Self(conn))
             }
@@ -53,15 +84,15 @@ macro_rules! sqlx_caller {
             }
 
             async fn enqueue(&mut self, outbox: &Outbox, message: &NewMessage) -> postroom::Result<Enqueued> {
-                outbox.enqueue_in(&mut **self, message).await
+                outbox.enqueue_in(self, message).await
             }
 
             async fn accept(&mut self, inbox: &Inbox, incoming: &Incoming) -> postroom::Result<bool> {
-                inbox.accept_in(&mut **self, incoming).await
+                inbox.accept_in(self, incoming).await
             }
 
             async fn ack(&mut self, inbox: &Inbox, lease: &Lease, response: Option<&str>) -> postroom::Result<()> {
-                inbox.ack_in(&mut **self, lease, response).await
+                inbox.ack_in(self, lease, response).await
             }
 
             async fn commit(self) -> anyhow::Result<()> {

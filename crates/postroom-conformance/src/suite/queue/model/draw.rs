@@ -19,6 +19,7 @@ pub(super) enum Op {
     ExpireDead { queue: Queue, limit: usize },
     Purge { queue: Queue, state: State, retention: Duration, limit: usize },
     Dismiss { queue: Queue, which: Which },
+    Cancel(New),
     Revive { queue: Queue, which: Which, dismissed: bool, ttl: Option<Duration> },
     Redrive { which: Which, ttl: Option<Duration> },
     See { key: u8, hash: Option<u8> },
@@ -94,7 +95,7 @@ fn queue(rng: &mut Rng) -> Queue {
 
 impl Op {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(0..40) {
+        match rng.u8(0..41) {
             0..=3 => Self::Advance(Self::span(rng)),
             4..=7 => Self::Enqueue((0..rng.usize(1..4)).map(|_| New::draw(rng)).collect()),
             8..=13 => Self::claim(rng),
@@ -114,6 +115,7 @@ impl Op {
             36 => Self::Dismiss { queue: queue(rng), which: Which::draw(rng) },
             37 => Self::Jump { by: seconds(rng) * pick(rng, &[1, 10, 10_000]), ahead: rng.bool() },
             38 => Self::Correct { queue: queue(rng) },
+            39 => Self::Cancel(New::draw(rng)),
             _ => Self::Maintain { interval: seconds(rng) },
         }
     }

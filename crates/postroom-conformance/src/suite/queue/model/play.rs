@@ -91,6 +91,7 @@ impl World {
                 let dismissal = Dismissal::new("ada", "by lot")?;
                 format!("{:?}", self.verbs(*queue).dismiss(self.filter(*queue, which), dismissal).await?)
             }
+            Op::Cancel(new) => self.outbox.cancel(self.outgoing(new)?.work_item_id()).await?.to_string(),
             Op::Revive { queue, which, dismissed, ttl } => {
                 let filter = self.filter(*queue, which);
                 let filter = if *dismissed { filter.state(State::Dismissed) } else { filter };

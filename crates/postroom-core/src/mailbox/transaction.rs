@@ -1,0 +1,151 @@
+//! A transaction that belongs to an outbox: its commit wakes the workers.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+
+use crate::mailbox::outbox::Outbox;
+use crate::message::{NewMessage, Payload};
+use crate::sql::Tx;
+use crate::store::Stored;
+use crate::support::error::Result;
+
+/// Where an outbox can begin a transaction: a pool of the caller's.
+///
+/// ```
+/// use postroom::{Begin, NewMessage, Outbox};
+///
+/// /// Works with every pool that Postroom knows.
+/// async fn announce(outbox: &Outbox, pool: &impl Begin) -> postroom::Result<()> {
+///     let mut tx = outbox.begin(pool).await?;
+///     tx.enqueue(NewMessage::new("shop.opened", "{}")).await?;
+///     tx.commit().await
+/// }
+/// ```
+pub trait Begin: Sync {
+    /// The driver's transaction. It is rolled back when it is dropped.
+    type Tx: Commit;
+
+    /// Begins a transaction that is going to write.
+    fn begin(&self) -> impl Future<Output = Result<Self::Tx>> + Send;
+}
+
+/// A driver's transaction, which can end itself.
+///
+/// ```
+/// use postroom::{Commit, NewMessage, OutboxTx, Result, Stored};
+///
+/// async fn told<T: Commit>(mut tx: OutboxTx<T>) -> Result<Stored> {
+///     let stored = tx.enqueue(NewMessage::new("shop.opened", "{}")).await?;
+///     tx.commit().await?;
+///     Ok(stored)
+/// }
+/// ```
+pub trait Commit: Tx + Sized {
+    /// Commits.
+    fn commit(self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Rolls back, and waits until it is done.
+    fn roll_back(self) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// A transaction of the caller's, begun by an outbox: [`Outbox::begin`]. It derefs to the connection, for the caller's
+/// own statements. Its commit wakes the workers; dropped, it is rolled back and wakes nobody.
+///
+/// ```no_run
+/// # async fn f(outbox: postroom::Outbox, pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+/// use postroom::NewMessage;
+///
+/// let mut tx = outbox.begin(&pool).await?;
+/// sqlx::query("INSERT INTO orders (id) VALUES ($1)").bind(7_i64).execute(&mut *tx).await?;
+/// tx.enqueue(NewMessage::new("order.placed", "7")).await?;
+/// tx.commit().await?; // both are stored, or neither; then the workers are woken
+/// # Ok(()) }
+/// ```
+#[must_use = "it is rolled back unless it is committed"]
+pub struct OutboxTx<T> {
+    tx: T,
+    outbox: Outbox,
+    /// Whether there is something to wake workers for.
+    has_news: bool,
+}
+
+impl Outbox {
+    /// Begins a transaction in a pool of the caller's: a `PgPool`, `MySqlPool` or `SqlitePool` of sqlx, connected to
+    /// the database of this outbox's store. On SQLite it takes the right to write at once (BEGIN IMMEDIATE).
+    pub async fn begin<P: Begin>(&self, pool: &P) -> Result<OutboxTx<P::Tx>> {
+        Ok(OutboxTx::new(self, pool.begin().await?))
+    }
+}
+
+impl<T> OutboxTx<T> {
+    pub(crate) fn new(outbox: &Outbox, tx: T) -> Self {
+        Self { tx, outbox: outbox.clone(), has_news: false }
+    }
+
+    /// The driver's transaction, and what to call after its commit: also when that failed, because one whose answer was
+    /// lost may have been carried out.
+    pub(crate) fn parts(self) -> (T, impl FnOnce()) {
+        let (has_news, outbox) = (self.has_news, self.outbox);
+        (self.tx, move || {
+            if has_news {
+                outbox.wake().ring_everywhere();
+            }
+        })
+    }
+
+    /// What the next statement needs: the outbox that makes it, and the transaction it runs in.
+    pub(crate) fn enqueuing(&mut self) -> (&Outbox, &mut T) {
+        self.has_news = true;
+        (&self.outbox, &mut self.tx)
+    }
+}
+
+impl<T: Commit> OutboxTx<T> {
+    /// Puts a message into the outbox, in this transaction.
+    pub async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+        let (outbox, tx) = self.enqueuing();
+        let done = tx.run(&outbox.statement(&message)?).await?;
+        Ok(outbox.stored(&message, done))
+    }
+
+    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue). One with a destination or a due time is
+    /// `tx.enqueue(payload.outgoing().to("billing").message()?)`.
+    pub async fn send<P: Payload + Sync>(&mut self, payload: &P) -> Result<Stored> {
+        self.enqueue(NewMessage::of(payload)?).await
+    }
+
+    /// Commits, and then wakes the workers.
+    pub async fn commit(self) -> Result<()> {
+        let (tx, wake) = self.parts();
+        let committed = tx.commit().await;
+        wake();
+        committed
+    }
+
+    /// Rolls back, and waits until it is done. Dropping it rolls back too, at the latest when its connection is used
+    /// again.
+    pub async fn rollback(self) -> Result<()> {
+        self.tx.roll_back().await
+    }
+}
+
+impl<T: Deref> Deref for OutboxTx<T> {
+    type Target = T::Target;
+
+    fn deref(&self) -> &T::Target {
+        &self.tx
+    }
+}
+
+impl<T: DerefMut> DerefMut for OutboxTx<T> {
+    fn deref_mut(&mut self) -> &mut T::Target {
+        &mut self.tx
+    }
+}
+
+impl<T> fmt::Debug for OutboxTx<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboxTx").field("outbox", &self.outbox).finish_non_exhaustive()
+    }
+}
