@@ -33,7 +33,7 @@ fn reserve(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), Handler
         return Err(HandlerError::terminal("an order must have at least one piece"));
     }
     ctx.tx().execute("UPDATE stock SET pieces = pieces - ?1", [placed.pieces])?;
-    ctx.send(&StockReserved { order: placed.order })?;
+    ctx.enqueue(&StockReserved { order: placed.order })?;
     Ok(())
 }
 

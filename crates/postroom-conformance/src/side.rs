@@ -129,7 +129,7 @@ impl<'h> Side<'h> {
     pub async fn add_many(&self, topic: &str, count: usize) -> anyhow::Result<()> {
         match self.queue {
             Queue::Outbox => {
-                let messages = (0..count).map(|_| NewMessage::new(topic, "{}")).collect();
+                let messages: Vec<_> = (0..count).map(|_| NewMessage::new(topic, "{}")).collect();
                 self.harness.outbox.enqueue_many(messages).await?;
             }
             Queue::Inbox => {

@@ -4,6 +4,7 @@ mod answer;
 mod check;
 mod hash;
 mod id;
+mod into_message;
 pub mod json;
 mod new;
 mod outgoing;
@@ -15,6 +16,7 @@ pub use check::{RESERVED, SERVICE_MAX, error_text, name as check_name, service a
 pub use hash::{ContentHash, hash_bytes, hash_value};
 pub use hash::{digest_pieces, encode_pieces};
 pub use id::{InboxKey, MessageId, OwnerToken, WorkItemId};
+pub use into_message::IntoMessage;
 pub use new::{EXPIRES_AT, SERVICE_TTL};
 pub use new::{Incoming, NewMessage};
 pub use outgoing::Outgoing;

@@ -20,7 +20,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! let bench = Workbench::memory();
-//! OrderPlaced { order: 7 }.outgoing().enqueue(bench.outbox()).await?;
+//! bench.outbox().enqueue(OrderPlaced { order: 7 }.outgoing()).await?;
 //! let drained = bench.drain(Handlers::new().on(placed)).await?;
 //! assert_eq!(drained.handled(), 1);
 //! assert_enqueued(bench.outbox(), &InvoiceDue { order: 7 }).await;

@@ -64,7 +64,7 @@ const PURGED_AT_ONCE: usize = 1000;
 /// impl Payload for Reserved { const TOPIC: &'static str = "stock.reserved"; }
 ///
 /// async fn reserve(ctx: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
-///     ctx.send(&Reserved { order: placed.order }).await?;
+///     ctx.enqueue(&Reserved { order: placed.order }).await?;
 ///     Ok(())
 /// }
 ///

@@ -78,7 +78,7 @@ pub fn derive_command(input: TokenStream) -> TokenStream {
 /// }
 ///
 /// # async fn f(outbox: Outbox) -> postroom::Result<()> {
-/// SendMail { to: "ann".into(), subject: "Hello".into() }.outgoing().enqueue(&outbox).await?;
+/// outbox.enqueue(SendMail { to: "ann".into(), subject: "Hello".into() }.outgoing()).await?;
 /// let handlers = Handlers::<Memory>::new().call::<SendMail>();
 /// # Ok(()) }
 /// ```

@@ -83,7 +83,7 @@ impl<T: Target> Client<T> {
     where
         T: Accepts<P>,
     {
-        Self::outgoing(payload).enqueue(&self.outbox).await
+        self.outbox.enqueue(Self::outgoing(payload)).await
     }
 
     /// Sends a command in its own transaction, and returns a handle that waits for the answer.

@@ -229,7 +229,7 @@ impl<D: Declared> fmt::Debug for Declaration<D> {
 /// # }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let inventory = Inventory::start(MemoryStore::new()).await?;
-/// OrderPlaced { order: 7 }.outgoing().enqueue(inventory.outbox()).await?;
+/// inventory.outbox().enqueue(OrderPlaced { order: 7 }.outgoing()).await?;
 /// assert!(inventory.tcp_addresses().is_empty(), "it listens nowhere");
 /// inventory.stop().await?;
 /// # Ok::<(), postroom::Error>(()) }).unwrap();

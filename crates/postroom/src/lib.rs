@@ -84,8 +84,8 @@ pub use postroom_core::{
 };
 pub use postroom_core::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
 pub use postroom_core::{
-    Command, ContentHash, Event, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, Outgoing,
-    OwnerToken, Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
+    Command, ContentHash, Event, Headers, InboxKey, Incoming, IntoMessage, Kind, Message, MessageId, NewMessage,
+    Origin, Outgoing, OwnerToken, Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
 };
 pub use postroom_core::{Delivery, Transport};
 pub use postroom_core::{Endpoint, HeldPlace, Limits, PlaceState, Places};

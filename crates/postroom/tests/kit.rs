@@ -63,7 +63,7 @@ async fn retries_and_due_times_are_reached_without_waiting() {
     }
     let bench = Workbench::memory();
     let began = bench.clock().now();
-    Placed { order: 1 }.outgoing().due_after(Duration::from_secs(3600)).enqueue(bench.outbox()).await.unwrap();
+    bench.outbox().enqueue(Placed { order: 1 }.outgoing().due_after(Duration::from_secs(3600))).await.unwrap();
     let drained = bench.drain(Handlers::new().on(third_time)).await.unwrap();
     assert_eq!((drained.handled(), drained.sent().len(), drained.dead().len()), (1, 0, 0));
     assert!(bench.clock().now().since(began) > Duration::from_secs(3600));
@@ -74,7 +74,7 @@ async fn what_was_handled_stays_however_far_the_clock_is_moved() {
     let bench = Workbench::memory();
     let handlers = || Handlers::new().on(invoice).state(Calls::default());
     for (order, handled) in [(1, 1), (2, 1)] {
-        Placed { order }.outgoing().enqueue(bench.outbox()).await.unwrap();
+        bench.outbox().enqueue(Placed { order }.outgoing()).await.unwrap();
         assert_eq!(bench.drain(handlers()).await.unwrap().handled(), handled);
         bench.clock().advance(Duration::from_secs(400 * 24 * 3600));
     }
@@ -92,7 +92,7 @@ async fn an_effect_under_the_messages_own_id_is_single() {
     let world = async || {
         let (bench, ids) = (Workbench::memory(), Ids::default());
         // Something else is in line before it.
-        InvoiceDue { order: 1 }.outgoing().to("billing").enqueue(bench.outbox()).await?;
+        bench.outbox().enqueue(InvoiceDue { order: 1 }.outgoing().to("billing")).await?;
         Ok((bench, Handlers::new().on(once_per_id).state(ids.clone()), ids))
     };
     let observe = async |_: &Workbench<Memory>, ids: &Ids| Ok(ids.0.lock().expect("nobody panics").clone());
@@ -123,7 +123,7 @@ async fn a_payload_that_is_no_json_is_refused_by_its_place_and_not_stored() {
     }
     let bench = Workbench::memory();
     let keyed = Keyed { inner: [(vec![1], 2)].into() };
-    let refused = keyed.outgoing().correlation_id("a").enqueue(bench.outbox()).await.unwrap_err();
+    let refused = bench.outbox().enqueue(keyed.outgoing().correlation_id("a")).await.unwrap_err();
     assert_eq!(refused.to_string(), "the payload for keyed is not JSON at `inner`: key must be a string");
     assert_not_enqueued::<Keyed>(bench.outbox()).await;
 }
@@ -134,7 +134,7 @@ async fn a_message_that_is_given_up_is_listed() {
         Err(HandlerError::terminal("sold out"))
     }
     let bench = Workbench::memory();
-    Placed { order: 1 }.outgoing().enqueue(bench.outbox()).await.unwrap();
+    bench.outbox().enqueue(Placed { order: 1 }.outgoing()).await.unwrap();
     let drained = bench.drain(Handlers::new().on(never)).await.unwrap();
     assert_eq!(drained.dead().first().and_then(|row| row.last_error()), Some("sold out"));
 }
@@ -142,7 +142,7 @@ async fn a_message_that_is_given_up_is_listed() {
 #[tokio::test]
 async fn a_message_without_a_handler_is_an_error_and_not_a_day_of_retries() {
     let bench = Workbench::memory();
-    Placed { order: 1 }.outgoing().enqueue(bench.outbox()).await.unwrap();
+    bench.outbox().enqueue(Placed { order: 1 }.outgoing()).await.unwrap();
     let refused = bench.drain(Handlers::new()).await.unwrap_err();
     assert_eq!(refused.to_string(), "no handler for the topic order.placed");
 }
@@ -151,7 +151,7 @@ async fn a_message_without_a_handler_is_an_error_and_not_a_day_of_retries() {
 #[should_panic(expected = "order.placed {\"order\":2} is not in the outbox; there is\n  order.placed {\"order\":1}")]
 async fn a_failed_check_lists_what_is_there() {
     let bench = Workbench::memory();
-    Placed { order: 1 }.outgoing().enqueue(bench.outbox()).await.unwrap();
+    bench.outbox().enqueue(Placed { order: 1 }.outgoing()).await.unwrap();
     assert_enqueued(bench.outbox(), &Placed { order: 2 }).await;
 }
 
@@ -159,7 +159,7 @@ async fn a_failed_check_lists_what_is_there() {
 #[should_panic(expected = "nothing under order.placed was expected in the outbox")]
 async fn a_failed_check_for_nothing_lists_what_is_there() {
     let bench = Workbench::memory();
-    Placed { order: 1 }.outgoing().enqueue(bench.outbox()).await.unwrap();
+    bench.outbox().enqueue(Placed { order: 1 }.outgoing()).await.unwrap();
     assert_not_enqueued::<Placed>(bench.outbox()).await;
 }
 
@@ -167,7 +167,7 @@ async fn a_failed_check_for_nothing_lists_what_is_there() {
 async fn a_crash_undoes_the_transaction_and_the_message_is_handled_again() {
     let (bench, calls) = (Workbench::memory(), Calls::default());
     let crash = CrashPoint::arm("after the invoice");
-    Placed { order: 1 }.outgoing().enqueue(bench.outbox()).await.unwrap();
+    bench.outbox().enqueue(Placed { order: 1 }.outgoing()).await.unwrap();
     let drained = bench.drain(Handlers::new().on(invoice).state(calls.clone())).await.unwrap();
     assert!(crash.was_reached());
     assert_eq!((drained.sent().len(), calls.0.load(SeqCst)), (1, 2));
@@ -178,7 +178,7 @@ async fn a_crash_on_the_writer_thread_undoes_only_its_own_transaction() {
     let bench = with_orders().await.unwrap();
     let crash = CrashPoint::arm("after the insert");
     for order in 1..=3 {
-        Placed { order }.outgoing().enqueue(bench.outbox()).await.unwrap();
+        bench.outbox().enqueue(Placed { order }.outgoing()).await.unwrap();
     }
     let drained = bench.drain(Handlers::new().on_blocking(store)).await.unwrap();
     assert!(crash.was_reached());

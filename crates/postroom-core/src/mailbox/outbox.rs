@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use crate::mailbox::request::Request;
 use crate::mailbox::work_queue::WorkQueue;
-use crate::message::{MessageId, NewMessage, Payload, WorkItemId};
+use crate::message::{IntoMessage, MessageId, NewMessage, Payload, WorkItemId};
 use crate::queue::Queue;
 use crate::queue::retry::RetryPolicies;
 use crate::sql::{BlockingTx, Done, Statement, Tx};
@@ -123,18 +123,14 @@ impl Outbox {
     }
 
     /// Stores a message in a transaction of its own; it is durable when this returns.
-    pub async fn enqueue(&self, message: NewMessage) -> Result<Stored> {
-        let mut stored = self.enqueue_many(vec![message]).await?;
+    pub async fn enqueue(&self, message: impl IntoMessage) -> Result<Stored> {
+        let mut stored = self.enqueue_many([message]).await?;
         stored.pop().ok_or_else(|| Error::invalid("nothing was enqueued"))
     }
 
-    /// Stores a typed payload under its topic, like [`enqueue`](Self::enqueue).
-    pub async fn send<P: Payload + Sync>(&self, payload: &P) -> Result<Stored> {
-        self.enqueue(NewMessage::of(payload)?).await
-    }
-
     /// Stores many messages in one transaction: all of them or none.
-    pub async fn enqueue_many(&self, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+    pub async fn enqueue_many(&self, messages: impl IntoIterator<Item = impl IntoMessage>) -> Result<Vec<Stored>> {
+        let messages = messages.into_iter().map(IntoMessage::into_message).collect::<Result<Vec<_>>>()?;
         messages.iter().try_for_each(NewMessage::check)?;
         if messages.is_empty() {
             return Ok(Vec::new());
@@ -154,15 +150,17 @@ impl Outbox {
     /// Stores a message in the caller's own transaction, on a connection of the caller's: it is there if and only if
     /// the caller commits. Keep what it returns until then, with a name (`let _enqueued = …`): a bare `_` would drop it
     /// at once. [`begin`](Self::begin) gives a transaction without such a guard.
-    pub async fn enqueue_in(&self, tx: &mut impl Tx, message: &NewMessage) -> Result<Enqueued> {
-        let done = tx.run(&self.statement(message)?).await?;
-        Ok(self.enqueued(message, done))
+    pub async fn enqueue_in(&self, tx: &mut impl Tx, message: impl IntoMessage) -> Result<Enqueued> {
+        let message = message.into_message()?;
+        let done = tx.run(&self.statement(&message)?).await?;
+        Ok(self.enqueued(&message, done))
     }
 
     /// Like [`enqueue_in`](Self::enqueue_in), on a connection that answers at once.
-    pub fn enqueue_in_blocking(&self, tx: &impl BlockingTx, message: &NewMessage) -> Result<Enqueued> {
-        let done = tx.run(&self.statement(message)?)?;
-        Ok(self.enqueued(message, done))
+    pub fn enqueue_in_blocking(&self, tx: &impl BlockingTx, message: impl IntoMessage) -> Result<Enqueued> {
+        let message = message.into_message()?;
+        let done = tx.run(&self.statement(&message)?)?;
+        Ok(self.enqueued(&message, done))
     }
 
     fn enqueued(&self, message: &NewMessage, done: Done) -> Enqueued {

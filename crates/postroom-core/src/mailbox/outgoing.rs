@@ -1,29 +1,9 @@
-//! How a typed payload gets into an outbox.
+//! A command whose answer is waited for.
 
-use crate::mailbox::outbox::{Enqueued, Outbox};
+use crate::mailbox::outbox::Outbox;
 use crate::mailbox::request::Pending;
-use crate::message::{Outgoing, Payload, Replies};
-use crate::sql::{BlockingTx, Tx};
-use crate::store::Stored;
+use crate::message::{Outgoing, Replies};
 use crate::support::error::{Error, Result};
-
-impl<P: Payload> Outgoing<P> {
-    /// Puts it into the outbox in a transaction of its own; it is durable when this returns.
-    pub async fn enqueue(self, outbox: &Outbox) -> Result<Stored> {
-        outbox.enqueue(self.message()?).await
-    }
-
-    /// Puts it into the outbox in the caller's own transaction: it is there if and only if the caller commits. Keep
-    /// what it returns until then.
-    pub async fn enqueue_in(self, outbox: &Outbox, tx: &mut impl Tx) -> Result<Enqueued> {
-        outbox.enqueue_in(tx, &self.message()?).await
-    }
-
-    /// Like [`enqueue_in`](Self::enqueue_in), on a connection that answers at once.
-    pub fn enqueue_in_blocking(self, outbox: &Outbox, tx: &impl BlockingTx) -> Result<Enqueued> {
-        outbox.enqueue_in_blocking(tx, &self.message()?)
-    }
-}
 
 impl<C: Replies> Outgoing<C> {
     /// Puts it into the outbox in a transaction of its own, and gives what waits for the answer.

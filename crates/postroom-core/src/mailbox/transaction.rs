@@ -5,7 +5,7 @@ use std::future::Future;
 use std::ops::{Deref, DerefMut};
 
 use crate::mailbox::outbox::Outbox;
-use crate::message::{NewMessage, Payload};
+use crate::message::IntoMessage;
 use crate::sql::Tx;
 use crate::store::Stored;
 use crate::support::error::Result;
@@ -103,16 +103,11 @@ impl<T> OutboxTx<T> {
 
 impl<T: Commit> OutboxTx<T> {
     /// Puts a message into the outbox, in this transaction.
-    pub async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+    pub async fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
+        let message = message.into_message()?;
         let (outbox, tx) = self.enqueuing();
         let done = tx.run(&outbox.statement(&message)?).await?;
         Ok(outbox.stored(&message, done))
-    }
-
-    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue). One with a destination or a due time is
-    /// `tx.enqueue(payload.outgoing().to("billing").message()?)`.
-    pub async fn send<P: Payload + Sync>(&mut self, payload: &P) -> Result<Stored> {
-        self.enqueue(NewMessage::of(payload)?).await
     }
 
     /// Commits, and then wakes the workers.

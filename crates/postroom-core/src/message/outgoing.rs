@@ -20,7 +20,7 @@ use crate::support::error::{Error, Result};
 /// # async fn f(outbox: Outbox) -> postroom::Result<()> {
 /// let approved = OrderApproved { order: 7 };
 /// let later = approved.outgoing().to("billing").correlation_id("order-7").due_after(Duration::from_secs(60));
-/// later.enqueue(&outbox).await?;
+/// outbox.enqueue(later).await?;
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing is sent before it is enqueued"]

@@ -98,7 +98,7 @@ fn unknown_version<P: Payload>(version: u32) -> Error {
 /// struct OrderPlaced { order: u64 }
 ///
 /// async fn tell<E: Event + Sync>(outbox: &Outbox, event: &E) -> Result<Stored> {
-///     outbox.send(event).await
+///     outbox.enqueue(event).await
 /// }
 /// # async fn f(outbox: Outbox) -> Result<()> {
 /// tell(&outbox, &OrderPlaced { order: 7 }).await?;

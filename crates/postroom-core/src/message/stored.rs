@@ -54,7 +54,7 @@ pub enum Origin {
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
-/// let stored = outbox.send(&OrderApproved { order: 7 }).await?;
+/// let stored = outbox.enqueue(&OrderApproved { order: 7 }).await?;
 /// let found = outbox.find(stored.id.as_uuid()).await?;
 /// let message = found[0].message().unwrap();
 /// assert_eq!(message.topic, "order.approved");

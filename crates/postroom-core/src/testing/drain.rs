@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let bench = Workbench::memory();
-/// OrderApproved { order: 7 }.outgoing().to("billing").enqueue(bench.outbox()).await?;
+/// bench.outbox().enqueue(OrderApproved { order: 7 }.outgoing().to("billing")).await?;
 /// let drained = bench.drain(Handlers::new()).await?;
 /// assert_eq!(drained.sent_to("billing").len(), 1);
 /// assert_eq!(drained.payloads::<OrderApproved>()?[0].order, 7);

@@ -16,7 +16,7 @@ const ROWS_MAX: usize = 100_000;
 /// # struct OrderPlaced { order: u64 }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let bench = Workbench::memory();
-/// bench.outbox().send(&OrderPlaced { order: 7 }).await?;
+/// bench.outbox().enqueue(&OrderPlaced { order: 7 }).await?;
 /// assert_eq!(enqueued::<OrderPlaced>(bench.outbox()).await?[0].order, 7);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
@@ -37,7 +37,7 @@ pub async fn enqueued<P: Payload>(outbox: &Outbox) -> Result<Vec<P>> {
 /// # struct OrderPlaced { order: u64 }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let bench = Workbench::memory();
-/// bench.outbox().send(&OrderPlaced { order: 7 }).await?;
+/// bench.outbox().enqueue(&OrderPlaced { order: 7 }).await?;
 /// let message = assert_enqueued(bench.outbox(), &OrderPlaced { order: 7 }).await;
 /// assert_eq!(message.destination(), None);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();

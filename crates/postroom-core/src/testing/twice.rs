@@ -105,14 +105,14 @@ where
     // The same message at the same time in both: what the handler makes of its id and of the clock is the same.
     let id = MessageId::new();
     let (bench, handlers, rest) = world().await?;
-    payload.outgoing().id(id).enqueue(bench.outbox()).await?;
+    bench.outbox().enqueue(payload.outgoing().id(id)).await?;
     bench.clock().advance(LEASE);
     bench.drain(handlers).await?;
     let once = observe(&bench, &rest).await?;
 
     let (bench, handlers, rest) = world().await?;
     let handlers = handlers.checked()?;
-    payload.outgoing().id(id).enqueue(bench.outbox()).await?;
+    bench.outbox().enqueue(payload.outgoing().id(id)).await?;
     bench.handle_in_vain(id, &handlers).await?;
     bench.clock().advance(LEASE);
     bench.drain(handlers).await?;

@@ -67,7 +67,7 @@ async fn clear(key: Option<String>) -> std::io::Result<()> {
 
 #[push_call("forward")]
 async fn forward<B: Backend>(ctx: &mut Ctx<B>, order: u64) -> Result<u64, HandlerError> {
-    ctx.send(&OrderPlaced(order)).await?;
+    ctx.enqueue(&OrderPlaced(order)).await?;
     Ok(order)
 }
 

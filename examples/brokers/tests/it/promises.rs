@@ -27,7 +27,7 @@ async fn from_the_outbox_to_the_inbox<R: Rig>(rig: R) -> anyhow::Result<()> {
         let message = NewMessage::new("order.placed", format!(r#"{{"order":{n}}}"#)).to(rig.destination());
         message.header("tenant", "blue").correlation_id("basket-7")
     };
-    sender.outbox.enqueue_many((0..50).map(message).collect()).await?;
+    sender.outbox.enqueue_many((0..50).map(message)).await?;
     let (sending, _deliveries) = sender.outbox_worker(rig.transport());
     let (handling, mut handled) = receiver.inbox_worker();
     let ((stop_sending, stopped), (stop_taking, taken), (stop_handling, done)) =

@@ -164,7 +164,7 @@ async fn reaches_no_queue(rig: RabbitMq) -> anyhow::Result<()> {
         let payload = "x".repeat(if n.is_multiple_of(3) { 50_000 } else { 10 });
         NewMessage::new(topic, payload).to(&rig.name)
     };
-    shop.outbox.enqueue_many((0..1400).map(message).collect()).await?;
+    shop.outbox.enqueue_many((0..1400).map(message)).await?;
     let accepted = |told: &Told| matches!(told.1, Delivery::Accepted { .. });
     let deliveries = send_until(&shop, &rig, |told| told.iter().filter(|told| accepted(told)).count() >= 1200).await?;
     for (topic, delivery) in deliveries {

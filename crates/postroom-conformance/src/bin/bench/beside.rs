@@ -96,7 +96,7 @@ impl Bed {
         let outbox = Outbox::new(store.clone());
         if other != Other::Nothing {
             for _ in 0..WAITING / 10_000 {
-                outbox.enqueue_many((0..10_000).map(|_| message(way, "other")).collect()).await?;
+                outbox.enqueue_many((0..10_000).map(|_| message(way, "other"))).await?;
             }
         }
         let (arrived, arrivals) = unbounded_channel();

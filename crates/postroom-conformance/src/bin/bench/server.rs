@@ -107,7 +107,7 @@ async fn fill<B: Bed>(store: &B::Store, messages: usize) -> anyhow::Result<()> {
     let mut left = messages;
     while left > 0 {
         let step = left.min(20_000);
-        outbox.enqueue_many((0..step).map(|_| NewMessage::new("bench", payload())).collect()).await?;
+        outbox.enqueue_many((0..step).map(|_| NewMessage::new("bench", payload()))).await?;
         left -= step;
     }
     Ok(())

@@ -96,7 +96,7 @@ async fn with_pages(stage: &Stage<Sqlite>, bytes: u32) -> anyhow::Result<postroo
 async fn a_copy_has_pages_of_any_size(stage: &Stage<Sqlite>) -> Verdict {
     for bytes in [512, 1024, 4096, 8192, 65_536] {
         let store = with_pages(stage, bytes).await?;
-        let messages = (0..50).map(|n| NewMessage::new("a", format!("{n}").repeat(1000))).collect();
+        let messages: Vec<_> = (0..50).map(|n| NewMessage::new("a", format!("{n}").repeat(1000))).collect();
         Outbox::new(store.clone()).enqueue_many(messages).await?;
         let path = stage.place.path(&format!("copy-{bytes}.db"));
         store.backup(&path, |_| {}).await?;
@@ -120,7 +120,7 @@ fn files_in(folder: &std::path::Path) -> std::io::Result<Vec<(String, u64)>> {
 
 /// Through a log the whole of it would be written twice, and need twice the room for a while.
 async fn a_copy_is_written_once(stage: &Stage<Sqlite>) -> Verdict {
-    let messages = (0..40).map(|_| NewMessage::new("a", "x".repeat(1_000_000))).collect();
+    let messages: Vec<_> = (0..40).map(|_| NewMessage::new("a", "x".repeat(1_000_000))).collect();
     stage.outbox.enqueue_many(messages).await?;
     let folder = stage.place.path("copies");
     std::fs::create_dir(&folder)?;

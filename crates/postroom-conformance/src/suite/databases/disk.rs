@@ -206,7 +206,7 @@ async fn read_only(path: &Path) -> Verdict {
     refused(outbox.enqueue(NewMessage::new("a", "")).await, ErrorKind::Unavailable, "a write")?;
     modes(0o600, 0o755)?;
     ensure!(outbox.queue().settle(ack()).await?.applied == 1, "the ack is not lost");
-    outbox.enqueue_many((0..2 * EACH).map(|_| NewMessage::new("a", "").max_attempts(1)).collect()).await?;
+    outbox.enqueue_many((0..2 * EACH).map(|_| NewMessage::new("a", "").max_attempts(1))).await?;
     store.clone().close().await;
     modes(0o444, 0o555)?;
     let script = Script::succeed();

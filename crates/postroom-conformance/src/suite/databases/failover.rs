@@ -259,7 +259,7 @@ async fn connections_to_a_server_that_was_replaced_are_not_kept<B: Demotable>(st
     let address = Address::of::<B>(&new)?;
     let url = B::url_in(address.folder.path(), &stage.place);
     let at_new = Outbox::new(B::open_at(&stage.place, &url).await?);
-    at_new.enqueue_many((0..5).map(|_| NewMessage::new("new", "")).collect()).await?;
+    at_new.enqueue_many((0..5).map(|_| NewMessage::new("new", ""))).await?;
     address.leads_to(&old)?;
     let (writer, reader) = (B::open_at(&stage.place, &url).await?, B::open_at(&stage.place, &url).await?);
     let (writer, reader) = (Outbox::new(writer), Outbox::new(reader));

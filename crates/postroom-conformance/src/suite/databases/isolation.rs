@@ -18,7 +18,7 @@ cases! { isolation:
 
 /// Every verb that writes, alone and in a transaction.
 async fn all_verbs(outbox: &Outbox) -> Verdict {
-    outbox.enqueue_many((0..5).map(|n| NewMessage::new("a", n.to_string())).collect()).await?;
+    outbox.enqueue_many((0..5).map(|n| NewMessage::new("a", n.to_string()))).await?;
     outbox.enqueue(NewMessage::new("a", "")).await?;
     let queue = outbox.queue();
     let claimed = queue.claim(OwnerToken::new(), LEASE, 4).await?.claimed;

@@ -26,7 +26,7 @@ async fn other(stage: &Stage<Sqlite>, messages: usize) -> anyhow::Result<PathBuf
     let path = stage.place.path("other.db");
     let store = SqliteOptions::new(&path).deploy_schema(true).clock(stage.place.clock()).open().await?;
     let outbox = Outbox::new(store.clone());
-    outbox.enqueue_many((0..messages).map(|_| NewMessage::new("other", "")).collect()).await?;
+    outbox.enqueue_many((0..messages).map(|_| NewMessage::new("other", ""))).await?;
     store.close().await;
     Ok(path)
 }

@@ -138,6 +138,6 @@ async fn a_delay_counts_from_the_stores_clock(h: &Harness) -> Verdict {
 }
 
 async fn nothing_to_enqueue_is_no_work(h: &Harness) -> Verdict {
-    assert!(h.outbox.enqueue_many(Vec::new()).await?.is_empty());
+    assert!(h.outbox.enqueue_many(Vec::<NewMessage>::new()).await?.is_empty());
     Ok(())
 }

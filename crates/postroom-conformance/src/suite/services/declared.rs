@@ -116,7 +116,7 @@ macro_rules! shop {
                     assert_eq!(refused.kind(), ErrorKind::NotDelivered, "{refused}");
                     orders.inventory().send(&Cancelled { order: 40 }).await?;
                     let outgoing = Orders::to_inventory(&Cancelled { order: 1 }).correlation_id("a");
-                    outgoing.enqueue(orders.outbox()).await?;
+                    orders.outbox().enqueue(outgoing).await?;
                     eventually("both are handled", || async { Ok(total.load(Ordering::SeqCst) == 1) }).await?;
                     a_newer_version_waits_at_its_sender(orders.outbox()).await?;
                     orders.stop().await?;

@@ -47,7 +47,7 @@ impl Faulty {
         let proxy = office.proxy()?;
         let service = Service::new("inventory", proxy.url()).keys(keys[0].clone());
         let new = |_| NewMessage::new(TOPIC, "{}").to("inventory");
-        stage.outbox.enqueue_many((0..messages).map(new).collect()).await?;
+        stage.outbox.enqueue_many((0..messages).map(new)).await?;
         let rows = stage.outbox.queue().list(Filter::all().topic(TOPIC).limit(messages)).await?;
         let messages: anyhow::Result<Vec<_>> = rows.iter().map(|row| Ok(readable(row)?.clone())).collect();
         Ok(Self { office, proxy, courier: pair::courier(stage, service)?, messages: messages?, keys })

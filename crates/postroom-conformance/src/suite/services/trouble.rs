@@ -94,7 +94,7 @@ async fn recover<B: Testable>(stage: &Stage<B>, queue: Queue) -> anyhow::Result<
 
 async fn enqueue(stage: &Stage<Sqlite>) -> anyhow::Result<()> {
     let messages = (0..MESSAGES).map(|n| NewMessage::new(TOPIC, n.to_string()).to("inventory"));
-    stage.outbox.enqueue_many(messages.collect()).await?;
+    stage.outbox.enqueue_many(messages).await?;
     Ok(())
 }
 
@@ -278,7 +278,7 @@ async fn changed_again<B: Testable>(_: &mut Ctx<B>, _: ChangedAgain) -> HandlerR
 
 async fn a_newer_version_kills_nothing<B: Testable>(stage: &Stage<B>) -> Verdict {
     let newer = || NewMessage::new("order.changed", "[]").header("payload-version", "4");
-    stage.outbox.enqueue_many((0..MESSAGES).map(|_| newer()).collect()).await?;
+    stage.outbox.enqueue_many((0..MESSAGES).map(|_| newer())).await?;
     let old = worker(stage, Queue::Outbox, Handlers::new().on(changed::<B>));
     suffer(stage, Queue::Outbox, Cause::NewerVersion).await?;
     old.stop().await?;

@@ -170,7 +170,7 @@ async fn no_more_than_allowed_are_on_their_way_at_once<L: Line>(stage: &Stage<Sq
     wired.receive(&script, ReceiverOptions::default()).await?;
     // With one writer only one handler is in a transaction; the others wait for it on their way.
     let (places, worker) = wired.send(|service| service.concurrency(2))?;
-    stage.outbox.enqueue_many((0..6).map(|_| NewMessage::new(TOPIC, "{}").to("inventory")).collect()).await?;
+    stage.outbox.enqueue_many((0..6).map(|_| NewMessage::new(TOPIC, "{}").to("inventory"))).await?;
     let most = AtomicUsize::new(0);
     for _ in 0..6 {
         let next = async {
@@ -196,7 +196,7 @@ async fn a_destination_that_is_away_is_left_alone_and_costs_no_attempt<L: Line>(
     let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
     let pause = Duration::from_millis(300);
     let (places, worker) = wired.send(|service| service.concurrency(1).breaker(3, pause, pause))?;
-    stage.outbox.enqueue_many((0..8).map(|_| NewMessage::new(TOPIC, "{}").to("inventory")).collect()).await?;
+    stage.outbox.enqueue_many((0..8).map(|_| NewMessage::new(TOPIC, "{}").to("inventory"))).await?;
     eventually("it is left alone", || async { Ok(is_held(&places)) }).await?;
     let side = stage.side(Queue::Outbox);
     let told = || async move { Ok(side.verbs().holds().await?.first().is_some_and(|hold| hold.waiting == 8)) };

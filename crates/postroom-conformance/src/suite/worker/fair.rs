@@ -78,7 +78,7 @@ impl Transport for Roads {
 async fn a_destination_that_hangs_holds_up_no_other<B: Testable>(stage: &Stage<B>) -> Verdict {
     let (open, side) = (Arc::new(Semaphore::new(0)), stage.side(Queue::Outbox));
     let send = |to: &'static str, messages: usize| {
-        stage.outbox.enqueue_many((0..messages).map(|_| NewMessage::new("a", "{}").to(to)).collect())
+        stage.outbox.enqueue_many((0..messages).map(move |_| NewMessage::new("a", "{}").to(to)))
     };
     send("slow", 300).await?;
     let worker = Worker::<B>::outbox(stage.store.clone(), Handlers::new()).transport(Roads(open.clone()));

@@ -101,7 +101,7 @@ async fn counted<B: Backend>(ctx: &mut Ctx<B>, Counted(order): Counted) -> Handl
 }
 
 async fn count<B: Backend>(ctx: &mut Ctx<B>, count: Count) -> HandlerResult<u64> {
-    ctx.send(&Counted(count.order)).await?;
+    ctx.enqueue(&Counted(count.order)).await?;
     ctx.enqueue(Counted(count.order + 1).outgoing().correlation_id("its own").message()?).await?;
     Ok(1)
 }
@@ -119,7 +119,7 @@ async fn worked<B: Testable>(stage: &Stage<B>, handlers: Handlers<B>, done: u64)
 
 async fn a_payload_reaches_the_handler_of_its_type<B: Testable>(stage: &Stage<B>) -> Verdict {
     let sent = Approved { order: 7, by: vec!["ann".into(), "bob".into()] };
-    let stored = sent.outgoing().enqueue(&stage.outbox).await?;
+    let stored = stage.outbox.enqueue(sent.outgoing()).await?;
     let record = stage.outbox.find(stored.id.as_uuid()).await?.pop().context("it is stored")?;
     let message = readable(&record)?;
     assert_eq!((message.kind, message.topic.as_str()), (Kind::Signal, "order.approved"));
@@ -130,16 +130,16 @@ async fn a_payload_reaches_the_handler_of_its_type<B: Testable>(stage: &Stage<B>
 }
 
 async fn the_context_tells_headers_attempt_and_correlation<B: Testable>(stage: &Stage<B>) -> Verdict {
-    Counted(1).outgoing().header("a", "b").correlation_id("it").enqueue(&stage.outbox).await?;
-    Counted(2).outgoing().enqueue(&stage.outbox).await?;
+    stage.outbox.enqueue(Counted(1).outgoing().header("a", "b").correlation_id("it")).await?;
+    stage.outbox.enqueue(Counted(2).outgoing()).await?;
     let seen = worked(stage, Handlers::new().on(counted::<B>), 2).await?;
     assert_eq!(seen, ["1 at 1 for it with a=b", "2 at 1 for none with "]);
     Ok(())
 }
 
 async fn what_a_handler_sends_belongs_to_what_it_handles<B: Testable>(stage: &Stage<B>) -> Verdict {
-    Count { order: 1 }.outgoing().correlation_id("it").enqueue(&stage.outbox).await?;
-    Count { order: 5 }.outgoing().enqueue(&stage.outbox).await?;
+    stage.outbox.enqueue(Count { order: 1 }.outgoing().correlation_id("it")).await?;
+    stage.outbox.enqueue(Count { order: 5 }.outgoing()).await?;
     let seen = worked(stage, Handlers::new().on(counted::<B>).on(count::<B>), 6).await?;
     let told = ["1 at 1 for it", "2 at 1 for its own", "5 at 1 for none", "6 at 1 for its own"];
     assert_eq!(seen, told.map(|told| format!("{told} with ")));
@@ -147,9 +147,9 @@ async fn what_a_handler_sends_belongs_to_what_it_handles<B: Testable>(stage: &St
 }
 
 async fn an_older_version_is_upcast_step_by_step<B: Testable>(stage: &Stage<B>) -> Verdict {
-    ApprovedV1 { order: 1 }.outgoing().enqueue(&stage.outbox).await?;
-    ApprovedV2 { order: 2, by: "ann".into() }.outgoing().enqueue(&stage.outbox).await?;
-    Approved { order: 3, by: Vec::new() }.outgoing().enqueue(&stage.outbox).await?;
+    stage.outbox.enqueue(ApprovedV1 { order: 1 }.outgoing()).await?;
+    stage.outbox.enqueue(ApprovedV2 { order: 2, by: "ann".into() }.outgoing()).await?;
+    stage.outbox.enqueue(Approved { order: 3, by: Vec::new() }.outgoing()).await?;
     let seen = worked(stage, Handlers::new().on(approved::<B>), 3).await?;
     assert_eq!(seen, [r#"1 by ["nobody"]"#, r#"2 by ["ann"]"#, "3 by []"]);
     Ok(())
@@ -199,7 +199,7 @@ async fn note<B: Backend>(ctx: &mut Ctx<B>, words: Vec<String>, #[serde(default)
 
 async fn a_call_runs_its_function<B: Testable>(stage: &Stage<B>) -> Verdict {
     let words = vec!["a".to_owned(), "b".to_owned()];
-    Note { words, times: 2 }.outgoing().enqueue(&stage.outbox).await?;
+    stage.outbox.enqueue(Note { words, times: 2 }.outgoing()).await?;
     stage.outbox.enqueue(NewMessage::new("test.note", r#"{"words":["c"]}"#).kind(Kind::PushCall)).await?;
     let seen = worked(stage, Handlers::new().call::<Note>(), 2).await?;
     assert_eq!(seen, ["a b 2", "c 0"]);
@@ -225,11 +225,11 @@ impl Counter {
 async fn calls_of_methods_run_on_their_object<B: Testable>(stage: &Stage<B>) -> Verdict {
     let counter = Arc::new(Counter(AtomicU64::new(0)));
     for number in [1, 2] {
-        Add { number }.outgoing().enqueue(&stage.outbox).await?;
+        stage.outbox.enqueue(Add { number }.outgoing()).await?;
     }
     worked(stage, Handlers::new().calls(counter.clone()), 2).await?;
     assert_eq!(counter.0.load(Ordering::SeqCst), 3);
-    Reset {}.outgoing().enqueue(&stage.outbox).await?;
+    stage.outbox.enqueue(Reset {}.outgoing()).await?;
     worked(stage, Handlers::new().calls(counter.clone()), 3).await?;
     assert_eq!(counter.0.load(Ordering::SeqCst), 0);
     Ok(())

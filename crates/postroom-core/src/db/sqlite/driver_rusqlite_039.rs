@@ -8,7 +8,7 @@ use crate::db::sqlite::durable::{SYNCHRONOUS, check_synchronous};
 use crate::db::sqlite::error::kind_of;
 use crate::mailbox::outbox::Outbox;
 use crate::mailbox::transaction::OutboxTx;
-use crate::message::{NewMessage, Payload};
+use crate::message::IntoMessage;
 use crate::sql::{BlockingTx, Done, Row, Session, Statement, Value};
 use crate::store::Stored;
 use crate::support::clock::Timestamp;
@@ -72,15 +72,11 @@ impl Outbox {
 
 impl OutboxTx<Transaction<'_>> {
     /// Puts a message into the outbox, in this transaction.
-    pub fn enqueue(&mut self, message: &NewMessage) -> Result<Stored> {
+    pub fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
+        let message = message.into_message()?;
         let (outbox, tx) = self.enqueuing();
-        let done = tx.run(&outbox.statement(message)?)?;
-        Ok(outbox.stored(message, done))
-    }
-
-    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue).
-    pub fn send<P: Payload>(&mut self, payload: &P) -> Result<Stored> {
-        self.enqueue(&NewMessage::of(payload)?)
+        let done = tx.run(&outbox.statement(&message)?)?;
+        Ok(outbox.stored(&message, done))
     }
 
     /// Commits, and then wakes the workers.

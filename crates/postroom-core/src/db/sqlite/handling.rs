@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::db::sqlite::chunk::run_all;
 use crate::db::sqlite::store::Core;
 use crate::db::sqlite::{SqliteStore, SqliteTx};
-use crate::message::{Headers, Incoming, Message, MessageId, NewMessage, Payload};
+use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, MarkId, Store, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
@@ -51,7 +51,7 @@ pub enum Sqlite {}
 ///
 /// fn placed(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///     ctx.tx().execute("UPDATE orders SET placed = 1 WHERE id = ?1", [placed.order])?;
-///     ctx.send(&InvoiceDue { order: placed.order })?;
+///     ctx.enqueue(&InvoiceDue { order: placed.order })?;
 ///     Ok(())
 /// }
 ///
@@ -98,17 +98,10 @@ impl BlockingCtx<'_> {
     }
 
     /// Puts a message into the outbox; it is stored if and only if this handler succeeds.
-    pub fn enqueue(&mut self, message: &NewMessage) -> Result<Stored> {
+    pub fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
+        let message = message.into_message()?.because_of(self.message);
         self.enqueued = true;
-        if message.correlation_id.is_none() && self.message.correlation_id.is_some() {
-            return self.core.enqueue_on(self.conn, &message.clone().because_of(self.message));
-        }
-        self.core.enqueue_on(self.conn, message)
-    }
-
-    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue).
-    pub fn send<P: Payload>(&mut self, payload: &P) -> Result<Stored> {
-        self.enqueue(&NewMessage::of(payload)?)
+        self.core.enqueue_on(self.conn, &message)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::db::sqlite::store::Core;
-use crate::message::{Incoming, NewMessage};
+use crate::message::{Incoming, IntoMessage};
 use crate::store::{Arrival, Stored};
 use crate::support::error::Result;
 
@@ -31,8 +31,8 @@ pub struct WriteTx<'c> {
 
 impl WriteTx<'_> {
     /// Puts a message into the outbox, in this transaction.
-    pub fn enqueue(&self, message: &NewMessage) -> Result<Stored> {
-        self.core.enqueue_on(self.conn, message)
+    pub fn enqueue(&self, message: impl IntoMessage) -> Result<Stored> {
+        self.core.enqueue_on(self.conn, &message.into_message()?)
     }
 
     /// Puts an arrived message into the inbox, in this transaction; the first content wins.

@@ -31,7 +31,7 @@ static ABORT_AT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("POST
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let crash = CrashPoint::arm("in the middle of placed");
 /// let bench = Workbench::memory();
-/// OrderPlaced.outgoing().enqueue(bench.outbox()).await?;
+/// bench.outbox().enqueue(OrderPlaced.outgoing()).await?;
 /// let drained = bench.drain(Handlers::new().on(placed)).await?;
 /// assert!(crash.was_reached() && drained.handled() == 1);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::message::{Headers, Incoming, Message, MessageId, NewMessage, Payload};
+use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, MarkId, Marks, Store, Stored};
 use crate::support::error::{Error, Result};
@@ -205,7 +205,7 @@ impl fmt::Debug for State {
 ///
 /// async fn placed(ctx: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///     let currency = ctx.state::<Currency>()?.0.clone();
-///     ctx.send(&InvoiceDue { order: placed.order, currency }).await?;
+///     ctx.enqueue(&InvoiceDue { order: placed.order, currency }).await?;
 ///     Ok(())
 /// }
 ///
@@ -288,18 +288,12 @@ impl<B: Backend> Ctx<B> {
     }
 
     /// Puts a message into the outbox of the same database; it is stored if and only if this handler succeeds.
-    pub async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
-        let message = message.because_of(&self.message);
+    pub async fn enqueue(&mut self, message: impl IntoMessage) -> Result<Stored> {
+        let message = message.into_message()?.because_of(&self.message);
         message.check()?;
         // Here: the database may have a thread of its own, which knows nothing of the handler's span.
         let message = telemetry::into_traced(message);
         B::enqueue(self.begun().await?, message).await
-    }
-
-    /// Puts a typed payload into the outbox, like [`enqueue`](Self::enqueue).
-    pub async fn send<P: Payload + Sync>(&mut self, payload: &P) -> Result<Stored> {
-        let message = NewMessage::of(payload)?;
-        self.enqueue(message).await
     }
 }
 

@@ -115,7 +115,10 @@ pub(super) async fn dismissed(
         html.add("<a href=\"#/dismissed?queue={}\" aria-current=\"{}\">{}</a>", &[&name, &current, &title]);
     }
     html.add("</nav><p class=\"quiet\">Failed messages that an operator dismissed, and messages that a program ", &[]);
-    html.add("cancelled. They are deleted after their retention time; until then you can requeue each of them.</p>", &[]);
+    html.add(
+        "cancelled. They are deleted after their retention time; until then you can requeue each of them.</p>",
+        &[],
+    );
     if rows.is_empty() {
         html.add("<p class=\"empty\">The {} has no dismissed messages.</p>", &[&kind]);
         return Ok(html);

@@ -31,7 +31,7 @@ async fn pass(url: &str, name: &str, rounds: usize) -> anyhow::Result<Vec<f64>> 
     let outbox = Outbox::new(Postgres::open(url, name).await?);
     let mut times = Vec::new();
     for _ in 0..rounds {
-        outbox.enqueue_many((0..BATCH).map(|_| NewMessage::new("bench", payload())).collect()).await?;
+        outbox.enqueue_many((0..BATCH).map(|_| NewMessage::new("bench", payload()))).await?;
         let began = Instant::now();
         let claimed = outbox.queue().claim(OwnerToken::new(), LEASE, BATCH).await?.claimed;
         times.push(began.elapsed().as_secs_f64() * 1e6);

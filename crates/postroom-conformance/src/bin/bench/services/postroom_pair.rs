@@ -89,7 +89,7 @@ async fn drain(dir: &Path, courier: Courier, messages: usize) -> Result<f64> {
     let payload = serde_json::to_string(&crate::payload())?;
     for _ in 0..messages / 1000 {
         let batch = (0..1000).map(|_| NewMessage::new("bench", &payload).to("ledger"));
-        outbox.enqueue_many(batch.collect()).await?;
+        outbox.enqueue_many(batch).await?;
     }
     let options = WorkerOptions::default().concurrency(IN_FLIGHT).batch(IN_FLIGHT);
     let worker = Worker::<Sqlite>::outbox(store.clone(), Handlers::new()).transport(courier).options(options);

@@ -52,7 +52,7 @@ pub(crate) async fn hold(dir: &Path) -> anyhow::Result<()> {
 pub(crate) async fn run(dir: &Path, _: Sizes, report: &mut Report) -> anyhow::Result<()> {
     let crashed = open(dir, FILE).await?;
     let outbox = Outbox::new(crashed.clone());
-    outbox.enqueue_many((0..IN_HAND).map(|_| NewMessage::new("old", payload())).collect()).await?;
+    outbox.enqueue_many((0..IN_HAND).map(|_| NewMessage::new("old", payload()))).await?;
     let other = Other::start("hold", Some(dir))?;
     anyhow::ensure!(usize::from(other.port) == IN_HAND, "it holds {} messages", other.port);
     // Killed, not asked to end.
@@ -75,7 +75,7 @@ async fn drained(store: postroom::SqliteStore) -> anyhow::Result<f64> {
     let mut worker = JoinSet::new();
     worker.spawn(Worker::<Sqlite>::outbox(store.clone(), handlers).run(async { drop(stopped.await) }));
     let enqueued = Instant::now();
-    Outbox::new(store).enqueue_many((0..NEW).map(|_| NewMessage::new("new", payload())).collect()).await?;
+    Outbox::new(store).enqueue_many((0..NEW).map(|_| NewMessage::new("new", payload()))).await?;
     for _ in 0..NEW {
         tokio::time::timeout(Duration::from_secs(60), doing.recv()).await?;
     }

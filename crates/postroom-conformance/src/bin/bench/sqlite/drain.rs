@@ -41,7 +41,7 @@ pub(crate) async fn fill(store: &SqliteStore, messages: usize) -> anyhow::Result
     let mut left = messages;
     while left > 0 {
         let step = left.min(50_000);
-        outbox.enqueue_many((0..step).map(|_| NewMessage::new("bench", payload())).collect()).await?;
+        outbox.enqueue_many((0..step).map(|_| NewMessage::new("bench", payload()))).await?;
         left -= step;
     }
     Ok(())

@@ -78,7 +78,7 @@ async fn a_commit_stores_both_and_wakes_the_worker<C: HasPool>(stage: &Stage<C::
     for n in 1..=5 {
         let mut tx = stage.outbox.begin(&pool).await?;
         C::order(&mut tx).await?;
-        assert!(!tx.send(&OrderPlaced { order: n }).await?.duplicate);
+        assert!(!tx.enqueue(&OrderPlaced { order: n }).await?.duplicate);
         assert_eq!(queue.stats().await?.total(), n - 1, "others see it before the commit");
         tx.commit().await?;
         eventually("it is handled", || async move { Ok(queue.stats().await?.done == n) }).await?;
@@ -136,7 +136,7 @@ async fn a_rusqlite_connection_commits_and_wakes_or_neither(stage: &Stage<Sqlite
 fn place(outbox: &Outbox, conn: &mut rusqlite::Connection, commits: bool) -> Verdict {
     let mut tx = outbox.begin_blocking(conn)?;
     tx.execute(ORDER, [])?;
-    assert!(!tx.send(&OrderPlaced { order: 7 })?.duplicate);
+    assert!(!tx.enqueue(&OrderPlaced { order: 7 })?.duplicate);
     if commits {
         tx.commit()?;
     }

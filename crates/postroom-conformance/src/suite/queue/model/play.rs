@@ -68,7 +68,7 @@ impl World {
             Op::Advance(_) | Op::Jump { .. } => String::new(),
             Op::Correct { queue } => format!("{:?}", self.verbs(*queue).correct_times().await?),
             Op::Enqueue(news) => {
-                let messages = news.iter().map(|new| self.outgoing(new)).collect::<anyhow::Result<_>>()?;
+                let messages = news.iter().map(|new| self.outgoing(new)).collect::<anyhow::Result<Vec<_>>>()?;
                 format!("{:?}", self.outbox.enqueue_many(messages).await?)
             }
             Op::Claim { queue, owner, lease, batch } => self.claim(*queue, *owner, *lease, *batch).await?,
