@@ -62,18 +62,14 @@ impl Message<'_> {
     fn written(&self) -> TokenStream {
         let Self { name, kind, attribute: Attribute { topic, version, reply, .. } } = self;
         let (upcast, checks) = (self.upcast(), self.upcast_checks());
-        let replies = reply.as_ref().map(|reply| {
-            quote! {
-                impl ::postroom::Replies for #name {
-                    type Reply = #reply;
-                }
-            }
-        });
+        let replies = reply.as_ref().map(|_| quote!(impl ::postroom::Replies for #name {}));
+        let reply = reply.as_ref().map_or_else(|| quote!(()), |reply| quote!(#reply));
         quote_spanned! { name.span() =>
             impl ::postroom::Payload for #name {
                 const TOPIC: &'static str = #topic;
                 const KIND: ::postroom::Kind = ::postroom::Kind::#kind;
                 const VERSION: u32 = #version;
+                type Reply = #reply;
                 #upcast
             }
             #replies

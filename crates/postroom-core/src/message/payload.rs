@@ -20,6 +20,7 @@ pub(crate) const VERSION_HEADER: &str = "payload-version";
 ///
 /// impl postroom::Payload for OrderApproved {
 ///     const TOPIC: &'static str = "order.approved";
+///     type Reply = ();
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
@@ -34,6 +35,8 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
     const KIND: Kind = Kind::Event;
     /// Which version of the type this is, from one: it travels with the message.
     const VERSION: u32 = 1;
+    /// What its handler answers: `()` is no answer.
+    type Reply: Serialize + DeserializeOwned + Send + 'static;
 
     /// Reads what a type of that version wrote.
     fn read(version: u32, json: &str) -> Result<Self> {
@@ -156,7 +159,7 @@ pub trait Command: Replies {}
 /// ```
 pub trait PushCall: Replies {}
 
-/// A payload that is answered.
+/// A payload whose answer can be waited for.
 ///
 /// ```
 /// use postroom::{Command, Outbox, Pending, Payload, Replies, Result};
@@ -178,10 +181,7 @@ pub trait PushCall: Replies {}
     label = "a command or a push call is needed here",
     note = "derive `postroom::Command` with `reply = …` for it, or send it without waiting for an answer"
 )]
-pub trait Replies: Payload {
-    /// What the answer is.
-    type Reply: Serialize + DeserializeOwned + Send + 'static;
-}
+pub trait Replies: Payload {}
 
 impl Message {
     /// The payload as `P`, also when an older version of it wrote the message.

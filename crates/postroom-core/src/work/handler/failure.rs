@@ -32,8 +32,8 @@ pub type HandlerResult<T> = Result<T, HandlerError>;
 ///
 /// Its text is kept with the message; only the first line of it is logged.
 ///
-/// Whatever becomes a `Box<dyn Error + Send + Sync>` becomes one by `?`: the errors of libraries, boxed ones, plain text,
-/// and `anyhow::Error`. For that, it does not implement [`std::error::Error`] itself.
+/// Whatever becomes a `Box<dyn Error + Send + Sync>` becomes one by `?`: the errors of libraries, boxed ones, text, and
+/// `anyhow::Error`. For that, it does not implement [`std::error::Error`] itself.
 ///
 /// ```
 /// use std::time::Duration;
