@@ -18,10 +18,11 @@ struct Reserve {
 impl Payload for Reserve {
     const TOPIC: &'static str = "stock.reserve";
     const KIND: Kind = Kind::Command;
+    type Reply = Reserved;
 }
 
 /// What it is told.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Reserved {
     shelf: String,
 }

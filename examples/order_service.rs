@@ -16,6 +16,7 @@ struct OrderPlaced {
 
 impl Payload for OrderPlaced {
     const TOPIC: &'static str = "order.placed";
+    type Reply = ();
 }
 
 #[derive(Serialize, Deserialize)]
@@ -25,6 +26,7 @@ struct StockReserved {
 
 impl Payload for StockReserved {
     const TOPIC: &'static str = "stock.reserved";
+    type Reply = ();
 }
 
 /// Runs in the transaction its acknowledgement commits in. What it enqueues is stored with it, too.

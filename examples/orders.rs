@@ -18,10 +18,11 @@ struct Reserve {
 impl Payload for Reserve {
     const TOPIC: &'static str = "stock.reserve";
     const KIND: Kind = Kind::Command;
+    type Reply = Reserved;
 }
 
 /// What it says.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Reserved {
     shelf: String,
 }

@@ -15,6 +15,7 @@ struct PaymentReceived {
 
 impl Payload for PaymentReceived {
     const TOPIC: &'static str = "payment.received";
+    type Reply = ();
 }
 
 fn book(ctx: &mut BlockingCtx<'_>, payment: PaymentReceived) -> Result<(), HandlerError> {

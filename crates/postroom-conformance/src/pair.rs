@@ -21,6 +21,7 @@ pub struct Reserve {
 impl Payload for Reserve {
     const TOPIC: &'static str = TOPIC;
     const KIND: Kind = Kind::Command;
+    type Reply = String;
 }
 
 /// Both services, each with a store and workers of its own.

@@ -111,7 +111,7 @@ impl Gate {
 
 /// The handler that plays the script in its state.
 pub async fn play<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> Answer {
-    let script = ctx.state::<Script>()?.clone();
+    let script = ctx.state::<Script>()?;
     script.note(&message);
     let token = ctx.cancelled();
     let cancelled = Box::pin(async move { token.cancelled().await });
@@ -120,7 +120,7 @@ pub async fn play<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> Answe
 
 /// The same on the writer's own thread.
 pub fn play_blocking(ctx: &mut BlockingCtx<'_>) -> Answer {
-    let (script, message) = (ctx.state::<Script>()?.clone(), Arc::new(ctx.message().clone()));
+    let (script, message) = (ctx.state::<Script>()?, Arc::new(ctx.message().clone()));
     script.note(&message);
     let call = Call { message, attempt: ctx.attempt(), cancelled: Box::pin(std::future::pending()) };
     tokio::runtime::Builder::new_current_thread().build()?.block_on((script.play)(call))

@@ -55,7 +55,8 @@ pub use db::postgres::{Postgres, PostgresOptions, PostgresStore};
 pub use db::server::ServerStore;
 #[cfg(feature = "rusqlite-0_39")]
 pub use db::sqlite::{
-    BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
+    BackupProgress, BlockingCtx, BlockingFn, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,
+    restore_check,
 };
 pub use mailbox::inbox::Inbox;
 pub use mailbox::outbox::{Enqueued, Outbox};

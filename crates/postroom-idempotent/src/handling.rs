@@ -12,19 +12,19 @@ pub(super) trait Handling<B: Backend, R>: Send + Sync {
 }
 
 /// A handler that takes a payload.
-pub(super) struct Typed<F, P>(F, PhantomData<fn(P)>);
+pub(super) struct Typed<F, P, A>(F, PhantomData<fn(P) -> A>);
 
-impl<F, P> Typed<F, P> {
+impl<F, P, A> Typed<F, P, A> {
     pub(super) fn new(handler: F) -> Self {
         Self(handler, PhantomData)
     }
 }
 
-impl<B, P, R, F> Handling<B, R> for Typed<F, P>
+impl<B, P, R, A, F> Handling<B, R> for Typed<F, P, A>
 where
     B: Backend,
     P: Payload,
-    F: for<'c> HandlerFn<'c, B, P, R>,
+    F: for<'c> HandlerFn<'c, B, P, R, A>,
 {
     fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<R>> {
         Box::pin(async move {
@@ -35,12 +35,18 @@ where
 }
 
 /// A handler that takes whole messages.
-pub(super) struct Whole<F>(pub(super) F);
+pub(super) struct Whole<F, A>(F, PhantomData<fn(A)>);
 
-impl<B, R, F> Handling<B, R> for Whole<F>
+impl<F, A> Whole<F, A> {
+    pub(super) fn new(handler: F) -> Self {
+        Self(handler, PhantomData)
+    }
+}
+
+impl<B, R, A, F> Handling<B, R> for Whole<F, A>
 where
     B: Backend,
-    F: for<'c> HandlerFn<'c, B, Arc<Message>, R>,
+    F: for<'c> HandlerFn<'c, B, Arc<Message>, R, A>,
 {
     fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<R>> {
         let message = ctx.message.clone();

@@ -31,10 +31,11 @@ use std::sync::Arc;
 use handling::{Handling, Typed, Whole};
 use lines::Lines;
 use postroom_core::message::{InboxKey, Incoming, Message, Payload, check_name};
+use postroom_core::queue::{Cause, Fault};
 use postroom_core::store::{Marked, Marks, Store};
 use postroom_core::support::error::Result;
 use postroom_core::telemetry;
-use postroom_core::work::handler::{Backend, HandlerError, HandlerFn, HandlerResult, State, persist};
+use postroom_core::work::handler::{Backend, HandlerError, HandlerFn, HandlerResult, States, persist};
 use purges::Purges;
 
 /// At most this many old marks are deleted in one transaction.
@@ -57,11 +58,11 @@ const PURGED_AT_ONCE: usize = 1000;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: u64 }
-/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; type Reply = (); }
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct Reserved { order: u64 }
-/// impl Payload for Reserved { const TOPIC: &'static str = "stock.reserved"; }
+/// impl Payload for Reserved { const TOPIC: &'static str = "stock.reserved"; type Reply = (); }
 ///
 /// async fn reserve(ctx: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///     ctx.enqueue(&Reserved { order: placed.order }).await?;
@@ -78,7 +79,7 @@ const PURGED_AT_ONCE: usize = 1000;
 /// ```
 pub struct Idempotent<B: Backend> {
     core: Arc<Core<B>>,
-    state: State,
+    state: States,
 }
 
 struct Core<B: Backend> {
@@ -102,7 +103,7 @@ impl<B: Backend> Idempotent<B> {
         check_name("a handler's name", &handler)?;
         let (lines, purges) = (Lines::default(), Purges::default());
         let core = Core { store, handler: handler.into(), options, lines, purges };
-        Ok(Self { core: Arc::new(core), state: State::default() })
+        Ok(Self { core: Arc::new(core), state: States::default() })
     }
 
     /// Adds a value that the handler can get from its context. It fails once the runner has been cloned.
@@ -114,26 +115,35 @@ impl<B: Backend> Idempotent<B> {
     /// Runs the handler for a delivered message, unless the handler has already processed it.
     ///
     /// A deadlock or a lost race is retried at once, a few times. A payload that does not match its type is a failure
-    /// of the handler.
-    pub async fn run<P, R>(
+    /// of the handler. So is a message of another topic than the payload's; the handler does not see it.
+    pub async fn run<P, R, A>(
         &self,
         incoming: Incoming,
-        handler: impl for<'c> HandlerFn<'c, B, P, R>,
+        handler: impl for<'c> HandlerFn<'c, B, P, R, A>,
     ) -> Result<Once<R>, Unhandled>
     where
         P: Payload,
         R: Send,
     {
-        self.run_by(incoming, &Typed::<_, P>::new(handler)).await
+        if incoming.topic != P::TOPIC {
+            let (topic, own) = (&incoming.topic, P::TOPIC);
+            let why = format!("a message of the topic {topic:?} was given to a handler of {own:?}");
+            return Err(Unhandled::Handler(Fault::new(Cause::NoHandler, why).into()));
+        }
+        let needed = HandlerFn::<'_, B, P, R, A>::needed(&handler);
+        self.state.check(P::TOPIC, &needed).map_err(|missing| Unhandled::Handler(missing.into()))?;
+        self.run_by(incoming, &Typed::<_, P, A>::new(handler)).await
     }
 
     /// Runs a handler that takes whole messages.
-    pub async fn run_message<R: Send>(
+    pub async fn run_message<R: Send, A>(
         &self,
         incoming: Incoming,
-        handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, R>,
+        handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, R, A>,
     ) -> Result<Once<R>, Unhandled> {
-        self.run_by(incoming, &Whole(handler)).await
+        let needed = HandlerFn::<'_, B, Arc<Message>, R, A>::needed(&handler);
+        self.state.check(&incoming.topic, &needed).map_err(|missing| Unhandled::Handler(missing.into()))?;
+        self.run_by(incoming, &Whole::<_, A>::new(handler)).await
     }
 
     async fn run_by<R: Send>(&self, incoming: Incoming, handler: &dyn Handling<B, R>) -> Result<Once<R>, Unhandled> {

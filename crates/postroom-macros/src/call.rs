@@ -52,12 +52,11 @@ fn message(call: &Call, visibility: &Visibility) -> TokenStream {
         impl ::postroom::Payload for #name {
             const TOPIC: &'static str = #topic;
             const KIND: ::postroom::Kind = ::postroom::Kind::PushCall;
+            type Reply = #reply;
         }
 
         #(#cfgs)*
-        impl ::postroom::Replies for #name {
-            type Reply = #reply;
-        }
+        impl ::postroom::Replies for #name {}
 
         #(#cfgs)*
         impl ::postroom::PushCall for #name {}

@@ -63,19 +63,15 @@ impl Message<'_> {
         let Self { name, kind, attribute: Attribute { topic, version, reply, .. } } = self;
         let (upcast, checks) = (self.upcast(), self.upcast_checks());
         let stays_here = kind == Kind::Event.name();
-        let replies = reply.as_ref().map(|reply| {
-            quote! {
-                impl ::postroom::Replies for #name {
-                    type Reply = #reply;
-                }
-            }
-        });
+        let replies = reply.as_ref().map(|_| quote!(impl ::postroom::Replies for #name {}));
+        let reply = reply.as_ref().map_or_else(|| quote!(()), |reply| quote!(#reply));
         quote_spanned! { name.span() =>
             impl ::postroom::Payload for #name {
                 const TOPIC: &'static str = #topic;
                 const KIND: ::postroom::Kind = ::postroom::Kind::#kind;
                 const VERSION: u32 = #version;
                 const STAYS_HERE: bool = #stays_here;
+                type Reply = #reply;
                 #upcast
             }
             #replies

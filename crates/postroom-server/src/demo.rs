@@ -24,4 +24,5 @@ struct OrderPlaced {
 
 impl Payload for OrderPlaced {
     const TOPIC: &'static str = "order.placed";
+    type Reply = ();
 }

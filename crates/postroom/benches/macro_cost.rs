@@ -30,6 +30,7 @@ mod by_hand {
     impl Payload for Reserve {
         const TOPIC: &'static str = "stock.reserve";
         const KIND: Kind = Kind::Command;
+        type Reply = Reserved;
     }
 
     async fn reserve(_: &mut Ctx<Memory>, wanted: Reserve) -> HandlerResult<Reserved> {

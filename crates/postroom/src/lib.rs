@@ -74,7 +74,8 @@ pub use postroom_core::{
 };
 #[cfg(feature = "rusqlite-0_39")]
 pub use postroom_core::{
-    BackupProgress, BlockingCtx, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx, restore_check,
+    BackupProgress, BlockingCtx, BlockingFn, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,
+    restore_check,
 };
 pub use postroom_core::{Begin, Commit, Enqueued, Outbox, OutboxTx};
 pub use postroom_core::{BlockingTx, Done, Statement, TableNames, Tx, Value};
@@ -122,6 +123,11 @@ pub use postroom_services::{Hook, Receiver, ReceiverOptions, Source};
 
 #[cfg(feature = "macros")]
 pub use postroom_macros::{Command, Event, Signal, push_call, service};
+
+/// What handlers take besides the context and the message.
+pub mod handler {
+    pub use postroom_core::work::handler::State;
+}
 
 #[cfg(feature = "macros")]
 #[doc(hidden)]

@@ -22,6 +22,12 @@ struct InvoiceDue {
     order: u32,
 }
 
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Event)]
+#[event("order.reminded")]
+struct Reminded {
+    order: u32,
+}
+
 /// Calls of a service that no transaction undoes.
 #[derive(Clone, Default)]
 struct Calls(Arc<AtomicU32>);
@@ -140,11 +146,40 @@ async fn a_message_that_is_given_up_is_listed() {
 }
 
 #[tokio::test]
-async fn a_message_without_a_handler_is_an_error_and_not_a_day_of_retries() {
+async fn a_message_without_a_handler_stays_in_line() {
+    let (bench, calls) = (Workbench::memory(), Calls::default());
+    let due = Reminded { order: 1 }.outgoing().due_after(Duration::from_secs(3600));
+    bench.outbox().enqueue(due).await.unwrap();
+    bench.outbox().enqueue(Placed { order: 1 }.outgoing()).await.unwrap();
+    let arrived = Incoming::new(InboxKey::new("shop", "1").unwrap(), Reminded::TOPIC, r#"{"order":7}"#);
+    bench.inbox().enqueue(arrived).await.unwrap();
+    let drained = bench.drain(Handlers::new().on(invoice).state(calls)).await.unwrap();
+    assert_eq!((drained.handled(), drained.sent().len(), drained.dead().len()), (1, 1, 0));
+    let left: Vec<_> =
+        drained.unhandled().iter().map(|row| (row.attempts(), row.claim_no(), row.last_error())).collect();
+    assert_eq!(left, [(0, 0, None); 2]);
+    assert_eq!(bench.outbox().queue().stats().await.unwrap().ready, 1);
+}
+
+#[tokio::test]
+#[should_panic(expected = "no handler for order.placed")]
+async fn who_wants_all_of_them_handled_asks_for_it() {
     let bench = Workbench::memory();
     bench.outbox().enqueue(Placed { order: 1 }.outgoing()).await.unwrap();
-    let refused = bench.drain(Handlers::new()).await.unwrap_err();
-    assert_eq!(refused.to_string(), "no handler for the topic order.placed");
+    bench.drain(Handlers::new()).await.unwrap().assert_all_handled();
+}
+
+#[tokio::test]
+async fn a_handler_with_a_follow_up_is_called_twice_without_a_handler_for_that() {
+    async fn remind(ctx: &mut Ctx<Memory>, placed: Placed) -> HandlerResult<()> {
+        ctx.enqueue(&Reminded { order: placed.order }).await?;
+        Ok(())
+    }
+    let world = async || Ok((Workbench::memory(), Handlers::new().on(remind), ()));
+    let observe = async |bench: &Workbench<Memory>, (): &()| Ok(enqueued::<Reminded>(bench.outbox()).await?.len());
+    let twice = handle_twice(&Placed { order: 1 }, world, observe).await.unwrap();
+    twice.assert_single();
+    assert_eq!(twice.once, 1);
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ use crate::support::error::Result;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: i64 }
-/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; type Reply = (); }
 ///
 /// async fn reserve(ctx: &mut Ctx<Mssql>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///     ctx.tx().await?.execute("INSERT INTO reserved (order_id) VALUES (@P1)", &[&placed.order]).await?;

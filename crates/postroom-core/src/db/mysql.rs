@@ -22,7 +22,7 @@ use crate::support::error::Result;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: i64 }
-/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; type Reply = (); }
 ///
 /// async fn reserve(ctx: &mut Ctx<MySql>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///     let insert = sqlx::query("INSERT INTO reserved (order_id) VALUES (?)").bind(placed.order);

@@ -24,7 +24,7 @@ use crate::support::error::Result;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: i64 }
-/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; type Reply = (); }
 ///
 /// async fn reserve(ctx: &mut Ctx<Postgres>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///     let insert = sqlx::query("INSERT INTO reserved (order_id) VALUES ($1)").bind(placed.order);

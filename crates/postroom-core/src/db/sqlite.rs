@@ -12,6 +12,7 @@ mod driver_sqlx_09;
 mod durable;
 pub(crate) mod error;
 mod examine;
+mod function;
 mod group;
 mod guard;
 mod handling;
@@ -38,6 +39,7 @@ mod writer;
 
 pub use backup::{BackupProgress, restore_check};
 pub(crate) use connect::SQLITE_VERSION_MIN;
+pub use function::BlockingFn;
 pub(crate) use handling::BlockingHandler;
 pub use handling::{BlockingCtx, Sqlite};
 pub use options::{Durability, SqliteOptions};

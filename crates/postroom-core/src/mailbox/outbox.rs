@@ -194,8 +194,12 @@ impl Outbox {
     /// ```
     /// # use postroom::{Kind, Outbox, Payload};
     /// # #[derive(serde::Serialize, serde::Deserialize)] struct Reserve { order: u64 }
-    /// # impl Payload for Reserve { const TOPIC: &'static str = "reserve"; const KIND: Kind = Kind::Command; }
-    /// # #[derive(serde::Deserialize)] struct Reserved { shelf: String }
+    /// # impl Payload for Reserve {
+    /// #     const TOPIC: &'static str = "reserve";
+    /// #     const KIND: Kind = Kind::Command;
+    /// #     type Reply = Reserved;
+    /// # }
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Reserved { shelf: String }
     /// # async fn f(outbox: Outbox) -> postroom::Result<()> {
     /// let request = outbox.request("inventory", &Reserve { order: 7 }).await?;
     /// let reserved: Reserved = request.answer().await?;

@@ -20,6 +20,7 @@ pub(crate) const VERSION_HEADER: &str = "payload-version";
 ///
 /// impl postroom::Payload for OrderApproved {
 ///     const TOPIC: &'static str = "order.approved";
+///     type Reply = ();
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
@@ -36,6 +37,8 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
     const VERSION: u32 = 1;
     /// Whether it is refused when it has a destination: what derives [`Event`] stays in this service.
     const STAYS_HERE: bool = false;
+    /// What its handler answers: `()` is no answer.
+    type Reply: Serialize + DeserializeOwned + Send + 'static;
 
     /// Reads what a type of that version wrote.
     fn read(version: u32, json: &str) -> Result<Self> {
@@ -159,7 +162,7 @@ pub trait Command: Replies {}
 /// ```
 pub trait PushCall: Replies {}
 
-/// A payload that is answered.
+/// A payload whose answer can be waited for.
 ///
 /// ```
 /// use postroom::{Command, Outbox, Pending, Payload, Replies, Result};
@@ -181,10 +184,7 @@ pub trait PushCall: Replies {}
     label = "a command or a push call is needed here",
     note = "derive `postroom::Command` with `reply = …` for it, or send it without waiting for an answer"
 )]
-pub trait Replies: Payload {
-    /// What the answer is.
-    type Reply: Serialize + DeserializeOwned + Send + 'static;
-}
+pub trait Replies: Payload {}
 
 impl Message {
     /// The payload as `P`, also when an older version of it wrote the message.

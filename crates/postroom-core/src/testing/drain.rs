@@ -1,5 +1,6 @@
 //! Working until nothing is left: retries and due times are reached by moving the clock, not by waiting.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Workbench;
 use crate::message::{Message, Payload};
-use crate::queue::{Queue, State};
+use crate::queue::{Queue, State, Topics};
 use crate::store::{BoxFuture, Filter, Record, Store};
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
@@ -47,6 +48,7 @@ pub struct Drained {
     handled: u64,
     sent: Vec<Message>,
     dead: Vec<Record>,
+    unhandled: Vec<Record>,
 }
 
 impl Drained {
@@ -74,19 +76,50 @@ impl Drained {
     pub fn dead(&self) -> &[Record] {
         &self.dead
     }
+
+    /// The messages that have no handler: they are still in line.
+    pub fn unhandled(&self) -> &[Record] {
+        &self.unhandled
+    }
+
+    /// Checks that every message had a handler or went to another service.
+    ///
+    /// # Panics
+    ///
+    /// When there is one that has no handler: the panic names the topics.
+    ///
+    /// ```
+    /// # use postroom::testing::Workbench;
+    /// # use postroom::{Handlers, Memory};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let bench = Workbench::memory();
+    /// bench.drain(Handlers::new()).await?.assert_all_handled();
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub fn assert_all_handled(&self) {
+        let topics: BTreeSet<_> = self.unhandled.iter().filter_map(|row| row.message().ok()).map(topic).collect();
+        assert!(topics.is_empty(), "no handler for {}", topics.into_iter().collect::<Vec<_>>().join(", "));
+    }
+}
+
+fn topic(message: &Message) -> &str {
+    &message.topic
 }
 
 impl<B: Backend> Workbench<B> {
     /// Handles what is in the outbox and the inbox, and what comes of it, until nothing is left.
     ///
     /// The clock is moved to the next due time or attempt whenever nothing is ready, so that nothing is waited for.
-    /// Messages to other services are taken by a transport that only notes them. It is an error when a message has no
-    /// handler, or when there is no end.
+    /// Messages to other services are taken by a transport that only notes them. Messages without a handler stay where
+    /// they are ([`Drained::unhandled`]). It is an error when there is no end.
     pub async fn drain(&self, handlers: Handlers<B>) -> Result<Drained> {
         let handlers = handlers.checked()?;
         let (stop, notes) = (CancellationToken::new(), Notes::default());
         // What was handled stays, however far the clock is moved: the test may ask for it.
-        let options = WorkerOptions::default().poll(PAUSE).poll_max(PAUSE).retention(Retention::for_ever());
+        let mut options = WorkerOptions::default().poll(PAUSE).poll_max(PAUSE).retention(Retention::for_ever());
+        if handlers.fallback_entry().is_none() {
+            options = options.leave(&Topics::except(handlers.entries().map(|(topic, _)| topic))?);
+        }
         let work = |queue: Queue| {
             let worker = match queue {
                 Queue::Outbox => Worker::<B>::outbox(self.store.clone(), handlers.shared()).transport(notes.clone()),
@@ -108,7 +141,8 @@ impl<B: Backend> Workbench<B> {
         for queue in [self.outbox().queue(), self.inbox().queue()] {
             dead.extend(queue.list(Filter::all().state(State::Dead)).await?);
         }
-        Ok(Drained { handled: done.saturating_sub(sent.len() as u64), sent, dead })
+        let unhandled = self.unhandled(&handlers).await?;
+        Ok(Drained { handled: done.saturating_sub(sent.len() as u64), sent, dead, unhandled })
     }
 
     async fn done(&self) -> Result<u64> {
@@ -118,7 +152,7 @@ impl<B: Backend> Workbench<B> {
     async fn until_empty(&self, handlers: &Handlers<B>) -> Result<()> {
         let (mut jumps, mut seen, mut since) = (0, Vec::new(), monotonic());
         loop {
-            if self.is_empty().await? {
+            if self.is_empty(handlers).await? {
                 return Ok(());
             }
             let waiting = self.waiting(handlers).await?;
@@ -139,11 +173,23 @@ impl<B: Backend> Workbench<B> {
         }
     }
 
-    /// Nothing is in line, and nothing was moved from one queue to the other while both were looked at.
-    async fn is_empty(&self) -> Result<bool> {
+    /// Nothing is in line but what nobody handles, and nothing was moved from one queue to the other while both were
+    /// looked at.
+    async fn is_empty(&self, handlers: &Handlers<B>) -> Result<bool> {
         let before = self.done().await?;
         let waiting = self.store.backlog(Queue::Outbox).await? + self.store.backlog(Queue::Inbox).await?;
-        Ok(waiting == 0 && self.done().await? == before)
+        let left = if waiting == 0 { 0 } else { self.unhandled(handlers).await?.len() as u64 };
+        Ok(waiting == left && self.done().await? == before)
+    }
+
+    /// What nobody handles. Nobody claims it either: it stays in line.
+    async fn unhandled(&self, handlers: &Handlers<B>) -> Result<Vec<Record>> {
+        let mut rows = Vec::new();
+        for queue in [self.outbox().queue(), self.inbox().queue()] {
+            rows.extend(queue.list(Filter::all().state(State::Ready).limit(ROWS_MAX)).await?);
+        }
+        rows.retain(|row| !is_handled(row, handlers));
+        Ok(rows)
     }
 
     /// What is in line or being worked on, more or less: rows move while they are listed.
@@ -154,14 +200,8 @@ impl<B: Backend> Workbench<B> {
                 waiting.extend(queue.list(Filter::all().state(state).limit(ROWS_MAX)).await?);
             }
         }
-        let unhandled = waiting
-            .iter()
-            .filter_map(|row| row.message().ok())
-            .find(|message| message.destination().is_none() && handlers.find(&message.topic).is_none());
-        match unhandled {
-            Some(message) => Err(Error::invalid(format!("no handler for the topic {}", message.topic))),
-            None => Ok(waiting),
-        }
+        waiting.retain(|row| is_handled(row, handlers));
+        Ok(waiting)
     }
 
     fn move_to(&self, time: Timestamp) {
@@ -170,6 +210,12 @@ impl<B: Backend> Workbench<B> {
             self.store.wake(queue).ring();
         }
     }
+}
+
+/// Whether a handler or another service gets it; what cannot be read is given up by a worker.
+fn is_handled<B: Backend>(row: &Record, handlers: &Handlers<B>) -> bool {
+    let is_handled = |message: &Message| message.destination().is_some() || handlers.find(&message.topic).is_some();
+    row.message().map_or(true, is_handled)
 }
 
 fn no_end(waiting: &[Record]) -> Error {

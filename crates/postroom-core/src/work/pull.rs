@@ -123,7 +123,7 @@ impl<B: Backend> Pull<B> {
         let Ok(message) = record.message.clone() else {
             return self.settle(lease, &record, Outcome::Done { response: answer }).await;
         };
-        let ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &crate::work::handler::State::default());
+        let ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &crate::work::handler::States::default());
         let outcome = conclude(ctx, self.queue.kind(), &lease, answer).await?;
         self.settle(lease, &record, outcome).await
     }

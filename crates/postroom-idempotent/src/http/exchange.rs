@@ -20,7 +20,7 @@ use postroom_core::queue::Queue;
 use postroom_core::store::{Admission, Store};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 use postroom_core::telemetry;
-use postroom_core::work::handler::{Backend, Ctx, HOLD_MAX, Held, State, admit, persist};
+use postroom_core::work::handler::{Backend, Ctx, HOLD_MAX, Held, States, admit, persist};
 
 /// A request that was read completely.
 pub(super) struct Whole {
@@ -78,7 +78,7 @@ impl<B: Backend> Core<B> {
             Ok(held) => held,
             Err(admission) => return Ok(self.known(incoming, admission)),
         };
-        let mut ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &State::default());
+        let mut ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &States::default());
         ctx.tx = Some(tx);
         let shared = SharedCtx::new(ctx);
         let over = shared.over_when_dropped();

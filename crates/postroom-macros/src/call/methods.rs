@@ -109,8 +109,6 @@ fn handler(call: &Call, block: &ItemImpl, backend: Option<&Type>) -> TokenStream
     quote! {
         #(#cfgs)*
         impl #generics ::postroom::Handle<#backend, #name> for #object #bounds {
-            type Reply = #reply;
-
             #[allow(unused_variables, clippy::needless_question_mark, reason = "written for any method")]
             async fn handle(
                 &self,

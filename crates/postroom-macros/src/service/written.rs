@@ -86,8 +86,6 @@ fn declaration(declared: &Declared) -> TokenStream {
             const NAME: &'static str = #name;
 
             fn handlers() -> ::postroom::Handlers<#backend> {
-                #[allow(unused_imports, reason = "depends on what is handled")]
-                use ::postroom::macro_support::{Answered as _, Unanswered as _};
                 let handlers = ::postroom::Handlers::<#backend>::new();
                 #(#handled)*
                 handlers
@@ -114,13 +112,12 @@ fn declaration(declared: &Declared) -> TokenStream {
 
 fn handled(handled: &Handled) -> TokenStream {
     let payload = &handled.payload;
-    let topic = quote_spanned!(payload.span() => (&::postroom::macro_support::topic::<#payload>()));
     match &handled.by {
         By::Function(function) => {
-            quote_spanned!(function.span() => let handlers = #topic.on(handlers, #function);)
+            quote_spanned!(function.span() => let handlers = handlers.on::<#payload, _>(#function);)
         }
         By::Blocking(function) => {
-            quote_spanned!(function.span() => let handlers = #topic.on_blocking(handlers, #function);)
+            quote_spanned!(function.span() => let handlers = handlers.on_blocking::<#payload, _>(#function);)
         }
         By::Itself => quote_spanned!(payload.span() => let handlers = handlers.call::<#payload>();),
     }

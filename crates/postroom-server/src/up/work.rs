@@ -22,8 +22,8 @@ pub(super) fn handlers<B: Backend>(work: &Arc<Work>) -> Handlers<B> {
 }
 
 async fn handle<B: Backend>(ctx: &mut Ctx<B>, message: Arc<Message>) -> Result<Option<String>, HandlerError> {
-    let work = ctx.state::<Arc<Work>>()?.clone();
-    match &*work {
+    let work = ctx.state::<Arc<Work>>()?;
+    match &**work {
         Work::Command(command) => command.handle(&message).await,
         Work::Printer(printer) => printer.handle(&message).await,
         Work::Routes(routes) => routes.handle(&message).await,

@@ -84,7 +84,7 @@ fn blocking(ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
 
 /// It begins while there is room.
 async fn waiting(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    let calls = ctx.state::<Arc<Calls>>()?.clone();
+    let calls = ctx.state::<Arc<Calls>>()?;
     calls.waiting.fetch_add(1, Ordering::SeqCst);
     let payload = message.payload.to_string();
     ctx.tx().await?.run(move |conn| conn.execute(EFFECT, (payload, 0))).await?;

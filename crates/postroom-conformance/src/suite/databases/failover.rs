@@ -143,7 +143,7 @@ impl Shared {
 
 /// Leaves an effect. The first one that is called finds that its transaction takes no writes any more.
 async fn effect<B: ByWire>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    let shared = ctx.state::<Arc<Shared>>()?.clone();
+    let shared = ctx.state::<Arc<Shared>>()?;
     let note = format!("INSERT INTO {} (message) VALUES ('{}')", shared.effects, message.id());
     if shared.calls.fetch_add(1, Ordering::SeqCst) == 0 {
         say(ctx, "SELECT 1").await?;

@@ -215,7 +215,7 @@ async fn a_write_that_calls_its_own_store_is_told(stage: &Stage<Sqlite>) -> Verd
 }
 
 async fn holds_on(ctx: &mut Ctx<Sqlite>, message: std::sync::Arc<Message>) -> HandlerResult<Option<String>> {
-    let gate = ctx.state::<std::sync::Arc<Notify>>()?.clone();
+    let gate = ctx.state::<std::sync::Arc<Notify>>()?;
     let id: i64 = message.payload.parse()?;
     ctx.tx().await?.run(move |conn| conn.execute("INSERT INTO orders VALUES (?1)", [id])).await?;
     gate.notified().await;

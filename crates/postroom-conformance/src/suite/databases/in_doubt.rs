@@ -161,7 +161,7 @@ impl Cutter {
 
 /// Leaves its effect; the first time, the commit that follows is cut.
 async fn be_cut<B: ByWire>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    let cutter = ctx.state::<Arc<Cutter>>()?.clone();
+    let cutter = ctx.state::<Arc<Cutter>>()?;
     if cutter.is_first_call_of(message.id()) {
         (cutter.cut)(&cutter.proxy, &message.id());
     }

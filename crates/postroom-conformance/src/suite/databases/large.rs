@@ -62,7 +62,7 @@ impl Default for Gate {
 }
 
 async fn hold(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<Option<String>> {
-    let gate = ctx.state::<Arc<Gate>>()?.clone();
+    let gate = ctx.state::<Arc<Gate>>()?;
     gate.begun.fetch_add(1, Ordering::SeqCst);
     gate.most.fetch_max(memory().map_err(std::io::Error::other)?, Ordering::SeqCst);
     gate.open.acquire().await?.forget();

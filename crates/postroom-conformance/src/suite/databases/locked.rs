@@ -40,7 +40,7 @@ struct Met {
 }
 
 async fn write(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<Option<String>> {
-    let met = ctx.state::<Arc<Met>>()?.clone();
+    let met = ctx.state::<Arc<Met>>()?;
     met.begun.send(None)?;
     met.go.acquire().await?.forget();
     let written = ctx.tx().await?.run(|conn| conn.execute("INSERT INTO effects VALUES (1)", [])).await;

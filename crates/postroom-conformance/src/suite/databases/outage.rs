@@ -50,7 +50,7 @@ async fn shared<B: ByWire>(stage: &Stage<B>) -> anyhow::Result<Arc<Shared>> {
 }
 
 fn of<B: ByWire>(ctx: &Ctx<B>) -> HandlerResult<Arc<Shared>> {
-    Ok(ctx.state::<Arc<Shared>>()?.clone())
+    Ok((*ctx.state::<Arc<Shared>>()?).clone())
 }
 
 /// Runs a handler on messages with these payloads until none is in line.
@@ -214,7 +214,7 @@ async fn keep<B: ByWire>(ctx: &mut Ctx<B>, _: Arc<Message>) -> HandlerResult<Opt
     let shared = of(ctx)?;
     shared.effects.note(ctx).await?;
     shared.calls.fetch_add(1, Ordering::SeqCst);
-    ctx.state::<CancellationToken>()?.clone().cancelled().await;
+    ctx.state::<CancellationToken>()?.cancelled().await;
     Ok(None)
 }
 

@@ -29,7 +29,7 @@ const WORKERS: usize = 4;
 
 /// Writes with a statement that the driver names, as handlers do.
 async fn note(ctx: &mut Ctx<Postgres>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    let table = ctx.state::<String>()?.clone();
+    let table = ctx.state::<String>()?;
     let insert = format!("INSERT INTO {table} (id) VALUES ($1)");
     sqlx::query(sqlx::AssertSqlSafe(insert)).bind(message.payload.clone()).execute(ctx.tx().await?).await?;
     ctx.enqueue(NewMessage::new("noted", "").due_at(postroom::Timestamp::from_micros(i64::MAX))).await?;

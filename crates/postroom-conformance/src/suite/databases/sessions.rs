@@ -27,7 +27,7 @@ struct Script {
 
 /// Its answer is whether the server is as a handler may expect it.
 async fn run(ctx: &mut Ctx<Mssql>, _: Arc<Message>) -> HandlerResult<Option<String>> {
-    let script = ctx.state::<Arc<Script>>()?.clone();
+    let script = ctx.state::<Arc<Script>>()?;
     let is_first = script.calls.fetch_add(1, Ordering::SeqCst) == 0;
     let tx = ctx.tx().await?;
     let asked = "SELECT DB_NAME(), @@LOCK_TIMEOUT, CASE WHEN NULL = NULL THEN 1 ELSE 0 END";

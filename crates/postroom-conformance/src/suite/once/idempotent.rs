@@ -146,6 +146,7 @@ struct Placed {
 
 impl Payload for Placed {
     const TOPIC: &'static str = "order.placed";
+    type Reply = u64;
 }
 
 async fn order<B: Testable>(ctx: &mut Ctx<B>, placed: Placed) -> HandlerResult<u64> {
@@ -212,7 +213,7 @@ async fn a_failure_says_whether_to_deliver_again<B: Testable>(stage: &Stage<B>) 
 /// Says if what it enqueues can be seen before the commit.
 async fn looks<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let answer = forward(ctx, message).await?;
-    let store = ctx.state::<Arc<dyn Store>>()?.clone();
+    let store = ctx.state::<Arc<dyn Store>>()?;
     match store.list(postroom::Queue::Outbox, Filter::all()).await?.len() {
         0 => Ok(answer),
         _ => Err(HandlerError::terminal("it was seen before the commit")),

@@ -264,6 +264,7 @@ struct Typed {
 
 impl Payload for Typed {
     const TOPIC: &'static str = "typed";
+    type Reply = u64;
 }
 
 async fn typed<B: Testable>(_: &mut Ctx<B>, typed: Typed) -> HandlerResult<u64> {

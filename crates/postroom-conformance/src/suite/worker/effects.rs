@@ -33,7 +33,7 @@ const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 async fn forward<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let stored = ctx.enqueue(NewMessage::new("forwarded", message.payload.clone()).due_at(NEVER)).await?;
-    let store = ctx.state::<Arc<dyn Store>>()?.clone();
+    let store = ctx.state::<Arc<dyn Store>>()?;
     if !store.find(Identity::Outbox(stored.id.as_uuid())).await?.is_empty() {
         return Err(HandlerError::terminal("it was seen before the commit"));
     }
@@ -88,9 +88,9 @@ async fn what_a_handler_enqueues_is_single_though_it_ran_twice<B: Testable>(stag
 }
 
 async fn says_if_known<B: Testable>(ctx: &mut Ctx<B>, _: Arc<Message>) -> HandlerResult<Option<String>> {
-    let known = ctx.state::<NewMessage>()?.clone();
+    let known = ctx.state::<NewMessage>()?;
     let new = NewMessage::new("new", "").due_at(NEVER);
-    let answers = [ctx.enqueue(known).await?, ctx.enqueue(new.clone()).await?, ctx.enqueue(new).await?];
+    let answers = [ctx.enqueue((*known).clone()).await?, ctx.enqueue(new.clone()).await?, ctx.enqueue(new).await?];
     Ok(Some(format!("{:?}", answers.map(|stored| stored.duplicate))))
 }
 
@@ -202,8 +202,8 @@ async fn a_panic_rolls_everything_back(stage: &Stage<Sqlite>) -> Verdict {
 }
 
 async fn calls_itself(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<Option<String>> {
-    let store = ctx.state::<postroom::SqliteStore>()?.clone();
-    let refused = postroom::Outbox::new(store).enqueue(NewMessage::new("a", "")).await;
+    let store = ctx.state::<postroom::SqliteStore>()?;
+    let refused = postroom::Outbox::new((*store).clone()).enqueue(NewMessage::new("a", "")).await;
     match refused {
         Err(error) if error.kind() == ErrorKind::InsideHandler => Err(HandlerError::terminal("it was told")),
         other => Err(HandlerError::terminal(format_args!("{other:?}"))),
@@ -227,7 +227,7 @@ struct Gate {
 }
 
 async fn waits_first(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    let gate = ctx.state::<Arc<Gate>>()?.clone();
+    let gate = ctx.state::<Arc<Gate>>()?;
     gate.begun.send(())?;
     gate.open.notified().await;
     insert(ctx, message).await

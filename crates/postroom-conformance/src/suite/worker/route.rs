@@ -34,12 +34,14 @@ fn noted(seen: &Seen) -> Vec<String> {
 }
 
 async fn first<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    note(ctx.state::<Seen>()?, &format!("first {}", message.topic));
+    let seen = ctx.state::<Seen>()?;
+    note(&seen, &format!("first {}", message.topic));
     Ok(None)
 }
 
 async fn second<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    note(ctx.state::<Seen>()?, &format!("second {}", message.topic));
+    let seen = ctx.state::<Seen>()?;
+    note(&seen, &format!("second {}", message.topic));
     Ok(None)
 }
 
@@ -168,6 +170,7 @@ struct Add {
 
 impl Payload for Add {
     const TOPIC: &'static str = "add";
+    type Reply = u32;
 }
 
 async fn add<B: Testable>(_: &mut Ctx<B>, sum: Add) -> HandlerResult<u32> {
@@ -195,8 +198,6 @@ struct Adder {
 }
 
 impl<B: Testable> Handle<B, Add> for Adder {
-    type Reply = u32;
-
     async fn handle(&self, ctx: &mut Ctx<B>, sum: Add) -> HandlerResult<u32> {
         assert_eq!(ctx.attempt(), 1);
         Ok(sum.left + sum.right + self.more)

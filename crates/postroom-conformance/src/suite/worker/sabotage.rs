@@ -91,7 +91,7 @@ async fn with_effect(ctx: &mut Ctx<Sqlite>, message: Arc<Message>) -> HandlerRes
 }
 
 async fn with_effect_by_wire<B: ByWire>(ctx: &mut Ctx<B>, _: Arc<Message>) -> HandlerResult<Option<String>> {
-    let effects = ctx.state::<Effects>()?.clone();
+    let effects = ctx.state::<Effects>()?;
     effects.note(ctx).await?;
     Ok(None)
 }

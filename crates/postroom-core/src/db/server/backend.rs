@@ -46,7 +46,7 @@ macro_rules! handlers_on_server {
                 _: &mut $tx,
                 _: std::sync::Arc<$crate::Message>,
                 handler: std::convert::Infallible,
-                _: &$crate::work::handler::State,
+                _: &$crate::work::handler::States,
             ) -> $crate::HandlerResult<Option<String>> {
                 match handler {}
             }
@@ -55,7 +55,7 @@ macro_rules! handlers_on_server {
                 _: &$store,
                 _: &std::sync::Arc<$crate::Incoming>,
                 handler: std::convert::Infallible,
-                _: &$crate::work::handler::State,
+                _: &$crate::work::handler::States,
             ) -> $crate::Result<$crate::work::handler::Received> {
                 match handler {}
             }
@@ -91,7 +91,7 @@ macro_rules! handlers_on_server {
                 _: &$store,
                 _: std::sync::Arc<$crate::Message>,
                 handler: std::convert::Infallible,
-                _: &$crate::work::handler::State,
+                _: &$crate::work::handler::States,
             ) -> $crate::Result<()> {
                 match handler {}
             }
@@ -100,7 +100,7 @@ macro_rules! handlers_on_server {
                 _: &$store,
                 _: $crate::Queue,
                 work: Vec<($crate::Claimed, std::convert::Infallible)>,
-                _: &$crate::work::handler::State,
+                _: &$crate::work::handler::States,
                 _: &$crate::work::batch::Run,
             ) {
                 if let Some((_, never)) = work.into_iter().next() {

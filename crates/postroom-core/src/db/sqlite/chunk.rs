@@ -21,7 +21,7 @@ use crate::support::clock::monotonic;
 use crate::support::error::{ErrorKind, Result};
 use crate::telemetry::{self, Meters};
 use crate::work::batch::Run;
-use crate::work::handler::State;
+use crate::work::handler::States;
 
 /// For so long a job may hold the writer; what it does not get to in that time is put in line again.
 const CHUNK_TIME: Duration = Duration::from_millis(5);
@@ -29,7 +29,7 @@ const CHUNK_TIME: Duration = Duration::from_millis(5);
 type Work = (Claimed, BlockingHandler);
 
 /// Runs all of it, as much to a commit as fits, and reports each outcome as soon as it is stored.
-pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, state: &State, run: &Run) {
+pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, state: &States, run: &Run) {
     let mut left = work;
     while !left.is_empty() {
         let (over, chunk): (Vec<_>, Vec<_>) = left.into_iter().partition(|(claimed, _)| run.is_over(&claimed.lease));
@@ -39,7 +39,7 @@ pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, 
 }
 
 /// Runs some of it and reports it; returns the rest.
-async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &State, run: &Run) -> Vec<Work> {
+async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &States, run: &Run) -> Vec<Work> {
     let leases: Vec<Lease> = chunk.iter().map(|(claimed, _)| claimed.lease.clone()).collect();
     let (reply, answer) = oneshot::channel();
     let job = ChunkJob {
@@ -117,7 +117,7 @@ async fn ack_outside(
 struct ChunkJob {
     core: Arc<Core>,
     queue: Queue,
-    state: State,
+    state: States,
     chunk: Vec<Work>,
     outcomes: Vec<Outcome>,
     enqueued: bool,

@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use serde::Serialize;
 
 use crate::db::sqlite::chunk::run_all;
 use crate::db::sqlite::store::Core;
-use crate::db::sqlite::{SqliteStore, SqliteTx};
+use crate::db::sqlite::{BlockingFn, SqliteStore, SqliteTx};
 use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, MarkId, Store, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::work::batch::Run;
-use crate::work::handler::{Backend, HandlerError, HandlerResult, Handlers, Received, State};
+use crate::work::handler::{Backend, Entry, HandlerError, HandlerResult, Handlers, Received, State, States};
 
 /// SQLite, as handlers see it.
 ///
@@ -61,7 +60,7 @@ pub struct BlockingCtx<'c> {
     pub(super) conn: &'c Connection,
     pub(super) core: &'c Core,
     pub(super) message: &'c Message,
-    pub(super) state: &'c State,
+    pub(super) state: &'c States,
     pub(super) enqueued: bool,
 }
 
@@ -92,8 +91,9 @@ impl BlockingCtx<'_> {
         self.message.attempts + 1
     }
 
-    /// A value given to the worker with [`Handlers::state`].
-    pub fn state<T: 'static>(&self) -> Result<&T> {
+    /// A value given to the worker with [`Handlers::state`]. As an argument of the handler, a [`State`] that is missing
+    /// is found when the worker starts.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Result<State<T>> {
         self.state.get()
     }
 
@@ -143,7 +143,7 @@ impl Handlers<Sqlite> {
     ///
     /// #[derive(serde::Serialize, serde::Deserialize)]
     /// struct OrderPlaced { order: i64 }
-    /// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+    /// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; type Reply = (); }
     ///
     /// fn reserve(ctx: &mut BlockingCtx<'_>, placed: OrderPlaced) -> Result<(), HandlerError> {
     ///     ctx.tx().execute("INSERT INTO reserved (order_id) VALUES (?1)", [placed.order])?;
@@ -153,16 +153,13 @@ impl Handlers<Sqlite> {
     /// let handlers = Handlers::new().on_blocking(reserve);
     /// ```
     #[must_use]
-    pub fn on_blocking<P, R, F>(self, handler: F) -> Self
-    where
-        P: Payload,
-        R: Serialize,
-        F: Fn(&mut BlockingCtx<'_>, P) -> HandlerResult<R> + Send + Sync + 'static,
-    {
-        self.on_topic_blocking(P::TOPIC, move |ctx| {
+    pub fn on_blocking<P: Payload, A: 'static>(self, handler: impl BlockingFn<P, P::Reply, A>) -> Self {
+        let needed = BlockingFn::<P, P::Reply, A>::needed(&handler);
+        let erased = move |ctx: &mut BlockingCtx<'_>| {
             let payload = crate::work::handler::decode::<P>(ctx.message)?;
-            crate::work::handler::encode(&handler(ctx, payload)?)
-        })
+            crate::work::handler::encode(&handler.call(ctx, payload)?)
+        };
+        self.add(P::TOPIC, Entry::Blocking(BlockingHandler(Arc::new(erased))), needed)
     }
 
     /// A function that takes whole messages of a topic on the writer thread and answers with text.
@@ -171,7 +168,7 @@ impl Handlers<Sqlite> {
     where
         F: Fn(&mut BlockingCtx<'_>) -> HandlerResult<Option<String>> + Send + Sync + 'static,
     {
-        self.add(topic, crate::work::handler::Entry::Blocking(BlockingHandler(Arc::new(handler))))
+        self.add(topic, Entry::Blocking(BlockingHandler(Arc::new(handler))), Vec::new())
     }
 }
 
@@ -209,7 +206,7 @@ impl Backend for Sqlite {
         tx: &mut SqliteTx,
         message: Arc<Message>,
         handler: BlockingHandler,
-        state: &State,
+        state: &States,
     ) -> HandlerResult<Option<String>> {
         tx.call(handler, message, state.clone()).await
     }
@@ -218,7 +215,7 @@ impl Backend for Sqlite {
         store: &SqliteStore,
         incoming: &Arc<Incoming>,
         handler: BlockingHandler,
-        state: &State,
+        state: &States,
     ) -> Result<Received> {
         crate::db::sqlite::receive::receive(store, incoming, handler, state).await
     }
@@ -269,7 +266,7 @@ impl Backend for Sqlite {
         store: &SqliteStore,
         message: Arc<Message>,
         handler: BlockingHandler,
-        state: &State,
+        state: &States,
     ) -> Result<()> {
         let (state, (told, heard)) = (state.clone(), std::sync::mpsc::channel());
         let undone = store.write(move |tx| {
@@ -291,7 +288,7 @@ impl Backend for Sqlite {
         store: &SqliteStore,
         queue: Queue,
         work: Vec<(Claimed, BlockingHandler)>,
-        state: &State,
+        state: &States,
         run: &Run,
     ) {
         run_all(store, queue, work, state, run).await;

@@ -18,7 +18,7 @@ use crate::sql::BlockingTx;
 use crate::store::{Admission, Wake};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
-use crate::work::handler::{HandlerError, Received, State};
+use crate::work::handler::{HandlerError, Received, States};
 
 /// The row is held for no longer than its own transaction takes.
 const HOLD: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ pub(super) async fn receive(
     store: &SqliteStore,
     incoming: &Arc<Incoming>,
     handler: BlockingHandler,
-    state: &State,
+    state: &States,
 ) -> Result<Received> {
     let (reply, answer) = oneshot::channel();
     let (core, incoming, state) = (store.0.clone(), incoming.clone(), state.clone());
@@ -41,7 +41,7 @@ struct ReceiveJob {
     core: Arc<Core>,
     incoming: Arc<Incoming>,
     handler: BlockingHandler,
-    state: State,
+    state: States,
     received: Result<Received>,
     enqueued: bool,
     rings: Wake,

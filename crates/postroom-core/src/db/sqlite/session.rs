@@ -18,7 +18,7 @@ use crate::store::{Admission, MarkId, Stored};
 use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
-use crate::work::handler::{HandlerResult, State};
+use crate::work::handler::{HandlerResult, States};
 
 /// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
 ///
@@ -125,7 +125,7 @@ impl SqliteTx {
         &mut self,
         handler: BlockingHandler,
         message: Arc<Message>,
-        state: State,
+        state: States,
     ) -> HandlerResult<Option<String>> {
         let (core, caller) = (self.core.clone(), telemetry::Caller::here());
         let called = self.step(move |conn| {

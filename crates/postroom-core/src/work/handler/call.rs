@@ -70,9 +70,7 @@ impl<B: Backend> Handlers<B> {
 
 /// An object that several topics share.
 impl<B: Backend, P: Payload, H: Handle<B, P>> Handle<B, P> for Arc<H> {
-    type Reply = H::Reply;
-
-    async fn handle(&self, ctx: &mut Ctx<B>, payload: P) -> HandlerResult<H::Reply> {
+    async fn handle(&self, ctx: &mut Ctx<B>, payload: P) -> HandlerResult<P::Reply> {
         H::handle(self, ctx, payload).await
     }
 }

@@ -1,7 +1,5 @@
 //! What a handler is given besides the message's payload.
 
-use std::any::{Any, TypeId, type_name};
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -12,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::{Admission, MarkId, Marks, Store, Stored};
-use crate::support::error::{Error, Result};
+use crate::support::error::Result;
 use crate::telemetry;
 use crate::work::batch::Run;
-use crate::work::handler::{HandlerError, HandlerResult};
+use crate::work::handler::{HandlerError, HandlerResult, State, States};
 
 /// For so long an async handler that is not a worker's may keep everybody else from writing on an embedded database.
 pub const HOLD_MAX: Duration = Duration::from_secs(5);
@@ -86,7 +84,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
         tx: &mut Self::Tx,
         message: Arc<Message>,
         handler: Self::Blocking,
-        state: &State,
+        state: &States,
     ) -> impl Future<Output = HandlerResult<Option<String>>> + Send;
 
     #[doc(hidden)]
@@ -95,7 +93,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
         store: &Self::Store,
         incoming: &Arc<Incoming>,
         handler: Self::Blocking,
-        state: &State,
+        state: &States,
     ) -> impl Future<Output = Result<Received>> + Send;
 
     /// Acknowledges and commits: an error means that nothing of it is stored.
@@ -136,7 +134,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
         store: &Self::Store,
         message: Arc<Message>,
         handler: Self::Blocking,
-        state: &State,
+        state: &States,
     ) -> impl Future<Output = Result<()>> + Send;
 
     #[doc(hidden)]
@@ -145,7 +143,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
         store: &Self::Store,
         queue: Queue,
         work: Vec<(Claimed, Self::Blocking)>,
-        state: &State,
+        state: &States,
         run: &Run,
     ) -> impl Future<Output = ()> + Send;
 }
@@ -159,33 +157,6 @@ pub enum Received {
     Failed(HandlerError),
     /// It was not for the handler.
     Not(Admission),
-}
-
-/// Values shared by all handlers of a worker, by their type.
-#[derive(Clone, Default)]
-pub struct State(Arc<HashMap<TypeId, Box<dyn Any + Send + Sync>>>);
-
-impl State {
-    #[doc(hidden)]
-    pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) -> Result<()> {
-        let map = Arc::get_mut(&mut self.0).ok_or_else(|| Error::invalid("the handlers are in use already"))?;
-        map.insert(TypeId::of::<T>(), Box::new(value));
-        Ok(())
-    }
-
-    pub(crate) fn get<T: 'static>(&self) -> Result<&T> {
-        let value = self.0.get(&TypeId::of::<T>()).and_then(|value| value.downcast_ref());
-        value.ok_or_else(|| {
-            let name = type_name::<T>();
-            Error::invalid(format!("the handlers have no state of type {name}; add it with Handlers::state"))
-        })
-    }
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").field("values", &self.0.len()).finish()
-    }
 }
 
 /// What an async handler is given: the message, its own transaction, and the outbox bound to it.
@@ -204,7 +175,8 @@ impl fmt::Debug for State {
 /// struct Currency(String);
 ///
 /// async fn placed(ctx: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
-///     let currency = ctx.state::<Currency>()?.0.clone();
+///     let currency = ctx.state::<Currency>()?;
+///     let currency = currency.0.clone();
 ///     ctx.enqueue(&InvoiceDue { order: placed.order, currency }).await?;
 ///     Ok(())
 /// }
@@ -220,7 +192,7 @@ pub struct Ctx<B: Backend> {
     pub tx: Option<B::Tx>,
     #[doc(hidden)]
     pub message: Arc<Message>,
-    pub(crate) state: State,
+    pub(crate) state: States,
     #[doc(hidden)]
     pub cancelled: CancellationToken,
 }
@@ -228,7 +200,7 @@ pub struct Ctx<B: Backend> {
 impl<B: Backend> Ctx<B> {
     /// Without a transaction yet.
     #[doc(hidden)]
-    pub fn new(store: &B::Store, hold_max: Duration, message: Arc<Message>, state: &State) -> Self {
+    pub fn new(store: &B::Store, hold_max: Duration, message: Arc<Message>, state: &States) -> Self {
         let (store, state, cancelled) = (store.clone(), state.clone(), CancellationToken::new());
         Self { store, hold_max, tx: None, message, state, cancelled }
     }
@@ -276,8 +248,9 @@ impl<B: Backend> Ctx<B> {
         self.message.attempts + 1
     }
 
-    /// A value given to the worker with [`Handlers::state`](crate::Handlers::state).
-    pub fn state<T: 'static>(&self) -> Result<&T> {
+    /// A value given to the worker with [`Handlers::state`](crate::Handlers::state). As an argument of the handler, a
+    /// [`State`] that is missing is found when the worker starts.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Result<State<T>> {
         self.state.get()
     }
 

@@ -1,6 +1,6 @@
 //! Handlers of any type in one table, by topic: generic at the edge, `dyn` inside.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -11,44 +11,10 @@ use serde::Serialize;
 use crate::message::{Message, Payload, json};
 use crate::store::BoxFuture;
 use crate::support::error::{Error, Result};
-use crate::work::handler::{Backend, Ctx, HandlerError, HandlerResult, State};
+use crate::work::handler::{Backend, Ctx, HandlerError, HandlerFn, HandlerResult, Needed, States};
 
-/// An `async fn(&mut Ctx<B>, M) -> Result<R, HandlerError>`.
-///
-/// ```
-/// use postroom::{Ctx, Event, HandlerError, HandlerFn, Handlers, Memory};
-///
-/// #[derive(serde::Serialize, serde::Deserialize, Event)]
-/// #[event("order.placed")]
-/// struct OrderPlaced { order: u64 }
-///
-/// fn handled_by(placed: impl for<'c> HandlerFn<'c, Memory, OrderPlaced, ()> + 'static) -> Handlers<Memory> {
-///     Handlers::new().on(placed)
-/// }
-///
-/// async fn placed(_: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
-///
-/// let handlers = handled_by(placed);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a handler for this backend",
-    note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>`, B being the backend"
-)]
-pub trait HandlerFn<'c, B: Backend, M, R>: Send + Sync {
-    /// Calls it.
-    fn call(&self, ctx: &'c mut Ctx<B>, message: M) -> impl Future<Output = HandlerResult<R>> + Send + 'c;
-}
-
-impl<'c, B, M, R, F, Fut> HandlerFn<'c, B, M, R> for F
-where
-    B: Backend,
-    F: Fn(&'c mut Ctx<B>, M) -> Fut + Send + Sync,
-    Fut: Future<Output = HandlerResult<R>> + Send + 'c,
-{
-    fn call(&self, ctx: &'c mut Ctx<B>, message: M) -> impl Future<Output = HandlerResult<R>> + Send + 'c {
-        self(ctx, message)
-    }
-}
+/// How the handler of every other topic is called.
+const FALLBACK: &str = "*";
 
 /// A handler that is a type with fields of its own.
 ///
@@ -62,8 +28,6 @@ where
 /// struct Mailer { from: String }
 ///
 /// impl Handle<Memory, OrderPlaced> for Mailer {
-///     type Reply = ();
-///
 ///     async fn handle(&self, _: &mut Ctx<Memory>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///         println!("order {} was placed, writes {}", placed.order, self.from);
 ///         Ok(())
@@ -73,24 +37,21 @@ where
 /// let handlers = Handlers::<Memory>::new().with(Mailer { from: "shop".into() });
 /// ```
 pub trait Handle<B: Backend, P: Payload>: Send + Sync + 'static {
-    /// What it answers.
-    type Reply: Serialize + Send;
     /// Handles one message.
-    fn handle(&self, ctx: &mut Ctx<B>, payload: P) -> impl Future<Output = HandlerResult<Self::Reply>> + Send;
+    fn handle(&self, ctx: &mut Ctx<B>, payload: P) -> impl Future<Output = HandlerResult<P::Reply>> + Send;
 }
 
 pub trait Erased<B: Backend>: Send + Sync {
     fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>>;
 }
 
-struct FnHandler<F, P, R>(F, PhantomData<fn(P) -> R>);
+struct FnHandler<F, P, A>(F, PhantomData<fn(P) -> A>);
 
-impl<B, P, R, F> Erased<B> for FnHandler<F, P, R>
+impl<B, P, A, F> Erased<B> for FnHandler<F, P, A>
 where
     B: Backend,
     P: Payload,
-    R: Serialize + Send + 'static,
-    F: for<'c> HandlerFn<'c, B, P, R>,
+    F: for<'c> HandlerFn<'c, B, P, P::Reply, A>,
 {
     fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>> {
         Box::pin(async move {
@@ -100,12 +61,12 @@ where
     }
 }
 
-struct RawHandler<F>(F);
+struct RawHandler<F, A>(F, PhantomData<fn(A)>);
 
-impl<B, F> Erased<B> for RawHandler<F>
+impl<B, A, F> Erased<B> for RawHandler<F, A>
 where
     B: Backend,
-    F: for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>>,
+    F: for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>, A>,
 {
     fn run<'c>(&'c self, ctx: &'c mut Ctx<B>) -> BoxFuture<'c, HandlerResult<Option<String>>> {
         let message = ctx.message.clone();
@@ -162,7 +123,7 @@ impl<B: Backend> Clone for Entry<B> {
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: u64 }
-/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; }
+/// impl Payload for OrderPlaced { const TOPIC: &'static str = "order.placed"; type Reply = (); }
 ///
 /// async fn reserve(ctx: &mut Ctx<Sqlite>, placed: OrderPlaced) -> Result<(), HandlerError> {
 ///     let order = placed.order.to_string();
@@ -176,7 +137,9 @@ pub struct Handlers<B: Backend> {
     entries: HashMap<String, Entry<B>>,
     fallback: Option<Arc<dyn Erased<B>>>,
     #[doc(hidden)]
-    pub state: State,
+    pub state: States,
+    /// What they take, by topic.
+    needed: BTreeMap<String, Vec<Needed>>,
     problem: Option<Error>,
 }
 
@@ -189,43 +152,46 @@ impl<B: Backend> Default for Handlers<B> {
 impl<B: Backend> Handlers<B> {
     /// No handlers yet.
     pub fn new() -> Self {
-        Self { entries: HashMap::new(), fallback: None, state: State::default(), problem: None }
+        let (entries, needed) = (HashMap::new(), BTreeMap::new());
+        Self { entries, fallback: None, state: States::default(), needed, problem: None }
     }
 
-    /// An async function for the topic of its payload.
+    /// An async function for the topic of its payload, which answers what the payload says.
     #[must_use]
-    pub fn on<P, R>(self, handler: impl for<'c> HandlerFn<'c, B, P, R> + 'static) -> Self
-    where
-        P: Payload,
-        R: Serialize + Send + 'static,
-    {
-        self.add(P::TOPIC, Entry::Async(Arc::new(FnHandler(handler, PhantomData))))
+    pub fn on<P: Payload, A: 'static>(self, handler: impl for<'c> HandlerFn<'c, B, P, P::Reply, A> + 'static) -> Self {
+        let needed = HandlerFn::<'_, B, P, P::Reply, A>::needed(&handler);
+        self.add(P::TOPIC, Entry::Async(Arc::new(FnHandler(handler, PhantomData))), needed)
     }
 
     /// An object for the topic of its payload.
     #[must_use]
     pub fn with<P: Payload>(self, handler: impl Handle<B, P>) -> Self {
-        self.add(P::TOPIC, Entry::Async(Arc::new(ObjectHandler(handler, PhantomData))))
+        self.add(P::TOPIC, Entry::Async(Arc::new(ObjectHandler(handler, PhantomData))), Vec::new())
     }
 
     /// An async function that takes whole messages of a topic and answers with text.
     #[must_use]
-    pub fn on_topic(
+    pub fn on_topic<A: 'static>(
         self,
         topic: impl Into<String>,
-        handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>> + 'static,
+        handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>, A> + 'static,
     ) -> Self {
-        self.add(topic, Entry::Async(Arc::new(RawHandler(handler))))
+        let needed = HandlerFn::<'_, B, Arc<Message>, Option<String>, A>::needed(&handler);
+        self.add(topic, Entry::Async(Arc::new(RawHandler(handler, PhantomData))), needed)
     }
 
     /// An async function for every topic that has no handler of its own.
     #[must_use]
-    pub fn fallback(mut self, handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>> + 'static) -> Self {
-        self.fallback = Some(Arc::new(RawHandler(handler)));
+    pub fn fallback<A: 'static>(
+        mut self,
+        handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>, A> + 'static,
+    ) -> Self {
+        self.needed.insert(FALLBACK.to_owned(), HandlerFn::<'_, B, Arc<Message>, Option<String>, A>::needed(&handler));
+        self.fallback = Some(Arc::new(RawHandler(handler, PhantomData)));
         self
     }
 
-    /// A value that every handler can ask its context for.
+    /// A value that every handler can take as a [`State`](crate::work::handler::State), or ask its context for.
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         if let Err(error) = self.state.insert(value) {
@@ -234,11 +200,12 @@ impl<B: Backend> Handlers<B> {
         self
     }
 
-    pub(crate) fn add(mut self, topic: impl Into<String>, entry: Entry<B>) -> Self {
+    pub(crate) fn add(mut self, topic: impl Into<String>, entry: Entry<B>, needed: Vec<Needed>) -> Self {
         let topic = topic.into();
         if self.entries.contains_key(&topic) {
             self.problem = Some(Error::invalid(format!("the topic {topic:?} has two handlers")));
         }
+        self.needed.insert(topic.clone(), needed);
         self.entries.insert(topic, entry);
         self
     }
@@ -272,17 +239,19 @@ impl<B: Backend> Handlers<B> {
             entries: self.entries.clone(),
             fallback: self.fallback.clone(),
             state: self.state.clone(),
+            needed: self.needed.clone(),
             problem: None,
         }
     }
 
-    /// The handlers, if each topic has one and no more.
+    /// The handlers, if each topic has one and no more, and each handler has the state that it takes.
     #[doc(hidden)]
     pub fn checked(mut self) -> Result<Self> {
-        match self.problem.take() {
-            Some(problem) => Err(problem),
-            None => Ok(self),
+        if let Some(problem) = self.problem.take() {
+            return Err(problem);
         }
+        self.needed.iter().try_for_each(|(topic, needed)| self.state.check(topic, needed))?;
+        Ok(self)
     }
 }
 

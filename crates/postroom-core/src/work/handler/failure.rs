@@ -1,5 +1,6 @@
 //! How a handler says that it failed.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
@@ -31,29 +32,35 @@ pub type HandlerResult<T> = Result<T, HandlerError>;
 ///
 /// Its text is kept with the message; only the first line of it is logged.
 ///
-/// It does not implement [`std::error::Error`] itself; that is what lets every error become one.
+/// Whatever becomes a `Box<dyn Error + Send + Sync>` becomes one by `?`: the errors of libraries, boxed ones, text, and
+/// `anyhow::Error`. For that, it does not implement [`std::error::Error`] itself.
 ///
 /// ```
 /// use std::time::Duration;
 /// use postroom::HandlerError;
 ///
-/// fn charge(amount: &str) -> Result<(), HandlerError> {
-///     let amount: i64 = amount.parse()?; // any error: try again later
+/// fn amount(text: &str) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
+///     Ok(text.strip_suffix(" EUR").ok_or("in euros, please")?.parse()?)
+/// }
+///
+/// fn charge(text: &str) -> Result<(), HandlerError> {
+///     let amount = amount(text)?; // any error: try again later
 ///     if amount < 0 {
 ///         return Err(HandlerError::terminal("nobody is charged less than nothing"));
 ///     }
 ///     Err(HandlerError::retry_after(Duration::from_secs(60), "the bank is closed"))
 /// }
 ///
-/// assert!(charge("-1").unwrap_err().is_terminal());
-/// assert!(!charge("one").unwrap_err().is_terminal());
+/// assert!(charge("-1 EUR").unwrap_err().is_terminal());
+/// assert!(!charge("one EUR").unwrap_err().is_terminal());
+/// assert_eq!(charge("1").unwrap_err().to_string(), "in euros, please");
 /// ```
 pub struct HandlerError {
     pub(crate) fault: Fault,
 }
 
 /// What an error that a handler passed on says of the database, if it says anything.
-fn by_database(error: &(dyn std::error::Error + 'static)) -> Option<Cause> {
+fn by_database(error: &(dyn StdError + 'static)) -> Option<Cause> {
     match error.downcast_ref::<Error>().map(Error::kind) {
         Some(ErrorKind::NotCommitted) => Some(Cause::DatabaseConflict),
         Some(ErrorKind::Unavailable) => Some(Cause::DatabaseUnavailable),
@@ -65,6 +72,22 @@ fn by_database(error: &(dyn std::error::Error + 'static)) -> Option<Cause> {
 impl HandlerError {
     fn new(cause: Cause, why: impl fmt::Display) -> Self {
         Self { fault: Fault::new(cause, why.to_string()) }
+    }
+
+    /// An error, and what caused it, one after the other.
+    fn caused_by<'e>(errors: impl Iterator<Item = &'e (dyn StdError + 'static)>) -> Self {
+        let (mut message, mut cause) = (String::new(), None);
+        for error in errors {
+            let text = error.to_string();
+            if message.is_empty() {
+                message = text;
+            } else if !message.contains(&text) {
+                // Many errors repeat their cause in their own words.
+                message = format!("{message}: {text}");
+            }
+            cause = cause.or_else(|| by_database(error));
+        }
+        Self::new(cause.unwrap_or(Cause::HandlerFailed), message)
     }
 
     /// Try again, by the retry policy.
@@ -150,20 +173,16 @@ impl From<Fault> for HandlerError {
     }
 }
 
-impl<E: std::error::Error + 'static> From<E> for HandlerError {
+impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        let (mut message, mut cause) = (error.to_string(), by_database(&error));
-        let mut source = error.source();
-        while let Some(deeper) = source {
-            let text = deeper.to_string();
-            // Many errors repeat their cause in their own words.
-            if !message.contains(&text) {
-                message = format!("{message}: {text}");
-            }
-            cause = cause.or_else(|| by_database(deeper));
-            source = deeper.source();
+        #[cfg(feature = "anyhow")]
+        if let Some(error) = (&error as &dyn std::any::Any).downcast_ref::<anyhow::Error>() {
+            // In the box it would hide the first of its causes.
+            return Self::caused_by(error.chain());
         }
-        Self::new(cause.unwrap_or(Cause::HandlerFailed), message)
+        let error: Box<dyn StdError + Send + Sync> = error.into();
+        let first: &(dyn StdError + 'static) = error.as_ref();
+        Self::caused_by(std::iter::successors(Some(first), |&error| error.source()))
     }
 }
 
@@ -219,6 +238,40 @@ mod tests {
         assert_eq!(of(ErrorKind::NotCommitted), Cause::DatabaseConflict);
         assert_eq!(of(ErrorKind::Unavailable), Cause::DatabaseUnavailable);
         assert_eq!(of(ErrorKind::Constraint), Cause::HandlerFailed);
+    }
+
+    #[test]
+    fn whatever_can_be_boxed_becomes_a_failure_by_a_question_mark() {
+        type Boxed = Box<dyn StdError + Send + Sync>;
+        fn passed_on<E>(error: E) -> HandlerError
+        where
+            HandlerError: From<E>,
+        {
+            let fails = || -> HandlerResult<()> { Err(error)? };
+            fails().unwrap_err()
+        }
+        assert_eq!(passed_on("no").to_string(), "no");
+        assert_eq!(passed_on(String::from("no")).to_string(), "no");
+        assert_eq!(passed_on(Boxed::from("no")).to_string(), "no");
+        assert_eq!(passed_on(anyhow::anyhow!("no")).to_string(), "no");
+        let lost = || Error::new(ErrorKind::NotCommitted, "a deadlock");
+        assert_eq!(passed_on(Boxed::from(lost())).cause(), Cause::DatabaseConflict);
+        // Its own failure passes as it is.
+        assert!(passed_on(HandlerError::terminal("never")).is_terminal());
+    }
+
+    #[test]
+    fn the_databases_fault_is_found_behind_what_was_said_of_it() {
+        let told = anyhow::Error::new(Error::new(ErrorKind::NotCommitted, "a deadlock")).context("the order");
+        let failure = HandlerError::from(told);
+        assert_eq!((failure.cause(), failure.why()), (Cause::DatabaseConflict, "the order: a deadlock"));
+    }
+
+    #[cfg(feature = "anyhow")]
+    #[test]
+    fn the_databases_fault_is_found_in_anyhow() {
+        let failure = HandlerError::from(anyhow::Error::new(Error::new(ErrorKind::Unavailable, "away")));
+        assert_eq!((failure.cause(), failure.why()), (Cause::DatabaseUnavailable, "away"));
     }
 
     #[cfg(feature = "rusqlite-0_39")]

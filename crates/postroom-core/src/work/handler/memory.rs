@@ -11,7 +11,7 @@ use crate::store::{Admission, MarkId, MemoryStore, Store, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
 use crate::work::batch::Run;
-use crate::work::handler::{Backend, HandlerResult, Received, State};
+use crate::work::handler::{Backend, HandlerResult, Received, States};
 
 /// The in-memory store, as handlers see it.
 ///
@@ -83,12 +83,12 @@ impl Backend for Memory {
         _: &mut MemoryTx,
         _: Arc<Message>,
         handler: Infallible,
-        _: &State,
+        _: &States,
     ) -> HandlerResult<Option<String>> {
         match handler {}
     }
 
-    async fn receive_blocking(_: &MemoryStore, _: &Arc<Incoming>, handler: Infallible, _: &State) -> Result<Received> {
+    async fn receive_blocking(_: &MemoryStore, _: &Arc<Incoming>, handler: Infallible, _: &States) -> Result<Received> {
         match handler {}
     }
 
@@ -125,11 +125,11 @@ impl Backend for Memory {
     }
 
     #[cfg(feature = "testing")]
-    async fn rehearse(_: &MemoryStore, _: Arc<Message>, handler: Infallible, _: &State) -> Result<()> {
+    async fn rehearse(_: &MemoryStore, _: Arc<Message>, handler: Infallible, _: &States) -> Result<()> {
         match handler {}
     }
 
-    async fn run_blocking(_: &MemoryStore, _: Queue, work: Vec<(Claimed, Infallible)>, _: &State, _: &Run) {
+    async fn run_blocking(_: &MemoryStore, _: Queue, work: Vec<(Claimed, Infallible)>, _: &States, _: &Run) {
         if let Some((_, never)) = work.into_iter().next() {
             match never {}
         }

@@ -39,7 +39,7 @@ impl Handled {
 }
 
 async fn handle(ctx: &mut Ctx<Memory>, message: Arc<Message>) -> HandlerResult<Option<String>> {
-    let handled = ctx.state::<Handled>()?.clone();
+    let handled = ctx.state::<Handled>()?;
     handled.0.lock().unwrap().push(message.clone());
     match message.topic.as_str() {
         "refused" => Err(HandlerError::terminal("never")),

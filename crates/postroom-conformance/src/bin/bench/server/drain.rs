@@ -34,7 +34,7 @@ struct Left {
 }
 
 async fn handle<B: Bed>(ctx: &mut Ctx<B>, _: Arc<Message>) -> Result<Option<String>, HandlerError> {
-    let left: &Arc<Left> = ctx.state()?;
+    let left = ctx.state::<Arc<Left>>()?;
     if left.messages.fetch_sub(1, Ordering::Relaxed) == 1 {
         left.all_done.cancel();
     }

@@ -21,8 +21,8 @@ cases! { idempotent:
 }
 
 async fn calls_itself(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<ErrorKind> {
-    let store = ctx.state::<postroom::SqliteStore>()?.clone();
-    let refused = postroom::Outbox::new(store).enqueue(NewMessage::new("a", "")).await;
+    let store = ctx.state::<postroom::SqliteStore>()?;
+    let refused = postroom::Outbox::new((*store).clone()).enqueue(NewMessage::new("a", "")).await;
     Ok(refused.err().map_or(ErrorKind::Database, |error| error.kind()))
 }
 
@@ -34,7 +34,7 @@ async fn a_handler_that_calls_its_own_store_is_told(stage: &Stage<Sqlite>) -> Ve
 }
 
 async fn runs_another(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<ErrorKind> {
-    let consumer = ctx.state::<Idempotent<Sqlite>>()?.clone();
+    let consumer = ctx.state::<Idempotent<Sqlite>>()?;
     let another = Incoming::new(InboxKey::new("orders", "another")?, "a", "");
     match consumer.run_message(another, play::<Sqlite>).await {
         Err(Unhandled::Store(error)) => Ok(error.kind()),

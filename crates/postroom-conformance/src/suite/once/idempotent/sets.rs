@@ -129,7 +129,7 @@ async fn blocking_handlers_of_a_set_run_once_and_are_rolled_back_with_their_mark
         match ctx.message().payload.as_str() {
             "bad" => Err(HandlerError::terminal("never")),
             "worse" => std::panic::panic_any("out of cheese"),
-            _ => Ok(Some(ctx.state::<String>()?.clone())),
+            _ => Ok(Some(ctx.state::<String>()?.to_string())),
         }
     }
     async fn other(_: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<Option<String>> {
