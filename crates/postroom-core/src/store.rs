@@ -20,6 +20,7 @@ pub(crate) mod memory;
     feature = "tiberius-0_13"
 ))]
 pub(crate) mod outage;
+pub mod questions;
 pub(crate) mod record;
 pub(crate) mod revival;
 pub(crate) mod sql;
@@ -37,6 +38,7 @@ pub use holds::Hold;
 pub(crate) use holds::HoldChange;
 pub use marks::{MarkId, Marked, Marks};
 pub use memory::MemoryStore;
+use questions::Questions;
 pub use record::{Failure, QueueStats, Record};
 pub use revival::Revival;
 pub use times::Times;
@@ -91,7 +93,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// let (outbox, _) = doors(Arc::new(MemoryStore::new().named("shop")));
 /// assert_eq!(outbox.queue().store_name(), "shop");
 /// ```
-pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
+pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// What this store is called in logs.
     fn name(&self) -> &str;
 

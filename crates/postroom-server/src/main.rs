@@ -1,7 +1,6 @@
 //! The `postroom` binary: a worker beside a service in any language, and the operator's command line.
 
 mod admin;
-mod ask;
 mod bench;
 mod cli;
 mod config;

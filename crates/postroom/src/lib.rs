@@ -57,6 +57,7 @@ pub use postroom_core::crash_here;
     feature = "tiberius-0_13"
 ))]
 pub use postroom_core::doctor;
+pub use postroom_core::questions;
 pub use postroom_core::telemetry;
 #[cfg(feature = "testing")]
 pub use postroom_core::testing;

@@ -14,6 +14,7 @@ mod look;
 mod marks;
 mod numbers;
 mod passed;
+mod questions;
 mod receive;
 mod rows;
 mod schema;

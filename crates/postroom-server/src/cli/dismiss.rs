@@ -69,7 +69,7 @@ impl Dismiss {
         let database = global.database()?;
         let opened = open::existing(&database).await?;
         let count = match &self.id {
-            Some(id) => self.one(&opened, lookup::by_id(&opened, &database, id).await?, id, dismissal).await?,
+            Some(id) => self.one(&opened, lookup::by_id(&opened, id).await?, id, dismissal).await?,
             None => self.many(&opened, &queues, dismissal).await?,
         };
         if global.json {

@@ -33,7 +33,7 @@ impl Show {
         let database = global.database()?;
         let opened = open::existing(&database).await?;
         let mut stories = Vec::new();
-        for Found { queue, record } in lookup::by_id(&opened, &database, &self.id).await? {
+        for Found { queue, record } in lookup::by_id(&opened, &self.id).await? {
             let failures = opened.queue(queue).failures(record.seq()).await?;
             stories.push(Story { queue, record, failures, open: self.show_payload });
         }

@@ -1,6 +1,8 @@
 //! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
 //! A `+` before a column keeps the planner from using an index on it.
 
+mod questions;
+
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
@@ -36,6 +38,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     schema: include_str!("schema/0001_init.sql"),
     schema_each: UNUSED,
     create_schema: UNUSED,
+    schema_drop: UNUSED,
     schema_version: 1,
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1 AND inbox = ?2",
     maintenance_take: "UPDATE postroom_schema SET maintained_at = ?3
@@ -49,6 +52,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
          state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
     purge: PURGE,
+    questions: questions::QUESTIONS,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",
         key: "id = ?1",
