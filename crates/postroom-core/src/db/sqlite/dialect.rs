@@ -99,7 +99,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     inbox_handled: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, due_at, max_attempts,
               created_at, last_seen_at, expires_at, last_attempt_at, claim_no, processed_at, processed_by, response)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 2, ?10, ?11, ?12, ?12, ?13, ?12, 1, ?12, ?9, ?14)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 2, ?9, ?10, ?11, ?11, ?12, ?11, 1, ?11, ?13, ?14)",
     inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",
