@@ -6,13 +6,13 @@ pub(crate) mod sabotage;
 
 pub(crate) mod admission;
 pub(crate) mod audit;
-pub(crate) mod dismissal;
 pub(crate) mod failed;
 pub(crate) mod filter;
 pub(crate) mod holding;
 pub(crate) mod holds;
 pub(crate) mod marks;
 pub(crate) mod memory;
+pub(crate) mod operator;
 #[cfg(any(
     feature = "rusqlite-0_39",
     feature = "sqlx-0_9-postgres",
@@ -28,9 +28,8 @@ pub(crate) mod times;
 pub(crate) mod wake;
 
 pub use admission::Admission;
-pub use audit::{Act, Audited, Operator};
+pub use audit::{Act, Audited};
 pub(crate) use audit::{Deed, Operation};
-pub use dismissal::Dismissal;
 pub use failed::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
 pub use filter::Filter;
 pub(crate) use holding::{Held, Holding};
@@ -38,6 +37,7 @@ pub use holds::Hold;
 pub(crate) use holds::HoldChange;
 pub use marks::{MarkId, Marked, Marks};
 pub use memory::MemoryStore;
+pub use operator::Operator;
 use questions::Questions;
 pub use record::{Failure, QueueStats, Record};
 pub use revival::Revival;

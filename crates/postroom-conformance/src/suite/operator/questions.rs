@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postroom::questions::{Occurrence, OccurrencesAfter, Place};
-use postroom::{Cause, Dismissal, Filter, InboxKey, Incoming, NewMessage, Queue, State};
+use postroom::{Cause, Filter, InboxKey, Incoming, NewMessage, Operator, Queue, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side};
@@ -63,7 +63,7 @@ async fn the_newest_is_what_came_and_ended_last(h: &Harness) -> Verdict {
         }
         let dismissed_at = h.now();
         let filter = Filter::all().topic("dismissed");
-        assert_eq!(side.verbs().dismiss(filter, Dismissal::new("ada", "gone")?).await?, 1);
+        assert_eq!(side.verbs().dismiss(filter, Operator::new("ada")?.because("gone")?).await?, 1);
         side.put(&Draft::new("expired").ttl(LEASE)).await?;
         h.clock.advance(LEASE);
         let expired_at = h.now();

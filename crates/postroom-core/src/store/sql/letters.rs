@@ -3,7 +3,7 @@
 use super::rows::{int, row_count, text};
 use super::{Session, Verbs};
 use crate::queue::{Queue, State};
-use crate::store::{Dismissal, Filter};
+use crate::store::{Filter, Operator};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
@@ -13,7 +13,7 @@ impl Verbs {
         session: &mut impl Session,
         queue: Queue,
         filter: &Filter,
-        dismissal: &Dismissal,
+        operator: &Operator,
         now: Timestamp,
     ) -> Result<u64> {
         let sql = &self.statements.of(queue).dismiss;
@@ -25,8 +25,8 @@ impl Verbs {
                 int(ended.claim_no),
                 int(ended.failed.state.code()),
                 int(now.as_micros()),
-                text(Some(&dismissal.by)),
-                text(Some(&dismissal.why)),
+                text(Some(operator.who())),
+                text(operator.why()),
             ]);
             count += session.execute(&dismiss).await?.rows;
         }
