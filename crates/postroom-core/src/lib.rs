@@ -73,10 +73,11 @@ pub use queue::{
     Settle, Settled, State, Topics, Whose,
 };
 pub use sql::{BlockingTx, Done, Statement, TableNames, Tx, Value};
+pub use store::questions;
 pub use store::{
-    Act, Admission, Arrival, Audited, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure,
-    Filter, Hold, Identity, Mark, MarkId, Marked, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival,
-    Sighting, Store, Stored, Times, Wake, WakeListener,
+    Act, Admission, Arrival, Audited, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold,
+    Identity, Mark, MarkId, Marked, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival, Sighting,
+    Store, Stored, Times, Wake, WakeListener,
 };
 pub use support::clock::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
 pub use support::crash::crash_here;

@@ -4,6 +4,7 @@ pub mod inbox;
 pub(crate) mod operator;
 pub mod outbox;
 pub mod outgoing;
+pub(crate) mod questions;
 pub mod request;
 pub mod transaction;
 pub mod work_queue;

@@ -109,6 +109,9 @@ impl State {
         Self::Dismissed,
     ];
 
+    /// Those in which a message has come to its end.
+    pub const FINISHED: [Self; 4] = [Self::Done, Self::Dead, Self::Expired, Self::Dismissed];
+
     /// Those in which a message is only kept for a time.
     pub(crate) const PURGED: [Self; 5] = [Self::Done, Self::Dead, Self::Expired, Self::Dismissed, Self::Seen];
 

@@ -3,6 +3,7 @@
 pub(crate) mod dialect;
 mod names;
 pub(crate) mod purge;
+pub(crate) mod questions;
 pub(crate) mod text;
 
 pub use names::TableNames;

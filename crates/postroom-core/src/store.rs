@@ -6,13 +6,13 @@ pub(crate) mod sabotage;
 
 pub(crate) mod admission;
 pub(crate) mod audit;
-pub(crate) mod dismissal;
 pub(crate) mod failed;
 pub(crate) mod filter;
 pub(crate) mod holding;
 pub(crate) mod holds;
 pub(crate) mod marks;
 pub(crate) mod memory;
+pub(crate) mod operator;
 #[cfg(any(
     feature = "rusqlite-0_39",
     feature = "sqlx-0_9-postgres",
@@ -20,6 +20,7 @@ pub(crate) mod memory;
     feature = "tiberius-0_13"
 ))]
 pub(crate) mod outage;
+pub mod questions;
 pub(crate) mod record;
 pub(crate) mod revival;
 pub(crate) mod sql;
@@ -27,9 +28,8 @@ pub(crate) mod times;
 pub(crate) mod wake;
 
 pub use admission::Admission;
-pub use audit::{Act, Audited, Operator};
+pub use audit::{Act, Audited};
 pub(crate) use audit::{Deed, Operation};
-pub use dismissal::Dismissal;
 pub use failed::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
 pub use filter::Filter;
 pub(crate) use holding::{Held, Holding};
@@ -37,6 +37,8 @@ pub use holds::Hold;
 pub(crate) use holds::HoldChange;
 pub use marks::{MarkId, Marked, Marks};
 pub use memory::MemoryStore;
+pub use operator::Operator;
+use questions::Questions;
 pub use record::{Failure, QueueStats, Record};
 pub use revival::Revival;
 pub use times::Times;
@@ -91,7 +93,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// let (outbox, _) = doors(Arc::new(MemoryStore::new().named("shop")));
 /// assert_eq!(outbox.queue().store_name(), "shop");
 /// ```
-pub trait Store: Times + fmt::Debug + Send + Sync + 'static {
+pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     /// What this store is called in logs.
     fn name(&self) -> &str;
 

@@ -1,7 +1,6 @@
 //! The `postroom` binary: a worker for services in any language, and the command line for operators.
 
 mod admin;
-mod ask;
 mod bench;
 mod cli;
 mod config;

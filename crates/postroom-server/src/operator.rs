@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{Clock, Dismissal, Failed, Filter, Revival, State, WorkQueue};
+use postroom::{Clock, Failed, Filter, Operator, Revival, State, WorkQueue};
 
 /// The rows in one transaction; workers run in between.
 const STEP: usize = 1000;
@@ -85,9 +85,9 @@ fn those(meant: &[&Failed]) -> Filter {
 /// Dismisses dead letters, or counts them in a dry run.
 pub(crate) struct Dismissing<'a> {
     pub(crate) queue: &'a WorkQueue,
-    /// `None` in a dry run.
-    pub(crate) dismissal: Option<Dismissal>,
-    /// The most messages.
+    /// None: nothing is changed.
+    pub(crate) dismissal: Option<Operator>,
+    /// Not more than these.
     pub(crate) most: u64,
 }
 
@@ -211,7 +211,7 @@ mod tests {
         let messages = STEP + 5;
         let (outbox, clock) = given_up(&vec![None; messages]).await;
         let queue = outbox.queue();
-        let dismissal = Dismissal::new("ada", "obsolete").unwrap();
+        let dismissal = Operator::new("ada").and_then(|ada| ada.because("obsolete")).unwrap();
         for dismissal in [None, Some(dismissal)] {
             let dismissing = Dismissing { queue, dismissal, most: messages as u64 - 2 };
             let count = dismissing.those(&Filter::all(), |_| true).await.unwrap();

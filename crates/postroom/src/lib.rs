@@ -57,13 +57,14 @@ pub use postroom_core::crash_here;
     feature = "tiberius-0_13"
 ))]
 pub use postroom_core::doctor;
+pub use postroom_core::questions;
 pub use postroom_core::telemetry;
 #[cfg(feature = "testing")]
 pub use postroom_core::testing;
 pub use postroom_core::{
-    Act, Admission, Arrival, Audited, BoxFuture, Dismissal, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure,
-    Filter, Hold, Identity, Mark, MarkId, Marked, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival,
-    Sighting, Store, Stored, Times, Wake, WakeListener,
+    Act, Admission, Arrival, Audited, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold,
+    Identity, Mark, MarkId, Marked, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival, Sighting,
+    Store, Stored, Times, Wake, WakeListener,
 };
 pub use postroom_core::{
     BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Fault, LEASE_MAX, Lease, Place, Queue, Reaped,

@@ -7,7 +7,7 @@ use postroom::handler::State;
 use postroom::testing::Workbench;
 use postroom::{
     BlockingCtx, Cause, Command, Ctx, Event, HandlerResult, Handlers, Idempotent, InboxKey, Incoming, Memory,
-    MemoryStore, Once, Payload, Sqlite, Unhandled, Worker,
+    MemoryStore, Once, Sqlite, Unhandled, Worker,
 };
 use serde::{Deserialize, Serialize};
 

@@ -6,13 +6,14 @@ mod failed;
 mod inspect;
 mod logs;
 mod metrics;
+mod questions;
 mod services_log;
 
 use crate::case::Case;
 
 /// Every case about operators.
 pub(super) fn cases() -> Vec<Case> {
-    let asked = [inspect::CASES, failed::CASES, audit::CASES];
+    let asked = [inspect::CASES, questions::CASES, failed::CASES, audit::CASES];
     let told = [logs::CASES, services_log::CASES, metrics::CASES, dead_letters::CASES];
     [asked.concat(), told.concat()].concat()
 }

@@ -12,6 +12,7 @@ mod options;
 mod plans;
 mod pool;
 mod pulse;
+mod questions;
 mod store;
 mod texts;
 mod times;

@@ -24,6 +24,7 @@ mod on_writer;
 mod options;
 mod patience;
 mod place;
+mod questions;
 mod readers;
 mod receive;
 mod schema;

@@ -168,6 +168,23 @@ impl Inbox {
         self.store.ack_statement(Queue::Inbox, lease, response)
     }
 
+    /// The keys that a text may stand for: a message's id, or its source, a slash and its id. Looks through the whole
+    /// inbox.
+    ///
+    /// ```
+    /// # use postroom::{Inbox, InboxKey, Incoming, MemoryStore};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let inbox = Inbox::new(MemoryStore::new());
+    /// let key = InboxKey::new("stripe", "evt_1")?;
+    /// inbox.accept(Incoming::new(key.clone(), "payment.received", "{}")).await?;
+    /// assert_eq!(inbox.keys_of("evt_1").await?, [key.clone()]);
+    /// assert_eq!(inbox.keys_of("stripe/evt_1").await?, [key]);
+    /// # Ok::<(), postroom::Error>(()) }).unwrap();
+    /// ```
+    pub async fn keys_of(&self, id: &str) -> Result<Vec<InboxKey>> {
+        self.store.keys_of(id.to_owned()).await
+    }
+
     /// What the inbox knows of a message.
     pub async fn get(&self, key: &InboxKey) -> Result<Option<Record>> {
         Ok(self.store.find(Identity::Inbox(key.clone())).await?.pop())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::mailbox::work_queue::{WorkQueue, at_least_one};
 use crate::queue::Queue;
 use crate::store::{
-    Dismissal, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Operation, QueueStats, Record, Revival,
+    Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Operation, Operator, QueueStats, Record, Revival,
 };
 use crate::support::error::{Error, Result};
 use crate::telemetry;
@@ -14,22 +14,26 @@ impl WorkQueue {
     /// Dismisses dead and expired messages that nobody needs any more; says how many. They no longer count as failed,
     /// are kept for a while with who dismissed them and why, and are then deleted
     /// ([`Retention`](crate::Retention)). As long as they are kept, the same message arriving again is a duplicate.
-    /// Messages in other states stay as they are. What was dismissed by mistake can be put back in line
-    /// ([`revive`](Self::revive)).
+    /// The operator must have said why. Messages in other states stay as they are. What was dismissed by mistake can be
+    /// put back in line ([`revive`](Self::revive)).
     ///
     /// ```
     /// # use postroom::{MemoryStore, Outbox};
-    /// use postroom::{Dismissal, Filter};
+    /// use postroom::{Filter, Operator};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// # let outbox = Outbox::new(MemoryStore::new());
     /// let obsolete = Filter::all().topic("order.placed").party("legacy-billing");
-    /// let dismissed = outbox.queue().dismiss(obsolete, Dismissal::new("ada", "that service is gone")?).await?;
+    /// let ada = Operator::new("ada")?.because("that service is gone")?;
+    /// let dismissed = outbox.queue().dismiss(obsolete, ada).await?;
     /// # assert_eq!(dismissed, 0);
     /// # Ok::<(), postroom::Error>(()) }).unwrap();
     /// ```
-    pub async fn dismiss(&self, filter: Filter, dismissal: Dismissal) -> Result<u64> {
-        let dismissed = self.change(Operation::Dismiss(filter, dismissal)).await?;
+    pub async fn dismiss(&self, filter: Filter, operator: Operator) -> Result<u64> {
+        if operator.why().is_none() {
+            return Err(Error::invalid("who dismisses messages must say why"));
+        }
+        let dismissed = self.change(Operation::Dismiss(filter, operator)).await?;
         telemetry::dismissed(self.named(), dismissed);
         Ok(dismissed)
     }

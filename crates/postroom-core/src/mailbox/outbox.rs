@@ -226,7 +226,7 @@ impl Outbox {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// use postroom::{Dismissal, MemoryStore, NewMessage, Outbox};
+    /// use postroom::{MemoryStore, NewMessage, Operator, Outbox};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let outbox = Outbox::new(MemoryStore::new());
@@ -235,7 +235,7 @@ impl Outbox {
     /// assert!(outbox.cancel(id).await?, "it was still waiting");
     /// assert!(!outbox.cancel(id).await?);
     /// let record = outbox.find(id.as_uuid()).await?.remove(0);
-    /// assert_eq!(record.dismissal().map(Dismissal::why), Some("cancelled"));
+    /// assert_eq!(record.dismissal().and_then(Operator::why), Some("cancelled"));
     /// # Ok::<(), postroom::Error>(()) }).unwrap();
     /// ```
     pub async fn cancel(&self, id: WorkItemId) -> Result<bool> {

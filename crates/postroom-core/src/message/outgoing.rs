@@ -102,6 +102,7 @@ mod tests {
 
     impl Payload for Placed {
         const TOPIC: &'static str = "order.placed";
+        type Reply = ();
         const STAYS_HERE: bool = true;
     }
 

@@ -3,6 +3,7 @@
 use crate::queue::Queue;
 use crate::sql::TableNames;
 use crate::sql::purge::{PurgeTexts, Purges};
+use crate::sql::questions::{QuestionStatements, QuestionTexts};
 use crate::sql::text::{Places, Text};
 
 /// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it. `{n}`
@@ -19,6 +20,8 @@ pub(crate) struct Dialect {
     pub(crate) schema_each: &'static str,
     /// `{create_schema}`: what makes `{schema}`, where it is named.
     pub(crate) create_schema: &'static str,
+    /// What undoes all of it, where tables are made to be thrown away.
+    pub(crate) schema_drop: &'static str,
     /// The number of that schema.
     pub(crate) schema_version: i64,
     pub(crate) schema_read: &'static str,
@@ -35,6 +38,8 @@ pub(crate) struct Dialect {
     pub(crate) queue: Texts,
     /// How old rows are deleted.
     pub(crate) purge: PurgeTexts,
+    /// What operators ask.
+    pub(crate) questions: QuestionTexts,
     pub(crate) outbox: Identity,
     pub(crate) inbox: Identity,
     pub(crate) outbox_insert: &'static str,
@@ -170,6 +175,11 @@ queue_texts! {
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) schema: String,
+    #[cfg_attr(
+        not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13")),
+        allow(dead_code)
+    )]
+    pub(crate) schema_drop: String,
     pub(crate) schema_version: i64,
     pub(crate) schema_read: Text,
     pub(crate) maintenance_take: Text,
@@ -177,6 +187,8 @@ pub(crate) struct Statements {
     pub(crate) inbox: QueueStatements,
     pub(crate) outbox_purges: Purges,
     pub(crate) inbox_purges: Purges,
+    pub(crate) outbox_questions: QuestionStatements,
+    pub(crate) inbox_questions: QuestionStatements,
     pub(crate) outbox_insert: Text,
     pub(crate) outbox_insert_batch: Text,
     pub(crate) inbox_insert: Text,
@@ -219,6 +231,7 @@ impl Statements {
         let (outbox, inbox) = (of(Queue::Outbox, &dialect.outbox), of(Queue::Inbox, &dialect.inbox));
         Self {
             schema: schema(dialect, tables, [&outbox, &inbox]),
+            schema_drop: named(dialect.schema_drop, tables),
             schema_version: dialect.schema_version,
             schema_read: outbox.one(dialect.schema_read),
             maintenance_take: outbox.one(dialect.maintenance_take),
@@ -226,6 +239,8 @@ impl Statements {
             inbox: inbox.all(&dialect.queue),
             outbox_purges: Purges::new(&dialect.purge, Queue::Outbox, |text| outbox.one(text)),
             inbox_purges: Purges::new(&dialect.purge, Queue::Inbox, |text| inbox.one(text)),
+            outbox_questions: QuestionStatements::new(&dialect.questions, |text| outbox.one(text)),
+            inbox_questions: QuestionStatements::new(&dialect.questions, |text| inbox.one(text)),
             outbox_insert: outbox.one(dialect.outbox_insert),
             outbox_insert_batch: outbox.one(dialect.outbox_insert_batch),
             inbox_insert: inbox.one(dialect.inbox_insert),
@@ -260,6 +275,13 @@ impl Statements {
         }
     }
 
+    pub(crate) fn questions(&self, queue: Queue) -> &QuestionStatements {
+        match queue {
+            Queue::Outbox => &self.outbox_questions,
+            Queue::Inbox => &self.inbox_questions,
+        }
+    }
+
     pub(crate) fn purges(&self, queue: Queue) -> &Purges {
         match queue {
             Queue::Outbox => &self.outbox_purges,
@@ -270,22 +292,25 @@ impl Statements {
 
 fn schema(dialect: &Dialect, tables: &TableNames, queues: [&Renderer<'_>; 2]) -> String {
     let each = queues.map(|queue| queue.each(dialect.schema_each)).concat();
-    let prefix = tables.prefix();
-    let (outbox, inbox) = (tables.of(Queue::Outbox), tables.of(Queue::Inbox));
     let create_schema =
         tables.schema().map(|schema| dialect.create_schema.replace("{schema}", schema)).unwrap_or_default();
-    dialect
-        .schema
-        .replace("{create_schema}\n\n", &create_schema)
-        .replace("{each}\n", &each)
-        .replace("{outbox_name}", outbox)
-        .replace("{inbox_name}", inbox)
-        .replace("{outbox}", &format!("{prefix}{outbox}"))
-        .replace("{inbox}", &format!("{prefix}{inbox}"))
-        .replace("{s}", &prefix)
+    let text = dialect.schema.replace("{create_schema}\n\n", &create_schema).replace("{each}\n", &each);
+    named(&text, tables)
         .replace("{channel}", &tables.channel())
         .replace("{each_byte}", &(0..=u8::MAX).map(|byte| format!("{byte:02x}")).collect::<String>())
         .replace("{now_ms}", "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)")
+}
+
+/// A schema's text with the names in it.
+fn named(text: &str, tables: &TableNames) -> String {
+    let prefix = tables.prefix();
+    let (outbox, inbox) = (tables.of(Queue::Outbox), tables.of(Queue::Inbox));
+    text.replace("{outbox_name}", outbox)
+        .replace("{inbox_name}", inbox)
+        .replace("{outbox}", &format!("{prefix}{outbox}"))
+        .replace("{inbox}", &format!("{prefix}{inbox}"))
+        .replace("{schema}", tables.schema().unwrap_or_default())
+        .replace("{s}", &prefix)
 }
 
 struct Renderer<'a> {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::message::Origin;
 use crate::queue::State;
 use crate::sql::dialect::ERROR_CHARS;
-use crate::store::Dismissal;
+use crate::store::Operator;
 use crate::support::clock::Timestamp;
 
 /// So much of an error's text tells what it is about.
@@ -54,7 +54,7 @@ pub struct Failed {
     /// When its time is over.
     pub expires_at: Option<Timestamp>,
     /// Who dismissed it and why, if it is dismissed.
-    pub dismissal: Option<Dismissal>,
+    pub dismissal: Option<Operator>,
     pub(crate) party: Option<String>,
 }
 

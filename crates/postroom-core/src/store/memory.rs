@@ -6,6 +6,7 @@ mod failed;
 mod holds;
 mod letters;
 mod marks;
+mod questions;
 mod table;
 mod times;
 
@@ -325,7 +326,7 @@ impl Store for MemoryStore {
     }
 
     fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>> {
-        self.run(move |tables, _| Ok(tables.of(queue).failures.get(&seq).cloned().unwrap_or_default()))
+        self.run(move |tables, _| Ok(tables.of(queue).failures_of(seq)))
     }
 
     fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>> {

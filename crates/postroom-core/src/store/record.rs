@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::message::{Incoming, Message, NewMessage, OwnerToken};
 use crate::queue::{Cause, Content, Lease, Put, Queue, State, Work, put};
-use crate::store::{Arrival, Dismissal, Mark, PutMode, Revival};
+use crate::store::{Arrival, Mark, Operator, PutMode, Revival};
 use crate::support::clock::Timestamp;
 
 /// A row: the message, and how far it has come.
@@ -29,7 +29,7 @@ pub struct Record {
     pub(crate) message: Result<Message, String>,
     pub(crate) response: Option<String>,
     /// Who dismissed it last, and why; it may have been put back in line since.
-    pub(crate) dismissal: Option<Box<Dismissal>>,
+    pub(crate) dismissal: Option<Box<Operator>>,
 }
 
 impl Record {
@@ -109,7 +109,7 @@ impl Record {
     }
 
     /// Who dismissed it and why, while it is dismissed.
-    pub fn dismissal(&self) -> Option<&Dismissal> {
+    pub fn dismissal(&self) -> Option<&Operator> {
         self.dismissal.as_deref().filter(|_| self.work.state == State::Dismissed)
     }
 

@@ -1,6 +1,7 @@
 //! The verbs, written once for every SQL database: pick the statement, bind, run, read. What a verb does to a row is
 //! decided by [`Work`](crate::queue::Work); only the hot ones (insert, claim, ack, extend) are told in SQL alone.
 
+mod arriving;
 mod audit;
 mod batch;
 mod claim;
@@ -14,6 +15,7 @@ mod look;
 mod marks;
 mod numbers;
 mod passed;
+mod questions;
 mod receive;
 mod rows;
 mod schema;

@@ -6,7 +6,7 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use postroom::telemetry::{Arrivals, arrivals};
-use postroom::{Dismissal, Filter, MessageId, Operator, Queue, QueueStats, Record, State as Stands, WorkQueue};
+use postroom::{Filter, MessageId, Operator, Queue, QueueStats, Record, State as Stands, WorkQueue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -207,7 +207,7 @@ pub(super) async fn dismiss(
     let id: MessageId = id?.0.parse()?;
     let Json(Object(Dismissing { by, why })) = asked?;
     let operator = Operator::new(rights.name())?.because(&why)?.chose(format!("message {id}"))?;
-    let (queue, dismissal) = (desk.0.outbox.queue().by(operator), Dismissal::new(by, why)?);
+    let (queue, dismissal) = (desk.0.outbox.queue().by(operator), Operator::new(by)?.because(why)?);
     let rows = desk.0.outbox.find(id.as_uuid()).await?;
     if rows.is_empty() {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the outbox has no message {id}"), "check the id"));

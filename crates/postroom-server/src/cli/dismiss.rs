@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::{Dismissal, Filter, Operator, Queue, State, WorkQueue};
+use postroom::{Filter, Operator, Queue, State, WorkQueue};
 
 use super::lookup::{self, Found};
 use super::signed::{user, words};
@@ -69,7 +69,7 @@ impl Dismiss {
         let database = global.database()?;
         let opened = open::existing(&database).await?;
         let count = match &self.id {
-            Some(id) => self.one(&opened, lookup::by_id(&opened, &database, id).await?, id, dismissal).await?,
+            Some(id) => self.one(&opened, lookup::by_id(&opened, id).await?, id, dismissal).await?,
             None => self.many(&opened, &queues, dismissal).await?,
         };
         if global.json {
@@ -84,18 +84,18 @@ impl Dismiss {
         Ok(())
     }
 
-    /// `None` in a dry run.
-    fn dismissal(&self) -> Result<Option<Dismissal>> {
+    /// None when nothing is to be changed.
+    fn dismissal(&self) -> Result<Option<Operator>> {
         let Some(why) = self.why.as_deref().filter(|_| !self.dry_run) else { return Ok(None) };
         let by =
             self.by.clone().or_else(user).ok_or_else(|| {
                 Problem::new("cannot tell who you are", "`--by NAME`, which is stored with each message")
             })?;
-        Ok(Some(Dismissal::new(by, why)?))
+        Ok(Some(Operator::new(by)?.because(why)?))
     }
 
-    /// The queue, on behalf of the operator.
-    fn signed(&self, queue: WorkQueue, dismissal: Option<&Dismissal>) -> Result<WorkQueue> {
+    /// The queue in the hands of whoever dismisses messages.
+    fn signed(&self, queue: WorkQueue, dismissal: Option<&Operator>) -> Result<WorkQueue> {
         let Some(dismissal) = dismissal else { return Ok(queue) };
         let chosen = words(&[
             ("message", self.id.as_deref()),
@@ -103,7 +103,7 @@ impl Dismiss {
             ("destination", self.destination.as_deref()),
             ("source", self.source.as_deref()),
         ]);
-        Ok(queue.by(Operator::new(dismissal.by())?.because(dismissal.why())?.chose(chosen)?))
+        Ok(queue.by(dismissal.clone().chose(chosen)?))
     }
 
     async fn one(
@@ -111,7 +111,7 @@ impl Dismiss {
         opened: &Opened,
         found: Vec<Found>,
         id: &str,
-        dismissal: Option<Dismissal>,
+        dismissal: Option<Operator>,
     ) -> Result<Dismissed> {
         let mut count = Dismissed::default();
         for Found { queue, record } in &found {
@@ -130,7 +130,7 @@ impl Dismiss {
         bail!(Problem::new(what, format!("`postroom explain {id}`, which explains its state")));
     }
 
-    async fn many(&self, opened: &Opened, queues: &[Queue], dismissal: Option<Dismissal>) -> Result<Dismissed> {
+    async fn many(&self, opened: &Opened, queues: &[Queue], dismissal: Option<Operator>) -> Result<Dismissed> {
         let mut count = Dismissed::default();
         for queue in queues {
             for state in [State::Dead, State::Expired] {

@@ -13,7 +13,6 @@ use self::answer::Answer;
 use self::judge::{Around, CLOCK_TOLERANCE, LINE_MAX, Seen};
 use super::Global;
 use super::lookup::{self, Found};
-use crate::ask::Asker;
 use crate::open::Opened;
 use crate::problem::{self, Problem};
 use crate::{config, open, output};
@@ -35,15 +34,14 @@ impl Explain {
             Err(error) if problem::is_about_schema(&error) => return self.other_schema(&error, global.json),
             opened => opened?,
         };
-        let found = match lookup::by_id(&opened, &database, &self.id).await {
+        let found = match lookup::by_id(&opened, &self.id).await {
             Err(error) => return self.unknown(error, global.json),
             Ok(found) => found,
         };
-        let mut asker = Asker::new(&opened, &database).await?;
-        // The configuration may be on another machine. Without it, nothing is known about fetched topics.
+        // The configuration may be another machine's: without it nothing is known of who fetches.
         let fetched = config::load(global.config()).ok().and_then(|config| config.fetched().ok().flatten());
         for (index, Found { queue, record }) in found.iter().enumerate() {
-            let around = around(&mut asker, &opened, *queue, record).await?;
+            let around = around(&opened, *queue, record).await?;
             let id = record.message().map_or_else(|_| self.id.clone(), lookup::id_of);
             let verbs = opened.queue(*queue);
             let last = verbs.failures(record.seq()).await?.pop().and_then(|failure| failure.cause);
@@ -91,39 +89,22 @@ impl Explain {
     }
 }
 
-/// The activity in the queue around the message.
-async fn around(asker: &mut Asker, opened: &Opened, queue: Queue, record: &Record) -> Result<Around> {
-    let time = |micros: Option<i64>| micros.filter(|micros| *micros > 0).map(Timestamp::from_micros);
+/// What goes on in the queue around the message.
+async fn around(opened: &Opened, queue: Queue, record: &Record) -> Result<Around> {
+    let verbs = opened.queue(queue);
     let (now, ours) = (opened.store().clock().now(), Clock::Database.now());
-    let micros = now.as_micros();
-    let held = format!(
-        "FROM (SELECT last_attempt_at FROM {{t}} WHERE state = 1 AND visible_at > {micros} LIMIT 1000) AS held"
-    );
-    let [claimed, held] = asker.numbers(queue, ["max(last_attempt_at)", "count(*)"], &held).await?;
-    let done = "FROM {t} AS m WHERE state = 2 AND processed_at IS NOT NULL ORDER BY m.processed_at DESC LIMIT 1";
-    let done = asker.number(queue, "processed_at", done).await?;
-    let failed = asker.number(queue, "at", "FROM {t}_failures AS f ORDER BY f.{no} DESC LIMIT 1").await?;
-    let maintained = "FROM {s}postroom_schema WHERE outbox = '{outbox}'";
-    let maintained = asker.number(queue, "max(maintained_at)", maintained).await?;
+    let activity = verbs.activity().await?;
     let ahead = match record.visible_at() {
         None => 0,
-        Some(at) => {
-            let (at, seq, most) = (at.as_micros(), record.seq(), LINE_MAX + 1);
-            let line = format!(
-                "FROM (SELECT seq FROM {{t}}
-                       WHERE state = 0 AND visible_at <= {at} AND (visible_at < {at} OR seq < {seq})
-                       ORDER BY visible_at LIMIT {most}) AS line"
-            );
-            asker.number(queue, "count(*)", &line).await?.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0)
-        }
+        Some(at) => verbs.ahead_of(at, record.seq(), usize::try_from(LINE_MAX + 1)?).await?,
     };
     Ok(Around {
         now,
         ours,
         ahead,
-        held: held.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0),
-        active_at: time(claimed.max(done).max(failed)),
-        maintained_at: time(maintained),
+        held: activity.held,
+        active_at: activity.at(),
+        maintained_at: activity.maintained_at,
     })
 }
 

@@ -111,8 +111,8 @@ impl Row {
             crashes: record.crashes(),
             error: record.last_error().map(str::to_owned),
             at: record.processed_at().map(|at| at.to_string()),
-            dismissed_by: record.dismissal().map(|dismissal| dismissal.by().to_owned()),
-            dismissed_why: record.dismissal().map(|dismissal| dismissal.why().to_owned()),
+            dismissed_by: record.dismissal().map(|dismissal| dismissal.who().to_owned()),
+            dismissed_why: record.dismissal().and_then(|dismissal| dismissal.why().map(str::to_owned)),
             told: told(record),
         }
     }
@@ -123,7 +123,7 @@ fn told(record: &Record) -> String {
     let attempts = output::count(u64::from(record.attempts()), "failed attempt");
     let when = record.processed_at().map(output::moment).unwrap_or_default();
     let dismissed = record.dismissal().map_or_else(String::new, |dismissal| {
-        format!("  by {}: {}", dismissal.by(), output::one_line(dismissal.why()))
+        format!("  by {}: {}", dismissal.who(), output::one_line(dismissal.why().unwrap_or_default()))
     });
     format!("  {id}  {}  {attempts}  {when}{dismissed}", output::state(record.state()))
 }

@@ -9,7 +9,6 @@ use postroom::{Clock, Filter, Queue, State, Timestamp, WorkQueue};
 
 use super::Global;
 use super::signed::Signed;
-use crate::ask::Asker;
 use crate::problem::Problem;
 use crate::{duration, open, output};
 
@@ -59,12 +58,12 @@ impl Redrive {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let database = global.database()?;
         let opened = open::existing(&database).await?;
-        let mut asker = Asker::new(&opened, &database).await?;
+        let outbox = opened.queue(Queue::Outbox);
         let since = match self.since {
             Since::At(at) => at,
             Since::Ago(ago) => opened.store().clock().now().minus(ago),
         };
-        let rows = self.count(&mut asker, since).await?;
+        let rows = outbox.count_delivered(&self.destination, since).await?;
         let redriven = if self.dry_run || rows == 0 {
             rows
         } else {
@@ -72,7 +71,7 @@ impl Redrive {
             let operator = self
                 .signed
                 .operator(&[("to", Some(&self.destination)), ("delivered since", Some(&since.to_string()))])?;
-            self.send(&mut asker, &opened.queue(Queue::Outbox).by(operator), since).await?
+            self.send(&outbox.by(operator), since).await?
         };
         if global.json {
             return output::json(&serde_json::json!({
@@ -90,19 +89,7 @@ impl Redrive {
         Ok(())
     }
 
-    async fn count(&self, asker: &mut Asker, since: Timestamp) -> Result<u64> {
-        let rest = self.delivered(since);
-        let rows = asker.rows(Queue::Outbox, &["count(*)"], &rest, Some(&self.destination)).await?;
-        let count = rows.into_iter().flatten().flatten().next();
-        count.as_deref().unwrap_or("0").parse().context("the database returned an unexpected value")
-    }
-
-    fn delivered(&self, since: Timestamp) -> String {
-        let (done, since) = (State::Done.code(), since.as_micros());
-        format!("FROM {{t}} WHERE state = {done} AND processed_at >= {since} AND destination = {{1}}")
-    }
-
-    /// Asks for confirmation on a terminal; without one, --yes is required.
+    /// Asks whoever sits there; where nobody does, the command line has to say it.
     fn confirm(&self, rows: u64, since: Timestamp) -> Result<()> {
         let is_attended = std::io::stdin().is_terminal();
         if self.yes || (rows <= MANY && is_attended) {
@@ -126,17 +113,12 @@ impl Redrive {
         ));
     }
 
-    /// Page by page in the order of the rows, so that a message that is delivered meanwhile is not sent a third time.
-    async fn send(&self, asker: &mut Asker, outbox: &WorkQueue, since: Timestamp) -> Result<u64> {
+    /// Page by page in the order of the rows: one that is delivered meanwhile is not sent a third time.
+    async fn send(&self, outbox: &WorkQueue, since: Timestamp) -> Result<u64> {
         let (mut redriven, mut after) = (0, 0);
         loop {
-            let rest = format!(
-                "FROM (SELECT seq {} AND seq > {after} ORDER BY seq LIMIT {PAGE}) AS page",
-                self.delivered(since)
-            );
-            let rows = asker.rows(Queue::Outbox, &["max(seq)"], &rest, Some(&self.destination)).await?;
-            let Some(last) = rows.into_iter().flatten().flatten().next() else { return Ok(redriven) };
-            let last = last.parse().context("the database returned an unexpected value")?;
+            let last = outbox.delivered_up_to(&self.destination, since, after, PAGE).await?;
+            let Some(last) = last else { return Ok(redriven) };
             let page = Filter::all().state(State::Done).party(&self.destination).finished_since(since);
             // Leaves room for messages delivered in between, so that they push no others out of the page.
             redriven += outbox.redrive(page.after(after).up_to(last).limit(2 * PAGE), Some(self.ttl)).await?;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use postroom::{Clock, Queue, SqliteOptions, TableNames, Timestamp};
+use postroom::questions::Questions;
+use postroom::{Clock, Queue, SqliteOptions, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -186,24 +187,9 @@ async fn check_copy(copy: &Path, from: &Path) -> Result<Option<Timestamp>> {
     let store = SqliteOptions::new(copy).create_file(false).watch(false).open().await;
     let store =
         store.map_err(|error| Problem::new(format!("{} cannot be restored: {error}", from.display()), advice))?;
-    let names = TableNames::default();
-    let newest = [Queue::Outbox, Queue::Inbox].map(|queue| {
-        let table = names.of(queue);
-        format!(
-            "SELECT max((SELECT coalesce(max(processed_at), 0) FROM {table} WHERE processed_at IS NOT NULL),
-                        coalesce((SELECT created_at FROM {table} ORDER BY seq DESC LIMIT 1), 0))"
-        )
-    });
-    let newest = store.read(move |conn| {
-        let mut times = Vec::new();
-        for sql in &newest {
-            times.push(conn.query_row(sql, [], |row| row.get::<_, i64>(0))?);
-        }
-        Ok(times.into_iter().max().filter(|at| *at > 0))
-    });
-    let newest = newest.await?;
+    let (outbox, inbox) = (store.newest(Queue::Outbox).await?, store.newest(Queue::Inbox).await?);
     store.close().await;
-    Ok(newest.map(Timestamp::from_micros))
+    Ok(outbox.at().max(inbox.at()))
 }
 
 /// `shop.db-wal` for `shop.db`.

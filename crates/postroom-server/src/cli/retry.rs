@@ -46,7 +46,7 @@ impl Retry {
         let database = global.database()?;
         let opened = open::existing(&database).await?;
         let (retried, expired) = match &self.id {
-            Some(id) => (self.one(&opened, lookup::by_id(&opened, &database, id).await?, id).await?, 0),
+            Some(id) => (self.one(&opened, lookup::by_id(&opened, id).await?, id).await?, 0),
             None => {
                 let count = self.all(&opened).await?;
                 (count.revived, count.still_expired)

@@ -72,7 +72,7 @@ impl Revive {
         let database = global.database()?;
         let opened = open::existing(&database).await?;
         let count = match &self.id {
-            Some(id) => self.one(&opened, lookup::by_id(&opened, &database, id).await?, id).await?,
+            Some(id) => self.one(&opened, lookup::by_id(&opened, id).await?, id).await?,
             None => self.many(&opened, &queues).await?,
         };
         if global.json {

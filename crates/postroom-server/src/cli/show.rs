@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Clock, Dismissal, Failure, Message, Origin, OwnerToken, Queue, Record, State, Timestamp, Whose};
+use postroom::{Clock, Failure, Message, Operator, Origin, OwnerToken, Queue, Record, State, Timestamp, Whose};
 use serde_json::{Value, json};
 
 use super::Global;
@@ -33,7 +33,7 @@ impl Show {
         let database = global.database()?;
         let opened = open::existing(&database).await?;
         let mut stories = Vec::new();
-        for Found { queue, record } in lookup::by_id(&opened, &database, &self.id).await? {
+        for Found { queue, record } in lookup::by_id(&opened, &self.id).await? {
             let failures = opened.queue(queue).failures(record.seq()).await?;
             stories.push(Story { queue, record, failures, open: self.show_payload });
         }
@@ -81,8 +81,8 @@ impl Story {
             "expires_at": time(record.expires_at()),
             "last_error": record.last_error(),
             "has_response": record.response().is_some(),
-            "dismissed_by": record.dismissal().map(Dismissal::by),
-            "dismissed_why": record.dismissal().map(Dismissal::why),
+            "dismissed_by": record.dismissal().map(Operator::who),
+            "dismissed_why": record.dismissal().and_then(Operator::why),
             "failures": failures.collect::<Vec<_>>(),
         });
         match record.message() {
@@ -133,8 +133,8 @@ impl Story {
             ("expires", time(record.expires_at())),
             ("last claimed", time(record.last_attempt_at())),
             ("finished", time(record.processed_at())),
-            ("dismissed by", owned(record.dismissal().map(Dismissal::by))),
-            ("why", owned(record.dismissal().map(Dismissal::why))),
+            ("dismissed by", owned(record.dismissal().map(Operator::who))),
+            ("why", owned(record.dismissal().and_then(Operator::why))),
             ("attempts", Some(self.attempts())),
             ("last error", owned(record.last_error())),
             ("headers", message.filter(|message| !message.headers.is_empty()).map(|message| self.headers(message))),

@@ -12,7 +12,6 @@ use tokio::time::MissedTickBehavior;
 
 use self::follow::Follower;
 use super::{Global, QueueArg};
-use crate::ask::Asker;
 use crate::up::signals::Signals;
 use crate::{duration, open, output};
 
@@ -78,7 +77,7 @@ struct Event {
     topic: String,
     destination: Option<String>,
     source: Option<String>,
-    attempts: u64,
+    attempts: u32,
     error: Option<String>,
     payload_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,11 +89,10 @@ impl Tail {
         let queues = QueueArg::with_parties(self.queue, self.destination.as_deref(), self.source.as_deref())?;
         let database = global.database()?;
         let opened = open::existing(&database).await?;
-        let mut asker = Asker::new(&opened, &database).await?;
         let mut signals = Signals::new()?;
         let mut followers = Vec::new();
         for queue in queues {
-            followers.push(Follower::begin(queue, self.show_payload, &mut asker).await?);
+            followers.push(Follower::begin(queue, opened.queue(queue), self.show_payload).await?);
         }
         eprintln!("following {}; press Ctrl-C to quit", database.shown());
         let mut ticks = tokio::time::interval(self.interval);
@@ -106,7 +104,7 @@ impl Tail {
             }
             let mut events = Vec::new();
             for follower in &mut followers {
-                events.extend(follower.look(&mut asker, self.interval).await?);
+                events.extend(follower.look(self.interval).await?);
             }
             events.sort_by_key(|event| (event.time, event.seq));
             for event in events.iter().filter(|event| self.is_wanted(event)) {
@@ -139,7 +137,7 @@ impl Event {
             Happened::Enqueued => output::count(self.payload_bytes, "byte"),
             Happened::Failed => format!("attempt {}{error}", self.attempts),
             Happened::Done => String::new(),
-            Happened::Dead => format!("{}{error}", output::count(self.attempts, "failed attempt")),
+            Happened::Dead => format!("{}{error}", output::count(self.attempts.into(), "failed attempt")),
             Happened::Expired => "not delivered in time".to_owned(),
             Happened::Dismissed => "by an operator".to_owned(),
         };

@@ -13,7 +13,6 @@ use tokio::time::MissedTickBehavior;
 use self::screen::Screen;
 use self::snapshot::Snapshot;
 use super::Global;
-use crate::ask::Asker;
 use crate::up::signals::Signals;
 use crate::{duration, open, output};
 
@@ -36,7 +35,6 @@ impl Top {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let database = global.database()?;
         let opened = open::existing(&database).await?;
-        let mut asker = Asker::new(&opened, &database).await?;
         let title = database.shown();
         let is_live = std::io::stdout().is_terminal() && !self.once && !global.json;
         let mut signals = Signals::new()?;
@@ -51,7 +49,7 @@ impl Top {
                 _ = signals.next() => return Ok(()),
                 () = &mut left => return Ok(()),
             }
-            let snapshot = Snapshot::take(&opened, &mut asker).await?;
+            let snapshot = Snapshot::take(&opened).await?;
             match &mut screen {
                 Some(screen) => screen.draw(&screen::lines(&title, &snapshot))?,
                 None if global.json => output::json(&snapshot)?,

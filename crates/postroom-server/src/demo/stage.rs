@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use postroom::{Queue, SqliteStore, TableNames};
+use postroom::{Outbox, SqliteStore};
 use tokio::time::Instant;
 
 use super::TABLES;
@@ -112,12 +112,9 @@ impl Stage {
     /// Killing an idle worker proves nothing, so this waits until it has messages in progress.
     async fn wait_until_busy(&self) -> Result<()> {
         let until = Instant::now() + AIM_TIME;
-        let table = TableNames::default().of(Queue::Outbox).to_owned();
-        let sql = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE state = 1)");
+        let outbox = Outbox::new(self.store.clone());
         loop {
-            let sql = sql.clone();
-            let is_busy = self.store.read(move |conn| Ok(conn.query_row(&sql, [], |row| row.get::<_, bool>(0))?));
-            if is_busy.await? || Instant::now() > until {
+            if outbox.queue().stats().await?.leased > 0 || Instant::now() > until {
                 return Ok(());
             }
         }

@@ -27,6 +27,7 @@ pub(in crate::tidy) const ORDER: &[Crate] = &[
             "telemetry",
             "mailbox::work_queue",
             "mailbox::operator",
+            "mailbox::questions",
             "mailbox::request",
             "mailbox::outbox",
             "mailbox::transaction",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{Act, Audited, Dismissal, Filter, NewMessage, Operator, Queue, Sqlite};
+use postroom::{Act, Audited, Filter, NewMessage, Operator, Queue, Sqlite};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE, Stage};
@@ -47,7 +47,7 @@ async fn what_an_operator_does_is_written_down_with_who_how_many_and_why(h: &Har
         assert_eq!((entry.at(), entry.why(), entry.chosen()), (h.now(), Some("billing is back"), Some("topic a")));
         h.clock.advance(LEASE);
         let bob = Operator::new("bob ✓ 'x'")?.because("obsolete")?;
-        let dismissal = Dismissal::new("ada", "a test order")?;
+        let dismissal = Operator::new("ada")?.because("a test order")?;
         assert_eq!(side.verbs().by(bob).dismiss(Filter::all().topic("b"), dismissal).await?, 1);
         let entries = side.verbs().audit(1).await?;
         assert_eq!(entries.iter().map(told).collect::<Vec<_>>(), [("bob ✓ 'x'", Act::Dismiss, 1)], "the newest first");
@@ -63,7 +63,7 @@ async fn the_steps_of_one_act_are_one_entry(h: &Harness) -> Verdict {
             assert_eq!(queue.revive(Filter::all().topic(topic), None).await?, 1);
         }
         // Another act, by the same hand.
-        assert_eq!(queue.dismiss(Filter::all(), Dismissal::new("ada", "obsolete")?).await?, 1);
+        assert_eq!(queue.dismiss(Filter::all(), Operator::new("ada")?.because("obsolete")?).await?, 1);
         let mut entries: Vec<_> =
             side.verbs().audit(10).await?.iter().map(|entry| (entry.act(), entry.messages())).collect();
         entries.sort_by_key(|(_, messages)| *messages);
@@ -87,7 +87,7 @@ async fn nobody_changes_messages_by_hand_without_an_entry(h: &Harness) -> Verdic
         dead(&side, &["a", "b"]).await?;
         assert_eq!(side.verbs().revive(Filter::all().topic("a"), None).await?, 1);
         h.clock.advance(LEASE / 2);
-        assert_eq!(side.verbs().dismiss(Filter::all(), Dismissal::new("ada", "obsolete")?).await?, 1);
+        assert_eq!(side.verbs().dismiss(Filter::all(), Operator::new("ada")?.because("obsolete")?).await?, 1);
         let entries = side.verbs().audit(10).await?;
         assert_eq!(
             entries.iter().map(told).collect::<Vec<_>>(),
@@ -135,7 +135,7 @@ async fn without_its_entry_nothing_is_changed_in_a_file(stage: &Stage<Sqlite>) -
 
 async fn stays_dead(side: &Side<'_>) -> Verdict {
     assert!(side.verbs().by(ada()?).revive(Filter::all(), None).await.is_err());
-    assert!(side.verbs().dismiss(Filter::all(), Dismissal::new("ada", "obsolete")?).await.is_err());
+    assert!(side.verbs().dismiss(Filter::all(), Operator::new("ada")?.because("obsolete")?).await.is_err());
     let stats = side.verbs().stats().await?;
     assert_eq!((stats.dead, stats.ready, stats.dismissed), (1, 0, 0));
     Ok(())

@@ -1,6 +1,6 @@
 //! Dead letters that an operator dismisses.
 
-use postroom::{Arrival, Dismissal, Filter, Incoming, NewMessage, Queue, Revival, State, WorkQueue};
+use postroom::{Arrival, Filter, Incoming, NewMessage, Operator, Queue, Revival, State, WorkQueue};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side, Stage};
@@ -20,8 +20,8 @@ cases! { dismiss:
     worker a_sender_hears_of_a_dismissed_message_what_it_heard_before [];
 }
 
-fn dismissal() -> anyhow::Result<Dismissal> {
-    Ok(Dismissal::new("ada", "a test order; nobody waits for it")?)
+fn dismissal() -> anyhow::Result<Operator> {
+    Ok(Operator::new("ada")?.because("a test order; nobody waits for it")?)
 }
 
 async fn dead(side: &Side<'_>, topic: &str) -> anyhow::Result<i64> {

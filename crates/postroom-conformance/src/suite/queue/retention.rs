@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{Dismissal, ErrorKind, Filter, Queue, Retention, State, WorkerOptions};
+use postroom::{ErrorKind, Filter, Operator, Queue, Retention, State, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side, Stage, Testable, eventually};
@@ -40,7 +40,7 @@ async fn ended(h: &Harness, side: &Side<'_>, state: State) -> anyhow::Result<i64
     }
     side.fail(lease, "leaves a failure behind").await?;
     if state == State::Dismissed {
-        let dismissal = Dismissal::new("ada", "obsolete")?;
+        let dismissal = Operator::new("ada")?.because("obsolete")?;
         assert_eq!(side.verbs().dismiss(Filter::one(seq), dismissal).await?, 1);
     }
     Ok(seq)
@@ -141,7 +141,7 @@ async fn a_dead_message_past_its_time_to_live_becomes_expired(h: &Harness) -> Ve
     for side in h.sides() {
         let [over, dismissed] = [dead(&side, Some(LEASE)).await?, dead(&side, Some(LEASE)).await?];
         let [later, ever] = [dead(&side, Some(DAY)).await?, dead(&side, None).await?];
-        assert_eq!(side.verbs().dismiss(Filter::one(dismissed), Dismissal::new("ada", "x")?).await?, 1);
+        assert_eq!(side.verbs().dismiss(Filter::one(dismissed), Operator::new("ada")?.because("x")?).await?, 1);
         h.clock.advance(LEASE - Duration::from_micros(1));
         assert_eq!(side.verbs().expire_dead(100).await?, 0, "its time is not over");
         h.clock.advance(Duration::from_micros(1));

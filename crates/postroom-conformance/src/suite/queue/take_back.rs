@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{Dismissal, NewMessage, Queue, State, WorkItemId};
+use postroom::{NewMessage, Operator, Queue, State, WorkItemId};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE};
@@ -27,7 +27,7 @@ async fn a_waiting_message_is_taken_back(h: &Harness) -> Verdict {
         assert!(h.outbox.cancel(id).await?, "it was waiting");
         let record = side.record(seq).await?;
         assert_eq!((record.state(), record.processed_at()), (State::Dismissed, Some(h.now())));
-        assert_eq!((record.visible_at(), record.dismissal().map(Dismissal::why)), (None, Some("cancelled")));
+        assert_eq!((record.visible_at(), record.dismissal().and_then(Operator::why)), (None, Some("cancelled")));
         assert!(!h.outbox.cancel(id).await?, "it was taken back before");
     }
     h.clock.advance(LEASE * 2);

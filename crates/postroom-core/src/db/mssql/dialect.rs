@@ -5,6 +5,7 @@
 #[macro_use]
 mod words;
 
+mod questions;
 mod session;
 
 pub(crate) use session::{
@@ -21,6 +22,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     schema: concat!(include_str!("schema/0001_init.sql"), "\n", include_str!("schema/0001_procedures.sql")),
     schema_each: include_str!("schema/0001_each.sql"),
     create_schema: "IF SCHEMA_ID(N'{schema}') IS NULL\n    EXEC (N'CREATE SCHEMA {schema}');\nGO\n\n",
+    schema_drop: include_str!("schema/0001_drop.sql"),
     schema_version: 1,
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = @P1 AND inbox = @P2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = @P3
@@ -38,6 +40,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
          {party}, state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
     purge: PURGE,
+    questions: questions::QUESTIONS,
     outbox: Identity {
         columns: "id, message_id, destination, CAST(NULL AS bigint) AS last_seen_at",
         key: "id = @P1",

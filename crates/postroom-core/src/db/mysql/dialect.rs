@@ -1,6 +1,8 @@
 //! MySQL 8 and MariaDB. Under READ COMMITTED: rows are found through an index, locked, and written by their number.
 //! MySQL sets columns from left to right, and each later one sees what the earlier ones became.
 
+mod questions;
+
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
@@ -97,6 +99,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
     schema: include_str!("schema/0001_init.sql"),
     schema_each: UNUSED,
     create_schema: UNUSED,
+    schema_drop: include_str!("schema/0001_drop.sql"),
     schema_version: 1,
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = ?1 AND inbox = ?2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = ?3
@@ -113,6 +116,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
          state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
     purge: PURGE,
+    questions: questions::QUESTIONS,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",
         key: "id = ?1",

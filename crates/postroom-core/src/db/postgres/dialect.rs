@@ -8,6 +8,7 @@ use crate::sql::text::Places;
 #[macro_use]
 mod words;
 
+mod questions;
 mod session;
 
 pub(crate) use session::{
@@ -21,6 +22,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     schema: include_str!("schema/0001_init.sql"),
     schema_each: UNUSED,
     create_schema: "CREATE SCHEMA IF NOT EXISTS {schema};\n\n",
+    schema_drop: include_str!("schema/0001_drop.sql"),
     schema_version: 1,
     schema_read: "SELECT version FROM {s}postroom_schema WHERE outbox = $1 AND inbox = $2",
     maintenance_take: "UPDATE {s}postroom_schema SET maintained_at = $3
@@ -38,6 +40,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
     purge: PURGE,
+    questions: questions::QUESTIONS,
     outbox: Identity {
         columns: "id, message_id, destination, NULL::bigint",
         key: "id = $1",

@@ -1,16 +1,38 @@
-//! The SQL of a store, for people who run it themselves or look at it.
+//! The SQL of a store's schema, and of its claims: for people who run it themselves, look at it, or take it back.
 
-use crate::db::server::{Engine, ServerStore};
+use crate::db::server::{Engine, Link, ServerStore};
 #[cfg(feature = "testing")]
 use crate::queue::Queue;
 use crate::sql::TableNames;
+use crate::store::Store;
 use crate::store::sql::Verbs;
+use crate::support::error::{Error, ErrorKind, Result};
+use crate::support::task::to_its_end;
 
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 impl<E: Engine> ServerStore<E> {
     /// The schema as SQL text, for people with migrations of their own.
     pub(crate) fn schema_text(tables: &TableNames) -> String {
         Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
+    }
+
+    /// Drops the schema that the tables are in, with everything in it, and closes the store: for tables that were made
+    /// to be thrown away. On MySQL, which has no such schemas, only the store's own tables and procedures go.
+    #[doc(hidden)]
+    pub async fn drop_schema(self) -> Result<()> {
+        if self.0.verbs.tables.schema().is_none() && E::DIALECT.schema_drop.contains("{schema}") {
+            return Err(Error::new(ErrorKind::Unsupported, "the tables are in no schema of their own"));
+        }
+        let core = self.0.clone();
+        let dropped = to_its_end(async move {
+            let mut link = core.pool.get().await?;
+            link.deploy(&core.verbs.statements.schema_drop).await?;
+            link.give_back();
+            Ok(())
+        });
+        let dropped = dropped.await;
+        Store::close(&self).await;
+        dropped
     }
 
     /// What a claim runs, in order: for a benchmark that looks at its plans.
@@ -20,5 +42,38 @@ impl<E: Engine> ServerStore<E> {
         let statements = verbs.statements.of(queue);
         let texts = [&statements.claim_look, &statements.claim_select, &statements.claim_line];
         texts.map(|text| text.sql().to_string()).to_vec()
+    }
+}
+
+#[cfg(all(test, feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+mod tests {
+    use super::*;
+    use crate::{Mssql, MySql};
+
+    /// What a text creates or drops: tables and procedures.
+    fn objects(text: &str, word: &str) -> Vec<String> {
+        let kinds = ["TABLE ", "PROCEDURE "];
+        let rest = text.split(word).skip(1).filter_map(|rest| kinds.iter().find_map(|kind| rest.strip_prefix(kind)));
+        let name = |rest: &str| {
+            let name = rest.trim_start_matches("IF NOT EXISTS ");
+            name.split(|c: char| !c.is_ascii_alphanumeric() && !"_.".contains(c)).next().unwrap_or_default().to_owned()
+        };
+        let mut names: Vec<_> = rest.map(name).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn assert_undone<E: Engine>(tables: &TableNames) {
+        let statements = Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements;
+        let created = objects(&statements.schema, "CREATE ");
+        assert!(created.len() > 10, "{created:?}");
+        assert_eq!(objects(&statements.schema_drop, "DROP "), created);
+    }
+
+    #[test]
+    fn everything_that_is_created_is_dropped() {
+        assert_undone::<MySql>(&TableNames::new("x_outbox", "x_inbox").unwrap());
+        assert_undone::<Mssql>(&TableNames::infra_capitals());
     }
 }

@@ -1,6 +1,8 @@
 //! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
 //! A `+` before a column keeps the planner from using an index on it.
 
+mod questions;
+
 use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
@@ -36,6 +38,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     schema: include_str!("schema/0001_init.sql"),
     schema_each: UNUSED,
     create_schema: UNUSED,
+    schema_drop: UNUSED,
     schema_version: 1,
     schema_read: "SELECT version FROM postroom_schema WHERE outbox = ?1 AND inbox = ?2",
     maintenance_take: "UPDATE postroom_schema SET maintained_at = ?3
@@ -49,6 +52,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
          state, claim_no, due_at, created_at, dismissed_by, dismissed_why",
     queue: QUEUE,
     purge: PURGE,
+    questions: questions::QUESTIONS,
     outbox: Identity {
         columns: "id, message_id, destination, NULL",
         key: "id = ?1",
@@ -95,7 +99,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     inbox_handled: "INSERT INTO {t}
              (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, due_at, max_attempts,
               created_at, last_seen_at, expires_at, last_attempt_at, claim_no, processed_at, processed_by, response)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 2, ?10, ?11, ?12, ?12, ?13, ?12, 1, ?12, ?9, ?14)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 2, ?9, ?10, ?11, ?11, ?12, ?11, 1, ?11, ?13, ?14)",
     inbox_see: "INSERT INTO {t} (source, message_id, hash, created_at, last_seen_at) VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (source, message_id) DO NOTHING",
     inbox_touch: "UPDATE {t} SET last_seen_at = ?2, hash = coalesce(hash, ?3) WHERE seq = ?1",

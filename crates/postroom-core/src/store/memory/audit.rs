@@ -8,7 +8,7 @@ use crate::support::clock::Timestamp;
 impl Table {
     pub(super) fn change(&mut self, change: &Operation, deed: Deed, now: Timestamp, early: Timestamp) -> u64 {
         let changed = match change {
-            Operation::Dismiss(filter, dismissal) => self.dismiss(filter, dismissal, now),
+            Operation::Dismiss(filter, operator) => self.dismiss(filter, operator, now),
             Operation::Revive(filter, revival) => self.again(filter.dead_letters(), filter, *revival, now),
             Operation::Redrive(filter, revival) => self.again(&[State::Done], filter, *revival, now),
             Operation::Cancel(id) => self.cancel(*id, now),

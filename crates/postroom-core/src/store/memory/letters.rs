@@ -3,17 +3,17 @@
 use super::table::Table;
 use crate::message::{Message, Origin, WorkItemId};
 use crate::queue::State;
-use crate::store::{Dismissal, Filter, Record};
+use crate::store::{Filter, Operator, Record};
 use crate::support::clock::Timestamp;
 
 impl Table {
-    pub(super) fn dismiss(&mut self, filter: &Filter, dismissal: &Dismissal, now: Timestamp) -> u64 {
+    pub(super) fn dismiss(&mut self, filter: &Filter, operator: &Operator, now: Timestamp) -> u64 {
         let is_meant =
             |record: &&mut Record| matches!(record.state(), State::Dead | State::Expired) && filter.accepts(record);
-        let mut count = 0;
+        let (mut count, by) = (0, Operator::dismissed(operator.who().into(), operator.why().map(str::to_owned)));
         for record in self.rows.values_mut().filter(is_meant).take(filter.limit) {
             record.work.dismiss(now);
-            record.dismissal = Some(Box::new(dismissal.clone()));
+            record.dismissal = Some(Box::new(by.clone()));
             count += 1;
         }
         count
@@ -22,7 +22,7 @@ impl Table {
     pub(super) fn cancel(&mut self, id: WorkItemId, now: Timestamp) -> u64 {
         let Some(record) = self.by_work_item(id).filter(|record| record.state() == State::Ready) else { return 0 };
         record.work.dismiss(now);
-        record.dismissal = Some(Box::new(Dismissal::cancelled()));
+        record.dismissal = Some(Box::new(Operator::cancelling()));
         1
     }
 

@@ -12,7 +12,8 @@ use crate::support::clock::{Doubt, Timestamp};
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) rows: BTreeMap<i64, Record>,
-    pub(super) failures: BTreeMap<i64, Vec<Failure>>,
+    /// By row, each with its number.
+    pub(super) failures: BTreeMap<i64, Vec<(i64, Failure)>>,
     /// Rows that may have died, and what they were before: the news has not been told yet.
     pub(super) deaths: Vec<(Record, State)>,
     /// Places that are left alone, by whom.
@@ -20,6 +21,7 @@ pub(super) struct Table {
     /// What operators did, by the ids of their acts.
     pub(super) audit: Vec<(Uuid, Audited)>,
     last_seq: i64,
+    last_failure: i64,
 }
 
 impl Table {
@@ -195,10 +197,16 @@ impl Table {
         stats
     }
 
+    pub(super) fn failures_of(&self, seq: i64) -> Vec<Failure> {
+        self.failures.get(&seq).into_iter().flatten().map(|(_, failure)| failure.clone()).collect()
+    }
+
     pub(super) fn note_failure(&mut self, lease: &Lease, attempt: u32, failure: &Noted, now: Timestamp) {
+        self.last_failure += 1;
         let kept = self.failures.entry(lease.seq).or_default();
         let Noted { cause, error } = failure.clone();
-        kept.push(Failure { at: now, attempt, worker: Some(lease.owner), cause: Some(cause), error });
+        let failure = Failure { at: now, attempt, worker: Some(lease.owner), cause: Some(cause), error };
+        kept.push((self.last_failure, failure));
         if kept.len() > FAILURES_KEPT {
             kept.remove(0);
         }

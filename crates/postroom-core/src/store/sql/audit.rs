@@ -19,7 +19,7 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<u64> {
         let changed = match change {
-            Operation::Dismiss(filter, dismissal) => self.dismiss(session, queue, filter, dismissal, now).await?,
+            Operation::Dismiss(filter, operator) => self.dismiss(session, queue, filter, operator, now).await?,
             Operation::Revive(filter, revival) => {
                 self.again(session, queue, filter.dead_letters(), filter, *revival, now).await?
             }

@@ -1,6 +1,7 @@
 //! The verbs of the inbox alone.
 
-use super::rows::{headers_json, int, opt, text, time};
+use super::arriving::{Arriving, hash_value};
+use super::rows::{headers_json, int, opt, text};
 use super::{Record, Session, Statement, Verbs};
 use crate::message::{ContentHash, InboxKey, Incoming};
 use crate::queue::{Queue, State};
@@ -12,7 +13,7 @@ use crate::support::error::{Error, ErrorKind, Result};
 impl Verbs {
     /// In the caller's own transaction: the row is new, or was only seen before.
     pub(crate) fn accept(&self, incoming: &Incoming, now: Timestamp) -> Statement {
-        let values = Self::arrival(incoming, now, self.late(now));
+        let values = self.arriving(incoming, now).in_line();
         let seen = self.statements.inbox_accept_seen.as_ref();
         let seen = seen.map(|seen| Box::new(seen.with(values.clone()).expecting(Expects::RowOrDuplicate)));
         let mut accept = self.statements.inbox_accept.with(values).expecting(Expects::RowOrDuplicate);
@@ -20,23 +21,8 @@ impl Verbs {
         accept
     }
 
-    /// The values of a row that arrives. What it lives for begins at `late`.
-    pub(super) fn arrival(incoming: &Incoming, now: Timestamp, late: Timestamp) -> Vec<Value> {
-        vec![
-            text(Some(incoming.key.source())),
-            text(Some(incoming.key.message_id())),
-            text(Some(incoming.kind.as_str())),
-            text(Some(&incoming.topic)),
-            text(Some(&incoming.payload)),
-            hash_value(incoming.hash.as_ref()),
-            Value::Text(headers_json(&incoming.headers)),
-            text(incoming.correlation_id.as_deref()),
-            int(now.max(incoming.due_at.unwrap_or(now)).as_micros()),
-            time(incoming.due_at),
-            opt(incoming.max_attempts.map(i64::from)),
-            int(now.as_micros()),
-            time(incoming.expires(late)),
-        ]
+    pub(super) fn arriving<'a>(&self, incoming: &'a Incoming, now: Timestamp) -> Arriving<'a> {
+        Arriving { incoming, now, late: self.late(now) }
     }
 
     pub(crate) async fn see(
@@ -66,7 +52,7 @@ impl Verbs {
         mode: PutMode,
         now: Timestamp,
     ) -> Result<Arrival> {
-        let insert = self.statements.inbox_insert.with(Self::arrival(incoming, now, self.late(now)));
+        let insert = self.statements.inbox_insert.with(self.arriving(incoming, now).in_line());
         if !session.execute(&insert.expecting(Expects::RowOrDuplicate)).await?.duplicate {
             return Ok(Arrival::First);
         }
@@ -145,8 +131,4 @@ pub(super) fn key_values(key: &InboxKey) -> Vec<Value> {
 /// The row was there when it was inserted and is gone: somebody purged it in between. Tried again, it is new.
 pub(super) fn vanished() -> Error {
     Error::new(ErrorKind::NotCommitted, "the message's row was purged in the same moment")
-}
-
-fn hash_value(hash: Option<&ContentHash>) -> Value {
-    Value::Bytes(hash.map(ContentHash::stored))
 }

@@ -5,7 +5,7 @@ use super::{Session, Verbs};
 use crate::message::WorkItemId;
 use crate::queue::{Queue, State};
 use crate::sql::Statement;
-use crate::store::{Dismissal, Filter};
+use crate::store::{Filter, Operator};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
@@ -15,14 +15,14 @@ impl Verbs {
         session: &mut impl Session,
         queue: Queue,
         filter: &Filter,
-        dismissal: &Dismissal,
+        operator: &Operator,
         now: Timestamp,
     ) -> Result<u64> {
         let mut count = 0;
         for ended in self.ended(session, queue, &[State::Dead, State::Expired], filter).await? {
             // Another operator may have put it back in line in the meantime: then it stays there.
             let found = (ended.failed.seq, ended.claim_no, ended.failed.state);
-            count += session.execute(&self.dismissing(queue, found, dismissal, now)).await?.rows;
+            count += session.execute(&self.dismissing(queue, found, operator, now)).await?.rows;
         }
         Ok(count)
     }
@@ -31,7 +31,7 @@ impl Verbs {
     pub(crate) async fn cancel(&self, session: &mut impl Session, id: WorkItemId, now: Timestamp) -> Result<u64> {
         let select = self.statements.outbox.load_key.with(vec![uuid(Some(id.as_uuid()))]);
         let Some(record) = self.load(session, Queue::Outbox, &select).await?.pop() else { return Ok(0) };
-        let cancelled = Dismissal::cancelled();
+        let cancelled = Operator::cancelling();
         match record.state() {
             State::Ready => {
                 let found = (record.seq, record.work.claim_no, State::Ready);
@@ -48,7 +48,7 @@ impl Verbs {
         &self,
         queue: Queue,
         (seq, claim_no, state): (i64, i64, State),
-        dismissal: &Dismissal,
+        operator: &Operator,
         now: Timestamp,
     ) -> Statement {
         self.statements.of(queue).dismiss.with(vec![
@@ -56,8 +56,8 @@ impl Verbs {
             int(claim_no),
             int(state.code()),
             int(now.as_micros()),
-            text(Some(&dismissal.by)),
-            text(Some(&dismissal.why)),
+            text(Some(operator.who())),
+            text(operator.why()),
         ])
     }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::rows::{int, text, uuid};
+#[cfg(feature = "rusqlite-0_39")]
+use super::arriving::Arriving;
 use super::{Record, Session, Verbs};
 use crate::message::{InboxKey, Incoming, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Cause, Lease, Noted, Queue, State};
@@ -37,9 +38,7 @@ impl Verbs {
             let Some(record) = self.by_key(session, &incoming.key).await? else { return Ok(Admission::Expired) };
             return self.admit(session, record, incoming, owner, until, now).await;
         }
-        let mut values = Self::arrival(incoming, now, self.late(now));
-        values[VISIBLE_AT] = int(until.as_micros());
-        values.push(uuid(Some(owner.as_uuid())));
+        let values = self.arriving(incoming, now).held(owner, until);
         let insert = self.statements.inbox_arrive.with(values).expecting(Expects::RowOrDuplicate);
         match self.insert_arrival(session, &insert).await? {
             Inserted::Row(seq) => {
@@ -57,9 +56,8 @@ impl Verbs {
     /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
     #[cfg(feature = "rusqlite-0_39")]
     pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
-        let mut values = Self::arrival(incoming, self.late(now), self.late(now));
-        values[VISIBLE_AT] = uuid(Some(OwnerToken::new().as_uuid()));
-        values.push(text(response));
+        let late = self.late(now);
+        let values = Arriving { incoming, now: late, late }.handled(OwnerToken::new(), response);
         self.statements.inbox_handled.with(values).expecting(Expects::RowOrDuplicate)
     }
 
@@ -168,8 +166,6 @@ impl Verbs {
     }
 }
 
-/// Where an arrival's values say when it can be claimed: for one that is held, when that ends.
-const VISIBLE_AT: usize = 8;
 /// A refusal is held for no longer than its own transaction takes.
 const REFUSING: Duration = Duration::from_secs(60);
 

@@ -6,7 +6,7 @@ use crate::message::{ContentHash, Headers, InboxKey, Kind, Message, MessageId, O
 use crate::queue::{Cause, Claimed, Lease, Queue, State, Work};
 use crate::sql::text::Text;
 use crate::sql::{Row, Statement, Value};
-use crate::store::{Dismissal, Failure, Filter, Record};
+use crate::store::{Failure, Filter, Operator, Record};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
@@ -223,9 +223,9 @@ pub(super) fn read_origin(row: &dyn Row, queue: Queue, first: usize) -> Result<O
 }
 
 /// Who dismissed a row and why: two columns, from that one on.
-pub(super) fn read_dismissal(row: &dyn Row, first: usize) -> Option<Dismissal> {
+pub(super) fn read_dismissal(row: &dyn Row, first: usize) -> Option<Operator> {
     let text = |column| row.text(column).ok().flatten();
-    Some(Dismissal { by: text(first)?, why: text(first + 1)? })
+    Some(Operator::dismissed(text(first)?, Some(text(first + 1)?)))
 }
 
 pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
-use postroom::{Dismissal, Failed, Filter, Queue, State as Stands};
+use postroom::{Failed, Filter, Operator, Queue, State as Stands};
 use serde::Deserialize;
 
 use super::act::{Done, by, chosen};
@@ -40,8 +40,8 @@ pub(super) struct Dismiss {
 }
 
 impl Dismiss {
-    /// `None` in a dry run.
-    fn dismissal(&self) -> Result<Option<Dismissal>, Refusal> {
+    /// None when nothing is to be changed.
+    fn dismissal(&self) -> Result<Option<Operator>, Refusal> {
         if self.dry_run {
             return Ok(None);
         }
@@ -50,7 +50,7 @@ impl Dismiss {
             let advice = "send both; they are stored with each message";
             return Err(Refusal::bad("the fields `by` and `why` are required", advice));
         };
-        Ok(Some(Dismissal::new(by, why)?))
+        Ok(Some(Operator::new(by)?.because(why)?))
     }
 }
 
@@ -148,7 +148,7 @@ fn table(queue: Queue, rows: &[Failed]) -> Html {
             "<td data-label=\"Topic\">{}</td><td data-label=\"{}\">{}</td>",
             &[&row.topic, &party_name(queue), &party],
         );
-        let (by, why) = row.dismissal.as_ref().map_or(("–", "–"), |told| (told.by(), told.why()));
+        let (by, why) = row.dismissal.as_ref().map_or(("–", "–"), |told| (told.who(), told.why().unwrap_or("–")));
         html.add("<td data-label=\"Dismissed by\">{}</td>", &[&by]);
         html.add("<td data-label=\"Why\"><span class=\"clip\">{}</span></td>", &[&output::one_line(why)]);
         html.add("<td data-label=\"When\">", &[]).append(&when(row.at)).add("</td></tr>", &[]);

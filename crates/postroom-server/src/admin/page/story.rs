@@ -3,7 +3,7 @@
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
-use postroom::{Dismissal, Failure, Filter, InboxKey, Message, Queue, Record, State as Stands, WorkQueue};
+use postroom::{Failure, Filter, InboxKey, Message, Operator, Queue, Record, State as Stands, WorkQueue};
 use serde::Deserialize;
 
 use super::failed::when;
@@ -155,8 +155,8 @@ fn facts(queue: Queue, record: &Record) -> Html {
     text(&mut html, "Leased by", holder.as_deref());
     let by = record.processed_by().map(|owner| format!("worker {owner}"));
     text(&mut html, "Finished by", by.as_deref());
-    text(&mut html, "Dismissed by", record.dismissal().map(Dismissal::by));
-    text(&mut html, "Dismissed because", record.dismissal().map(Dismissal::why));
+    text(&mut html, "Dismissed by", record.dismissal().map(Operator::who));
+    text(&mut html, "Dismissed because", record.dismissal().and_then(Operator::why));
     let claims = output::count(u64::try_from(record.claim_no()).unwrap_or(0), "time");
     let limit = message.and_then(|message| message.max_attempts).map(|most| format!(" of {most}")).unwrap_or_default();
     html.add("<dt>Attempts</dt><dd>{} failed{}, claimed {}", &[&record.attempts(), &limit, &claims]);

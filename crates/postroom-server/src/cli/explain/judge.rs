@@ -125,7 +125,9 @@ impl Seen {
             has_response: record.response().is_some(),
             cause: None,
             hold: None,
-            dismissal: record.dismissal().map(|told| (told.by().to_owned(), output::one_line(told.why()))),
+            dismissal: record
+                .dismissal()
+                .map(|told| (told.who().to_owned(), output::one_line(told.why().unwrap_or_default()))),
             is_fetched: false,
         }
     }

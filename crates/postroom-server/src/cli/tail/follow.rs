@@ -5,20 +5,22 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::Result;
-use postroom::{Queue, State, Timestamp};
+use postroom::questions::{Occurrence, OccurrencesAfter, Place};
+use postroom::{Queue, State, Timestamp, WorkQueue};
 
 use super::{Event, Happened};
-use crate::ask::{Asker, Row};
 
 /// The rows per query.
 const PAGE: usize = 1000;
 /// The queries per poll. The follower catches up with a faster queue later.
 const PAGES_MAX: usize = 20;
-/// A row that was finished this long before the last poll may become visible only now, in microseconds.
-const OVERLAP: i64 = 2_000_000;
-/// How long to wait for a skipped number; its transaction may have been rolled back.
+/// What was finished within this time before the last look may become visible only now.
+const OVERLAP: Duration = Duration::from_secs(2);
+/// A number that was skipped is waited for so long; its transaction may have been rolled back.
 const GAP_TIME: Duration = Duration::from_secs(10);
-/// The most skipped numbers to remember.
+/// Before anything was finished.
+const NEVER: Timestamp = Timestamp::from_micros(0);
+/// So many skipped numbers are kept.
 const GAPS_MAX: usize = 500;
 
 /// A position in a sequence of numbers.
@@ -31,13 +33,14 @@ struct Numbers {
 
 pub(super) struct Follower {
     queue: Queue,
+    verbs: WorkQueue,
     show_payload: bool,
     rows: Numbers,
     failures: Numbers,
-    /// The finish time of the last reported row, by state.
-    finished: HashMap<i64, i64>,
-    /// The rows and times that were reported for the last moments.
-    told: HashSet<(i64, i64)>,
+    /// When the last one that was told was finished, by state.
+    finished: HashMap<State, Timestamp>,
+    /// What was told of the last moments: row and time.
+    told: HashSet<(i64, Timestamp)>,
 }
 
 const FINISHED: [(State, Happened); 4] = [
@@ -48,101 +51,82 @@ const FINISHED: [(State, Happened); 4] = [
 ];
 
 impl Follower {
-    /// Starts with events from now on.
-    pub(super) async fn begin(queue: Queue, show_payload: bool, asker: &mut Asker) -> Result<Self> {
+    /// Begins with what happens from now on.
+    pub(super) async fn begin(queue: Queue, verbs: WorkQueue, show_payload: bool) -> Result<Self> {
         let last = |number: Option<i64>| Numbers { last: number.unwrap_or(0), gaps: BTreeMap::new() };
-        let rows = last(asker.number(queue, "max(seq)", "FROM {t}").await?);
-        let failures = last(asker.number(queue, "max({no})", "FROM {t}_failures").await?);
-        let mut follower = Self { queue, show_payload, rows, failures, finished: HashMap::new(), told: HashSet::new() };
+        let newest = verbs.newest().await?;
+        let (rows, failures) = (last(newest.row), last(newest.failure));
+        let (finished, told) = (HashMap::new(), HashSet::new());
+        let mut follower = Self { queue, verbs, show_payload, rows, failures, finished, told };
         for (state, happened) in FINISHED {
-            // Existing rows are not reported.
-            let newest = format!("FROM {{t}} WHERE state = {} AND processed_at IS NOT NULL", state.code());
-            let newest = asker.number(queue, "max(processed_at)", &newest).await?.unwrap_or(0);
-            follower.finished.insert(state.code(), newest);
-            follower.finished_in(asker, state, happened).await?;
+            // What is there already is known, not news.
+            follower.finished.insert(state, newest.finished_at(state).unwrap_or(NEVER));
+            follower.finished_in(state, happened).await?;
         }
         Ok(follower)
     }
 
-    /// The events since the last poll.
-    pub(super) async fn look(&mut self, asker: &mut Asker, interval: Duration) -> Result<Vec<Event>> {
+    /// What has happened since the last look.
+    pub(super) async fn look(&mut self, interval: Duration) -> Result<Vec<Event>> {
         let patience = u32::try_from(GAP_TIME.as_millis() / interval.as_millis().max(1)).unwrap_or(u32::MAX);
         let mut events = Vec::new();
         for _ in 0..PAGES_MAX {
-            let (rest, columns) =
-                (self.rows.rest("FROM {t} AS m", "m.seq"), self.columns("m.created_at", "m.last_error"));
-            let page = self.ask(asker, &columns, &rest).await?;
+            let (number, skipped) = self.rows.place();
+            let page = self.ask(Place::Row { number, skipped }).await?;
             let is_last = self.rows.pass(page.iter().map(|row| row.number), patience);
-            events.extend(page.into_iter().map(|row| row.event(self.queue, Happened::Enqueued)));
+            events.extend(page.into_iter().map(|row| event(row, self.queue, Happened::Enqueued)));
             if is_last {
                 break;
             }
         }
         for _ in 0..PAGES_MAX {
-            let from = "FROM {t}_failures AS f JOIN {t} AS m ON m.seq = f.seq";
-            let rest = self.failures.rest(from, "f.{no}");
-            let mut columns = self.columns("f.at", "f.error");
-            (columns[0], columns[6]) = ("f.{no}", "f.attempt");
-            let page = self.ask(asker, &columns, &rest).await?;
+            let (number, skipped) = self.failures.place();
+            let page = self.ask(Place::Failure { number, skipped }).await?;
             let is_last = self.failures.pass(page.iter().map(|row| row.number), patience);
-            events.extend(page.into_iter().map(|row| row.event(self.queue, Happened::Failed)));
+            events.extend(page.into_iter().map(|row| event(row, self.queue, Happened::Failed)));
             if is_last {
                 break;
             }
         }
         for (state, happened) in FINISHED {
-            events.extend(self.finished_in(asker, state, happened).await?);
+            events.extend(self.finished_in(state, happened).await?);
         }
-        let oldest = self.finished.values().min().copied().unwrap_or(0) - OVERLAP;
+        let oldest = self.finished.values().min().copied().unwrap_or(NEVER).minus(OVERLAP);
         self.told.retain(|(_, at)| *at >= oldest);
         Ok(events)
     }
 
-    async fn finished_in(&mut self, asker: &mut Asker, state: State, happened: Happened) -> Result<Vec<Event>> {
-        let code = state.code();
-        let newest = self.finished.get(&code).copied().unwrap_or(0);
-        let (mut at, mut seq) = (newest - OVERLAP, 0);
+    async fn finished_in(&mut self, state: State, happened: Happened) -> Result<Vec<Event>> {
+        let newest = self.finished.get(&state).copied().unwrap_or(NEVER);
+        let (mut at, mut row) = (newest.minus(OVERLAP), 0);
         let mut events = Vec::new();
         for _ in 0..PAGES_MAX {
-            let rest = format!(
-                "FROM {{t}} AS m WHERE m.state = {code} AND m.processed_at >= {at}
-                   AND (m.processed_at > {at} OR m.seq > {seq})
-                 ORDER BY m.processed_at, m.seq LIMIT {PAGE}"
-            );
-            let page = self.ask(asker, &self.columns("m.processed_at", "m.last_error"), &rest).await?;
+            let page = self.ask(Place::Finished { state, at, row }).await?;
             let is_last = page.len() < PAGE;
-            for row in page {
-                (at, seq) = (row.micros, row.number);
-                if self.told.insert((row.number, row.micros)) {
-                    events.push(row.event(self.queue, happened));
+            for finished in page {
+                (at, row) = (finished.at, finished.number);
+                if self.told.insert((row, at)) {
+                    events.push(event(finished, self.queue, happened));
                 }
             }
             if is_last {
                 break;
             }
         }
-        self.finished.insert(code, newest.max(at));
+        self.finished.insert(state, newest.max(at));
         Ok(events)
     }
 
-    /// The columns of an event; the first is its number, the fifth its time.
-    fn columns(&self, at: &'static str, error: &'static str) -> [&'static str; 9] {
-        let payload = if self.show_payload { "m.payload" } else { "NULL" };
-        ["m.seq", "{id}", "m.topic", "m.{party}", at, error, "m.attempts", "octet_length(m.payload)", payload]
-    }
-
-    async fn ask(&self, asker: &mut Asker, columns: &[&str], rest: &str) -> Result<Vec<Told>> {
-        let rows = asker.rows(self.queue, columns, rest, None).await?;
-        Ok(rows.into_iter().map(Told::from).collect())
+    async fn ask(&self, place: Place) -> Result<Vec<Occurrence>> {
+        let request = OccurrencesAfter::new(place, PAGE).with_payload(self.show_payload);
+        Ok(self.verbs.occurrences(request).await?)
     }
 }
 
 impl Numbers {
-    /// Selects the rows after the last number, and the skipped ones before it.
-    fn rest(&self, from: &str, number: &str) -> String {
-        let gaps: Vec<_> = self.gaps.keys().map(ToString::to_string).collect();
-        let gaps = if gaps.is_empty() { String::new() } else { format!(" OR {number} IN ({})", gaps.join(", ")) };
-        format!("{from} WHERE {number} > {}{gaps} ORDER BY {number} LIMIT {PAGE}", self.last)
+    /// The last number, and what was skipped before it.
+    fn place(&self) -> (i64, Vec<i64>) {
+        (self.last, self.gaps.keys().copied().collect())
     }
 
     /// Records the numbers of a page, in order. Returns whether it was the last page.
@@ -165,48 +149,22 @@ impl Numbers {
     }
 }
 
-/// A row of the result.
-struct Told {
-    number: i64,
-    micros: i64,
-    row: Row,
-}
-
-impl From<Row> for Told {
-    fn from(row: Row) -> Self {
-        let number = |index: usize| row.get(index).and_then(Option::as_deref).and_then(|text| text.parse().ok());
-        Self { number: number(0).unwrap_or(0), micros: number(4).unwrap_or(0), row }
-    }
-}
-
-impl Told {
-    fn event(self, queue: Queue, state: Happened) -> Event {
-        let [_, id, topic, party, _, error, attempts, bytes, payload] =
-            <[Option<String>; 9]>::try_from(self.row).unwrap_or_default();
-        let time = Timestamp::from_micros(self.micros);
-        let (destination, source) = if queue == Queue::Outbox { (party, None) } else { (None, party) };
-        let id = id.unwrap_or_default();
-        let count = |text: Option<String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
-        Event {
-            at: time.to_string(),
-            time,
-            seq: self.number,
-            queue: queue.as_str(),
-            state,
-            // As `send` and `show` write it.
-            id: if queue == Queue::Outbox {
-                uuid::Uuid::try_parse(&id).map_or(id, |uuid| uuid.to_string())
-            } else {
-                id
-            },
-            topic: topic.unwrap_or_default(),
-            destination,
-            source,
-            attempts: count(attempts),
-            error: error.filter(|_| matches!(state, Happened::Failed | Happened::Dead)),
-            payload_bytes: count(bytes),
-            payload,
-        }
+fn event(row: Occurrence, queue: Queue, state: Happened) -> Event {
+    let (destination, source) = if queue == Queue::Outbox { (row.party, None) } else { (None, row.party) };
+    Event {
+        at: row.at.to_string(),
+        time: row.at,
+        seq: row.number,
+        queue: queue.as_str(),
+        state,
+        id: row.id,
+        topic: row.topic,
+        destination,
+        source,
+        attempts: row.attempts,
+        error: row.error.filter(|_| matches!(state, Happened::Failed | Happened::Dead)),
+        payload_bytes: row.payload_bytes,
+        payload: row.payload,
     }
 }
 
@@ -218,9 +176,9 @@ mod tests {
     fn a_number_that_was_skipped_is_waited_for() {
         let mut numbers = Numbers { last: 5, gaps: BTreeMap::new() };
         assert!(numbers.pass([6, 9].into_iter(), 2));
-        assert!(numbers.rest("FROM a", "seq").contains("seq > 9 OR seq IN (7, 8)"));
+        assert_eq!(numbers.place(), (9, vec![7, 8]));
         assert!(numbers.pass([7].into_iter(), 2));
-        assert_eq!(numbers.rest("FROM a", "seq"), "FROM a WHERE seq > 9 ORDER BY seq LIMIT 1000", "8 was rolled back");
+        assert_eq!(numbers.place(), (9, Vec::new()), "8 was rolled back");
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! A snapshot of both queues. Every query reads a bounded number of rows, except that the counts by state walk an
 //! index.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use postroom::{Queue, State, Timestamp};
+use postroom::questions::{LastFailure, Passed};
+use postroom::{Queue, State, Timestamp, WorkQueue};
 use serde::Serialize;
 
 use super::super::stats::Counts;
-use crate::ask::Asker;
 use crate::open::Opened;
 use crate::output;
 
-/// Rates cover this many seconds.
-const WINDOW_SECONDS: i64 = 10;
-/// A rate counts at most this many rows.
-const RATE_ROWS: i64 = 5000;
-/// At most this many rows at the front are sampled for the topics that are ready or dead.
-const SAMPLE_ROWS: i64 = 20_000;
+/// Rates are those of this time.
+const WINDOW: Duration = Duration::from_secs(10);
+/// So many rows at most tell a rate.
+const RATE_ROWS: usize = 5000;
+/// So many rows at most, those in front, tell which topics wait or are dead.
+const SAMPLE_ROWS: usize = 20_000;
 const NAMES_SHOWN: usize = 5;
 const ERRORS_SHOWN: usize = 5;
 
@@ -64,16 +66,16 @@ pub(super) struct Failed {
     #[serde(skip)]
     pub(super) micros: i64,
     pub(super) topic: String,
-    pub(super) attempt: u64,
+    pub(super) attempt: u32,
     pub(super) error: String,
 }
 
 impl Snapshot {
-    pub(super) async fn take(opened: &Opened, asker: &mut Asker) -> Result<Self> {
-        let outbox = View::take(opened, asker, Queue::Outbox).await?;
-        let inbox = View::take(opened, asker, Queue::Inbox).await?;
-        let mut errors = last_errors(asker, Queue::Outbox).await?;
-        errors.extend(last_errors(asker, Queue::Inbox).await?);
+    pub(super) async fn take(opened: &Opened) -> Result<Self> {
+        let outbox = View::take(opened, Queue::Outbox).await?;
+        let inbox = View::take(opened, Queue::Inbox).await?;
+        let mut errors = last_errors(opened, Queue::Outbox).await?;
+        errors.extend(last_errors(opened, Queue::Inbox).await?);
         errors.sort_by_key(|failed| std::cmp::Reverse(failed.micros));
         errors.truncate(ERRORS_SHOWN);
         let now = opened.store().clock().now();
@@ -82,55 +84,43 @@ impl Snapshot {
 }
 
 impl View {
-    async fn take(opened: &Opened, asker: &mut Asker, queue: Queue) -> Result<Self> {
-        let counts = Counts::from(&opened.queue(queue).stats().await?);
-        // The stats have just read the time of the server.
-        let now = opened.store().clock().now().as_micros();
-        let since = now - WINDOW_SECONDS * 1_000_000;
-        let newest = format!("(SELECT created_at AS at FROM {{t}} ORDER BY seq DESC LIMIT {RATE_ROWS}) AS newest");
-        let done = State::Done.code();
-        let done = format!(
-            "(SELECT processed_at AS at FROM {{t}} WHERE state = {done} AND processed_at >= {since}
-              ORDER BY processed_at DESC LIMIT {RATE_ROWS}) AS done"
-        );
+    async fn take(opened: &Opened, queue: Queue) -> Result<Self> {
+        let verbs = opened.queue(queue);
+        let counts = Counts::from(&verbs.stats().await?);
+        // The stats have just asked the server for its time.
+        let now = opened.store().clock().now();
+        let since = now.minus(WINDOW);
+        let flow = verbs.flow(since, now, RATE_ROWS).await?;
         Ok(Self {
             counts,
-            in_per_second: rate(asker, queue, &newest, since, now).await?,
-            out_per_second: rate(asker, queue, &done, since, now).await?,
-            most_waiting: names(asker, queue, State::Ready, "visible_at IS NOT NULL ORDER BY visible_at").await?,
-            most_dead: names(asker, queue, State::Dead, "processed_at IS NOT NULL").await?,
+            in_per_second: rate(flow.arrived, since, now),
+            out_per_second: rate(flow.done, since, now),
+            most_waiting: names(&verbs, State::Ready).await?,
+            most_dead: names(&verbs, State::Dead).await?,
         })
     }
 }
 
-/// Events per second since then. If not all were read, the rate covers the time span of those that were.
-async fn rate(asker: &mut Asker, queue: Queue, events: &str, since: i64, now: i64) -> Result<f64> {
-    let rest = format!("FROM {events} WHERE at >= {since} AND at <= {now}");
-    let [count, first] = asker.numbers(queue, ["count(*)", "min(at)"], &rest).await?;
-    let count = count.unwrap_or(0);
-    Ok(per_second(count, if count < RATE_ROWS { since } else { first.unwrap_or(since) }, now))
+/// Events a second since then. When there are more of them than are looked at, their own span counts.
+fn rate(passed: Passed, since: Timestamp, now: Timestamp) -> f64 {
+    let is_all = passed.messages < RATE_ROWS as u64;
+    let from = passed.first_at.filter(|_| !is_all).unwrap_or(since);
+    per_second(passed.messages, from.as_micros(), now.as_micros())
 }
 
-fn per_second(count: i64, from: i64, to: i64) -> f64 {
+fn per_second(count: u64, from: i64, to: i64) -> f64 {
     // Counts and spans of seconds in microseconds: both far below what a float holds exactly.
     #[allow(clippy::cast_precision_loss)]
     let rate = count as f64 * 1e6 / (to - from).max(1) as f64;
     (rate * 10.0).round() / 10.0
 }
 
-async fn names(asker: &mut Asker, queue: Queue, state: State, which: &str) -> Result<Names> {
-    let front = format!(
-        "(SELECT topic, {{party}} AS party FROM {{t}} WHERE state = {} AND {which} LIMIT {SAMPLE_ROWS}) AS front",
-        state.code()
-    );
-    let rest = format!("FROM {front} GROUP BY topic, party");
+async fn names(verbs: &WorkQueue, state: State) -> Result<Names> {
     let (mut of_rows, mut topics, mut services) = (0, Vec::new(), Vec::new());
-    for row in asker.rows(queue, &["topic", "party", "count(*)"], &rest, None).await? {
-        let [topic, party, count] = <[Option<String>; 3]>::try_from(row).unwrap_or_default();
-        let count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
-        of_rows += count;
-        add(&mut topics, topic, count);
-        add(&mut services, party, count);
+    for tally in verbs.tally(state, SAMPLE_ROWS).await? {
+        of_rows += tally.messages;
+        add(&mut topics, tally.topic, tally.messages);
+        add(&mut services, tally.party, tally.messages);
     }
     Ok(Names { of_rows, topics: most(topics), services: most(services) })
 }
@@ -149,25 +139,19 @@ fn most(mut names: Vec<Named>) -> Vec<Named> {
     names
 }
 
-async fn last_errors(asker: &mut Asker, queue: Queue) -> Result<Vec<Failed>> {
-    let rest = format!(
-        "FROM (SELECT {{no}} AS number, seq, at, attempt, error FROM {{t}}_failures ORDER BY {{no}} DESC
-               LIMIT {ERRORS_SHOWN}) AS f LEFT JOIN {{t}} AS m ON m.seq = f.seq ORDER BY f.number DESC"
-    );
-    let rows = asker.rows(queue, &["f.at", "m.topic", "f.attempt", "f.error"], &rest, None).await?;
-    Ok(rows.into_iter().map(|row| failed(queue, row)).collect())
+async fn last_errors(opened: &Opened, queue: Queue) -> Result<Vec<Failed>> {
+    let failures = opened.queue(queue).last_failures(ERRORS_SHOWN).await?;
+    Ok(failures.into_iter().map(|failure| failed(queue, failure)).collect())
 }
 
-fn failed(queue: Queue, row: crate::ask::Row) -> Failed {
-    let [at, topic, attempt, error] = <[Option<String>; 4]>::try_from(row).unwrap_or_default();
-    let micros = at.and_then(|at| at.parse().ok()).unwrap_or(0);
+fn failed(queue: Queue, failure: LastFailure) -> Failed {
     Failed {
         queue: queue.as_str(),
-        at: Timestamp::from_micros(micros).to_string(),
-        micros,
-        topic: topic.unwrap_or_default(),
-        attempt: attempt.and_then(|attempt| attempt.parse().ok()).unwrap_or(0),
-        error: output::one_line(error.as_deref().unwrap_or("no error was recorded")),
+        at: failure.at.to_string(),
+        micros: failure.at.as_micros(),
+        topic: failure.topic.unwrap_or_default(),
+        attempt: failure.attempt,
+        error: output::one_line(failure.error.as_deref().unwrap_or("no reason given")),
     }
 }
 

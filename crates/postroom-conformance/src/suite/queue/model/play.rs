@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postroom::{
-    Claimed, ContentHash, Dismissal, Filter, Inbox, InboxKey, Incoming, Lease, MessageId, NewMessage, Outbox,
+    Claimed, ContentHash, Filter, Inbox, InboxKey, Incoming, Lease, MessageId, NewMessage, Operator, Outbox,
     OwnerToken, Queue, Record, Settle, State, Store, Timestamp, WorkQueue,
 };
 use uuid::Uuid;
@@ -88,7 +88,7 @@ impl World {
                 format!("{:?}", self.verbs(*queue).purge_state(*state, *retention, *limit).await?)
             }
             Op::Dismiss { queue, which } => {
-                let dismissal = Dismissal::new("ada", "by lot")?;
+                let dismissal = Operator::new("ada")?.because("by lot")?;
                 format!("{:?}", self.verbs(*queue).dismiss(self.filter(*queue, which), dismissal).await?)
             }
             Op::Cancel(new) => self.outbox.cancel(self.outgoing(new)?.work_item_id()).await?.to_string(),
@@ -217,7 +217,7 @@ impl World {
     /// A record with everything in it, and the payload, which is not printed with it.
     fn told(&self, queue: Queue, record: &Record) -> String {
         let message = record.message().map(told_message);
-        let dismissal = record.dismissal().map(|dismissal| (dismissal.by(), dismissal.why()));
+        let dismissal = record.dismissal().map(|dismissal| (dismissal.who(), dismissal.why()));
         let told = format!("{record:?} visible at {:?}, {dismissal:?}, {message:?}", record.visible_at());
         self.by_rank(queue, record.seq(), &told)
     }

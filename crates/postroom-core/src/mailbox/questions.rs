@@ -1,0 +1,75 @@
+//! What an operator asks about a queue while it works.
+
+use crate::mailbox::work_queue::{WorkQueue, at_least_one};
+use crate::queue::{Queue, State};
+use crate::store::questions::{Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Tally};
+use crate::support::clock::Timestamp;
+use crate::support::error::{Error, Result};
+
+impl WorkQueue {
+    /// The last row, the last failure, and when the last message of each kind was finished.
+    pub async fn newest(&self) -> Result<Newest> {
+        self.store.newest(self.queue).await
+    }
+
+    /// When workers last did something.
+    pub async fn activity(&self) -> Result<Activity> {
+        self.store.activity(self.queue).await
+    }
+
+    /// How many ready messages are claimed before the one that stands at `visible_at` and has that number; not counted
+    /// beyond `limit`.
+    pub async fn ahead_of(&self, visible_at: Timestamp, seq: i64, limit: usize) -> Result<u64> {
+        self.store.ahead_of(self.queue, visible_at, seq, at_least_one(limit)?).await
+    }
+
+    /// What came in and what was done in a span of time, by the newest `rows` rows of each.
+    pub async fn flow(&self, from: Timestamp, until: Timestamp, rows: usize) -> Result<Flow> {
+        self.store.flow(self.queue, from, until, at_least_one(rows)?).await
+    }
+
+    /// Messages that are ready, from the front of the line, or dead, counted by topic and other service: `rows` of them
+    /// at most.
+    pub async fn tally(&self, state: State, rows: usize) -> Result<Vec<Tally>> {
+        if !matches!(state, State::Ready | State::Dead) {
+            return Err(Error::invalid("only messages that are ready or dead are counted by their names"));
+        }
+        self.store.tally(self.queue, state, at_least_one(rows)?).await
+    }
+
+    /// The last failed attempts, newest first.
+    pub async fn last_failures(&self, limit: usize) -> Result<Vec<LastFailure>> {
+        self.store.last_failures(self.queue, at_least_one(limit)?).await
+    }
+
+    /// What happened behind a place, in order.
+    pub async fn occurrences(&self, request: OccurrencesAfter) -> Result<Vec<Occurrence>> {
+        at_least_one(request.limit)?;
+        self.store.occurrences(self.queue, request).await
+    }
+
+    /// How many messages to a service [`redrive`](Self::redrive) would find, that were done at that time or later.
+    pub async fn count_delivered(&self, destination: &str, since: Timestamp) -> Result<u64> {
+        self.only_outbox()?;
+        self.store.count_delivered(destination.to_owned(), since).await
+    }
+
+    /// The number of the last of the next `limit` such messages behind a row; none when there are none.
+    pub async fn delivered_up_to(
+        &self,
+        destination: &str,
+        since: Timestamp,
+        after: i64,
+        limit: usize,
+    ) -> Result<Option<i64>> {
+        self.only_outbox()?;
+        self.store.delivered_up_to(destination.to_owned(), since, after, at_least_one(limit)?).await
+    }
+
+    fn only_outbox(&self) -> Result<()> {
+        match self.queue {
+            Queue::Outbox => Ok(()),
+            Queue::Inbox => Err(Error::invalid("only messages of the outbox are delivered to a service")),
+        }
+    }
+}
