@@ -7,7 +7,7 @@ use postroom::handler::State;
 use postroom::testing::Workbench;
 use postroom::{
     BlockingCtx, Cause, Command, Ctx, Event, HandlerResult, Handlers, Idempotent, InboxKey, Incoming, Memory,
-    MemoryStore, Once, Sqlite, Unhandled, Worker,
+    MemoryStore, Once, RetryPolicy, Sqlite, Unhandled, Worker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -140,4 +140,36 @@ async fn a_message_of_another_topic_is_not_the_handlers() {
     assert_eq!(refused.to_string(), "a message of the topic \"mail.sent\" was given to a handler of \"mail.due\"");
     // Nothing was marked.
     assert_eq!(once.run(delivered("mail.due"), mail).await.unwrap(), Once::Ran(()));
+}
+
+#[tokio::test]
+async fn a_handler_is_retried_by_its_own_policy() {
+    async fn never(_: &mut Ctx<Memory>, _: Mail) -> HandlerResult<()> {
+        Err("no")?
+    }
+    let bench = Workbench::memory();
+    bench.outbox().enqueue(&to("ann")).await.unwrap();
+    let handlers = Handlers::new().on(never).retry(RetryPolicy::handlers().attempts(2));
+    let drained = bench.drain(handlers).await.unwrap();
+    assert_eq!(drained.dead().iter().map(|row| row.attempts()).collect::<Vec<_>>(), [2]);
+}
+
+#[tokio::test]
+async fn a_handler_has_no_more_messages_at_once_than_it_says() {
+    let (bench, most) = (Workbench::memory(), Arc::new((AtomicU32::new(0), AtomicU32::new(0))));
+    for name in ["ann", "bob", "cid", "dan", "eve", "fay"] {
+        bench.outbox().enqueue(&to(name)).await.unwrap();
+    }
+    let seen = most.clone();
+    let slow = async move |_: &mut Ctx<Memory>, _: Mail| {
+        let now = seen.0.fetch_add(1, SeqCst) + 1;
+        seen.1.fetch_max(now, SeqCst);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        seen.0.fetch_sub(1, SeqCst);
+        HandlerResult::Ok(())
+    };
+    assert_eq!(bench.drain(Handlers::new().on(slow).concurrency(2)).await.unwrap().handled(), 6);
+    assert_eq!(most.1.load(SeqCst), 2);
 }

@@ -141,7 +141,6 @@ impl<B: Backend> Fleet<B> {
 /// The workers there are.
 struct Crew<B: Backend> {
     teams: Vec<Team<B>>,
-    options: Arc<WorkerOptions>,
     /// How to stop the workers of a store, by its number.
     stops: HashMap<u64, CancellationToken>,
     tasks: JoinSet<()>,
@@ -150,6 +149,7 @@ struct Crew<B: Backend> {
 /// Those on one of the two queues.
 struct Team<B: Backend> {
     queue: Queue,
+    options: Arc<WorkerOptions>,
     filling: Filling<B>,
     turns: Arc<Turns>,
 }
@@ -163,18 +163,20 @@ impl<B: Backend> Crew<B> {
         let mut teams: Vec<Team<B>> = Vec::new();
         for (queue, handlers) in [(Queue::Outbox, fleet.outbox), (Queue::Inbox, fleet.inbox)] {
             let Some(handlers) = handlers else { continue };
-            let (handlers, transport) = (Arc::new(handlers.checked()?), fleet.transport.clone());
+            let (handlers, transport) = (handlers.checked()?, fleet.transport.clone());
+            let policies = handlers.tuning.applied(&options.policies);
+            let options = WorkerOptions { policies, ..options.clone() };
             let turns = Turns::new(fleet.selection.clone(), &options, fleet.claim_timeout);
-            let mut filling = Filling::new(handlers, transport, fleet.places.clone(), &options);
+            let mut filling = Filling::new(Arc::new(handlers), transport, fleet.places.clone(), &options);
             if let Some(team) = teams.first() {
                 filling.share_slots_of(&team.filling);
             }
-            teams.push(Team { queue, filling, turns });
+            teams.push(Team { queue, options: Arc::new(options), filling, turns });
         }
         if teams.is_empty() {
             return Err(Error::invalid("a fleet needs handlers for the outboxes or the inboxes, or for both"));
         }
-        Ok(Self { teams, options: Arc::new(options), stops: HashMap::new(), tasks: JoinSet::new() })
+        Ok(Self { teams, stops: HashMap::new(), tasks: JoinSet::new() })
     }
 
     /// Starts workers on stores that are new, and stops those on stores that are gone.
@@ -186,7 +188,7 @@ impl<B: Backend> Crew<B> {
         for member in members {
             if !self.stops.contains_key(&member.id) {
                 let stop = CancellationToken::new();
-                self.teams.iter().for_each(|team| team.start(member, &stop, &self.options, &mut self.tasks));
+                self.teams.iter().for_each(|team| team.start(member, &stop, &mut self.tasks));
                 self.stops.insert(member.id, stop);
             }
         }
@@ -198,14 +200,8 @@ impl<B: Backend> Crew<B> {
 }
 
 impl<B: Backend> Team<B> {
-    fn start(
-        &self,
-        member: &Arc<Member<B::Store>>,
-        stop: &CancellationToken,
-        options: &Arc<WorkerOptions>,
-        tasks: &mut JoinSet<()>,
-    ) {
-        let (member, stop, options) = (member.clone(), stop.clone(), options.clone());
+    fn start(&self, member: &Arc<Member<B::Store>>, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
+        let (member, stop, options) = (member.clone(), stop.clone(), self.options.clone());
         let queue = match self.queue {
             Queue::Outbox => member.outbox.queue().clone(),
             Queue::Inbox => member.inbox.queue().clone(),

@@ -27,6 +27,8 @@ pub(crate) trait Process: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     pub(crate) all: Arc<Semaphore>,
+    /// Those in `all`.
+    pub(crate) most: usize,
     pub(crate) share: usize,
     pub(crate) limits: Limits,
     pub(crate) endpoints: Endpoints,

@@ -11,6 +11,7 @@ mod in_progress;
 mod memory;
 pub mod runner;
 mod state;
+mod tuning;
 
 pub use admit::{Held, admit};
 pub use again::persist;

@@ -93,8 +93,10 @@ impl<B: Backend> Worker<B> {
 
     /// Runs until `shutdown` is ready; then finishes what it holds, within the grace time, and gives the rest back.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
-        let options = self.options.checked()?;
-        let filling = Filling::new(Arc::new(self.handlers.checked()?), self.transport, self.places, &options);
+        let handlers = self.handlers.checked()?;
+        let mut options = self.options.checked()?;
+        options.policies = handlers.tuning.applied(&options.policies);
+        let filling = Filling::new(Arc::new(handlers), self.transport, self.places, &options);
         let process = filling.process(&self.store, self.queue);
         let queue = WorkQueue::new(Arc::new(self.store), self.queue);
         Loop::new(queue, process, Arc::new(options), filling.places, None).run(shutdown).await
@@ -122,6 +124,7 @@ impl<B: Backend> Filling<B> {
     ) -> Self {
         let slots = |slots: usize, places| Slots {
             all: Arc::new(Semaphore::new(slots.min(Semaphore::MAX_PERMITS))),
+            most: slots,
             share: options.share(slots, places),
             limits: options.handler_limits,
             endpoints: options.endpoints.clone(),

@@ -28,7 +28,7 @@ use crate::work::handler::{HandlerResult, Needed, State};
 /// let handlers = handled_by(placed).state(Shelves(10));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a blocking handler",
+    message = "this is not a blocking handler of `{P}` that answers `{R}`",
     note = "a blocking handler is a `fn(ctx: &mut BlockingCtx<'_>, payload: P) -> Result<R, HandlerError>`",
     note = "after the payload it may take up to four `State<T>`"
 )]

@@ -1,5 +1,6 @@
 //! Functions and methods marked with `push_call`: each brings its own handler.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::message::Payload;
@@ -64,7 +65,12 @@ impl<B: Backend> Handlers<B> {
     /// The methods of an object that are marked with `push_call`.
     #[must_use]
     pub fn calls<C: Calls<B>>(self, object: Arc<C>) -> Self {
-        object.register(self)
+        let before: HashSet<String> = self.entries().map(|(topic, _)| topic.to_owned()).collect();
+        let mut handlers = object.register(self);
+        let topics = handlers.entries().map(|(topic, _)| topic).filter(|topic| !before.contains(*topic));
+        let topics = topics.map(str::to_owned).collect();
+        handlers.tuning.about(topics);
+        handlers
     }
 }
 

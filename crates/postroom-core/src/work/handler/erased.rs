@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::message::{Message, Payload, json};
 use crate::store::BoxFuture;
 use crate::support::error::{Error, Result};
+use crate::work::handler::tuning::Tuning;
 use crate::work::handler::{Backend, Ctx, HandlerError, HandlerFn, HandlerResult, Needed, States};
 
 /// How the handler of every other topic is called.
@@ -140,6 +141,7 @@ pub struct Handlers<B: Backend> {
     pub state: States,
     /// What they take, by topic.
     needed: BTreeMap<String, Vec<Needed>>,
+    pub(crate) tuning: Tuning,
     problem: Option<Error>,
 }
 
@@ -153,7 +155,7 @@ impl<B: Backend> Handlers<B> {
     /// No handlers yet.
     pub fn new() -> Self {
         let (entries, needed) = (HashMap::new(), BTreeMap::new());
-        Self { entries, fallback: None, state: States::default(), needed, problem: None }
+        Self { entries, fallback: None, state: States::default(), needed, tuning: Tuning::default(), problem: None }
     }
 
     /// An async function for the topic of its payload, which answers what the payload says.
@@ -187,6 +189,7 @@ impl<B: Backend> Handlers<B> {
         handler: impl for<'c> HandlerFn<'c, B, Arc<Message>, Option<String>, A> + 'static,
     ) -> Self {
         self.needed.insert(FALLBACK.to_owned(), HandlerFn::<'_, B, Arc<Message>, Option<String>, A>::needed(&handler));
+        self.tuning.about(Vec::new());
         self.fallback = Some(Arc::new(RawHandler(handler, PhantomData)));
         self
     }
@@ -195,16 +198,22 @@ impl<B: Backend> Handlers<B> {
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         if let Err(error) = self.state.insert(value) {
-            self.problem = Some(error);
+            self.refuse(error);
         }
         self
+    }
+
+    /// What is wrong is said when they are used: the first of it.
+    pub(crate) fn refuse(&mut self, problem: Error) {
+        self.problem.get_or_insert(problem);
     }
 
     pub(crate) fn add(mut self, topic: impl Into<String>, entry: Entry<B>, needed: Vec<Needed>) -> Self {
         let topic = topic.into();
         if self.entries.contains_key(&topic) {
-            self.problem = Some(Error::invalid(format!("the topic {topic:?} has two handlers")));
+            self.refuse(Error::invalid(format!("the topic {topic:?} has two handlers")));
         }
+        self.tuning.about(vec![topic.clone()]);
         self.needed.insert(topic.clone(), needed);
         self.entries.insert(topic, entry);
         self
@@ -240,6 +249,7 @@ impl<B: Backend> Handlers<B> {
             fallback: self.fallback.clone(),
             state: self.state.clone(),
             needed: self.needed.clone(),
+            tuning: self.tuning.clone(),
             problem: None,
         }
     }

@@ -33,7 +33,7 @@ use crate::work::handler::{Backend, Ctx, HandlerResult, State};
 /// });
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a handler for this backend",
+    message = "this is not a handler of `{M}` on `{B}` that answers `{R}`",
     note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>`, B being the backend",
     note = "after the payload it may take up to four `State<T>`"
 )]

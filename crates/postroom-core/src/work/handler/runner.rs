@@ -45,7 +45,15 @@ impl<B: Backend> Runner<B> {
     }
 
     fn place(&self, place: &Place) -> Arc<Known> {
-        self.places.of(place, self.slots.share, || self.slots.limits)
+        let limits = self.slots.limits;
+        let own = match place {
+            Place::Topic(topic) => self.handlers.tuning.concurrency(topic),
+            Place::Service(_) => None,
+        };
+        match own {
+            Some(messages) => self.places.of(place, messages.min(self.slots.most), || limits.concurrency(messages)),
+            None => self.places.of(place, self.slots.share, || limits),
+        }
     }
 
     async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {

@@ -1,5 +1,6 @@
 // What the services in these cases send each other.
 
+#[allow(unused_imports, reason = "not every case has a service")]
 use postroom::{Command, Ctx, HandlerError, Memory, Signal, service};
 use serde::{Deserialize, Serialize};
 
