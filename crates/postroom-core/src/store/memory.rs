@@ -291,7 +291,7 @@ impl Store for MemoryStore {
                 record.refresh();
                 let death = (record.clone(), was);
                 let failure = Noted::new(Cause::Refused, &why);
-                tables.inbox.note_failure(lease, death.0.work.attempts, &failure, now);
+                tables.inbox.note_failure(&death.0, Some(lease.owner), &failure, now);
                 tables.inbox.deaths.push(death);
             }
             arrived.keep();
@@ -306,6 +306,9 @@ impl Store for MemoryStore {
             let applied = record.apply_mark(&mark, now);
             record.refresh();
             let death = (record.clone(), was);
+            if let Some(failure) = mark.failure().filter(|_| applied) {
+                tables.inbox.note_failure(&death.0, None, &failure, now);
+            }
             tables.inbox.deaths.push(death);
             Ok(applied)
         })

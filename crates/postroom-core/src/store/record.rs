@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::message::{Incoming, Message, NewMessage, OwnerToken};
-use crate::queue::{Cause, Content, Lease, Put, Queue, State, Work, put};
+use crate::queue::{Cause, Content, Lease, Noted, Put, Queue, State, Work, put};
 use crate::store::{Arrival, Mark, Operator, PutMode, Revival};
 use crate::support::clock::Timestamp;
 
@@ -235,6 +235,16 @@ impl Record {
             }
         }
         true
+    }
+}
+
+impl Mark {
+    /// What is noted with it: whoever handled the message outside the queue failed.
+    pub(crate) fn failure(&self) -> Option<Noted> {
+        match self {
+            Self::Dead { error: Some(error) } => Some(Noted::new(Cause::HandlerFailed, error)),
+            _ => None,
+        }
     }
 }
 

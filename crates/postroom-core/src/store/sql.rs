@@ -27,7 +27,7 @@ use std::collections::HashMap;
 
 use std::sync::atomic::AtomicU64;
 
-use crate::message::NewMessage;
+use crate::message::{NewMessage, OwnerToken};
 use crate::queue::{Lease, Noted, Queue, Settle, Settled, State, Verb};
 use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
 use crate::sql::{Expects, Session, Statement, TableNames};
@@ -261,7 +261,7 @@ impl Verbs {
         session: &mut impl Session,
         queue: Queue,
         record: &Record,
-        lease: &Lease,
+        worker: Option<OwnerToken>,
         failure: &Noted,
         now: Timestamp,
     ) -> Result<()> {
@@ -270,12 +270,12 @@ impl Verbs {
             int(record.seq),
             int(now.as_micros()),
             int(i64::from(record.work.attempts)),
-            uuid(Some(lease.owner.as_uuid())),
+            uuid(worker.map(OwnerToken::as_uuid)),
             text(failure.error.as_deref()),
             text(Some(failure.cause.code())),
         ];
         session.execute(&statements.failure_add.with(values)).await?;
-        // Each failure follows a claim: fewer claims than that, and there is nothing to trim.
+        // Each failure follows a claim, or a mark by hand, which counts as one: with fewer there is nothing to trim.
         if record.work.claim_no > row_count(FAILURES_KEPT) {
             let values = vec![int(record.seq), int(row_count(FAILURES_KEPT))];
             session.execute(&statements.failure_trim.with(values)).await?;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postroom::{Inbox, Queue, Record, State, hash_bytes};
+use postroom::{Cause, Inbox, Queue, Record, Settle, State, hash_bytes};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, readable};
@@ -15,6 +15,7 @@ cases! { marks:
     both processing_is_refused_where_the_queue_has_it ["API-1.3.1"];
     both processed_ends_a_message_in_any_state ["API-1.2", "API-4.2"];
     both dead_ends_a_message_in_any_state_but_done ["API-1.4"];
+    both the_error_of_a_death_by_hand_has_a_code [];
     both a_mark_voids_the_lease [];
     both a_done_message_stays_done ["API-1.2"];
     both an_unknown_message_cannot_be_marked [];
@@ -135,6 +136,25 @@ async fn dead_ends_a_message_in_any_state_but_done(h: &Harness) -> Verdict {
         assert_eq!((record.owner(), record.locked_until(), record.visible_at()), (None, None, None));
     }
     assert!(h.side(Queue::Inbox).claim(10).await?.is_empty());
+    Ok(())
+}
+
+async fn the_error_of_a_death_by_hand_has_a_code(h: &Harness) -> Verdict {
+    let (draft, side) = (Draft::new("a"), h.side(Queue::Inbox));
+    let seq = side.put(&draft).await?;
+    let lease = side.claim_one().await?;
+    side.settle(Settle::postpone(lease, LEASE, "not yet")?).await?;
+    for n in 1..=25 {
+        assert!(h.inbox.mark_dead(&draft.key()?, &format!("by hand {n}")).await?);
+    }
+    let failures = side.verbs().failures(seq).await?;
+    assert_eq!(failures.len(), 20, "no more are kept than of other failures");
+    let last = failures.last().expect("the last one is kept");
+    assert_eq!((last.cause, last.error.as_deref()), (Some(Cause::HandlerFailed), Some("by hand 25")));
+    assert_eq!((last.worker, last.at), (None, h.now()));
+    assert!(h.inbox.mark_processed(&draft.key()?).await?);
+    assert!(!h.inbox.mark_dead(&draft.key()?, "too late").await?);
+    assert_eq!(side.verbs().failures(seq).await?, failures);
     Ok(())
 }
 

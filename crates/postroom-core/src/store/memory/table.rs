@@ -127,7 +127,7 @@ impl Table {
         record.refresh();
         let record = record.clone();
         if let Some(failure) = failure {
-            self.note_failure(&settle.lease, record.work.attempts, failure, now);
+            self.note_failure(&record, Some(settle.lease.owner), failure, now);
         }
         let became = record.state();
         self.deaths.push((record, was));
@@ -147,7 +147,7 @@ impl Table {
             let record = record.clone();
             reaped.count(record.state());
             if let Some(lease) = lease {
-                self.note_failure(&lease, record.work.attempts, &failure, now);
+                self.note_failure(&record, Some(lease.owner), &failure, now);
             }
             self.deaths.push((record, was));
         }
@@ -201,11 +201,17 @@ impl Table {
         self.failures.get(&seq).into_iter().flatten().map(|(_, failure)| failure.clone()).collect()
     }
 
-    pub(super) fn note_failure(&mut self, lease: &Lease, attempt: u32, failure: &Noted, now: Timestamp) {
+    pub(super) fn note_failure(
+        &mut self,
+        record: &Record,
+        worker: Option<OwnerToken>,
+        failure: &Noted,
+        now: Timestamp,
+    ) {
         self.last_failure += 1;
-        let kept = self.failures.entry(lease.seq).or_default();
+        let kept = self.failures.entry(record.seq).or_default();
         let Noted { cause, error } = failure.clone();
-        let failure = Failure { at: now, attempt, worker: Some(lease.owner), cause: Some(cause), error };
+        let failure = Failure { at: now, attempt: record.work.attempts, worker, cause: Some(cause), error };
         kept.push((self.last_failure, failure));
         if kept.len() > FAILURES_KEPT {
             kept.remove(0);

@@ -85,6 +85,7 @@ impl Verbs {
         if session.in_doubt() && processing && began {
             return Ok(true);
         }
+        let is_ours = session.in_doubt() && was == State::Dead && record.processed_at() == Some(now);
         if !record.apply_mark(mark, now) {
             return Ok(session.in_doubt() && record.processed_at() == Some(now));
         }
@@ -93,6 +94,9 @@ impl Verbs {
             return Ok(session.execute(&begin).await?.rows > 0);
         }
         self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
+        if let Some(failure) = mark.failure().filter(|_| !is_ours) {
+            self.note_failure(session, Queue::Inbox, &record, None, &failure, now).await?;
+        }
         Ok(true)
     }
 

@@ -114,7 +114,7 @@ impl Verbs {
         let was = record.state();
         record.refuse(why, now);
         let failure = Noted::new(Cause::Refused, why);
-        self.note_failure(session, Queue::Inbox, &record, &lease, &failure, now).await?;
+        self.note_failure(session, Queue::Inbox, &record, Some(lease.owner), &failure, now).await?;
         self.save(session, Queue::Inbox, &record, was, lease.claim_no, now).await?;
         Ok(Admission::Refused { why: why.to_owned() })
     }

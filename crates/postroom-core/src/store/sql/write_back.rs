@@ -88,7 +88,7 @@ impl Verbs {
         if self.batch == Batch::EachRow || changes.len() == 1 {
             for Change { record, was, claim_no, failure } in changes {
                 if let Some((lease, failure)) = failure {
-                    self.note_failure(session, queue, record, lease, failure, now).await?;
+                    self.note_failure(session, queue, record, Some(lease.owner), failure, now).await?;
                 }
                 self.save(session, queue, record, *was, *claim_no, now).await?;
             }
