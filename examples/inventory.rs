@@ -2,10 +2,10 @@
 //!
 //! `cargo run --example inventory --features http`, then `orders` beside it.
 
-use postroom::{
-    BlockingCtx, HandlerError, Handlers, Key, Kind, ListenOptions, Listener, Payload, Receiver, Secret, Source,
-    SqliteOptions,
-};
+use postroom::message::Kind;
+use postroom::services::{Key, ListenOptions, Listener, Receiver, Secret, Source};
+use postroom::sqlite::{BlockingCtx, SqliteOptions};
+use postroom::{HandlerError, Handlers, Payload};
 use serde::{Deserialize, Serialize};
 
 /// What `orders` asks for.

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use postroom::{BlockingCtx, HandlerError, Handlers, NewMessage, Outbox, Payload, SqliteOptions, SqliteStore, Worker};
+use postroom::sqlite::{BlockingCtx, SqliteOptions, SqliteStore};
+use postroom::{HandlerError, Handlers, NewMessage, Outbox, Payload, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 

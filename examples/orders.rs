@@ -2,10 +2,10 @@
 //!
 //! `cargo run --example orders --features http -- 7 teapot`, before or after `inventory` is started.
 
-use postroom::{
-    Courier, Handlers, Key, Kind, NewMessage, Outbox, Payload, Secret, Service, Services, Sqlite, SqliteOptions,
-    SqliteStore, Worker,
-};
+use postroom::message::Kind;
+use postroom::services::{Courier, Key, Secret, Service, Services};
+use postroom::sqlite::{Sqlite, SqliteOptions, SqliteStore};
+use postroom::{Handlers, NewMessage, Outbox, Payload, Worker};
 use serde::{Deserialize, Serialize};
 
 /// What `inventory` is asked for.

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use postroom::{Inbox, InboxKey, Incoming, NewMessage, Outbox, OwnerToken, SqliteOptions};
+use postroom::message::OwnerToken;
+use postroom::sqlite::SqliteOptions;
+use postroom::{Inbox, InboxKey, Incoming, NewMessage, Outbox};
 use rusqlite::{Connection, TransactionBehavior};
 
 #[tokio::main]

@@ -2,7 +2,8 @@
 //!
 //! Both are in this file; README says how to run them beside each other.
 
-use postroom::{BlockingCtx, Command, HandlerError, Sqlite, SqliteOptions, SqliteStore, service};
+use postroom::sqlite::{BlockingCtx, Sqlite, SqliteOptions, SqliteStore};
+use postroom::{Command, HandlerError, service};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Command)]

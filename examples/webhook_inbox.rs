@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use postroom::{BlockingCtx, HandlerError, Handlers, Inbox, InboxKey, Incoming, Payload, SqliteOptions, Worker};
+use postroom::sqlite::{BlockingCtx, SqliteOptions};
+use postroom::{HandlerError, Handlers, Inbox, InboxKey, Incoming, Payload, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -34,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for attempt in 1..=3 {
         let body = r#"{"cents":4200}"#;
         let incoming = Incoming::new(InboxKey::new("stripe", "evt_1")?, PaymentReceived::TOPIC, body)
-            .hash(postroom::hash_bytes(body));
+            .hash(postroom::message::hash_bytes(body));
         let arrival = inbox.accept(incoming).await?;
         println!("delivery {attempt}: {}", if arrival.is_duplicate() { "known" } else { "new" });
     }

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use postroom::clock::Clock;
+use postroom::mssql::{Mssql, MssqlStore};
+use postroom::mysql::{MySql, MySqlStore};
+use postroom::postgres::{Postgres, PostgresStore};
+use postroom::sql::Tx;
 use postroom::testing::Sabotage;
-use postroom::{Clock, Ctx, HandlerResult, Mssql, MssqlStore, MySql, MySqlStore, Postgres, PostgresStore, Tx};
+use postroom::{Ctx, HandlerResult};
 use postroom_testbed::Proxy;
 use sqlx::{MySqlConnection, PgConnection};
 

@@ -52,60 +52,60 @@ macro_rules! cases {
     };
     (@both $case:ident) => {
         &[
-            ("memory", $crate::case::cases!(@plain postroom::Memory, $case)),
-            ("sqlite", $crate::case::cases!(@plain postroom::Sqlite, $case)),
-            ("postgres", $crate::case::cases!(@plain postroom::Postgres, $case)),
-            ("mariadb", $crate::case::cases!(@plain postroom::MySql, $case)),
-            ("mssql", $crate::case::cases!(@plain postroom::Mssql, $case)),
+            ("memory", $crate::case::cases!(@plain postroom::store::Memory, $case)),
+            ("sqlite", $crate::case::cases!(@plain postroom::sqlite::Sqlite, $case)),
+            ("postgres", $crate::case::cases!(@plain postroom::postgres::Postgres, $case)),
+            ("mariadb", $crate::case::cases!(@plain postroom::mysql::MySql, $case)),
+            ("mssql", $crate::case::cases!(@plain postroom::mssql::Mssql, $case)),
         ]
     };
     (@worker $case:ident) => {
         &[
-            ("memory", $crate::case::cases!(@staged postroom::Memory, $case::<postroom::Memory>)),
-            ("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case::<postroom::Sqlite>)),
-            ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
-            ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
-            ("mssql", $crate::case::cases!(@staged postroom::Mssql, $case::<postroom::Mssql>)),
+            ("memory", $crate::case::cases!(@staged postroom::store::Memory, $case::<postroom::store::Memory>)),
+            ("sqlite", $crate::case::cases!(@staged postroom::sqlite::Sqlite, $case::<postroom::sqlite::Sqlite>)),
+            ("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case::<postroom::postgres::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case::<postroom::mysql::MySql>)),
+            ("mssql", $crate::case::cases!(@staged postroom::mssql::Mssql, $case::<postroom::mssql::Mssql>)),
         ]
     };
     (@durable $case:ident) => {
         &[
-            ("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case::<postroom::Sqlite>)),
-            ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
-            ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
-            ("mssql", $crate::case::cases!(@staged postroom::Mssql, $case::<postroom::Mssql>)),
+            ("sqlite", $crate::case::cases!(@staged postroom::sqlite::Sqlite, $case::<postroom::sqlite::Sqlite>)),
+            ("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case::<postroom::postgres::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case::<postroom::mysql::MySql>)),
+            ("mssql", $crate::case::cases!(@staged postroom::mssql::Mssql, $case::<postroom::mssql::Mssql>)),
         ]
     };
     (@server $case:ident) => {
         &[
-            ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
-            ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
-            ("mssql", $crate::case::cases!(@staged postroom::Mssql, $case::<postroom::Mssql>)),
+            ("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case::<postroom::postgres::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case::<postroom::mysql::MySql>)),
+            ("mssql", $crate::case::cases!(@staged postroom::mssql::Mssql, $case::<postroom::mssql::Mssql>)),
         ]
     };
     (@started $case:ident) => {
         &[
-            ("postgres", $crate::case::cases!(@staged postroom::Postgres, $case::<postroom::Postgres>)),
-            ("mariadb", $crate::case::cases!(@staged postroom::MySql, $case::<postroom::MySql>)),
+            ("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case::<postroom::postgres::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case::<postroom::mysql::MySql>)),
         ]
     };
     (@mssql $case:ident) => {
-        &[("mssql", $crate::case::cases!(@staged postroom::Mssql, $case))]
+        &[("mssql", $crate::case::cases!(@staged postroom::mssql::Mssql, $case))]
     };
     (@mariadb $case:ident) => {
-        &[("mariadb", $crate::case::cases!(@staged postroom::MySql, $case))]
+        &[("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case))]
     };
     (@postgres $case:ident) => {
-        &[("postgres", $crate::case::cases!(@staged postroom::Postgres, $case))]
+        &[("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case))]
     };
     (@pooler $case:ident) => {
-        &[($crate::servers::PGBOUNCER, $crate::case::cases!(@staged postroom::Postgres, $case))]
+        &[($crate::servers::PGBOUNCER, $crate::case::cases!(@staged postroom::postgres::Postgres, $case))]
     };
     (@sqlite $case:ident) => {
-        &[("sqlite", $crate::case::cases!(@staged postroom::Sqlite, $case))]
+        &[("sqlite", $crate::case::cases!(@staged postroom::sqlite::Sqlite, $case))]
     };
     (@memory $case:ident) => {
-        &[("memory", $crate::case::cases!(@staged postroom::Memory, $case))]
+        &[("memory", $crate::case::cases!(@staged postroom::store::Memory, $case))]
     };
     (@plain $backend:ty, $case:ident) => {
         |setup| Box::pin(async move {

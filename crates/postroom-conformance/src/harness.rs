@@ -7,11 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{
-    Backend, Clock, Filter, Inbox, ManualClock, Memory, MemoryStore, Mssql, MssqlOptions, MssqlStore, MySql,
-    MySqlOptions, MySqlStore, Outbox, Postgres, PostgresOptions, PostgresStore, Queue, Record, Sqlite, SqliteOptions,
-    State, Store, TableNames, Timestamp,
-};
+use postroom::clock::{Clock, ManualClock, Timestamp};
+use postroom::handler::Backend;
+use postroom::mssql::{Mssql, MssqlOptions, MssqlStore};
+use postroom::mysql::{MySql, MySqlOptions, MySqlStore};
+use postroom::operator::{Filter, Record};
+use postroom::postgres::{Postgres, PostgresOptions, PostgresStore};
+use postroom::queue::{Queue, State};
+use postroom::sql::TableNames;
+use postroom::sqlite::{Sqlite, SqliteOptions};
+use postroom::store::{Memory, MemoryStore, Store};
+use postroom::{Inbox, Outbox};
 use sqlx::{MySqlConnection, PgConnection};
 use tempfile::TempDir;
 
@@ -144,7 +150,7 @@ impl Testable for Memory {
 impl Testable for Sqlite {
     const NAME: &'static str = "sqlite";
 
-    async fn open(place: &Place) -> postroom::Result<postroom::SqliteStore> {
+    async fn open(place: &Place) -> postroom::Result<postroom::sqlite::SqliteStore> {
         place.sqlite_options().open().await
     }
 }

@@ -5,10 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{
-    Backend, ClientTls, Courier, Key, ListenOptions, Listener, Neighbours, Places, Receiver, ReceiverOptions, Service,
-    Source, Sqlite, TlsIdentity,
+use postroom::handler::Backend;
+use postroom::services::{
+    ClientTls, Courier, Key, ListenOptions, Listener, Neighbours, Receiver, ReceiverOptions, Service, Source,
+    TlsIdentity,
 };
+use postroom::sqlite::Sqlite;
+use postroom::worker::Places;
 use postroom_testbed::{Certificate, FaultProxy};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -249,10 +252,14 @@ impl<'s, L: Line> Wired<'s, L> {
     }
 
     /// Waits until the outbox of `orders` is as it should be; pauses between attempts are skipped.
-    pub async fn until(&self, what: &str, is_so: impl Fn(postroom::QueueStats) -> bool) -> anyhow::Result<()> {
+    pub async fn until(
+        &self,
+        what: &str,
+        is_so: impl Fn(postroom::operator::QueueStats) -> bool,
+    ) -> anyhow::Result<()> {
         let (orders, is_so) = (self.orders, &is_so);
         eventually(what, || async move {
-            orders.skip_pause(postroom::Queue::Outbox).await?;
+            orders.skip_pause(postroom::queue::Queue::Outbox).await?;
             Ok(is_so(orders.outbox.queue().stats().await?))
         })
         .await

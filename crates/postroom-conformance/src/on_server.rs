@@ -2,10 +2,10 @@
 
 use anyhow::Context;
 use postroom::doctor::Report;
-use postroom::{
-    Mssql, MssqlOptions, MssqlStore, MySql, MySqlOptions, MySqlStore, Postgres, PostgresOptions, PostgresStore,
-    TableNames,
-};
+use postroom::mssql::{Mssql, MssqlOptions, MssqlStore};
+use postroom::mysql::{MySql, MySqlOptions, MySqlStore};
+use postroom::postgres::{Postgres, PostgresOptions, PostgresStore};
+use postroom::sql::TableNames;
 use postroom_testbed::Engine;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;

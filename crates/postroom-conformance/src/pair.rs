@@ -1,9 +1,11 @@
 //! Two services: `orders` sends to `inventory`, which handles and answers.
 
-use postroom::{
-    Clock, Courier, Handlers, Kind, Neighbours, Payload, Places, Queue, Receiver, ReceiverOptions, Service, Services,
-    Source, Worker,
-};
+use postroom::clock::Clock;
+use postroom::message::Kind;
+use postroom::queue::Queue;
+use postroom::services::{Courier, Neighbours, Receiver, ReceiverOptions, Service, Services, Source};
+use postroom::worker::Places;
+use postroom::{Handlers, Payload, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::harness::{Stage, Testable};

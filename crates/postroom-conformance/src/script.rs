@@ -3,9 +3,11 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use postroom::{
-    BlockingCtx, BoxFuture, Ctx, Fleet, HandlerResult, Handlers, Message, Queue, Store, Worker, WorkerOptions,
-};
+use postroom::queue::Queue;
+use postroom::sqlite::BlockingCtx;
+use postroom::store::{BoxFuture, Store};
+use postroom::tenancy::Fleet;
+use postroom::{Ctx, HandlerResult, Handlers, Message, Worker, WorkerOptions};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 

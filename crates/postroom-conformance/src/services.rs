@@ -3,10 +3,15 @@
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use postroom::{
-    BlockingCtx, Ctx, Filter, Handlers, HttpService, Memory, Message, Mssql, MySql, NewMessage, Postgres, Receiver,
-    ReceiverOptions, Record, Source, Sqlite, Timestamp,
-};
+use postroom::clock::Timestamp;
+use postroom::mssql::Mssql;
+use postroom::mysql::MySql;
+use postroom::operator::{Filter, Record};
+use postroom::postgres::Postgres;
+use postroom::services::{HttpService, Receiver, ReceiverOptions, Source};
+use postroom::sqlite::{BlockingCtx, Sqlite};
+use postroom::store::Memory;
+use postroom::{Ctx, Handlers, Message, NewMessage};
 use std::sync::Arc;
 
 use crate::harness::{Harness, Stage, Testable};

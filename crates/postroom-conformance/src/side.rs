@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use postroom::{
-    Claimed, Filter, InboxKey, Incoming, Lease, MessageId, NewMessage, OwnerToken, Queue, Record, Settle, State,
-    Timestamp, WorkQueue,
-};
+use postroom::clock::Timestamp;
+use postroom::message::OwnerToken;
+use postroom::operator::{Filter, Record};
+use postroom::queue::{Claimed, Lease, Queue, Settle, State, WorkQueue};
+use postroom::{InboxKey, Incoming, MessageId, NewMessage};
 
 use crate::harness::{Harness, LEASE};
 

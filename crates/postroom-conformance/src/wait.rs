@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use postroom::{Message, Record};
+use postroom::Message;
+use postroom::operator::Record;
 
 /// No condition of a case may take longer than this to come true.
 const PATIENCE: Duration = Duration::from_secs(30);

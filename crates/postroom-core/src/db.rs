@@ -1,12 +1,7 @@
 //! The databases. Each folder has the same files: what it is told (`dialect.rs`, `schema/`), who tells it
 //! (`driver_*.rs`), what its errors mean (`error.rs`), how it is opened (`options.rs`) and examined (`doctor.rs`).
 
-#[cfg(any(
-    feature = "rusqlite-0_39",
-    feature = "sqlx-0_9-postgres",
-    feature = "sqlx-0_9-mysql",
-    feature = "tiberius-0_13"
-))]
+#[cfg(any(feature = "sqlite", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub mod doctor;
 pub(crate) mod errors;
 #[cfg(feature = "tiberius-0_13")]
@@ -17,7 +12,7 @@ pub(crate) mod mysql;
 pub(crate) mod postgres;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub(crate) mod server;
-#[cfg(feature = "rusqlite-0_39")]
+#[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "sqlx-0_9-sqlite"))]
 mod sqlx_09;

@@ -6,7 +6,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(all(
-        feature = "rusqlite-0_39",
+        feature = "sqlite",
         feature = "sqlx-0_9-postgres",
         feature = "sqlx-0_9-mysql",
         feature = "tiberius-0_13"
@@ -39,7 +39,7 @@ pub mod work;
 pub mod testing;
 
 #[cfg(any(
-    feature = "rusqlite-0_39",
+    feature = "sqlite",
     feature = "sqlx-0_9-postgres",
     feature = "sqlx-0_9-mysql",
     feature = "tiberius-0_13"
@@ -53,7 +53,7 @@ pub use db::mysql::{MySql, MySqlOptions, MySqlStore};
 pub use db::postgres::{Postgres, PostgresOptions, PostgresStore};
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub use db::server::ServerStore;
-#[cfg(feature = "rusqlite-0_39")]
+#[cfg(feature = "sqlite")]
 pub use db::sqlite::{
     BackupProgress, BlockingCtx, BlockingFn, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,
     restore_check,

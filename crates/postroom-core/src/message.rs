@@ -29,7 +29,8 @@ use std::fmt;
 /// What a message is for.
 ///
 /// ```
-/// use postroom::{Kind, NewMessage};
+/// use postroom::NewMessage;
+/// use postroom::message::Kind;
 ///
 /// let message = NewMessage::new("stock.reserve", "{}").kind(Kind::Command).to("inventory");
 /// assert_eq!(Kind::from_name("Command"), Some(Kind::Command));
@@ -80,7 +81,7 @@ impl fmt::Display for Kind {
 /// Named text values that travel beside the payload.
 ///
 /// ```
-/// use postroom::Headers;
+/// use postroom::message::Headers;
 ///
 /// fn language(headers: &Headers) -> &str {
 ///     headers.get("accept-language").map_or("en", String::as_str)

@@ -38,7 +38,9 @@ use std::fmt;
 /// One of the two tables.
 ///
 /// ```
-/// use postroom::{MemoryStore, Outbox, Queue};
+/// use postroom::Outbox;
+/// use postroom::queue::Queue;
+/// use postroom::store::MemoryStore;
 ///
 /// assert_eq!(Outbox::new(MemoryStore::new()).queue().kind(), Queue::Outbox);
 /// assert_eq!(Queue::Inbox.to_string(), "inbox");
@@ -70,7 +72,7 @@ impl fmt::Display for Queue {
 /// Where a message stands.
 ///
 /// ```
-/// use postroom::{Queue, State};
+/// use postroom::queue::{Queue, State};
 ///
 /// assert_eq!(State::from_code(3), Some(State::Dead));
 /// assert_eq!((State::Dead.name(Queue::Outbox), State::Dead.name(Queue::Inbox)), ("Failed", "Dead"));
@@ -154,7 +156,7 @@ impl State {
 /// So many crashes end a message: the first beside others, the next three alone.
 ///
 /// ```
-/// use postroom::{CRASHES_MAX, Lease};
+/// use postroom::queue::{CRASHES_MAX, Lease};
 ///
 /// /// Whether nobody will get this message again if we vanish with it.
 /// fn is_last_chance(lease: &Lease) -> bool {

@@ -19,7 +19,7 @@ use crate::support::error::{Error, ErrorKind, Result};
 /// A value to bind. Even a null has a type: some databases refuse one of the wrong type.
 ///
 /// ```
-/// use postroom::Value;
+/// use postroom::sql::Value;
 ///
 /// /// Binds one value as the driver at hand wants it.
 /// fn literal(value: &Value) -> String {
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Value {
 /// ```
 /// use postroom::{NewMessage, Outbox};
 /// use rusqlite::params_from_iter;
-/// # use postroom::Value;
+/// # use postroom::sql::Value;
 /// # fn bound(value: &Value) -> rusqlite::types::Value {
 /// #     match value {
 /// #         Value::Int(number) => (*number).into(),
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Value {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let path = dir.path().join("shop.db");
-/// # let store = postroom::SqliteOptions::new(&path).deploy_schema(true).open().await.unwrap();
+/// # let store = postroom::sqlite::SqliteOptions::new(&path).deploy_schema(true).open().await.unwrap();
 /// # let outbox = Outbox::new(store);
 /// # enqueue(&outbox, &rusqlite::Connection::open(&path).unwrap()).unwrap();
 /// # assert_eq!(outbox.queue().stats().await.unwrap().ready, 1);
@@ -169,7 +169,8 @@ impl Statement {
 /// What running a statement did.
 ///
 /// ```
-/// use postroom::{Done, Result, Statement};
+/// use postroom::Result;
+/// use postroom::sql::{Done, Statement};
 ///
 /// fn told(statement: &Statement, rows_changed: u64) -> Result<&'static str> {
 ///     let done: Done = statement.check(rows_changed)?;
@@ -188,7 +189,8 @@ pub struct Done {
 /// A connection of the caller's, in a transaction the caller began, that can run one of our statements at once.
 ///
 /// ```
-/// use postroom::{BlockingTx, Done, Error, Result, Statement, Value};
+/// use postroom::{Error, Result};
+/// use postroom::sql::{BlockingTx, Done, Statement, Value};
 ///
 /// /// A driver that this crate does not know.
 /// struct Driver;
@@ -216,7 +218,8 @@ pub trait BlockingTx {
 /// A connection of the caller's, in a transaction the caller began, that runs one of our statements.
 ///
 /// ```
-/// use postroom::{Done, Error, Result, Statement, Tx, Value};
+/// use postroom::{Error, Result};
+/// use postroom::sql::{Done, Statement, Tx, Value};
 ///
 /// /// A driver that this crate does not know.
 /// struct Driver;

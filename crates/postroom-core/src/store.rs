@@ -13,12 +13,7 @@ pub(crate) mod holds;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod operator;
-#[cfg(any(
-    feature = "rusqlite-0_39",
-    feature = "sqlx-0_9-postgres",
-    feature = "sqlx-0_9-mysql",
-    feature = "tiberius-0_13"
-))]
+#[cfg(any(feature = "sqlite", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub(crate) mod outage;
 pub mod questions;
 pub(crate) mod record;
@@ -59,7 +54,9 @@ use crate::support::error::Result;
 /// A future that can be stored and sent.
 ///
 /// ```
-/// use postroom::{BoxFuture, Delivery, Message, Transport};
+/// use postroom::Message;
+/// use postroom::store::BoxFuture;
+/// use postroom::worker::{Delivery, Transport};
 ///
 /// struct Printer;
 ///
@@ -83,7 +80,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use postroom::{Inbox, MemoryStore, Outbox, Store};
+/// use postroom::{Inbox, Outbox};
+/// use postroom::store::{MemoryStore, Store};
 ///
 /// // Whatever the database is: the two doors of one store.
 /// fn doors(store: Arc<dyn Store>) -> (Outbox, Inbox) {
@@ -229,7 +227,8 @@ pub struct Fingerprint(pub(crate) [u64; 5]);
 /// Whether an enqueued message is new.
 ///
 /// ```
-/// use postroom::{MemoryStore, NewMessage, Outbox};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -251,7 +250,9 @@ pub struct Stored {
 /// What the inbox knew of a message.
 ///
 /// ```
-/// use postroom::{InboxKey, MemoryStore, Store, hash_bytes};
+/// use postroom::InboxKey;
+/// use postroom::message::hash_bytes;
+/// use postroom::store::{MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let (store, key) = (MemoryStore::new(), InboxKey::new("stripe", "evt_1")?);
@@ -272,7 +273,8 @@ pub struct Sighting {
 /// What to do with a message whose key is known.
 ///
 /// ```
-/// use postroom::{Arrival, InboxKey, Incoming, MemoryStore, PutMode, Store};
+/// use postroom::{InboxKey, Incoming};
+/// use postroom::store::{Arrival, MemoryStore, PutMode, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let incoming = Incoming::new(InboxKey::new("stripe", "evt_1")?, "payment.received", "{}");
@@ -291,7 +293,8 @@ pub enum PutMode {
 /// What became of a message that arrived.
 ///
 /// ```
-/// use postroom::{Arrival, Inbox, InboxKey, Incoming, MemoryStore};
+/// use postroom::{Inbox, InboxKey, Incoming};
+/// use postroom::store::{Arrival, MemoryStore};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let inbox = Inbox::new(MemoryStore::new());
@@ -332,7 +335,8 @@ impl Arrival {
 /// Where to move an inbox row by hand.
 ///
 /// ```
-/// use postroom::{InboxKey, Mark, MemoryStore, Store};
+/// use postroom::InboxKey;
+/// use postroom::store::{Mark, MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let (store, key) = (MemoryStore::new(), InboxKey::new("stripe", "evt_1")?);
@@ -358,7 +362,8 @@ pub enum Mark {
 /// What rows are looked up by.
 ///
 /// ```
-/// use postroom::{Identity, InboxKey, MemoryStore, Store};
+/// use postroom::InboxKey;
+/// use postroom::store::{Identity, MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let id = Identity::Inbox(InboxKey::new("stripe", "evt_1")?);

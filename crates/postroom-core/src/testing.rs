@@ -2,7 +2,8 @@
 //!
 //! ```
 //! use postroom::testing::{Workbench, assert_enqueued};
-//! use postroom::{Backend, Ctx, Event, HandlerError, Handlers, Payload, Signal};
+//! use postroom::{Ctx, Event, HandlerError, Handlers, Payload, Signal};
+//! use postroom::handler::Backend;
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize, Event)]
@@ -38,7 +39,7 @@ pub use enqueued::{assert_enqueued, assert_not_enqueued, enqueued};
 pub use twice::{Twice, handle_twice};
 pub use workbench::Workbench;
 
-#[cfg(feature = "rusqlite-0_39")]
+#[cfg(feature = "sqlite")]
 pub use crate::db::sqlite::statements::statements;
 pub use crate::store::sabotage::Sabotage;
 pub use crate::support::crash::point::CrashPoint;

@@ -61,7 +61,9 @@ const NAME_CHARS_MAX: usize = 200;
 /// ```
 /// use axum::{Router, body::Body, routing::post};
 /// use http::Request;
-/// use postroom::{IdempotencyKeyLayer, IdempotentTx, Memory, MemoryStore, NewMessage};
+/// use postroom::NewMessage;
+/// use postroom::idempotent::{IdempotencyKeyLayer, IdempotentTx};
+/// use postroom::store::{Memory, MemoryStore};
 /// use tower::ServiceExt;
 ///
 /// async fn place(IdempotentTx(shared): IdempotentTx<Memory>) -> Result<String, http::StatusCode> {
@@ -134,7 +136,8 @@ impl<B: Backend, S> Layer<S> for IdempotencyKeyLayer<B> {
 ///
 /// ```
 /// use axum::Router;
-/// use postroom::{IdempotencyKeyLayer, IdempotencyKeyService, Memory, MemoryStore};
+/// use postroom::idempotent::{IdempotencyKeyLayer, IdempotencyKeyService};
+/// use postroom::store::{Memory, MemoryStore};
 /// use tower::Layer;
 ///
 /// let layer = IdempotencyKeyLayer::new(MemoryStore::new(), "payments")?;

@@ -18,7 +18,8 @@ use postroom_core::work::handler::Backend;
 /// A request that identifies its message.
 ///
 /// ```
-/// use postroom::{Identified, InboxKey};
+/// use postroom::InboxKey;
+/// use postroom::idempotent::Identified;
 ///
 /// struct Delivered { partition: u32, offset: u64 }
 ///
@@ -51,7 +52,9 @@ impl Identified for Incoming {
 /// A request to handle now, and its transaction.
 ///
 /// ```
-/// use postroom::{Admitted, Incoming, Memory, NewMessage};
+/// use postroom::{Incoming, NewMessage};
+/// use postroom::idempotent::Admitted;
+/// use postroom::store::Memory;
 ///
 /// async fn reserve(admitted: Admitted<Memory, Incoming>) -> postroom::Result<()> {
 ///     let mut ctx = admitted.ctx.lock().await?;
@@ -73,7 +76,9 @@ pub struct Admitted<B: Backend, Q> {
 /// [`Once`]. It needs the feature `tower`.
 ///
 /// ```
-/// use postroom::{Admitted, Idempotent, IdempotentLayer, Identified, InboxKey, Memory, MemoryStore, NewMessage, Once};
+/// use postroom::{InboxKey, NewMessage};
+/// use postroom::idempotent::{Admitted, Idempotent, IdempotentLayer, Identified, Once};
+/// use postroom::store::{Memory, MemoryStore};
 /// use tower::{Layer, Service, ServiceExt, service_fn};
 ///
 /// struct Delivered { offset: u64 }
@@ -125,7 +130,9 @@ impl<B: Backend, S> Layer<S> for IdempotentLayer<B> {
 /// A service behind an [`IdempotentLayer`].
 ///
 /// ```
-/// use postroom::{Admitted, Idempotent, IdempotentLayer, IdempotentService, Incoming, Memory, MemoryStore};
+/// use postroom::Incoming;
+/// use postroom::idempotent::{Admitted, Idempotent, IdempotentLayer, IdempotentService};
+/// use postroom::store::{Memory, MemoryStore};
 /// use tower::{Layer, Service, service_fn};
 ///
 /// fn once<S: Clone>(store: MemoryStore, inner: S) -> postroom::Result<IdempotentService<Memory, S>> {

@@ -54,7 +54,9 @@ const PURGED_AT_ONCE: usize = 1000;
 /// back after five seconds.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerError, Idempotent, InboxKey, Incoming, Memory, MemoryStore, Once, Payload};
+/// use postroom::{Ctx, HandlerError, InboxKey, Incoming, Payload};
+/// use postroom::idempotent::{Idempotent, Once};
+/// use postroom::store::{Memory, MemoryStore};
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: u64 }

@@ -9,7 +9,7 @@ use postroom_core::work::handler::HandlerError;
 /// The outcome of a delivered message. In both cases the broker may forget it.
 ///
 /// ```
-/// use postroom::Once;
+/// use postroom::idempotent::Once;
 ///
 /// assert_eq!(Once::Ran("shelf 7").ran(), Some("shelf 7"));
 /// assert!(Once::<&str>::Duplicate.is_duplicate());
@@ -42,7 +42,8 @@ impl<R> Once<R> {
 /// says so.
 ///
 /// ```
-/// use postroom::{HandlerError, Once, Unhandled};
+/// use postroom::HandlerError;
+/// use postroom::idempotent::{Once, Unhandled};
 ///
 /// fn tell_the_broker(handled: Result<Once<()>, Unhandled>) -> &'static str {
 ///     match handled {

@@ -13,7 +13,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The guide on idempotency explains what a crash does in each mode.
 ///
 /// ```
-/// use postroom::{IdempotentOptions, Marking};
+/// use postroom::idempotent::{IdempotentOptions, Marking};
 ///
 /// assert_eq!(Marking::default(), Marking::InTransaction);
 /// let at_most_once = IdempotentOptions::default().marking(Marking::before_handling());
@@ -46,7 +46,7 @@ impl Marking {
 /// The options of an [`Idempotent`](crate::Idempotent): how it marks messages, and how long it keeps the marks.
 ///
 /// ```
-/// use postroom::{IdempotentOptions, Marking};
+/// use postroom::idempotent::{IdempotentOptions, Marking};
 /// use std::time::Duration;
 ///
 /// let options = IdempotentOptions::default()

@@ -17,8 +17,9 @@ const FALLBACK: &str = "*";
 /// to clone. Create it with [`new`](Self::new).
 ///
 /// ```
-/// use postroom::{Ctx, Event, HandlerError, Handlers, InboxKey, Incoming, Memory, MemoryStore};
-/// use postroom::{IdempotentHandlers, Once};
+/// use postroom::{Ctx, Event, HandlerError, Handlers, InboxKey, Incoming};
+/// use postroom::store::{Memory, MemoryStore};
+/// use postroom::idempotent::{IdempotentHandlers, Once};
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]

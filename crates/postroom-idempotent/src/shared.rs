@@ -17,7 +17,9 @@ use postroom_core::work::handler::{Backend, Ctx};
 /// transaction is stored, and the answer is an error.
 ///
 /// ```
-/// # use postroom::{Memory, NewMessage, SharedCtx};
+/// # use postroom::NewMessage;
+/// # use postroom::idempotent::SharedCtx;
+/// # use postroom::store::Memory;
 /// # async fn handle(shared: SharedCtx<Memory>) -> postroom::Result<()> {
 /// let mut ctx = shared.lock().await?;
 /// ctx.enqueue(NewMessage::new("order.approved", "{}")).await?;
@@ -90,7 +92,9 @@ impl<B: Backend> fmt::Debug for SharedCtx<B> {
 /// A locked [`Ctx`] from a [`SharedCtx`], until it is dropped.
 ///
 /// ```
-/// use postroom::{CtxGuard, Memory, NewMessage};
+/// use postroom::NewMessage;
+/// use postroom::idempotent::CtxGuard;
+/// use postroom::store::Memory;
 ///
 /// async fn notify(mut ctx: CtxGuard<'_, Memory>) -> postroom::Result<()> {
 ///     ctx.enqueue(NewMessage::new("order.approved", "{}")).await?;

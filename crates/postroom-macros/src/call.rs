@@ -51,14 +51,14 @@ fn message(call: &Call, visibility: &Visibility) -> TokenStream {
         #(#cfgs)*
         impl ::postroom::Payload for #name {
             const TOPIC: &'static str = #topic;
-            const KIND: ::postroom::Kind = ::postroom::Kind::PushCall;
+            const KIND: ::postroom::message::Kind = ::postroom::message::Kind::PushCall;
             type Reply = #reply;
         }
 
         #(#cfgs)*
-        impl ::postroom::Replies for #name {}
+        impl ::postroom::message::Replies for #name {}
 
         #(#cfgs)*
-        impl ::postroom::PushCall for #name {}
+        impl ::postroom::message::PushCall for #name {}
     }
 }

@@ -68,7 +68,8 @@ pub fn derive_command(input: TokenStream) -> TokenStream {
 /// `send_mail`, or the name in `name = …`. Register it with `Handlers::call`, or with `call SendMail;` in `service!`.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerError, Handlers, Memory, Outbox, Payload, push_call};
+/// use postroom::{Ctx, HandlerError, Handlers, Outbox, Payload, push_call};
+/// use postroom::store::Memory;
 ///
 /// /// Sends a letter.
 /// #[push_call("mail.send")]
@@ -87,7 +88,8 @@ pub fn derive_command(input: TokenStream) -> TokenStream {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use postroom::{Ctx, HandlerError, Handlers, Memory, push_call};
+/// use postroom::{Ctx, HandlerError, Handlers, push_call};
+/// use postroom::store::Memory;
 ///
 /// struct Mailer { from: String }
 ///
@@ -111,7 +113,8 @@ pub fn push_call(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// Declares a service: what it handles, whom it trusts, where it sends.
 ///
 /// ```
-/// use postroom::{Command, Ctx, HandlerError, Memory, service};
+/// use postroom::{Command, Ctx, HandlerError, service};
+/// use postroom::store::Memory;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize, Command)]
@@ -143,7 +146,7 @@ pub fn push_call(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///     }
 /// }
 ///
-/// # async fn f(store: postroom::MemoryStore) -> postroom::Result<()> {
+/// # async fn f(store: postroom::store::MemoryStore) -> postroom::Result<()> {
 /// let orders = Orders::start(store).await?;
 /// let reserved = orders.inventory().request(&Reserve { order: 7 }).await?.answer().await?;
 /// println!("it is on {}", reserved.shelf);

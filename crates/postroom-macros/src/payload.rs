@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the name of the trait, which is also the variant of `postroom::Kind`.
+    /// Returns the name of the trait, which is also the variant of `postroom::message::Kind`.
     fn name(self) -> &'static str {
         match self {
             Self::Event => "Event",
@@ -63,12 +63,12 @@ impl Message<'_> {
         let Self { name, kind, attribute: Attribute { topic, version, reply, .. } } = self;
         let (upcast, checks) = (self.upcast(), self.upcast_checks());
         let stays_here = kind == Kind::Event.name();
-        let replies = reply.as_ref().map(|_| quote!(impl ::postroom::Replies for #name {}));
+        let replies = reply.as_ref().map(|_| quote!(impl ::postroom::message::Replies for #name {}));
         let reply = reply.as_ref().map_or_else(|| quote!(()), |reply| quote!(#reply));
         quote_spanned! { name.span() =>
             impl ::postroom::Payload for #name {
                 const TOPIC: &'static str = #topic;
-                const KIND: ::postroom::Kind = ::postroom::Kind::#kind;
+                const KIND: ::postroom::message::Kind = ::postroom::message::Kind::#kind;
                 const VERSION: u32 = #version;
                 const STAYS_HERE: bool = #stays_here;
                 type Reply = #reply;

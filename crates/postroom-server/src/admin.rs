@@ -35,7 +35,10 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
-use postroom::{Inbox, ListenOptions, Listener, Outbox, RetryPolicies, Store, TlsIdentity};
+use postroom::queue::RetryPolicies;
+use postroom::services::{ListenOptions, Listener, TlsIdentity};
+use postroom::store::Store;
+use postroom::{Inbox, Outbox};
 use tokio::sync::Semaphore;
 
 use cached::Cached;

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use postroom::Queue;
+use postroom::queue::Queue;
 
 use crate::database::Database;
 use crate::problem::Problem;

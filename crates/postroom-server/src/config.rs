@@ -117,10 +117,10 @@ pub(crate) struct Retention {
 
 impl Retention {
     /// The same as the library's type.
-    pub(crate) fn kept(&self) -> postroom::Retention {
-        let kept = postroom::Retention::default().outbox_done(self.outbox).inbox_done(self.inbox);
+    pub(crate) fn kept(&self) -> postroom::worker::Retention {
+        let kept = postroom::worker::Retention::default().outbox_done(self.outbox).inbox_done(self.inbox);
         let kept = kept.dead(self.dead).expired(self.expired).dismissed(Some(self.dismissed));
-        self.seen.into_iter().fold(kept, postroom::Retention::seen)
+        self.seen.into_iter().fold(kept, postroom::worker::Retention::seen)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use postroom::MssqlOptions;
+use postroom::mssql::MssqlOptions;
 
 use crate::problem::Problem;
 

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use postroom::{
-    MssqlOptions, MssqlStore, MySqlOptions, MySqlStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
-    Store, WorkQueue,
-};
+use postroom::mssql::{MssqlOptions, MssqlStore};
+use postroom::mysql::{MySqlOptions, MySqlStore};
+use postroom::postgres::{PostgresOptions, PostgresStore};
+use postroom::queue::WorkQueue;
+use postroom::sqlite::{SqliteOptions, SqliteStore};
+use postroom::store::Store;
 
 use crate::config;
 use crate::database::{Database, absolute};
@@ -34,10 +36,10 @@ impl Opened {
     }
 
     /// One of the two queues.
-    pub(crate) fn queue(&self, queue: postroom::Queue) -> WorkQueue {
+    pub(crate) fn queue(&self, queue: postroom::queue::Queue) -> WorkQueue {
         match queue {
-            postroom::Queue::Outbox => postroom::Outbox::of(self.store()).queue().clone(),
-            postroom::Queue::Inbox => postroom::Inbox::of(self.store()).queue().clone(),
+            postroom::queue::Queue::Outbox => postroom::Outbox::of(self.store()).queue().clone(),
+            postroom::queue::Queue::Inbox => postroom::Inbox::of(self.store()).queue().clone(),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{Clock, Failed, Filter, Operator, Revival, State, WorkQueue};
+use postroom::clock::Clock;
+use postroom::operator::{Failed, Filter, Operator, Revival};
+use postroom::queue::{State, WorkQueue};
 
 /// The rows in one transaction; workers run in between.
 const STEP: usize = 1000;
@@ -170,7 +172,10 @@ impl Ending {
 
 #[cfg(test)]
 mod tests {
-    use postroom::{ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken, Timestamp};
+    use postroom::clock::{ManualClock, Timestamp};
+    use postroom::message::OwnerToken;
+    use postroom::store::MemoryStore;
+    use postroom::{NewMessage, Outbox};
 
     use super::*;
 

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
-use postroom::{Clock, Hold, State, Timestamp};
+use postroom::clock::{Clock, Timestamp};
+use postroom::operator::Hold;
+use postroom::queue::State;
 use serde::Serialize;
 
 use crate::duration;
@@ -110,7 +112,7 @@ impl From<&Hold> for HoldJson {
             name: hold.place.name().to_owned(),
             since: hold.since.to_string(),
             tried_at: hold.tried_at.to_string(),
-            code: hold.cause.map(postroom::Cause::code),
+            code: hold.cause.map(postroom::queue::Cause::code),
             why: hold.why.clone(),
             waiting: hold.waiting,
         }

@@ -17,7 +17,8 @@ mod work;
 pub(crate) use exec::Command;
 pub(crate) use node::{Node, run};
 
-use postroom::{Message, Queue};
+use postroom::Message;
+use postroom::queue::Queue;
 
 /// The default address of the receiver.
 pub(crate) const RECEIVER: &str = "http://127.0.0.1:7410";

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 
 use desk::{Desk, Running, next_of, until};
 use libtest_mimic::{Arguments, Completion, Trial};
-use postroom::WebhookSecret;
+use postroom::webhooks::WebhookSecret;
 use serde_json::Value;
 use web::{Asked, DIGEST};
 

@@ -15,7 +15,7 @@ use postroom_core::support::error::Result;
 /// // `service!` writes this for `destination billing { … }`.
 /// struct Billing;
 ///
-/// impl postroom::Target for Billing {
+/// impl postroom::services::Target for Billing {
 ///     const NAME: &'static str = "billing";
 /// }
 /// ```
@@ -27,7 +27,8 @@ pub trait Target: 'static {
 /// A destination that messages of type `P` are declared for.
 ///
 /// ```
-/// # use postroom::{Accepts, Client, Signal, Target};
+/// # use postroom::Signal;
+/// # use postroom::services::{Accepts, Client, Target};
 /// # #[derive(serde::Serialize, serde::Deserialize, Signal)]
 /// # #[signal("order.approved")]
 /// # struct OrderApproved { order: u64 }
@@ -52,7 +53,9 @@ pub trait Accepts<P: Payload>: Target {}
 /// `service!` creates one client for each destination.
 ///
 /// ```
-/// # use postroom::{Accepts, Client, MemoryStore, Outbox, Signal, Target};
+/// # use postroom::{Outbox, Signal};
+/// # use postroom::services::{Accepts, Client, Target};
+/// # use postroom::store::MemoryStore;
 /// # #[derive(serde::Serialize, serde::Deserialize, Signal)]
 /// # #[signal("order.approved")]
 /// # struct OrderApproved { order: u64 }

@@ -44,7 +44,9 @@ use source::{Known, Sources};
 /// clone.
 ///
 /// ```
-/// use postroom::{Handlers, Key, Receiver, Secret, Source, Sqlite, SqliteStore};
+/// use postroom::Handlers;
+/// use postroom::services::{Key, Receiver, Secret, Source};
+/// use postroom::sqlite::{Sqlite, SqliteStore};
 ///
 /// fn receiver(store: SqliteStore, handlers: Handlers<Sqlite>) -> postroom::Result<Receiver<Sqlite>> {
 ///     let key = Key::new("2026-11", Secret::from_env("ORDERS_SECRET")?)?;

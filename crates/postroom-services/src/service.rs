@@ -26,7 +26,9 @@ const FORGOTTEN: Duration = Duration::from_secs(600);
 /// A service that `service!` declared.
 ///
 /// ```
-/// use postroom::{Ctx, Declared, Event, HandlerError, Memory, service};
+/// use postroom::{Ctx, Event, HandlerError, service};
+/// use postroom::services::Declared;
+/// use postroom::store::Memory;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]
@@ -63,7 +65,8 @@ pub trait Declared: Sized {
 /// A declared service that is not started yet. Set its options here, and the values that its handlers need.
 ///
 /// ```
-/// # use postroom::{Ctx, Event, HandlerError, Memory, MemoryStore, WorkerOptions, service};
+/// # use postroom::{Ctx, Event, HandlerError, WorkerOptions, service};
+/// # use postroom::store::{Memory, MemoryStore};
 /// # #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// # #[event("order.placed")]
 /// # pub struct OrderPlaced { order: u64 }
@@ -218,7 +221,8 @@ impl<D: Declared> fmt::Debug for Declaration<D> {
 /// A declared service that is running. If it is dropped, it stops in the background.
 ///
 /// ```
-/// # use postroom::{Ctx, Event, HandlerError, Memory, MemoryStore, Payload, service};
+/// # use postroom::{Ctx, Event, HandlerError, Payload, service};
+/// # use postroom::store::{Memory, MemoryStore};
 /// # #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// # #[event("order.placed")]
 /// # pub struct OrderPlaced { order: u64 }

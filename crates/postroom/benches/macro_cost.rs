@@ -4,11 +4,13 @@
 
 use std::hint::black_box;
 
-use postroom::{
-    Clock, Command, Courier, Ctx, Declared, Delivery, Filter, HandlerResult, Handlers, Kind, ManualClock, Memory,
-    MemoryStore, Message, Neighbours, NewMessage, Outbox, Payload, Receiver, Service, Services, Timestamp, Transport,
-    service,
-};
+use postroom::clock::{Clock, ManualClock, Timestamp};
+use postroom::message::Kind;
+use postroom::operator::Filter;
+use postroom::services::{Courier, Declared, Neighbours, Receiver, Service, Services};
+use postroom::store::{Memory, MemoryStore};
+use postroom::worker::{Delivery, Transport};
+use postroom::{Command, Ctx, HandlerResult, Handlers, Message, NewMessage, Outbox, Payload, service};
 use serde::{Deserialize, Serialize};
 
 const MESSAGES: u64 = 2_000;

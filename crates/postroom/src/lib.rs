@@ -7,7 +7,8 @@
 //! ([`Worker`]), and what arrives is applied once ([`Inbox`]), also what a broker delivers ([`Idempotent`]).
 //!
 //! ```
-//! use postroom::{BlockingCtx, Event, HandlerError, Handlers, Outbox, SqliteOptions, Worker};
+//! use postroom::{Event, HandlerError, Handlers, Outbox, Worker};
+//! use postroom::sqlite::{BlockingCtx, SqliteOptions};
 //!
 //! #[derive(serde::Serialize, serde::Deserialize, Event)]
 //! #[event("order.placed")]
@@ -45,135 +46,229 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub use postroom_core::Inbox;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-pub use postroom_core::ServerStore;
-pub use postroom_core::WorkQueue;
-pub use postroom_core::crash_here;
+pub use postroom_core::{
+    Command, Ctx, Error, ErrorKind, Event, HandlerError, HandlerResult, Handlers, Inbox, InboxKey, Incoming, Message,
+    MessageId, NewMessage, Outbox, Payload, Result, RetryPolicy, Signal, Worker, WorkerOptions, crash_here,
+};
+#[cfg(feature = "macros")]
+pub use postroom_macros::{Command, Event, Signal, push_call, service};
+
 #[cfg(any(
-    feature = "rusqlite-0_39",
+    feature = "sqlite",
     feature = "sqlx-0_9-postgres",
     feature = "sqlx-0_9-mysql",
     feature = "tiberius-0_13"
 ))]
 pub use postroom_core::doctor;
-pub use postroom_core::questions;
-pub use postroom_core::telemetry;
 #[cfg(feature = "testing")]
 pub use postroom_core::testing;
-pub use postroom_core::{
-    Act, Admission, Arrival, Audited, BoxFuture, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold,
-    Identity, Mark, MarkId, Marked, Marks, MemoryStore, Operator, PutMode, QueueStats, Record, Revival, Sighting,
-    Store, Stored, Times, Wake, WakeListener,
-};
-pub use postroom_core::{
-    BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Fault, LEASE_MAX, Lease, Place, Queue, Reaped,
-    Settle, Settled, State, Topics, Whose,
-};
-pub use postroom_core::{
-    Backend, Callable, Calls, Ctx, Handle, HandlerError, HandlerFn, HandlerResult, Handlers, Memory,
-};
-#[cfg(feature = "rusqlite-0_39")]
-pub use postroom_core::{
-    BackupProgress, BlockingCtx, BlockingFn, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,
-    restore_check,
-};
-pub use postroom_core::{Begin, Commit, Enqueued, Outbox, OutboxTx};
-pub use postroom_core::{BlockingTx, Done, Statement, TableNames, Tx, Value};
-pub use postroom_core::{
-    Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
-    Selection, StoreKey, StoreProvider, Stores,
-};
-pub use postroom_core::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
-pub use postroom_core::{
-    Command, ContentHash, Event, Headers, InboxKey, Incoming, IntoMessage, Kind, Message, MessageId, NewMessage,
-    Origin, Outgoing, OwnerToken, Payload, PushCall, Replies, Signal, WorkItemId, hash_bytes, hash_value,
-};
-pub use postroom_core::{Delivery, Transport};
-pub use postroom_core::{Endpoint, HeldPlace, Limits, PlaceState, Places};
-pub use postroom_core::{Error, ErrorKind, Result};
-pub use postroom_core::{LeaseToken, Pull, PullRequest, Pulled};
-#[cfg(feature = "tiberius-0_13")]
-pub use postroom_core::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
-#[cfg(feature = "sqlx-0_9-mysql")]
-pub use postroom_core::{MySql, MySqlOptions, MySqlStore};
-pub use postroom_core::{Pending, Request};
-#[cfg(feature = "sqlx-0_9-postgres")]
-pub use postroom_core::{Postgres, PostgresOptions, PostgresStore};
-pub use postroom_core::{Retention, Worker, WorkerOptions};
-pub use postroom_core::{RetryPolicies, RetryPolicy};
-#[cfg(feature = "tower")]
-pub use postroom_idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Identified, SharedCtx};
-#[cfg(feature = "axum")]
-pub use postroom_idempotent::{
-    IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
-};
-pub use postroom_idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
-#[cfg(feature = "grpc")]
-pub use postroom_services::GrpcService;
-pub use postroom_services::{Accepts, Client, Target};
-pub use postroom_services::{
-    Address, Courier, Destination, Neighbours, Peer, Service, Services, ServicesConfig, TransportType,
-};
-#[cfg(feature = "http")]
-pub use postroom_services::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
-pub use postroom_services::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
-pub use postroom_services::{Declaration, Declared, Running};
-pub use postroom_services::{HmacAlgorithm, Key, Keys, Secret};
-pub use postroom_services::{Hook, Receiver, ReceiverOptions, Source};
+pub use postroom_core::{questions, telemetry};
 
-#[cfg(feature = "macros")]
-pub use postroom_macros::{Command, Event, Signal, push_call, service};
+pub mod message {
+    //! Messages: ids, kinds, headers, typed payloads.
 
-/// What handlers take besides the context and the message.
+    pub use postroom_core::{
+        ContentHash, Headers, IntoMessage, Kind, Origin, Outgoing, OwnerToken, PushCall, Replies, WorkItemId,
+        hash_bytes, hash_value,
+    };
+}
+
+pub mod queue {
+    //! The work queue: claims, leases, how a message is settled, whose failure it was.
+
+    pub use postroom_core::{
+        BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Enqueued, Fault, LEASE_MAX, Lease, LeaseToken,
+        Pending, Place, Pull, PullRequest, Pulled, Queue, Reaped, Request, RetryPolicies, Settle, Settled, State,
+        Stored, Topics, Whose, WorkQueue,
+    };
+}
+
+pub mod operator {
+    //! What an operator sees and does: lists, failures, requeueing, dismissing, the audit trail.
+
+    pub use postroom_core::{
+        Act, Audited, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold, Operator, QueueStats, Record,
+        Revival,
+    };
+}
+
+pub mod store {
+    //! The contract of a store, and the one in memory.
+
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    pub use postroom_core::ServerStore;
+    pub use postroom_core::{
+        Admission, Arrival, BoxFuture, Identity, Mark, MarkId, Marked, Marks, Memory, MemoryStore, PutMode, Sighting,
+        Store, Times, Wake, WakeListener,
+    };
+}
+
 pub mod handler {
+    //! What handlers are made of.
+
     pub use postroom_core::work::handler::State;
+    pub use postroom_core::{Backend, Callable, Calls, Handle, HandlerFn};
+}
+
+pub mod worker {
+    //! Workers: what they keep, where they send, and how much at once.
+
+    pub use postroom_core::{Delivery, Endpoint, HeldPlace, Limits, PlaceState, Places, Retention, Transport};
+}
+
+#[cfg(feature = "sqlite")]
+pub mod sqlite {
+    //! SQLite: the store, its options, its blocking handlers, backup.
+
+    pub use postroom_core::{
+        BackupProgress, BlockingCtx, BlockingFn, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,
+        restore_check,
+    };
+}
+
+#[cfg(feature = "sqlx-0_9-postgres")]
+pub mod postgres {
+    //! PostgreSQL: the store and its options.
+
+    pub use postroom_core::{Postgres, PostgresOptions, PostgresStore};
+}
+
+#[cfg(feature = "sqlx-0_9-mysql")]
+pub mod mysql {
+    //! MySQL and MariaDB: the store and its options.
+
+    pub use postroom_core::{MySql, MySqlOptions, MySqlStore};
+}
+
+#[cfg(feature = "tiberius-0_13")]
+pub mod mssql {
+    //! SQL Server: the store and its options.
+
+    pub use postroom_core::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
+}
+
+pub mod sql {
+    //! Statements for a transaction of your own, on any driver.
+
+    pub use postroom_core::{Begin, BlockingTx, Commit, Done, OutboxTx, Statement, TableNames, Tx, Value};
+}
+
+pub mod tenancy {
+    //! Many databases at once: which there are, which one is meant, whose turn it is.
+
+    pub use postroom_core::{
+        Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
+        Selection, StoreKey, StoreProvider, Stores,
+    };
+}
+
+pub mod clock {
+    //! Time, as stores and tests see it.
+
+    pub use postroom_core::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
+}
+
+pub mod services {
+    //! Messages between services: receivers, transports, keys, declared services.
+
+    #[cfg(feature = "grpc")]
+    pub use postroom_services::GrpcService;
+    pub use postroom_services::{
+        Accepts, Address, Client, Courier, Declaration, Declared, Destination, HmacAlgorithm, Hook, Key, Keys,
+        Neighbours, Peer, Receiver, ReceiverOptions, Running, Secret, Service, Services, ServicesConfig, Source,
+        Target, TransportType,
+    };
+    #[cfg(feature = "http")]
+    pub use postroom_services::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
+}
+
+pub mod webhooks {
+    //! Peers that do not run Postroom: webhooks and CloudEvents.
+
+    pub use postroom_services::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
+}
+
+pub mod idempotent {
+    //! Handlers that run once for messages that do not come through the inbox.
+
+    #[cfg(feature = "tower")]
+    pub use postroom_idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Identified, SharedCtx};
+    #[cfg(feature = "axum")]
+    pub use postroom_idempotent::{
+        IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
+    };
+    pub use postroom_idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
 }
 
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod macro_support;
 
-// The programs in the README and the guides are compiled with the other examples in the documentation.
-#[cfg(all(doctest, feature = "rusqlite-0_39"))]
-mod guides {
-    #[doc = include_str!("../../../guides/getting-started.md")]
-    mod getting_started {}
-    #[doc = include_str!("../../../guides/handlers.md")]
-    mod handlers {}
-    #[cfg(feature = "http")]
-    #[doc = include_str!("../../../guides/services.md")]
-    mod services {}
-    #[cfg(all(feature = "http", feature = "macros"))]
-    #[doc = include_str!("../../../guides/two-services.md")]
-    mod two_services {}
-    #[cfg(feature = "axum")]
-    #[doc = include_str!("../../../guides/idempotency.md")]
-    mod idempotency {}
-    #[doc = include_str!("../../../guides/multi-tenant.md")]
-    mod multi_tenant {}
-    #[cfg(all(feature = "testing", feature = "macros"))]
-    #[doc = include_str!("../../../guides/testing.md")]
-    mod testing {}
-    #[cfg(all(feature = "sqlx-0_9-postgres", feature = "http", feature = "macros"))]
-    #[doc = include_str!("../../../README.md")]
-    mod readme {}
+#[cfg(any(doc, doctest))]
+pub mod guides {
+    //! The guides of the repository. The programs in them are compiled with the other examples.
+
+    #[cfg(feature = "sqlite")]
+    #[doc = include_str!("../guides/getting-started.md")]
+    pub mod getting_started {}
+    #[cfg(feature = "sqlite")]
+    #[doc = include_str!("../guides/handlers.md")]
+    pub mod handlers {}
+    #[cfg(all(feature = "sqlite", feature = "http"))]
+    #[doc = include_str!("../guides/services.md")]
+    pub mod services {}
+    #[cfg(all(feature = "sqlite", feature = "http", feature = "macros"))]
+    #[doc = include_str!("../guides/two-services.md")]
+    pub mod two_services {}
+    #[cfg(all(feature = "sqlite", feature = "axum"))]
+    #[doc = include_str!("../guides/idempotency.md")]
+    pub mod idempotency {}
+    #[cfg(feature = "sqlite")]
+    #[doc = include_str!("../guides/multi-tenant.md")]
+    pub mod multi_tenant {}
+    #[cfg(all(feature = "sqlite", feature = "testing", feature = "macros"))]
+    #[doc = include_str!("../guides/testing.md")]
+    pub mod testing {}
     #[cfg(all(
+        feature = "sqlite",
         feature = "sqlx-0_9-postgres",
         feature = "sqlx-0_9-mysql",
         feature = "sqlx-0_9-sqlite",
         feature = "tiberius-0_13",
         feature = "tokio-postgres-0_7"
     ))]
-    #[doc = include_str!("../../../guides/transactions.md")]
-    mod transactions {}
+    #[doc = include_str!("../guides/transactions.md")]
+    pub mod transactions {}
     #[cfg(feature = "sqlx-0_9-postgres")]
-    #[doc = include_str!("../../../guides/postgres.md")]
-    mod postgres {}
+    #[doc = include_str!("../guides/postgres.md")]
+    pub mod postgres {}
     #[cfg(feature = "sqlx-0_9-mysql")]
-    #[doc = include_str!("../../../guides/mysql.md")]
-    mod mysql {}
+    #[doc = include_str!("../guides/mysql.md")]
+    pub mod mysql {}
     #[cfg(feature = "tiberius-0_13")]
-    #[doc = include_str!("../../../guides/sqlserver.md")]
-    mod sqlserver {}
+    #[doc = include_str!("../guides/sqlserver.md")]
+    pub mod sqlserver {}
+    #[doc = include_str!("../guides/guarantees.md")]
+    pub mod guarantees {}
+    #[doc = include_str!("../guides/states.md")]
+    pub mod states {}
+    #[doc = include_str!("../guides/operations.md")]
+    pub mod operations {}
+    #[doc = include_str!("../guides/trouble.md")]
+    pub mod trouble {}
+    #[doc = include_str!("../guides/node.md")]
+    pub mod node {}
+    #[doc = include_str!("../guides/any-language.md")]
+    pub mod any_language {}
+    #[doc = include_str!("../guides/http-api.md")]
+    pub mod http_api {}
+    #[doc = include_str!("../guides/wire.md")]
+    pub mod wire {}
+    #[doc = include_str!("../guides/install.md")]
+    pub mod install {}
+    #[doc = include_str!("../guides/glossary.md")]
+    pub mod glossary {}
+    #[cfg(all(doctest, feature = "sqlite", feature = "sqlx-0_9-postgres", feature = "http", feature = "macros"))]
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
 }

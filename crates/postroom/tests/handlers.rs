@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use postroom::handler::State;
+use postroom::idempotent::{Idempotent, Once, Unhandled};
+use postroom::queue::Cause;
+use postroom::sqlite::{BlockingCtx, Sqlite};
+use postroom::store::{Memory, MemoryStore};
 use postroom::testing::Workbench;
-use postroom::{
-    BlockingCtx, Cause, Command, Ctx, Event, HandlerResult, Handlers, Idempotent, InboxKey, Incoming, Memory,
-    MemoryStore, Once, RetryPolicy, Sqlite, Unhandled, Worker,
-};
+use postroom::{Command, Ctx, Event, HandlerResult, Handlers, InboxKey, Incoming, RetryPolicy, Worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Event)]
@@ -121,7 +122,7 @@ async fn an_answer_is_what_the_command_says() {
     let bench = Workbench::memory();
     let id = bench.outbox().enqueue(&Count).await.unwrap().id;
     bench.drain(Handlers::new().on(count)).await.unwrap();
-    let row = bench.outbox().queue().list(postroom::Filter::all()).await.unwrap();
+    let row = bench.outbox().queue().list(postroom::operator::Filter::all()).await.unwrap();
     assert_eq!((row.len(), row[0].response()), (1, Some("7")), "{id:?}");
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
+use postroom::sqlite::{BlockingCtx, Sqlite};
+use postroom::store::Memory;
 use postroom::testing::{CrashPoint, Twice, Workbench, assert_enqueued, assert_not_enqueued, enqueued, handle_twice};
-use postroom::{
-    BlockingCtx, Ctx, Event, HandlerError, HandlerResult, Handlers, InboxKey, Incoming, Memory, Payload, Signal, Sqlite,
-};
+use postroom::{Ctx, Event, HandlerError, HandlerResult, Handlers, InboxKey, Incoming, Payload, Signal};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Event)]

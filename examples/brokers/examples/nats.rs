@@ -4,7 +4,8 @@
 use anyhow::Result;
 use async_nats::ConnectOptions;
 use async_nats::jetstream::{self, stream};
-use postroom::{Handlers, Inbox, NewMessage, Outbox, Sqlite, SqliteOptions, Worker};
+use postroom::sqlite::{Sqlite, SqliteOptions};
+use postroom::{Handlers, Inbox, NewMessage, Outbox, Worker};
 use postroom_brokers::nats::{FromNats, ToNats};
 
 #[tokio::main]

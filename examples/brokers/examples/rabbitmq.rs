@@ -5,7 +5,8 @@ use anyhow::Result;
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties, ExchangeKind};
-use postroom::{Handlers, Inbox, NewMessage, Outbox, Sqlite, SqliteOptions, Worker};
+use postroom::sqlite::{Sqlite, SqliteOptions};
+use postroom::{Handlers, Inbox, NewMessage, Outbox, Worker};
 use postroom_brokers::rabbitmq::{FromRabbitMq, ToRabbitMq};
 
 #[tokio::main]

@@ -1,6 +1,8 @@
 //! What both brokers share: a message that one of them brought, on its way into the inbox.
 
-use postroom::{Arrival, ErrorKind, Headers, Inbox, InboxKey, Incoming, hash_bytes};
+use postroom::message::{Headers, hash_bytes};
+use postroom::store::Arrival;
+use postroom::{ErrorKind, Inbox, InboxKey, Incoming};
 use tracing::{error, warn};
 
 /// A larger payload belongs into a file store, and its address into the message.
@@ -77,7 +79,7 @@ fn incoming(source: &str, arrived: Arrived<'_>) -> Result<Incoming, String> {
 
 #[cfg(test)]
 mod tests {
-    use postroom::MemoryStore;
+    use postroom::store::MemoryStore;
 
     use super::*;
 

@@ -10,7 +10,10 @@ use async_nats::jetstream::{self, AckKind, Context};
 use async_nats::{Client, HeaderMap, HeaderName, HeaderValue};
 use futures_util::future::{Fuse, FusedFuture, FutureExt};
 use futures_util::stream::StreamExt;
-use postroom::{BoxFuture, Delivery, Headers, Inbox, Message, Origin, Transport};
+use postroom::message::{Headers, Origin};
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Transport};
+use postroom::{Inbox, Message};
 use tracing::{error, warn};
 
 use crate::intake::{self, Arrived, Verdict};

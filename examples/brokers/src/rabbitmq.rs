@@ -15,7 +15,10 @@ use lapin::options::{
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
-use postroom::{BoxFuture, Delivery, Headers, Inbox, Message, Transport};
+use postroom::message::Headers;
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Transport};
+use postroom::{Inbox, Message};
 use tracing::warn;
 
 use crate::intake::{self, Arrived, Verdict};

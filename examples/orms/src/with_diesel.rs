@@ -4,7 +4,9 @@ use anyhow::Result;
 use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use diesel::{RunQueryDsl, SqliteConnection, sql_query};
-use postroom::{Done, Inbox, Incoming, Lease, NewMessage, Outbox, Statement, Value};
+use postroom::queue::Lease;
+use postroom::sql::{Done, Statement, Value};
+use postroom::{Inbox, Incoming, NewMessage, Outbox};
 
 /// Runs one of Postroom's statements in a Diesel transaction: begin it with `immediate_transaction`.
 pub fn run(tx: &mut SqliteConnection, statement: &Statement) -> Result<Done> {

@@ -1,11 +1,13 @@
 //! SeaORM, on PostgreSQL and on MySQL or MariaDB.
 
 use anyhow::Result;
-use postroom::{Done, Inbox, Incoming, Lease, NewMessage, Outbox, Value};
+use postroom::queue::Lease;
+use postroom::sql::{Done, Value};
+use postroom::{Inbox, Incoming, NewMessage, Outbox};
 use sea_orm::{ConnectionTrait, SqlErr, Statement};
 
 /// Runs one of Postroom's statements in a SeaORM transaction.
-pub async fn run(tx: &impl ConnectionTrait, statement: &postroom::Statement) -> Result<Done> {
+pub async fn run(tx: &impl ConnectionTrait, statement: &postroom::sql::Statement) -> Result<Done> {
     let values: Vec<sea_orm::Value> = statement.values().iter().map(to_bind).collect();
     let query = Statement::from_sql_and_values(tx.get_database_backend(), statement.sql(), values);
     match tx.execute_raw(query).await {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, RunQueryDsl, SqliteConnection};
-use postroom::{ErrorKind, Inbox, InboxKey, Incoming, NewMessage, Outbox, OwnerToken, SqliteOptions};
+use postroom::message::OwnerToken;
+use postroom::sqlite::SqliteOptions;
+use postroom::{ErrorKind, Inbox, InboxKey, Incoming, NewMessage, Outbox};
 use postroom_orms::with_diesel::{accept, ack, enqueue};
 
 diesel::table! {

@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
-use postroom::{
-    ErrorKind, Inbox, InboxKey, Incoming, Lease, MySqlOptions, NewMessage, Outbox, OwnerToken, PostgresOptions,
-    TableNames,
-};
+use postroom::message::OwnerToken;
+use postroom::mysql::MySqlOptions;
+use postroom::postgres::PostgresOptions;
+use postroom::queue::Lease;
+use postroom::sql::TableNames;
+use postroom::{ErrorKind, Inbox, InboxKey, Incoming, NewMessage, Outbox};
 use postroom_orms::with_sea_orm::{accept, ack, enqueue};
 use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectOptions, Database, DatabaseConnection, Schema, Set, TransactionTrait};

@@ -5,7 +5,8 @@
 
 use anyhow::Result;
 use opentelemetry::trace::TracerProvider;
-use postroom::{Handlers, NewMessage, SqliteOptions, SqliteStore, Worker};
+use postroom::sqlite::{SqliteOptions, SqliteStore};
+use postroom::{Handlers, NewMessage, Worker};
 use postroom_tracing::provider;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::level_filters::LevelFilter;

@@ -20,7 +20,7 @@ const FACADE: &str = "postroom";
 const PARTS: [&str; 3] = ["postroom-core", "postroom-services", "postroom-idempotent"];
 const TESTING: &str = "testing";
 /// Code for tests asks for these: each is checked with `testing` besides.
-const DATABASES: [&str; 4] = ["rusqlite-0_39", "sqlx-0_9-postgres", "sqlx-0_9-mysql", "tiberius-0_13"];
+const DATABASES: [&str; 4] = ["sqlite", "sqlx-0_9-postgres", "sqlx-0_9-mysql", "tiberius-0_13"];
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -104,14 +104,14 @@ mod tests {
 
     const METADATA: &[u8] = br#"{"packages":[
         {"name":"other","features":{"x":[]}},
-        {"name":"postroom","features":{"testing":[],"default":[],"macros":[],"rusqlite-0_39":[],"http":[],"tower":[]}},
-        {"name":"postroom-core","features":{"testing":[],"rusqlite-0_39":[]}},
+        {"name":"postroom","features":{"testing":[],"default":[],"macros":[],"sqlite":[],"http":[],"tower":[]}},
+        {"name":"postroom-core","features":{"testing":[],"sqlite":[]}},
         {"name":"postroom-services","features":{"testing":[],"http":[]}},
         {"name":"postroom-idempotent","features":{"tower":[]}}]}"#;
 
     #[test]
     fn one_run_checks_a_set_of_each_crate() {
-        let sets = ["", "rusqlite-0_39,http,tower,default", "rusqlite-0_39,testing,macros", "testing,http,tower"];
+        let sets = ["", "sqlite,http,tower,default", "sqlite,testing,macros", "testing,http,tower"];
         let expected = sets.map(|set| arguments(&set.split(',').map(str::to_owned).collect()));
         assert_eq!(checks_in(METADATA).unwrap(), expected);
     }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use postroom::{Backend, Ctx, HandlerResult, Handlers, Message, NewMessage};
+use postroom::handler::Backend;
+use postroom::{Ctx, HandlerResult, Handlers, Message, NewMessage};
 use postroom_testbed::Engine;
 
 use super::gate::Gate;
@@ -62,10 +63,10 @@ impl Database {
 macro_rules! on_ground {
     ($database:expr, $function:ident($($argument:expr),*)) => {
         match $database {
-            $crate::torture::Database::Sqlite => $function::<postroom::Sqlite>($($argument),*),
-            $crate::torture::Database::Postgres => $function::<postroom::Postgres>($($argument),*),
-            $crate::torture::Database::Mariadb => $function::<postroom::MySql>($($argument),*),
-            $crate::torture::Database::Mssql => $function::<postroom::Mssql>($($argument),*),
+            $crate::torture::Database::Sqlite => $function::<postroom::sqlite::Sqlite>($($argument),*),
+            $crate::torture::Database::Postgres => $function::<postroom::postgres::Postgres>($($argument),*),
+            $crate::torture::Database::Mariadb => $function::<postroom::mysql::MySql>($($argument),*),
+            $crate::torture::Database::Mssql => $function::<postroom::mssql::Mssql>($($argument),*),
         }
     };
 }

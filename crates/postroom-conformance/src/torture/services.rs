@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use postroom::{
-    BoxFuture, Courier, Delivery, Handlers, Key, Limits, ListenOptions, Listener, Message, Receiver, Secret, Service,
-    Services, Source, Transport, Worker,
-};
+use postroom::services::{Courier, Key, ListenOptions, Listener, Receiver, Secret, Service, Services, Source};
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Limits, Transport};
+use postroom::{Handlers, Message, Worker};
 use tokio::sync::watch;
 
 use super::gate::Gate;

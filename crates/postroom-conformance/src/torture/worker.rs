@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use postroom::clock::Clock;
+use postroom::store::BoxFuture;
 use postroom::testing::{Point, Probe};
-use postroom::{
-    BoxFuture, Clock, Delivery, Handlers, Inbox, InboxKey, Incoming, Message, RetryPolicy, Transport, Worker,
-    WorkerOptions,
-};
+use postroom::worker::{Delivery, Transport};
+use postroom::{Handlers, Inbox, InboxKey, Incoming, Message, RetryPolicy, Worker, WorkerOptions};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -4,7 +4,7 @@
 //! # async fn look() -> postroom::Result<()> {
 //! use postroom::doctor::Level;
 //!
-//! let report = postroom::SqliteOptions::new("shop.db").examine().await?;
+//! let report = postroom::sqlite::SqliteOptions::new("shop.db").examine().await?;
 //! assert!(report.worst() < Level::Danger, "{:?}", report.findings);
 //! # Ok(()) }
 //! ```

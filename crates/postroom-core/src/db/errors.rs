@@ -37,7 +37,7 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
 /// Whether a driver's error says that the database is out of reach: the same transaction may succeed later.
 pub(crate) fn is_outage(error: &(dyn std::error::Error + 'static)) -> bool {
     let drivers: &[fn(&(dyn std::error::Error + 'static)) -> bool] = &[
-        #[cfg(feature = "rusqlite-0_39")]
+        #[cfg(feature = "sqlite")]
         crate::db::sqlite::error::is_outage,
     ];
     drivers.iter().any(|is_outage| is_outage(error))

@@ -12,7 +12,9 @@ pub use options::MssqlOptions;
 /// A connection to SQL Server: what handlers are lent, and what [`MssqlOptions::connect`] makes.
 ///
 /// ```
-/// use postroom::{Enqueued, MssqlConnection, NewMessage, Outbox, Result};
+/// use postroom::{NewMessage, Outbox, Result};
+/// use postroom::mssql::MssqlConnection;
+/// use postroom::queue::Enqueued;
 ///
 /// /// In the transaction that the caller began on it.
 /// async fn placed(conn: &mut MssqlConnection, outbox: &Outbox) -> Result<Enqueued> {
@@ -30,7 +32,8 @@ use crate::support::error::Result;
 /// SQL Server, as handlers see it.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerError, Handlers, Mssql, Payload};
+/// use postroom::{Ctx, HandlerError, Handlers, Payload};
+/// use postroom::mssql::Mssql;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: i64 }
@@ -50,7 +53,8 @@ pub enum Mssql {}
 ///
 /// ```no_run
 /// # async fn f() -> postroom::Result<()> {
-/// use postroom::{MssqlOptions, MssqlStore, Outbox};
+/// use postroom::Outbox;
+/// use postroom::mssql::{MssqlOptions, MssqlStore};
 ///
 /// let store: MssqlStore = MssqlOptions::new("mssql://app:secret@db.example/shop")?.open().await?;
 /// let outbox = Outbox::new(store);

@@ -18,7 +18,8 @@ use crate::support::error::Result;
 /// MySQL and MariaDB, as handlers see it.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerError, Handlers, MySql, Payload};
+/// use postroom::{Ctx, HandlerError, Handlers, Payload};
+/// use postroom::mysql::MySql;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: i64 }
@@ -39,7 +40,8 @@ pub enum MySql {}
 ///
 /// ```no_run
 /// # async fn f() -> postroom::Result<()> {
-/// use postroom::{MySqlOptions, MySqlStore, Outbox};
+/// use postroom::Outbox;
+/// use postroom::mysql::{MySqlOptions, MySqlStore};
 ///
 /// let store: MySqlStore = MySqlOptions::new("mysql://app@db.example/shop")?.open().await?;
 /// let outbox = Outbox::new(store);

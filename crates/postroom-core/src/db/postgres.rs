@@ -20,7 +20,8 @@ use crate::support::error::Result;
 /// PostgreSQL, as handlers see it.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerError, Handlers, Payload, Postgres};
+/// use postroom::{Ctx, HandlerError, Handlers, Payload};
+/// use postroom::postgres::Postgres;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: i64 }
@@ -41,7 +42,8 @@ pub enum Postgres {}
 ///
 /// ```no_run
 /// # async fn f() -> postroom::Result<()> {
-/// use postroom::{Outbox, PostgresOptions, PostgresStore};
+/// use postroom::Outbox;
+/// use postroom::postgres::{PostgresOptions, PostgresStore};
 ///
 /// let store: PostgresStore = PostgresOptions::new("postgres://app@db.example/shop")?.open().await?;
 /// let outbox = Outbox::new(store);

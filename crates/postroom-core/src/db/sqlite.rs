@@ -6,7 +6,7 @@ mod chunk;
 mod connect;
 pub(crate) mod dialect;
 mod doctor;
-pub(crate) mod driver_rusqlite_039;
+pub(crate) mod driver_rusqlite;
 #[cfg(feature = "sqlx-0_9-sqlite")]
 mod driver_sqlx_09;
 mod durable;

@@ -15,7 +15,8 @@ use crate::telemetry;
 /// The inbox of a store. Cheap to clone.
 ///
 /// ```
-/// use postroom::{Inbox, InboxKey, Incoming, MemoryStore};
+/// use postroom::{Inbox, InboxKey, Incoming};
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let inbox = Inbox::new(MemoryStore::new());
@@ -67,7 +68,9 @@ impl Inbox {
     /// What fails again and again is given up by whoever handles it:
     ///
     /// ```
-    /// # use postroom::{Inbox, InboxKey, MemoryStore, State};
+    /// # use postroom::{Inbox, InboxKey};
+    /// # use postroom::queue::State;
+    /// # use postroom::store::MemoryStore;
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// # let (inbox, key) = (Inbox::new(MemoryStore::new()), InboxKey::new("stripe", "evt_1")?);
     /// # async fn handle() -> Result<(), &'static str> { Err("no such order") }
@@ -172,7 +175,8 @@ impl Inbox {
     /// inbox.
     ///
     /// ```
-    /// # use postroom::{Inbox, InboxKey, Incoming, MemoryStore};
+    /// # use postroom::{Inbox, InboxKey, Incoming};
+    /// # use postroom::store::MemoryStore;
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// # let inbox = Inbox::new(MemoryStore::new());
     /// let key = InboxKey::new("stripe", "evt_1")?;

@@ -18,8 +18,9 @@ impl WorkQueue {
     /// put back in line ([`revive`](Self::revive)).
     ///
     /// ```
-    /// # use postroom::{MemoryStore, Outbox};
-    /// use postroom::{Filter, Operator};
+    /// # use postroom::Outbox;
+    /// # use postroom::store::MemoryStore;
+    /// use postroom::operator::{Filter, Operator};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// # let outbox = Outbox::new(MemoryStore::new());

@@ -19,7 +19,8 @@ use crate::telemetry;
 /// The outbox of a store. Cheap to clone.
 ///
 /// ```
-/// use postroom::{MemoryStore, MessageId, NewMessage, Outbox};
+/// use postroom::{MessageId, NewMessage, Outbox};
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -93,7 +94,9 @@ impl Outbox {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use postroom::{MemoryStore, NewMessage, Outbox, RetryPolicies, RetryPolicy};
+    /// use postroom::{NewMessage, Outbox, RetryPolicy};
+    /// use postroom::queue::RetryPolicies;
+    /// use postroom::store::MemoryStore;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let week = RetryPolicy::services().ttl(Some(Duration::from_secs(7 * 24 * 3600)));
@@ -192,7 +195,8 @@ impl Outbox {
     /// Sends a typed payload to a service, in a transaction of its own, and gives what waits for the answer.
     ///
     /// ```
-    /// # use postroom::{Kind, Outbox, Payload};
+    /// # use postroom::{Outbox, Payload};
+    /// # use postroom::message::Kind;
     /// # #[derive(serde::Serialize, serde::Deserialize)] struct Reserve { order: u64 }
     /// # impl Payload for Reserve {
     /// #     const TOPIC: &'static str = "reserve";
@@ -226,7 +230,9 @@ impl Outbox {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// use postroom::{MemoryStore, NewMessage, Operator, Outbox};
+    /// use postroom::{NewMessage, Outbox};
+    /// use postroom::operator::Operator;
+    /// use postroom::store::MemoryStore;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let outbox = Outbox::new(MemoryStore::new());

@@ -20,7 +20,10 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use postroom::{Command, MemoryStore, Outbox, OwnerToken, Settle};
+/// # use postroom::{Command, Outbox};
+/// # use postroom::message::OwnerToken;
+/// # use postroom::queue::Settle;
+/// # use postroom::store::MemoryStore;
 /// # #[derive(serde::Serialize, serde::Deserialize, Command)]
 /// # #[command("stock.reserve", reply = String)]
 /// # struct Reserve { order: u64 }
@@ -78,7 +81,8 @@ impl Request {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// use postroom::{ErrorKind, MemoryStore, NewMessage, Outbox};
+    /// use postroom::{ErrorKind, NewMessage, Outbox};
+    /// use postroom::store::MemoryStore;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let outbox = Outbox::new(MemoryStore::new());
@@ -107,7 +111,8 @@ impl Request {
 /// A message whose answer, of a known type, is waited for.
 ///
 /// ```
-/// use postroom::{Command, Outbox, Payload, Pending};
+/// use postroom::{Command, Outbox, Payload};
+/// use postroom::queue::Pending;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Command)]
 /// #[command("stock.reserve", reply = String)]
@@ -138,7 +143,8 @@ impl<R: DeserializeOwned> Pending<R> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use postroom::{ErrorKind, Pending, Result};
+    /// use postroom::{ErrorKind, Result};
+    /// use postroom::queue::Pending;
     ///
     /// async fn shelf(pending: &Pending<String>) -> Result<Option<String>> {
     ///     match pending.answer_within(Duration::from_secs(10)).await {

@@ -13,7 +13,8 @@ use crate::support::error::Result;
 /// Where an outbox can begin a transaction: a pool of the caller's.
 ///
 /// ```
-/// use postroom::{Begin, NewMessage, Outbox};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::sql::Begin;
 ///
 /// /// Works with every pool that Postroom knows.
 /// async fn announce(outbox: &Outbox, pool: &impl Begin) -> postroom::Result<()> {
@@ -33,7 +34,9 @@ pub trait Begin: Sync {
 /// A driver's transaction, which can end itself.
 ///
 /// ```
-/// use postroom::{Commit, NewMessage, OutboxTx, Result, Stored};
+/// use postroom::{NewMessage, Result};
+/// use postroom::queue::Stored;
+/// use postroom::sql::{Commit, OutboxTx};
 ///
 /// async fn told<T: Commit>(mut tx: OutboxTx<T>) -> Result<Stored> {
 ///     let stored = tx.enqueue(NewMessage::new("shop.opened", "{}")).await?;

@@ -17,7 +17,10 @@ use crate::telemetry;
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Filter, MemoryStore, NewMessage, Outbox, OwnerToken};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::message::OwnerToken;
+/// use postroom::operator::Filter;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -252,8 +255,9 @@ impl WorkQueue {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use postroom::{MemoryStore, Outbox};
-    /// use postroom::State;
+    /// # use postroom::Outbox;
+    /// # use postroom::store::MemoryStore;
+    /// use postroom::queue::State;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// # let (outbox, day) = (Outbox::new(MemoryStore::new()), Duration::from_secs(24 * 3600));

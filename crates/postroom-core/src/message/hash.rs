@@ -10,7 +10,9 @@ use crate::support::error::{Error, Result};
 /// The SHA-256 of these bytes, to store beside a message.
 ///
 /// ```
-/// use postroom::{Inbox, InboxKey, MemoryStore, hash_bytes};
+/// use postroom::{Inbox, InboxKey};
+/// use postroom::message::hash_bytes;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let (inbox, key) = (Inbox::new(MemoryStore::new()), InboxKey::new("stripe", "evt_1")?);
@@ -25,7 +27,7 @@ pub fn hash_bytes(bytes: impl AsRef<[u8]>) -> [u8; 32] {
 /// The SHA-256 of a value's JSON, to store beside a message.
 ///
 /// ```
-/// use postroom::{hash_bytes, hash_value};
+/// use postroom::message::{hash_bytes, hash_value};
 ///
 /// #[derive(serde::Serialize)]
 /// struct Payment { amount: u64 }
@@ -60,7 +62,7 @@ pub fn encode_pieces(pieces: &[&[u8]], mut write: impl FnMut(&[u8])) {
 /// In the table it is the name of the algorithm, a colon, and the digest.
 ///
 /// ```
-/// use postroom::{ContentHash, hash_bytes};
+/// use postroom::message::{ContentHash, hash_bytes};
 ///
 /// let ours = ContentHash::from(hash_bytes("{}"));
 /// assert_eq!((ours.algorithm(), ours.digest().len()), (Some("sha256"), 32));

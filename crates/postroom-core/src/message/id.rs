@@ -59,7 +59,8 @@ uuid_id! {
     /// One row of the outbox: a message on its way to one destination.
     ///
     /// ```
-    /// use postroom::{MessageId, WorkItemId};
+    /// use postroom::MessageId;
+    /// use postroom::message::WorkItemId;
     ///
     /// let message = MessageId::new();
     /// assert_eq!(WorkItemId::of(message, Some("billing")), WorkItemId::of(message, Some("billing")));
@@ -73,7 +74,9 @@ uuid_id! {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+    /// use postroom::{NewMessage, Outbox};
+    /// use postroom::message::OwnerToken;
+    /// use postroom::store::MemoryStore;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let outbox = Outbox::new(MemoryStore::new());

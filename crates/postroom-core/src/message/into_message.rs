@@ -7,7 +7,8 @@ use crate::support::error::Result;
 /// ([`Payload::outgoing`]), or a [`NewMessage`] of any topic.
 ///
 /// ```
-/// use postroom::{MemoryStore, NewMessage, Outbox, Payload, Signal};
+/// use postroom::{NewMessage, Outbox, Payload, Signal};
+/// use postroom::store::MemoryStore;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Signal)]
 /// #[signal("order.approved")]

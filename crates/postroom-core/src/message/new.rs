@@ -222,11 +222,11 @@ impl NewMessage {
 /// A message that arrived, to put into an inbox.
 ///
 /// ```
-/// use postroom::{Incoming, InboxKey};
+/// use postroom::{InboxKey, Incoming};
 ///
 /// let key = InboxKey::new("stripe", "evt_1")?;
 /// let payload = r#"{"amount":100}"#;
-/// let incoming = Incoming::new(key, "payment.received", payload).hash(postroom::hash_bytes(payload));
+/// let incoming = Incoming::new(key, "payment.received", payload).hash(postroom::message::hash_bytes(payload));
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, PartialEq)]

@@ -94,7 +94,8 @@ fn unknown_version<P: Payload>(version: u32) -> Error {
 /// refused; what another service wants to know is a [`Signal`].
 ///
 /// ```
-/// use postroom::{Event, Outbox, Result, Stored};
+/// use postroom::{Event, Outbox, Result};
+/// use postroom::queue::Stored;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]
@@ -148,7 +149,9 @@ pub trait Command: Replies {}
 /// A call of a function marked with `push_call`.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerError, Kind, Memory, Payload, PushCall, push_call};
+/// use postroom::{Ctx, HandlerError, Payload, push_call};
+/// use postroom::message::{Kind, PushCall};
+/// use postroom::store::Memory;
 ///
 /// #[push_call("mail.send")]
 /// async fn send_mail(_: &mut Ctx<Memory>, to: String) -> Result<(), HandlerError> {
@@ -165,7 +168,9 @@ pub trait PushCall: Replies {}
 /// A payload whose answer can be waited for.
 ///
 /// ```
-/// use postroom::{Command, Outbox, Pending, Payload, Replies, Result};
+/// use postroom::{Command, Outbox, Payload, Result};
+/// use postroom::message::Replies;
+/// use postroom::queue::Pending;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Command)]
 /// #[command("stock.reserve", reply = String)]

@@ -8,7 +8,8 @@ use crate::support::clock::Timestamp;
 /// Which table a message stands in, and what it is known by there.
 ///
 /// ```
-/// use postroom::{Message, Origin};
+/// use postroom::Message;
+/// use postroom::message::Origin;
 ///
 /// fn described(message: &Message) -> String {
 ///     match &message.origin {
@@ -46,7 +47,8 @@ pub enum Origin {
 /// A stored message: what a handler is given and what an operator sees.
 ///
 /// ```
-/// use postroom::{MemoryStore, Outbox, Signal};
+/// use postroom::{Outbox, Signal};
+/// use postroom::store::MemoryStore;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Signal)]
 /// #[signal("order.approved")]

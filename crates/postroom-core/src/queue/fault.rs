@@ -17,7 +17,7 @@ const RETRY_AFTER_MIN: Duration = Duration::from_millis(10);
 /// Whose failure it is: who has to change something before the message can go through.
 ///
 /// ```
-/// use postroom::{Cause, Whose};
+/// use postroom::queue::{Cause, Whose};
 ///
 /// assert_eq!(Cause::HandlerFailed.whose(), Whose::Message);
 /// assert_eq!(Cause::Unreachable.whose(), Whose::Place);
@@ -47,7 +47,7 @@ impl Whose {
 /// What went wrong. Its code is stored with each failure and never changes its meaning.
 ///
 /// ```
-/// use postroom::Cause;
+/// use postroom::queue::Cause;
 ///
 /// assert_eq!(Cause::TimedOut.code(), "timed_out");
 /// assert_eq!(Cause::of_code("no_route"), Some(Cause::NoRoute));
@@ -182,7 +182,8 @@ impl fmt::Display for Cause {
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Cause, Delivery, Fault, Whose};
+/// use postroom::queue::{Cause, Fault, Whose};
+/// use postroom::worker::Delivery;
 ///
 /// let busy = Fault::new(Cause::Busy, "429 Too Many Requests").retry_after(Duration::from_secs(5));
 /// assert_eq!((busy.whose(), busy.why()), (Whose::Place, "429 Too Many Requests"));

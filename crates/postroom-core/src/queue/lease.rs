@@ -11,7 +11,8 @@ use crate::support::error::{Error, Result};
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{BATCH_MAX, ClaimRequest, OwnerToken};
+/// use postroom::message::OwnerToken;
+/// use postroom::queue::{BATCH_MAX, ClaimRequest};
 ///
 /// let lease = Duration::from_secs(30);
 /// assert!(ClaimRequest::new(OwnerToken::new(), lease, BATCH_MAX).is_ok());
@@ -22,7 +23,8 @@ pub const BATCH_MAX: usize = 10_000;
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{ClaimRequest, LEASE_MAX, OwnerToken};
+/// use postroom::message::OwnerToken;
+/// use postroom::queue::{ClaimRequest, LEASE_MAX};
 ///
 /// assert!(ClaimRequest::new(OwnerToken::new(), LEASE_MAX, 10).is_ok());
 /// assert!(ClaimRequest::new(OwnerToken::new(), LEASE_MAX + Duration::from_secs(1), 10).is_err());
@@ -36,7 +38,9 @@ pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::message::OwnerToken;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -93,7 +97,7 @@ impl Lease {
 /// One claimed row.
 ///
 /// ```
-/// use postroom::{Claimed, Settle};
+/// use postroom::queue::{Claimed, Settle};
 ///
 /// /// What cannot be read is given up; all else is done.
 /// fn settle(claimed: Claimed) -> Settle {
@@ -119,7 +123,10 @@ pub struct Claimed {
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Clock, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken, Timestamp};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::clock::{Clock, ManualClock, Timestamp};
+/// use postroom::message::OwnerToken;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let clock = Clock::Manual(ManualClock::new(Timestamp::from_micros(0)));
@@ -145,7 +152,9 @@ pub struct Claims {
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{ClaimRequest, MemoryStore, OwnerToken, Queue, Store};
+/// use postroom::message::OwnerToken;
+/// use postroom::queue::{ClaimRequest, Queue};
+/// use postroom::store::{MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let request = ClaimRequest::new(OwnerToken::new(), Duration::from_secs(30), 10)?;

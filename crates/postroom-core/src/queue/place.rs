@@ -8,7 +8,7 @@ use crate::message::Message;
 /// place's trouble is nobody else's.
 ///
 /// ```
-/// use postroom::Place;
+/// use postroom::queue::Place;
 ///
 /// assert_eq!(Place::Service("inventory".into()).to_string(), "inventory");
 /// assert_eq!(Place::Topic("order.placed".into()).to_string(), "the topic order.placed");

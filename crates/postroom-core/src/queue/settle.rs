@@ -76,7 +76,7 @@ impl std::fmt::Debug for Verb {
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Lease, Settle};
+/// use postroom::queue::{Lease, Settle};
 ///
 /// /// A message that was refused is dead; one that the other side had no time for waits without spending an attempt.
 /// fn settle(lease: Lease, status: u16) -> postroom::Result<Settle> {
@@ -151,7 +151,9 @@ impl Settle {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+/// # use postroom::{NewMessage, Outbox};
+/// # use postroom::message::OwnerToken;
+/// # use postroom::store::MemoryStore;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let outbox = Outbox::new(MemoryStore::new());
 /// # outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
@@ -187,7 +189,10 @@ impl Settled {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use postroom::{Clock, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken, Timestamp};
+/// # use postroom::{NewMessage, Outbox};
+/// # use postroom::clock::{Clock, ManualClock, Timestamp};
+/// # use postroom::message::OwnerToken;
+/// # use postroom::store::MemoryStore;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let clock = ManualClock::new(Timestamp::from_micros(0));
 /// # let outbox = Outbox::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));

@@ -17,7 +17,10 @@ const SEPARATOR: char = '\n';
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken, Topics};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::message::OwnerToken;
+/// use postroom::queue::Topics;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());

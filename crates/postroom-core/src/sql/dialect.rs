@@ -197,7 +197,7 @@ pub(crate) struct Statements {
     pub(crate) inbox_arrive: Text,
     pub(crate) inbox_arrive_look: Option<Text>,
     pub(crate) inbox_arrive_seq: Option<Text>,
-    #[cfg_attr(not(feature = "rusqlite-0_39"), allow(dead_code))]
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
     pub(crate) inbox_handled: Text,
     pub(crate) inbox_see: Text,
     pub(crate) inbox_touch: Text,

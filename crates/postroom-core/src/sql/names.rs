@@ -12,7 +12,7 @@ const CHANNEL_BYTES_MAX: usize = 63;
 /// The names of the two tables; the tables beside them are named after these.
 ///
 /// ```
-/// use postroom::TableNames;
+/// use postroom::sql::TableNames;
 ///
 /// assert!(TableNames::new("orders_outbox", "orders_inbox").is_ok());
 /// assert!(TableNames::new("outbox", "inbox").and_then(|names| names.in_schema("messaging")).is_ok());

@@ -12,7 +12,8 @@ use crate::support::clock::{Doubt, Timestamp};
 /// Part of the contract between receivers and the backends of this crate; its shape may change in any release.
 ///
 /// ```
-/// use postroom::{Admission, InboxKey, Incoming, MemoryStore, Store};
+/// use postroom::{InboxKey, Incoming};
+/// use postroom::store::{Admission, MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryStore::new();

@@ -13,7 +13,7 @@ use crate::support::clock::Timestamp;
 /// What an operator did.
 ///
 /// ```
-/// assert_eq!(postroom::Act::Revive.as_str(), "revive");
+/// assert_eq!(postroom::operator::Act::Revive.as_str(), "revive");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -52,7 +52,7 @@ impl Act {
 /// An entry of the audit trail.
 ///
 /// ```
-/// # fn f(entry: postroom::Audited) -> String {
+/// # fn f(entry: postroom::operator::Audited) -> String {
 /// format!("{} {}: {} {} messages", entry.at(), entry.who(), entry.act().as_str(), entry.messages())
 /// # }
 /// ```

@@ -12,7 +12,7 @@ use crate::support::clock::Timestamp;
 ///
 /// ```
 /// // What an operator sees of an error in a list.
-/// let shown: String = "connection refused".chars().take(postroom::ERROR_CHARS_LOOKED_AT).collect();
+/// let shown: String = "connection refused".chars().take(postroom::operator::ERROR_CHARS_LOOKED_AT).collect();
 /// assert_eq!(shown, "connection refused");
 /// ```
 pub const ERROR_CHARS_LOOKED_AT: usize = ERROR_CHARS;
@@ -21,8 +21,11 @@ pub const ERROR_CHARS_LOOKED_AT: usize = ERROR_CHARS;
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
-/// use postroom::{Filter, State};
+/// # use postroom::{NewMessage, Outbox};
+/// # use postroom::message::OwnerToken;
+/// # use postroom::store::MemoryStore;
+/// use postroom::operator::Filter;
+/// use postroom::queue::State;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let outbox = Outbox::new(MemoryStore::new());
@@ -76,7 +79,9 @@ impl fmt::Debug for Failed {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+/// # use postroom::{NewMessage, Outbox};
+/// # use postroom::message::OwnerToken;
+/// # use postroom::store::MemoryStore;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let outbox = Outbox::new(MemoryStore::new());
 /// # for _ in 0..2 {

@@ -10,7 +10,10 @@ use crate::support::clock::Timestamp;
 /// Which rows are meant. All of them, until told otherwise.
 ///
 /// ```
-/// use postroom::{Filter, MemoryStore, Outbox, State};
+/// use postroom::Outbox;
+/// use postroom::operator::Filter;
+/// use postroom::queue::State;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());

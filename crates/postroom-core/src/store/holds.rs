@@ -15,7 +15,8 @@ pub(crate) const WAITING_COUNTED: usize = 10_000;
 /// A place that is left alone because it failed, and what waits for it.
 ///
 /// ```
-/// use postroom::{MemoryStore, Outbox};
+/// use postroom::Outbox;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());

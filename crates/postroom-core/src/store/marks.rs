@@ -11,7 +11,7 @@ use crate::support::error::Result;
 /// What a mark is known by: a message, and one of the handlers that handle it.
 ///
 /// ```
-/// fn told(mark: &postroom::MarkId) -> String {
+/// fn told(mark: &postroom::store::MarkId) -> String {
 ///     format!("{} had {} of {}", mark.handler(), mark.key().message_id(), mark.key().source())
 /// }
 /// ```
@@ -41,7 +41,7 @@ impl MarkId {
 /// What is known of a message that a handler had: see `Idempotent::marked`.
 ///
 /// ```
-/// fn told(marked: &postroom::Marked) -> String {
+/// fn told(marked: &postroom::store::Marked) -> String {
 ///     format!("a message of {} was marked at {}", marked.topic(), marked.at())
 /// }
 /// ```
@@ -69,7 +69,8 @@ impl Marked {
 /// how it is used.
 ///
 /// ```
-/// use postroom::{Idempotent, Marks, Memory, MemoryStore};
+/// use postroom::idempotent::Idempotent;
+/// use postroom::store::{Marks, Memory, MemoryStore};
 ///
 /// fn can_be_marked(_: &impl Marks) {}
 ///

@@ -31,7 +31,8 @@ use table::Table;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use postroom::{MemoryStore, NewMessage, Outbox};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::store::MemoryStore;
 ///
 /// let outbox = Outbox::new(MemoryStore::new());
 /// outbox.enqueue(NewMessage::new("order.approved", "{}")).await?;

@@ -15,8 +15,10 @@ pub(super) const UNNAMED: &str = "unnamed";
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
-/// use postroom::{Act, Filter, Operator};
+/// # use postroom::{NewMessage, Outbox};
+/// # use postroom::message::OwnerToken;
+/// # use postroom::store::MemoryStore;
+/// use postroom::operator::{Act, Filter, Operator};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let outbox = Outbox::new(MemoryStore::new());

@@ -16,7 +16,8 @@ use crate::support::error::Result;
 ///
 /// ```
 /// use postroom::questions::Questions;
-/// use postroom::{MemoryStore, Queue};
+/// use postroom::queue::Queue;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let store = MemoryStore::new();
@@ -67,7 +68,8 @@ pub trait Questions: Send + Sync {
 /// The end of a queue: its last row, its last failure, and the times of what was finished last.
 ///
 /// ```
-/// use postroom::{MemoryStore, NewMessage, Outbox};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -117,7 +119,8 @@ impl Newest {
 /// What workers did last.
 ///
 /// ```
-/// use postroom::{MemoryStore, Outbox};
+/// use postroom::Outbox;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let activity = Outbox::new(MemoryStore::new()).queue().activity().await?;
@@ -153,7 +156,8 @@ impl Activity {
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{MemoryStore, NewMessage, Outbox, Store};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::store::{MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryStore::new();
@@ -192,7 +196,9 @@ pub struct Passed {
 /// How many messages have a topic and another service in common.
 ///
 /// ```
-/// use postroom::{MemoryStore, NewMessage, Outbox, State};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::queue::State;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -215,7 +221,8 @@ pub struct Tally {
 /// A failed attempt, and the topic of its message.
 ///
 /// ```
-/// use postroom::{MemoryStore, Outbox};
+/// use postroom::Outbox;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -284,7 +291,8 @@ impl OccurrencesAfter {
 ///
 /// ```
 /// use postroom::questions::Place;
-/// use postroom::{State, Timestamp};
+/// use postroom::clock::Timestamp;
+/// use postroom::queue::State;
 ///
 /// let place = Place::Finished { state: State::Done, at: Timestamp::from_micros(0), row: 0 };
 /// assert_ne!(place, Place::Failure { number: 0, skipped: Vec::new() });
@@ -321,7 +329,8 @@ pub enum Place {
 ///
 /// ```
 /// use postroom::questions::{OccurrencesAfter, Place};
-/// use postroom::{MemoryStore, NewMessage, Outbox};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());

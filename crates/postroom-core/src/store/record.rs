@@ -11,7 +11,10 @@ use crate::support::clock::Timestamp;
 /// A row: the message, and how far it has come.
 ///
 /// ```
-/// use postroom::{Filter, MemoryStore, NewMessage, Outbox, State};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::operator::Filter;
+/// use postroom::queue::State;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
@@ -252,7 +255,9 @@ impl Mark {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use postroom::{MemoryStore, NewMessage, Outbox, OwnerToken};
+/// # use postroom::{NewMessage, Outbox};
+/// # use postroom::message::OwnerToken;
+/// # use postroom::store::MemoryStore;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let outbox = Outbox::new(MemoryStore::new());
 /// # outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
@@ -287,7 +292,8 @@ impl fmt::Debug for Failure {
 /// How many rows stand where.
 ///
 /// ```
-/// use postroom::{MemoryStore, NewMessage, Outbox};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());

@@ -10,7 +10,10 @@ use crate::support::error::{Error, Result};
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Filter, MemoryStore, Outbox, Revival, State};
+/// use postroom::Outbox;
+/// use postroom::operator::{Filter, Revival};
+/// use postroom::queue::State;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());

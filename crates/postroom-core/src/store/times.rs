@@ -10,7 +10,8 @@ use crate::support::error::Result;
 /// [`WorkQueue::correct_times`](crate::WorkQueue::correct_times) is how it is used.
 ///
 /// ```
-/// use postroom::{MemoryStore, Queue, Times};
+/// use postroom::queue::Queue;
+/// use postroom::store::{MemoryStore, Times};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let store = MemoryStore::new();

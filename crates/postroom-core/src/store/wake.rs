@@ -11,7 +11,8 @@ use tokio::sync::watch;
 /// Rung when rows come in; heard by every listener. Lost rings cost time, never messages: workers also poll.
 ///
 /// ```
-/// use postroom::{MemoryStore, Queue, Store};
+/// use postroom::queue::Queue;
+/// use postroom::store::{MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryStore::new();
@@ -122,7 +123,9 @@ impl Wake {
 /// A listener.
 ///
 /// ```
-/// use postroom::{MemoryStore, NewMessage, Outbox, Queue, Store};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::queue::Queue;
+/// use postroom::store::{MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryStore::new();

@@ -24,7 +24,8 @@ use std::time::{Instant, SystemTime};
 /// finds the same, the time goes on as if it had not.
 ///
 /// ```
-/// use postroom::{Clock, ManualClock, MemoryStore, Store, Timestamp};
+/// use postroom::clock::{Clock, ManualClock, Timestamp};
+/// use postroom::store::{MemoryStore, Store};
 ///
 /// let new_year: Timestamp = "2026-01-01T00:00:00Z".parse()?;
 /// let store = MemoryStore::with_clock(Clock::Manual(ManualClock::new(new_year)));
@@ -56,7 +57,7 @@ impl Clock {
     /// The last jump of the wall clock that this process has seen.
     ///
     /// ```
-    /// use postroom::{Clock, ManualClock, Timestamp};
+    /// use postroom::clock::{Clock, ManualClock, Timestamp};
     ///
     /// let hands = ManualClock::new(Timestamp::from_micros(0));
     /// let clock = Clock::Manual(hands.clone());

@@ -8,7 +8,8 @@ use super::label::store_label;
 /// What came into the inbox of a store since the process started.
 ///
 /// ```
-/// use postroom::{Inbox, InboxKey, Incoming, MemoryStore, telemetry};
+/// use postroom::{Inbox, InboxKey, Incoming, telemetry};
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let inbox = Inbox::new(MemoryStore::new().named("warehouse"));

@@ -19,7 +19,9 @@ use refresh::Inventory;
 /// The stores that a [`Discovery`] finds, kept up to date.
 ///
 /// ```no_run
-/// # use postroom::{Discovered, Discovery, DiscoveryOptions, Fleet, Handlers, Router, Sqlite, SqliteStore};
+/// # use postroom::Handlers;
+/// # use postroom::sqlite::{Sqlite, SqliteStore};
+/// # use postroom::tenancy::{Discovered, Discovery, DiscoveryOptions, Fleet, Router};
 /// # async fn f<D: Discovery<Store = SqliteStore>>(folder: D, handlers: Handlers<Sqlite>) -> postroom::Result<()> {
 /// let tenants = Discovered::start(folder, DiscoveryOptions::default()).await?;
 /// let router = Router::new(&tenants);

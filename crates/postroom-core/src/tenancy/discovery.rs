@@ -9,7 +9,9 @@ use crate::tenancy::StoreKey;
 /// Finds the databases there are, and opens them.
 ///
 /// ```
-/// use postroom::{Discovery, Error, Result, SqliteOptions, SqliteStore, StoreKey};
+/// use postroom::{Error, Result};
+/// use postroom::sqlite::{SqliteOptions, SqliteStore};
+/// use postroom::tenancy::{Discovery, StoreKey};
 /// use std::path::PathBuf;
 ///
 /// /// One file for each tenant, all in one folder.
@@ -56,7 +58,7 @@ pub trait Discovery: Send + Sync + 'static {
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::DiscoveryOptions;
+/// use postroom::tenancy::DiscoveryOptions;
 ///
 /// let options = DiscoveryOptions::default().refresh(Duration::from_secs(60)).open_timeout(Duration::from_secs(5));
 /// assert_eq!(options.refresh_interval(), Duration::from_secs(60));
@@ -104,7 +106,7 @@ impl DiscoveryOptions {
 /// What a refresh changed.
 ///
 /// ```
-/// use postroom::Refreshed;
+/// use postroom::tenancy::Refreshed;
 ///
 /// fn log(refreshed: &Refreshed) {
 ///     for (key, error) in &refreshed.failed {

@@ -32,7 +32,9 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// is drained: its workers finish what they hold within the grace time, and give the rest back.
 ///
 /// ```no_run
-/// # use postroom::{DrainFirst, Fleet, Handlers, Sqlite, SqliteStore, Stores};
+/// # use postroom::Handlers;
+/// # use postroom::sqlite::{Sqlite, SqliteStore};
+/// # use postroom::tenancy::{DrainFirst, Fleet, Stores};
 /// # async fn f(stores: Stores<SqliteStore>, handlers: Handlers<Sqlite>) -> postroom::Result<()> {
 /// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };
 /// Fleet::new(&stores).inbox(handlers).selection(DrainFirst).run(shutdown).await

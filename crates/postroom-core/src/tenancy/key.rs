@@ -10,7 +10,7 @@ use crate::support::error::{Error, Result};
 /// What a store is known by: its name, usually the tenant's. A UUID and its usual text are the same key.
 ///
 /// ```
-/// use postroom::StoreKey;
+/// use postroom::tenancy::StoreKey;
 ///
 /// let id = uuid::Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
 /// assert_eq!(StoreKey::from(id), StoreKey::from("67e55044-10b1-426f-9247-bb680e5fe0c8"));

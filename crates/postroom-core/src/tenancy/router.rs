@@ -10,7 +10,9 @@ use crate::tenancy::{StoreKey, StoreProvider, Stores};
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use postroom::{ErrorKind, MemoryStore, NewMessage, Router, Stores};
+/// use postroom::{ErrorKind, NewMessage};
+/// use postroom::store::MemoryStore;
+/// use postroom::tenancy::{Router, Stores};
 ///
 /// let stores = Stores::fixed(["acme", "globex"].map(|name| MemoryStore::new().named(name)))?;
 /// let router = Router::new(&stores);

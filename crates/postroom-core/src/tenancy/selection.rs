@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// to claim until there is news of it, so no turn is spent on it.
 ///
 /// ```
-/// use postroom::{Candidate, LastTurn, Selection};
+/// use postroom::tenancy::{Candidate, LastTurn, Selection};
 ///
 /// /// Whoever comes first in the list goes first, always.
 /// #[derive(Debug)]
@@ -33,7 +33,7 @@ pub trait Selection: fmt::Debug + Send + Sync + 'static {
 /// A store as a selection sees it.
 ///
 /// ```
-/// use postroom::Candidate;
+/// use postroom::tenancy::Candidate;
 ///
 /// let (idle, waiting) = (Candidate::new("acme"), Candidate::new("globex").wanting());
 /// assert!(!idle.wants_to_claim() && waiting.wants_to_claim());
@@ -78,7 +78,7 @@ impl Candidate {
 /// The turn that was given last.
 ///
 /// ```
-/// use postroom::LastTurn;
+/// use postroom::tenancy::LastTurn;
 ///
 /// let turn = LastTurn::new(2);
 /// assert_eq!(turn.found, None, "still claiming");
@@ -110,7 +110,7 @@ impl LastTurn {
 /// One batch from each store in turn: nobody waits for another's backlog.
 ///
 /// ```
-/// use postroom::{Candidate, LastTurn, RoundRobin, Selection};
+/// use postroom::tenancy::{Candidate, LastTurn, RoundRobin, Selection};
 ///
 /// let stores = ["acme", "globex"].map(|name| Candidate::new(name).wanting());
 /// assert_eq!(RoundRobin.next(&stores, Some(LastTurn::new(0).found(50))), Some(1));
@@ -128,7 +128,7 @@ impl Selection for RoundRobin {
 /// The same store until it is empty, then the next: fewer changes between databases, and others wait.
 ///
 /// ```
-/// use postroom::{Candidate, DrainFirst, LastTurn, Selection};
+/// use postroom::tenancy::{Candidate, DrainFirst, LastTurn, Selection};
 ///
 /// let stores = ["acme", "globex"].map(|name| Candidate::new(name).wanting());
 /// assert_eq!(DrainFirst.next(&stores, Some(LastTurn::new(0).found(50))), Some(0), "there may be more");

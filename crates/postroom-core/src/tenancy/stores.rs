@@ -20,7 +20,8 @@ const KNOWN_SHOWN: usize = 5;
 /// ([`Discovered`](crate::Discovered)).
 ///
 /// ```
-/// use postroom::{MemoryStore, Router, StoreProvider, Stores};
+/// use postroom::store::MemoryStore;
+/// use postroom::tenancy::{Router, StoreProvider, Stores};
 ///
 /// // Whether they are listed or discovered.
 /// fn router<P: StoreProvider>(provider: &P) -> Router<P::Store> {
@@ -43,7 +44,8 @@ pub trait StoreProvider {
 /// changes.
 ///
 /// ```
-/// use postroom::{MemoryStore, Stores};
+/// use postroom::store::MemoryStore;
+/// use postroom::tenancy::Stores;
 ///
 /// let stores = Stores::fixed(["acme", "globex"].map(|name| MemoryStore::new().named(name)))?;
 /// assert_eq!(stores.keys(), ["acme".into(), "globex".into()]);

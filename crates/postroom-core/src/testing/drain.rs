@@ -90,7 +90,8 @@ impl Drained {
     ///
     /// ```
     /// # use postroom::testing::Workbench;
-    /// # use postroom::{Handlers, Memory};
+    /// # use postroom::Handlers;
+    /// # use postroom::store::Memory;
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let bench = Workbench::memory();
     /// bench.drain(Handlers::new()).await?.assert_all_handled();

@@ -16,7 +16,8 @@ const LEASE: Duration = Duration::from_secs(30);
 ///
 /// ```
 /// # use postroom::testing::{Twice, Workbench, handle_twice};
-/// # use postroom::{Ctx, Event, HandlerError, Handlers, Memory};
+/// # use postroom::{Ctx, Event, HandlerError, Handlers};
+/// # use postroom::store::Memory;
 /// # #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// # #[event("order.placed")]
 /// # struct OrderPlaced;
@@ -68,7 +69,8 @@ impl<T: PartialEq + fmt::Debug> Twice<T> {
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 /// use postroom::testing::{Workbench, handle_twice};
-/// use postroom::{Ctx, Event, HandlerError, Handlers, Memory};
+/// use postroom::{Ctx, Event, HandlerError, Handlers};
+/// use postroom::store::Memory;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]

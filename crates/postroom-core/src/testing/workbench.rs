@@ -1,7 +1,7 @@
 //! A store, a clock that is moved by hand, and the two doors: what most tests begin with.
 
 use std::fmt;
-#[cfg(feature = "rusqlite-0_39")]
+#[cfg(feature = "sqlite")]
 use std::path::PathBuf;
 
 use crate::mailbox::inbox::Inbox;
@@ -18,7 +18,8 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 /// ```
 /// use std::time::Duration;
 /// use postroom::testing::Workbench;
-/// use postroom::{NewMessage, OwnerToken};
+/// use postroom::NewMessage;
+/// use postroom::message::OwnerToken;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let bench = Workbench::memory();
@@ -35,7 +36,7 @@ pub struct Workbench<B: Backend> {
     outbox: Outbox,
     inbox: Inbox,
     /// Removed with the bench.
-    #[cfg(feature = "rusqlite-0_39")]
+    #[cfg(feature = "sqlite")]
     folder: Option<PathBuf>,
 }
 
@@ -47,7 +48,7 @@ impl Workbench<Memory> {
     }
 }
 
-#[cfg(feature = "rusqlite-0_39")]
+#[cfg(feature = "sqlite")]
 impl Workbench<crate::Sqlite> {
     /// A SQLite database in a folder of its own, which is removed with the bench.
     pub async fn sqlite() -> crate::Result<Self> {
@@ -74,7 +75,7 @@ impl<B: Backend> Workbench<B> {
             clock,
             outbox,
             inbox,
-            #[cfg(feature = "rusqlite-0_39")]
+            #[cfg(feature = "sqlite")]
             folder: None,
         }
     }
@@ -100,7 +101,7 @@ impl<B: Backend> Workbench<B> {
     }
 }
 
-#[cfg(feature = "rusqlite-0_39")]
+#[cfg(feature = "sqlite")]
 impl<B: Backend> Drop for Workbench<B> {
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {

@@ -10,7 +10,9 @@ use crate::work::places::Limits;
 /// Takes messages to other services. No transaction is open while it does.
 ///
 /// ```
-/// use postroom::{BoxFuture, Delivery, Handlers, Memory, MemoryStore, Message, Transport, Worker};
+/// use postroom::{Handlers, Message, Worker};
+/// use postroom::store::{BoxFuture, Memory, MemoryStore};
+/// use postroom::worker::{Delivery, Transport};
 ///
 /// /// Hands messages to a broker.
 /// struct Broker;
@@ -43,7 +45,8 @@ pub trait Transport: Send + Sync + 'static {
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Cause, Delivery, Fault};
+/// use postroom::queue::{Cause, Fault};
+/// use postroom::worker::Delivery;
 ///
 /// fn judge(status: u16) -> Delivery {
 ///     match status {

@@ -26,7 +26,9 @@ use crate::work::places::breaker::{Breaker, Permission};
 /// Give it to workers with [`Worker::places`](crate::Worker::places) to see how their places are.
 ///
 /// ```
-/// use postroom::{Handlers, Memory, MemoryStore, Places, Worker};
+/// use postroom::{Handlers, Worker};
+/// use postroom::store::{Memory, MemoryStore};
+/// use postroom::worker::Places;
 ///
 /// let places = Places::default();
 /// let worker = Worker::<Memory>::outbox(MemoryStore::new(), Handlers::new()).places(places.clone());
@@ -42,7 +44,7 @@ pub struct Places(Arc<Mutex<HashMap<Place, Arc<Known>>>>);
 /// How a place is.
 ///
 /// ```
-/// use postroom::PlaceState;
+/// use postroom::worker::PlaceState;
 ///
 /// fn described(state: &PlaceState) -> String {
 ///     match &state.held {
@@ -67,7 +69,7 @@ pub struct PlaceState {
 /// A place that is left alone, and why.
 ///
 /// ```
-/// fn described(held: &postroom::HeldPlace) -> String {
+/// fn described(held: &postroom::worker::HeldPlace) -> String {
 ///     format!("since {}: {} ({})", held.since, held.why, held.cause)
 /// }
 /// ```

@@ -29,7 +29,9 @@ use crate::work::worker::WorkerOptions;
 /// Leave the same topics alone in the worker on that queue ([`WorkerOptions::leave`]), or it takes them too.
 ///
 /// ```
-/// use postroom::{Memory, MemoryStore, NewMessage, Outbox, Pull, PullRequest, Queue, State, Topics, WorkerOptions};
+/// use postroom::{NewMessage, Outbox, WorkerOptions};
+/// use postroom::queue::{Pull, PullRequest, Queue, State, Topics};
+/// use postroom::store::{Memory, MemoryStore};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryStore::new();
@@ -54,7 +56,7 @@ pub struct Pull<B: Backend> {
 /// A message that was fetched.
 ///
 /// ```
-/// fn described(pulled: &postroom::Pulled) -> String {
+/// fn described(pulled: &postroom::queue::Pulled) -> String {
 ///     format!("{} until {}: {}", pulled.message.topic, pulled.until, pulled.token)
 /// }
 /// ```

@@ -39,7 +39,8 @@ use crate::work::places::Places;
 /// A worker on one queue of one store.
 ///
 /// ```no_run
-/// # use postroom::{Handlers, Sqlite, SqliteStore, Worker};
+/// # use postroom::{Handlers, Worker};
+/// # use postroom::sqlite::{Sqlite, SqliteStore};
 /// # async fn f(store: SqliteStore, handlers: Handlers<Sqlite>) -> postroom::Result<()> {
 /// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };
 /// Worker::inbox(store, handlers).run(shutdown).await

@@ -18,7 +18,9 @@ pub(super) struct Unkeyed;
 ///
 /// ```
 /// use axum::response::IntoResponse;
-/// use postroom::{IdempotentTx, NewMessage, Sqlite};
+/// use postroom::NewMessage;
+/// use postroom::idempotent::IdempotentTx;
+/// use postroom::sqlite::Sqlite;
 ///
 /// async fn place(IdempotentTx(shared): IdempotentTx<Sqlite>, body: String) -> Result<String, http::StatusCode> {
 ///     let stored = async {

@@ -14,7 +14,7 @@ pub(super) type Scope = dyn Fn(&Parts) -> String + Send + Sync;
 /// The options of an [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer).
 ///
 /// ```
-/// use postroom::IdempotencyKeyOptions;
+/// use postroom::idempotent::IdempotencyKeyOptions;
 ///
 /// // The authentication layer has stored who sends the request.
 /// #[derive(Clone)]

@@ -13,7 +13,8 @@ use postroom_core::support::error::Error;
 ///
 /// ```
 /// use axum::response::IntoResponse;
-/// use postroom::{IdempotencyProblem, IdempotentTx, Memory};
+/// use postroom::idempotent::{IdempotencyProblem, IdempotentTx};
+/// use postroom::store::Memory;
 ///
 /// // Without a key the order is still placed, outside any transaction of the layer.
 /// async fn place(tx: Result<IdempotentTx<Memory>, IdempotencyProblem>) -> impl IntoResponse {

@@ -29,7 +29,7 @@ fn callable(call: &Call, item: &ItemFn) -> TokenStream {
     let (backend, implemented_for, handle_generics, context) = match &call.context {
         Context::Blocking => return blocking(call),
         Context::Nothing => {
-            let any = quote!(<__PostroomB: ::postroom::Backend>);
+            let any = quote!(<__PostroomB: ::postroom::handler::Backend>);
             (quote!(__PostroomB), any.clone(), any, None)
         }
         Context::Async(backend) => {
@@ -38,7 +38,7 @@ fn callable(call: &Call, item: &ItemFn) -> TokenStream {
     };
     quote! {
         #(#cfgs)*
-        impl #implemented_for ::postroom::Callable<#backend> for #name #where_clause {
+        impl #implemented_for ::postroom::handler::Callable<#backend> for #name #where_clause {
             fn register(handlers: ::postroom::Handlers<#backend>) -> ::postroom::Handlers<#backend> {
                 #[allow(unused_variables, clippy::needless_question_mark, reason = "written for any function")]
                 async fn __postroom_handle #handle_generics (
@@ -58,12 +58,12 @@ fn blocking(call: &Call) -> TokenStream {
     let fields = call.fields();
     quote! {
         #(#cfgs)*
-        impl ::postroom::Callable<::postroom::Sqlite> for #name {
+        impl ::postroom::handler::Callable<::postroom::sqlite::Sqlite> for #name {
             #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
             fn register(
-                handlers: ::postroom::Handlers<::postroom::Sqlite>,
-            ) -> ::postroom::Handlers<::postroom::Sqlite> {
-                handlers.on_blocking(|__postroom_ctx: &mut ::postroom::BlockingCtx<'_>, __postroom_call: #name| {
+                handlers: ::postroom::Handlers<::postroom::sqlite::Sqlite>,
+            ) -> ::postroom::Handlers<::postroom::sqlite::Sqlite> {
+                handlers.on_blocking(|__postroom_ctx: &mut ::postroom::sqlite::BlockingCtx<'_>, __postroom_call: #name| {
                     ::postroom::HandlerResult::<#reply>::Ok(#function(__postroom_ctx, #(__postroom_call.#fields),*)?)
                 })
             }

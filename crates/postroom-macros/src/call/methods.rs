@@ -96,8 +96,8 @@ fn with_backend(block: &ItemImpl, backend: Option<&Type>) -> (TokenStream, Token
     let params = &block.generics.params;
     match backend {
         Some(backend) => (quote!(<#params>), backend.to_token_stream()),
-        None if params.is_empty() => (quote!(<__PostroomB: ::postroom::Backend>), quote!(__PostroomB)),
-        None => (quote!(<#params, __PostroomB: ::postroom::Backend>), quote!(__PostroomB)),
+        None if params.is_empty() => (quote!(<__PostroomB: ::postroom::handler::Backend>), quote!(__PostroomB)),
+        None => (quote!(<#params, __PostroomB: ::postroom::handler::Backend>), quote!(__PostroomB)),
     }
 }
 
@@ -108,7 +108,7 @@ fn handler(call: &Call, block: &ItemImpl, backend: Option<&Type>) -> TokenStream
     let context = matches!(call.context, Context::Async(_)).then(|| quote!(__postroom_ctx,));
     quote! {
         #(#cfgs)*
-        impl #generics ::postroom::Handle<#backend, #name> for #object #bounds {
+        impl #generics ::postroom::handler::Handle<#backend, #name> for #object #bounds {
             #[allow(unused_variables, clippy::needless_question_mark, reason = "written for any method")]
             async fn handle(
                 &self,
@@ -128,7 +128,7 @@ fn register(calls: &[(Call, Visibility)], block: &ItemImpl, backend: Option<&Typ
         .iter()
         .map(|(Call { name, cfgs, .. }, _)| quote!(#(#cfgs)* let handlers = handlers.with::<#name>(self.clone());));
     quote! {
-        impl #generics ::postroom::Calls<#backend> for #object #bounds {
+        impl #generics ::postroom::handler::Calls<#backend> for #object #bounds {
             fn register(
                 self: ::std::sync::Arc<Self>,
                 handlers: ::postroom::Handlers<#backend>,

@@ -147,16 +147,16 @@ impl Secret {
     /// Writes an expression that yields `Keys`, inside a function that returns a `Result`.
     pub(super) fn written(&self) -> TokenStream {
         if let [Key { from: From::Keys(keys), .. }] = self.0.as_slice() {
-            return quote!(::postroom::Keys::from(#keys));
+            return quote!(::postroom::services::Keys::from(#keys));
         }
         let keys = self.0.iter().map(|key| {
             let id = key.id();
             match &key.from {
-                From::Env(variable) => quote!(::postroom::Key::from_env(#id, #variable)?),
-                From::File(path) => quote!(::postroom::Key::from_file(#id, #path)?),
+                From::Env(variable) => quote!(::postroom::services::Key::from_env(#id, #variable)?),
+                From::File(path) => quote!(::postroom::services::Key::from_file(#id, #path)?),
                 From::Keys(key) => quote!(#key),
             }
         });
-        quote!(::postroom::Keys::new([#(#keys),*])?)
+        quote!(::postroom::services::Keys::new([#(#keys),*])?)
     }
 }

@@ -23,20 +23,20 @@ fn service(declared: &Declared) -> TokenStream {
         #(#attributes)*
         #[derive(Debug)]
         #visibility struct #ident {
-            running: ::postroom::Running<#backend>,
+            running: ::postroom::services::Running<#backend>,
         }
 
         #[allow(dead_code, reason = "not every program needs all of it")]
         impl #ident {
             /// Starts the service on this store: listening, handling and sending.
-            #visibility async fn start(store: <#backend as ::postroom::Backend>::Store) -> ::postroom::Result<Self> {
+            #visibility async fn start(store: <#backend as ::postroom::handler::Backend>::Store) -> ::postroom::Result<Self> {
                 Self::on(store).start().await
             }
 
             /// Returns the service on this store before it is started. Set its options there, and the values its
             /// handlers need.
-            #visibility fn on(store: <#backend as ::postroom::Backend>::Store) -> ::postroom::Declaration<Self> {
-                ::postroom::Declaration::new(store)
+            #visibility fn on(store: <#backend as ::postroom::handler::Backend>::Store) -> ::postroom::services::Declaration<Self> {
+                ::postroom::services::Declaration::new(store)
             }
 
             /// Runs until `shutdown` is ready, then stops.
@@ -54,7 +54,7 @@ fn service(declared: &Declared) -> TokenStream {
         }
 
         impl ::core::ops::Deref for #ident {
-            type Target = ::postroom::Running<#backend>;
+            type Target = ::postroom::services::Running<#backend>;
 
             fn deref(&self) -> &Self::Target {
                 &self.running
@@ -69,7 +69,7 @@ fn declaration(declared: &Declared) -> TokenStream {
     let handled = declared.handled.iter().map(handled);
     let sources = declared.sources.iter().map(|source| {
         let (name, keys) = (&source.name, source.secret.written());
-        quote!(::postroom::Source::new(#name, #keys))
+        quote!(::postroom::services::Source::new(#name, #keys))
     });
     let destinations = declared.destinations.iter().map(|destination| {
         let (name, url) = (&destination.name, destination.url.written());
@@ -77,11 +77,11 @@ fn declaration(declared: &Declared) -> TokenStream {
             let keys = secret.written();
             quote!(.keys(#keys))
         });
-        quote!(::postroom::Service::new(#name, #url) #keys)
+        quote!(::postroom::services::Service::new(#name, #url) #keys)
     });
     let addresses = declared.listens.iter().map(|address| address.written());
     quote! {
-        impl ::postroom::Declared for #ident {
+        impl ::postroom::services::Declared for #ident {
             type Backend = #backend;
             const NAME: &'static str = #name;
 
@@ -91,11 +91,11 @@ fn declaration(declared: &Declared) -> TokenStream {
                 handlers
             }
 
-            fn sources() -> ::postroom::Result<::std::vec::Vec<::postroom::Source>> {
+            fn sources() -> ::postroom::Result<::std::vec::Vec<::postroom::services::Source>> {
                 ::core::result::Result::Ok(::std::vec![#(#sources),*])
             }
 
-            fn destinations() -> ::postroom::Result<::std::vec::Vec<::postroom::Service>> {
+            fn destinations() -> ::postroom::Result<::std::vec::Vec<::postroom::services::Service>> {
                 ::core::result::Result::Ok(::std::vec![#(#destinations),*])
             }
 
@@ -103,7 +103,7 @@ fn declaration(declared: &Declared) -> TokenStream {
                 ::core::result::Result::Ok(::std::vec![#(#addresses),*])
             }
 
-            fn started(running: ::postroom::Running<#backend>) -> Self {
+            fn started(running: ::postroom::services::Running<#backend>) -> Self {
                 Self { running }
             }
         }
@@ -132,37 +132,37 @@ fn clients(declared: &Declared) -> TokenStream {
         let outgoing = format_ident!("to_{}", ident);
         let (about, client) = (format!("The destination \"{name}\"."), format!("Sends to \"{name}\"."));
         let message = format!("A message for \"{name}\" that is not sent yet.");
-        let accepts = sends
-            .iter()
-            .map(|payload| quote_spanned!(payload.span() => impl ::postroom::Accepts<#payload> for #target {}));
+        let accepts = sends.iter().map(
+            |payload| quote_spanned!(payload.span() => impl ::postroom::services::Accepts<#payload> for #target {}),
+        );
         quote! {
             #[doc = #about]
             #[derive(Debug)]
             #visibility enum #target {}
 
-            impl ::postroom::Target for #target {
+            impl ::postroom::services::Target for #target {
                 const NAME: &'static str = #name;
             }
 
             #(#accepts)*
             // With only one message, the compiler would expect that one for every argument, and its error would
             // mislead.
-            impl ::postroom::Accepts<::postroom::macro_support::Nothing> for #target {}
+            impl ::postroom::services::Accepts<::postroom::macro_support::Nothing> for #target {}
 
             #[allow(dead_code, reason = "not every program needs both")]
             impl #service {
                 #[doc = #client]
-                #visibility fn #ident(&self) -> ::postroom::Client<#target> {
-                    ::postroom::Client::new(self.running.outbox().clone())
+                #visibility fn #ident(&self) -> ::postroom::services::Client<#target> {
+                    ::postroom::services::Client::new(self.running.outbox().clone())
                 }
 
                 #[doc = #message]
                 #[inline]
-                #visibility fn #outgoing<P: ::postroom::Payload>(payload: &P) -> ::postroom::Outgoing<P>
+                #visibility fn #outgoing<P: ::postroom::Payload>(payload: &P) -> ::postroom::message::Outgoing<P>
                 where
-                    #target: ::postroom::Accepts<P>,
+                    #target: ::postroom::services::Accepts<P>,
                 {
-                    ::postroom::Client::<#target>::outgoing(payload)
+                    ::postroom::services::Client::<#target>::outgoing(payload)
                 }
             }
         }

@@ -1,4 +1,4 @@
-use postroom::{push_call};
+use postroom::push_call;
 
 #[push_call("mail.send")]
 struct Mailer;

@@ -1,4 +1,5 @@
-use postroom::{Ctx, Memory, push_call};
+use postroom::{Ctx, push_call};
+use postroom::store::Memory;
 
 #[push_call("mail.send")]
 async fn send_mail(_: &mut Ctx<Memory>, to: String) {

@@ -1,4 +1,5 @@
-use postroom::{Backend, Ctx, HandlerError, push_call};
+use postroom::{Ctx, HandlerError, push_call};
+use postroom::handler::Backend;
 
 struct Mailer;
 

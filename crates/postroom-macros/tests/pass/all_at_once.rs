@@ -1,8 +1,11 @@
 //! Everything the macros take, in one program.
 
 use postroom::{
-    Backend, Command, Ctx, Event, HandlerError, HandlerResult, Handlers, Memory, Payload, Signal, push_call, service,
+    Command, Ctx, Event, HandlerError, HandlerResult, Handlers, Payload, Signal, push_call,
+    service,
 };
+use postroom::handler::Backend;
+use postroom::store::Memory;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Event)]
@@ -109,12 +112,12 @@ service! {
     }
 }
 
-fn own_keys() -> postroom::Key {
-    postroom::Key::new("1", postroom::Secret::parse("long enough to be a secret in a test").unwrap()).unwrap()
+fn own_keys() -> postroom::services::Key {
+    postroom::services::Key::new("1", postroom::services::Secret::parse("long enough to be a secret in a test").unwrap()).unwrap()
 }
 
 fn main() {
-    assert_eq!((SendMail::TOPIC, SendMail::KIND), ("mail.send", postroom::Kind::PushCall));
+    assert_eq!((SendMail::TOPIC, SendMail::KIND), ("mail.send", postroom::message::Kind::PushCall));
     let old = OrderApproved::read(1, r#"{"order":7}"#).unwrap();
     assert_eq!((old.order, old.by.as_str()), (7, "unknown"));
     assert!(SendMail::read(1, r#"{"to":"ann"}"#).is_ok_and(|call| call.subject.is_empty()));

@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
-use postroom::{Backend, Ctx, Event, HandlerError, Handlers, Memory, push_call};
+use postroom::{Ctx, Event, HandlerError, Handlers, push_call};
+use postroom::handler::Backend;
+use postroom::store::Memory;
 use serde::{Deserialize, Serialize};
 
 #[push_call("handle")]

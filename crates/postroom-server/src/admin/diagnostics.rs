@@ -5,8 +5,10 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use postroom::MessageId;
+use postroom::operator::{Filter, Operator, QueueStats, Record};
+use postroom::queue::{Queue, State as Stands, WorkQueue};
 use postroom::telemetry::{Arrivals, arrivals};
-use postroom::{Filter, MessageId, Operator, Queue, QueueStats, Record, State as Stands, WorkQueue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

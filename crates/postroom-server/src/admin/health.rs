@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{ClockJump, JumpState};
+use postroom::clock::{ClockJump, JumpState};
 use serde::Serialize;
 
 use super::look::{Look, Room};
@@ -167,7 +167,8 @@ fn scarce(Room { free, total }: Room) -> Option<(Level, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use postroom::{Clock, Courier, Key, ManualClock, Secret, Service, Services, Timestamp};
+    use postroom::clock::{Clock, ManualClock, Timestamp};
+    use postroom::services::{Courier, Key, Secret, Service, Services};
 
     use super::*;
 

@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postroom::{Clock, ClockJump, Courier, Destination, Error, ErrorKind, Filter, Hold, Places, QueueStats};
+use postroom::clock::{Clock, ClockJump};
+use postroom::operator::{Filter, Hold, QueueStats};
+use postroom::services::{Courier, Destination};
+use postroom::worker::Places;
+use postroom::{Error, ErrorKind};
 use tokio::time::timeout;
 
 use super::Desk;

@@ -27,7 +27,10 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
-use postroom::{Clock, Courier, Destination, Place, PlaceState, Places, Queue, WorkQueue};
+use postroom::clock::Clock;
+use postroom::queue::{Place, Queue, WorkQueue};
+use postroom::services::{Courier, Destination};
+use postroom::worker::{PlaceState, Places};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use self::jobs::Jobs;
@@ -64,7 +67,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new(store: &dyn postroom::Store, courier: Courier, places: Places) -> Self {
+    pub(super) fn new(store: &dyn postroom::store::Store, courier: Courier, places: Places) -> Self {
         Self {
             store: store.name().to_owned(),
             clock: store.clock().clone(),

@@ -12,7 +12,10 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use postroom::{Backend, BoxFuture, Headers, LeaseToken, Pull, PullRequest, Pulled, Queue, State as Stands, Topics};
+use postroom::handler::Backend;
+use postroom::message::Headers;
+use postroom::queue::{LeaseToken, Pull, PullRequest, Pulled, Queue, State as Stands, Topics};
+use postroom::store::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

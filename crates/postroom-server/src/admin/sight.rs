@@ -1,6 +1,6 @@
 //! How much of an error a token may see.
 
-use postroom::State;
+use postroom::queue::State;
 
 use super::{Rights, Scope};
 

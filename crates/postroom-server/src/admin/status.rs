@@ -3,7 +3,8 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use postroom::{Message, Record};
+use postroom::Message;
+use postroom::operator::Record;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -13,9 +13,12 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use postroom::{
-    Courier, Memory, MemoryStore, NewMessage, Outbox, OwnerToken, Places, Pull, Queue, Services, Topics, WorkerOptions,
-};
+use postroom::message::OwnerToken;
+use postroom::queue::{Pull, Queue, Topics};
+use postroom::services::{Courier, Services};
+use postroom::store::{Memory, MemoryStore};
+use postroom::worker::Places;
+use postroom::{NewMessage, Outbox, WorkerOptions};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -73,7 +76,7 @@ impl Node {
             counters,
             watched,
             taken_for: Duration::from_secs(3600),
-            policies: postroom::RetryPolicies::default(),
+            policies: postroom::queue::RetryPolicies::default(),
             stopped,
         };
         let desk = Desk::new(parts, tokens, hosts);
@@ -228,9 +231,9 @@ async fn who_enqueued_a_message_hears_what_became_of_it() {
     let told = |name: &str| waiting[name].clone();
     assert_eq!((told("state"), told("destination"), told("attempts")), (json!("ready"), json!("billing"), json!(0)));
     assert!(waiting["finishedAt"].is_null() && waiting["createdAt"].is_string(), "{waiting}");
-    let owner = postroom::OwnerToken::new();
+    let owner = postroom::message::OwnerToken::new();
     let claim = node.outbox.queue().claim(owner, Duration::from_secs(30), 1).await.unwrap().claimed.remove(0);
-    let answered = postroom::Settle::ack_with(claim.lease, Some(r#"{"reserved":true}"#.into()));
+    let answered = postroom::queue::Settle::ack_with(claim.lease, Some(r#"{"reserved":true}"#.into()));
     assert_eq!(node.outbox.queue().settle(vec![answered]).await.unwrap().applied, 1);
     let done = status().await;
     assert_eq!((&done["state"], &done["hasAnswer"]), (&json!("done"), &json!(true)), "{done}");

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use postroom::{Timestamp, Topics};
+use postroom::clock::Timestamp;
+use postroom::queue::Topics;
 use sha2::{Digest, Sha256};
 
 /// What a token may do.
@@ -135,7 +136,7 @@ pub(crate) fn digest(text: &str) -> Result<[u8; 32], String> {
 
 /// A new token, 256 random bits as text, and its digest.
 pub(crate) fn generate() -> (String, [u8; 32]) {
-    let text = postroom::Secret::generate();
+    let text = postroom::services::Secret::generate();
     let digest = Sha256::digest(&text).into();
     (text, digest)
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Ctx, HandlerError, Handlers, Message, NewMessage, Outbox, Worker, WorkerOptions};
+use postroom::handler::Backend;
+use postroom::{Ctx, HandlerError, Handlers, Message, NewMessage, Outbox, Worker, WorkerOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 

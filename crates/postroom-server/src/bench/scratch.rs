@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use postroom::{MssqlOptions, MySqlOptions, PostgresOptions, SqliteOptions, TableNames};
+use postroom::mssql::MssqlOptions;
+use postroom::mysql::MySqlOptions;
+use postroom::postgres::PostgresOptions;
+use postroom::sql::TableNames;
+use postroom::sqlite::SqliteOptions;
 use tempfile::TempDir;
 
 use crate::database::{Database, absolute};

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Audited, Queue};
+use postroom::operator::Audited;
+use postroom::queue::Queue;
 use serde_json::{Value, json};
 
 use super::{Global, QueueArg};

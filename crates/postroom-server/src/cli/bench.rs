@@ -6,7 +6,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use indicatif::ProgressBar;
-use postroom::{Mssql, MySql, Postgres, Sqlite};
+use postroom::mssql::Mssql;
+use postroom::mysql::MySql;
+use postroom::postgres::Postgres;
+use postroom::sqlite::Sqlite;
 
 use super::Global;
 use crate::bench::{Measured, Plan, Scratch, measure};

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::{Filter, Operator, Queue, State, WorkQueue};
+use postroom::operator::{Filter, Operator};
+use postroom::queue::{Queue, State, WorkQueue};
 
 use super::lookup::{self, Found};
 use super::signed::{user, words};

@@ -3,7 +3,9 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use postroom::doctor::{Finding, Level, Report};
-use postroom::{MssqlOptions, MySqlOptions, PostgresOptions};
+use postroom::mssql::MssqlOptions;
+use postroom::mysql::MySqlOptions;
+use postroom::postgres::PostgresOptions;
 
 use super::Global;
 use crate::database::Database;

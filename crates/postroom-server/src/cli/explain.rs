@@ -6,7 +6,9 @@ mod trouble;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::{Clock, Place, Queue, Record, Timestamp};
+use postroom::clock::{Clock, Timestamp};
+use postroom::operator::Record;
+use postroom::queue::{Place, Queue};
 use serde_json::{Value, json};
 
 use self::answer::Answer;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Filter, Queue, Record, State, WorkQueue};
+use postroom::operator::{Filter, Record};
+use postroom::queue::{Queue, State, WorkQueue};
 use serde::Serialize;
 
 use super::{Global, QueueArg, lookup};

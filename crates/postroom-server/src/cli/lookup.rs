@@ -1,7 +1,10 @@
 //! Finds messages by the id that an operator has from a log line, from `failed` or from `send`.
 
 use anyhow::Result;
-use postroom::{Inbox, Message, Origin, Outbox, Queue, Record};
+use postroom::message::Origin;
+use postroom::operator::Record;
+use postroom::queue::Queue;
+use postroom::{Inbox, Message, Outbox};
 
 use crate::open::Opened;
 use crate::problem::Problem;

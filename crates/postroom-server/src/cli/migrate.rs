@@ -2,7 +2,11 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use postroom::{MssqlStore, MySqlStore, PostgresStore, SqliteStore, TableNames};
+use postroom::mssql::MssqlStore;
+use postroom::mysql::MySqlStore;
+use postroom::postgres::PostgresStore;
+use postroom::sql::TableNames;
+use postroom::sqlite::SqliteStore;
 
 use super::Global;
 use crate::database::Database;

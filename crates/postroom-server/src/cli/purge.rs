@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::Queue;
+use postroom::queue::Queue;
 
 use super::signed::Signed;
 use super::{Global, QueueArg};

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use postroom::{Clock, Filter, Queue, State, Timestamp, WorkQueue};
+use postroom::clock::{Clock, Timestamp};
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State, WorkQueue};
 
 use super::Global;
 use super::signed::Signed;

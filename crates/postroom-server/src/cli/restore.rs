@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use postroom::clock::{Clock, Timestamp};
 use postroom::questions::Questions;
-use postroom::{Clock, Queue, SqliteOptions, Timestamp};
+use postroom::queue::Queue;
+use postroom::sqlite::SqliteOptions;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -180,7 +182,7 @@ impl Drop for Copy {
 /// Checks that the copy is intact and a Postroom database. Returns the newest time in it.
 async fn check_copy(copy: &Path, from: &Path) -> Result<Option<Timestamp>> {
     let advice = "another backup; this one is damaged, or not from Postroom";
-    if let Err(error) = postroom::restore_check(copy) {
+    if let Err(error) = postroom::sqlite::restore_check(copy) {
         let why = error.to_string().replace(&copy.display().to_string(), "it");
         bail!(Problem::new(format!("{} cannot be restored: {why}", from.display()), advice));
     }

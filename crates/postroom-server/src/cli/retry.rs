@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Filter, State};
+use postroom::operator::Filter;
+use postroom::queue::State;
 
 use super::lookup::{self, Found};
 use super::signed::Signed;

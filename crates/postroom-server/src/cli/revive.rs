@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::{Filter, Queue, Record, State};
+use postroom::operator::{Filter, Record};
+use postroom::queue::{Queue, State};
 
 use super::lookup::{self, Found};
 use super::signed::Signed;

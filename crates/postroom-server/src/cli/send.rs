@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use postroom::{Kind, MessageId, NewMessage, Outbox};
+use postroom::message::Kind;
+use postroom::{MessageId, NewMessage, Outbox};
 
 use super::Global;
 use crate::problem::Problem;

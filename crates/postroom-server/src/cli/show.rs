@@ -2,7 +2,11 @@
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Clock, Failure, Message, Operator, Origin, OwnerToken, Queue, Record, State, Timestamp, Whose};
+use postroom::Message;
+use postroom::clock::{Clock, Timestamp};
+use postroom::message::{Origin, OwnerToken};
+use postroom::operator::{Failure, Operator, Record};
+use postroom::queue::{Queue, State, Whose};
 use serde_json::{Value, json};
 
 use super::Global;
@@ -61,7 +65,7 @@ impl Story {
         let worker = |worker: Option<OwnerToken>| worker.map(|worker| worker.to_string());
         let failures = self.failures.iter().map(|failure| {
             json!({ "at": failure.at.to_string(), "attempt": failure.attempt, "worker": worker(failure.worker),
-                    "error": failure.error, "code": failure.cause.map(postroom::Cause::code),
+                    "error": failure.error, "code": failure.cause.map(postroom::queue::Cause::code),
                     "whose": failure.cause.map(|cause| cause.whose().as_str()) })
         });
         let mut story = json!({
@@ -110,7 +114,7 @@ impl Story {
         }
         for failure in &self.failures {
             let error = output::one_line(failure.error.as_deref().unwrap_or("no error was recorded"));
-            let code = failure.cause.map_or("", postroom::Cause::code);
+            let code = failure.cause.map_or("", postroom::queue::Cause::code);
             let is_counted = failure.cause.is_none_or(|cause| cause.whose() == Whose::Message);
             let attempt = if is_counted { format!("attempt {}", failure.attempt) } else { "not counted".to_owned() };
             output::line(format!("    {}  {attempt}  {code}  {error}", failure.at))?;

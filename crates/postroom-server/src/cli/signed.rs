@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use postroom::Operator;
+use postroom::operator::Operator;
 
 /// The name if neither the command line nor the environment has one.
 const UNKNOWN: &str = "unknown";

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use postroom::{Queue, QueueStats};
+use postroom::operator::QueueStats;
+use postroom::queue::Queue;
 use serde::Serialize;
 
 use super::Global;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use postroom::Timestamp;
+use postroom::clock::Timestamp;
 use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 

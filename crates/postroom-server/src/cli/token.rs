@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use postroom::Clock;
+use postroom::clock::Clock;
 
 use super::Global;
 use crate::admin::{Rights, generate};

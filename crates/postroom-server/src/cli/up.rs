@@ -5,7 +5,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use postroom::{BATCH_MAX, LEASE_MAX, Mssql, MySql, Postgres, Sqlite};
+use postroom::mssql::Mssql;
+use postroom::mysql::MySql;
+use postroom::postgres::Postgres;
+use postroom::queue::{BATCH_MAX, LEASE_MAX};
+use postroom::sqlite::Sqlite;
 
 use super::Global;
 use crate::config::{self, Config};

@@ -1,6 +1,8 @@
 //! `[handlers."TOPIC"]`: which program handles a topic. The node posts messages to a URL, or services fetch them.
 
-use postroom::{Address, Result, Topics};
+use postroom::Result;
+use postroom::queue::Topics;
+use postroom::services::Address;
 
 use super::reader::Section;
 use super::retry::Retry;

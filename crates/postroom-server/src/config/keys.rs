@@ -1,6 +1,6 @@
 //! Keys that two services share: an id, the place of the secret, and the signing algorithm.
 
-use postroom::{HmacAlgorithm, Key, Secret};
+use postroom::services::{HmacAlgorithm, Key, Secret};
 
 use super::Config;
 use super::reader::Section;

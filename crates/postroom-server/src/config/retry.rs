@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use postroom::{RetryPolicies, RetryPolicy};
+use postroom::RetryPolicy;
+use postroom::queue::RetryPolicies;
 
 use super::reader::Section;
 use super::sections::{DAY, MILLISECOND};

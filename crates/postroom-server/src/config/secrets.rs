@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use postroom::{ClientTls, Key, PushUrl, Service, TlsIdentity, WebhookScheme, WebhookSecret, WebhookSigner};
+use postroom::services::{ClientTls, Key, PushUrl, Service, TlsIdentity};
+use postroom::webhooks::{WebhookScheme, WebhookSecret, WebhookSigner};
 
 use super::reader::Mistakes;
 use super::tree::At;
@@ -36,7 +37,7 @@ pub(crate) struct Opened {
     pub(crate) others: Option<Service>,
     /// The handlers, by topic.
     pub(crate) handlers: Vec<(String, Route)>,
-    pub(crate) hooks: Vec<postroom::Hook>,
+    pub(crate) hooks: Vec<postroom::services::Hook>,
     /// The certificate of the receiver.
     pub(crate) tls: Option<TlsIdentity>,
     /// The certificate of the admin listener.
@@ -44,8 +45,8 @@ pub(crate) struct Opened {
 }
 
 impl Hook {
-    fn described(&self, scheme: WebhookScheme) -> postroom::Hook {
-        let described = postroom::Hook::new(&self.name, scheme);
+    fn described(&self, scheme: WebhookScheme) -> postroom::services::Hook {
+        let described = postroom::services::Hook::new(&self.name, scheme);
         let described = if self.cloud_events { described.cloud_events() } else { described };
         self.topics.iter().fold(described, |hook, topics| hook.topics(topics.clone()))
     }
@@ -102,10 +103,10 @@ impl Config {
             opened.sources.push((source.name.clone(), self.open_keys(&source.keys, &mut told)));
         }
         for service in &self.services {
-            let keys = postroom::Keys::new(self.open_keys(&service.keys, &mut told));
+            let keys = postroom::services::Keys::new(self.open_keys(&service.keys, &mut told));
             let keys = keys.unwrap_or_else(|error| {
                 told.push((service.at.clone(), error.to_string()));
-                postroom::Keys::default()
+                postroom::services::Keys::default()
             });
             let described = Service::new(&service.name, &service.url)
                 .keys(keys)

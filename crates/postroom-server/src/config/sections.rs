@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postroom::{Address, BATCH_MAX, LEASE_MAX, TransportType};
+use postroom::queue::{BATCH_MAX, LEASE_MAX};
+use postroom::services::{Address, TransportType};
 
 use super::handlers::{EVERY, Way, handler};
 use super::reader::{Reader, Section};

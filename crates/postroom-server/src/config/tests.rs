@@ -124,8 +124,8 @@ fn a_relative_path_begins_in_the_folder_of_the_file() {
 fn a_key_may_say_its_algorithm() {
     let with = |key: &str| read(&format!("[sources.orders]\nkeys = {{ \"a\" = {key} }}\n"), &[]);
     let of = |key: &str| with(key).unwrap_or_else(|mistakes| panic!("{mistakes}")).sources[0].keys[0].algorithm;
-    assert_eq!(of("{ env = \"KEY\" }"), postroom::HmacAlgorithm::Sha256);
-    assert_eq!(of("{ env = \"KEY\", algorithm = \"HMAC-SHA512\" }"), postroom::HmacAlgorithm::Sha512);
+    assert_eq!(of("{ env = \"KEY\" }"), postroom::services::HmacAlgorithm::Sha256);
+    assert_eq!(of("{ env = \"KEY\", algorithm = \"HMAC-SHA512\" }"), postroom::services::HmacAlgorithm::Sha512);
     let expected =
         "postroom.toml:2: `algorithm` of the key `a` in [sources.orders] must be \"HMAC-SHA256\" or \"HMAC-SHA512\"";
     for wrong in ["\"MD5\"", "\"hmac-sha512\"", "512"] {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use postroom::{ClientTls, TlsIdentity};
+use postroom::services::{ClientTls, TlsIdentity};
 
 use super::Config;
 use super::reader::Section;

@@ -1,6 +1,6 @@
 //! `[tokens.NAME]`: the clients of the admin listener, and what they may do.
 
-use postroom::Timestamp;
+use postroom::clock::Timestamp;
 
 use super::reader::Section;
 use super::sections::check_name;

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use postroom::{Queue, SqliteStore, Store, TableNames};
+use postroom::queue::Queue;
+use postroom::sql::TableNames;
+use postroom::sqlite::SqliteStore;
+use postroom::store::Store;
 use serde::Serialize;
 
 use crate::output;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use postroom::{NewMessage, SqliteStore};
+use postroom::NewMessage;
+use postroom::sqlite::SqliteStore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 

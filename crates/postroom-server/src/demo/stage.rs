@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use postroom::{Outbox, SqliteStore};
+use postroom::Outbox;
+use postroom::sqlite::SqliteStore;
 use tokio::time::Instant;
 
 use super::TABLES;

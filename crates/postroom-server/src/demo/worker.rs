@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use postroom::{BlockingCtx, HandlerError, Handlers, SqliteStore, Worker, WorkerOptions};
+use postroom::sqlite::{BlockingCtx, SqliteStore};
+use postroom::{HandlerError, Handlers, Worker, WorkerOptions};
 
 use super::OrderPlaced;
 use crate::output;

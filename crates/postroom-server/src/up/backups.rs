@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use postroom::{SqliteStore, Store, Timestamp};
+use postroom::clock::Timestamp;
+use postroom::sqlite::SqliteStore;
+use postroom::store::Store;
 use sha2::{Digest, Sha256};
 
 use super::signals::Stopped;
@@ -161,7 +163,8 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use postroom::{Clock, ManualClock, SqliteOptions};
+    use postroom::clock::{Clock, ManualClock};
+    use postroom::sqlite::SqliteOptions;
 
     use super::*;
 
@@ -198,7 +201,7 @@ mod tests {
         }
         let kept = ["shop-20261115T181500Z.db", "shop-20261115T191500Z.db", "shop-20261115T201500Z.db"];
         assert_eq!(names(&backups), [&kept[..], &["shop-20261115T211500Z.db"]].concat());
-        postroom::restore_check(&backups.plan.folder.join(kept[0].replace("shop", &backups.stem))).unwrap();
+        postroom::sqlite::restore_check(&backups.plan.folder.join(kept[0].replace("shop", &backups.stem))).unwrap();
     }
 
     #[tokio::test]

@@ -4,7 +4,10 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use postroom::{BoxFuture, Cause, Delivery, Fault, HandlerResult, Message, Transport};
+use postroom::queue::{Cause, Fault};
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Transport};
+use postroom::{HandlerResult, Message};
 
 use super::group::Group;
 use super::pipes::{Head, Tail, feed};

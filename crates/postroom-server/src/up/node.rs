@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use postroom::{
-    Backend, Courier, Listener, Neighbours, Places, Pull, Queue, Receiver, Store, Topics, Worker, WorkerOptions,
-};
+use postroom::handler::Backend;
+use postroom::queue::{Pull, Queue, Topics};
+use postroom::services::{Courier, Listener, Neighbours, Receiver};
+use postroom::store::Store;
+use postroom::worker::Places;
+use postroom::{Worker, WorkerOptions};
 
 use super::backups::Backups;
 use super::exec::Command;

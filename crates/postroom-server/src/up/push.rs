@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use postroom::{Cause, Delivery, Endpoint, Fault, HandlerError, HandlerResult, Message};
+use postroom::queue::{Cause, Fault};
+use postroom::worker::{Delivery, Endpoint};
+use postroom::{HandlerError, HandlerResult, Message};
 
 use crate::config::{EVERY, Route, Worker};
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
-use postroom::{Backend, Clock, Courier, Hook, Places, Receiver, Services, Source, TlsIdentity};
+use postroom::clock::Clock;
+use postroom::handler::Backend;
+use postroom::services::{Courier, Hook, Receiver, Services, Source, TlsIdentity};
+use postroom::worker::Places;
 
 use super::greeting::listed;
 use super::push::Routes;

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use postroom::{Backend, Keys, ListenOptions, Listener, Receiver, ReceiverOptions, Source, TlsIdentity};
+use postroom::handler::Backend;
+use postroom::services::{Keys, ListenOptions, Listener, Receiver, ReceiverOptions, Source, TlsIdentity};
 
 use super::work::{self, Work};
 use super::{RECEIVER, greeting};

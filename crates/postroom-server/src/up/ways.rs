@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use postroom::{BoxFuture, Courier, Delivery, Limits, Message, Transport};
+use postroom::Message;
+use postroom::services::Courier;
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Limits, Transport};
 
 use super::exec::Command;
 

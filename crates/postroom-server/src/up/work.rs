@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use postroom::{Backend, Ctx, HandlerError, Handlers, Message};
+use postroom::handler::Backend;
+use postroom::{Ctx, HandlerError, Handlers, Message};
 
 use super::exec::Command;
 use super::print::Printer;

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use postroom::{
-    BlockingCtx, HandlerError, Handlers, Key, ListenOptions, Listener, Receiver, Secret, Source, SqliteOptions,
-    SqliteStore,
-};
+use postroom::services::{Key, ListenOptions, Listener, Receiver, Secret, Source};
+use postroom::sqlite::{BlockingCtx, SqliteOptions, SqliteStore};
+use postroom::{HandlerError, Handlers};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 

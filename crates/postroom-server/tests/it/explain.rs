@@ -1,6 +1,7 @@
 //! `postroom explain`: one constructed case for each cause.
 
-use postroom::{Handlers, Inbox, InboxKey, Sqlite, SqliteOptions, SqliteStore, Worker};
+use postroom::sqlite::{Sqlite, SqliteOptions, SqliteStore};
+use postroom::{Handlers, Inbox, InboxKey, Worker};
 use serde_json::Value;
 
 use crate::desk::{Desk, until};

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use postroom::Secret;
+use postroom::services::Secret;
 
 use crate::desk::{Desk, Running, until};
 use crate::hook::{Hook, said};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use postroom::WebhookSecret;
+use postroom::webhooks::WebhookSecret;
 
 use crate::desk::{Desk, Running, until};
 use crate::hook::{Hook, said};

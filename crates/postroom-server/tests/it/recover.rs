@@ -1,6 +1,7 @@
 //! `revive`, `redrive` and `restore`.
 
-use postroom::{Inbox, InboxKey, Incoming, SqliteOptions};
+use postroom::sqlite::SqliteOptions;
+use postroom::{Inbox, InboxKey, Incoming};
 
 use crate::desk::{Desk, until};
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use postroom::Secret;
+use postroom::services::Secret;
 
 use crate::authority::Authority;
 use crate::desk::{Desk, Running, until};

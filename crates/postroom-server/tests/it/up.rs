@@ -1,6 +1,7 @@
 //! The worker that prints.
 
-use postroom::{Inbox, InboxKey, Incoming, SqliteOptions};
+use postroom::sqlite::SqliteOptions;
+use postroom::{Inbox, InboxKey, Incoming};
 
 use crate::desk::{Desk, until};
 use crate::web::{Asked, DIGEST};

@@ -1,6 +1,7 @@
 //! Live views of the queues: `top` and `tail`.
 
-use postroom::{Inbox, InboxKey, Incoming, SqliteOptions};
+use postroom::sqlite::SqliteOptions;
+use postroom::{Inbox, InboxKey, Incoming};
 
 use crate::desk::{Desk, until};
 

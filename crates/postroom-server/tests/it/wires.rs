@@ -1,6 +1,6 @@
 //! The transports between two nodes, and from a node to itself.
 
-use postroom::Secret;
+use postroom::services::Secret;
 
 use crate::desk::{Desk, Running, until};
 use crate::hook::{Hook, said};

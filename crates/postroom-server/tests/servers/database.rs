@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use postroom::MssqlOptions;
+use postroom::mssql::MssqlOptions;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 
 /// Tables, procedures and schemas on SQL Server.

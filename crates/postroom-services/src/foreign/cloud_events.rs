@@ -36,7 +36,8 @@ const PREFIX: &str = "ce-";
 /// How a CloudEvent is written to an HTTP request. Receivers understand both forms.
 ///
 /// ```
-/// use postroom::{CloudEventsMode, Peer, Service};
+/// use postroom::services::{Peer, Service};
+/// use postroom::webhooks::CloudEventsMode;
 ///
 /// let audit = Service::new("audit", "https://audit.example.com/events")
 ///     .peer(Peer::CloudEvents(CloudEventsMode::Structured));

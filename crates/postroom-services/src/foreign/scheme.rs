@@ -18,7 +18,7 @@ const TOLERANCE: Duration = Duration::from_secs(300);
 /// While a secret is being replaced, give both: a signature with either of them is accepted.
 ///
 /// ```
-/// use postroom::{WebhookScheme, WebhookSecret};
+/// use postroom::webhooks::{WebhookScheme, WebhookSecret};
 ///
 /// let (old, new) = (WebhookSecret::parse("whsec_old")?, WebhookSecret::parse("whsec_new")?);
 /// let stripe = WebhookScheme::stripe([old, new])?;

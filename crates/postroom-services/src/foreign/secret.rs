@@ -31,7 +31,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 /// The provider chooses its length, so unlike a [`Secret`](crate::Secret) it may be short; it is never empty.
 ///
 /// ```no_run
-/// use postroom::WebhookSecret;
+/// use postroom::webhooks::WebhookSecret;
 ///
 /// let from_text = WebhookSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?;
 /// let from_env = WebhookSecret::from_env("STRIPE_WEBHOOK_SECRET")?;

@@ -50,7 +50,7 @@ fn is_id(id: &str) -> bool {
 /// secret is being replaced, receivers that have either of the two accept the signature.
 ///
 /// ```
-/// use postroom::{WebhookSecret, WebhookSigner};
+/// use postroom::webhooks::{WebhookSecret, WebhookSigner};
 ///
 /// let secret = WebhookSecret::parse(&WebhookSecret::generate())?;
 /// let signer = WebhookSigner::new([secret])?;

@@ -25,7 +25,8 @@ pub(crate) const HOOKS_PATH: &str = "/_rf/hooks/";
 /// Messages that arrive there are recognised by the hook's name and the provider's own id.
 ///
 /// ```
-/// use postroom::{Hook, ReceiverOptions, WebhookScheme, WebhookSecret};
+/// use postroom::services::{Hook, ReceiverOptions};
+/// use postroom::webhooks::{WebhookScheme, WebhookSecret};
 ///
 /// // Webhooks for this hook come in at `/_rf/hooks/github`.
 /// let secret = WebhookSecret::parse("an example secret, long enough to be one")?;
@@ -104,7 +105,10 @@ impl<B: Backend> Receiver<B> {
     /// hook. Requests that are being verified still use the old secrets.
     ///
     /// ```
-    /// use postroom::{Handlers, Hook, Memory, MemoryStore, Receiver, ReceiverOptions, WebhookScheme, WebhookSecret};
+    /// use postroom::Handlers;
+    /// use postroom::services::{Hook, Receiver, ReceiverOptions};
+    /// use postroom::store::{Memory, MemoryStore};
+    /// use postroom::webhooks::{WebhookScheme, WebhookSecret};
     ///
     /// let hook = |secret: &str| {
     ///     Ok::<_, postroom::Error>(Hook::new("github", WebhookScheme::github([WebhookSecret::parse(secret)?])?))
@@ -121,7 +125,9 @@ impl<B: Backend> Receiver<B> {
     /// Removes this hook, so that it accepts nothing more. It returns false when there was no such hook.
     ///
     /// ```
-    /// use postroom::{Handlers, Hook, Memory, MemoryStore, Receiver, ReceiverOptions};
+    /// use postroom::Handlers;
+    /// use postroom::services::{Hook, Receiver, ReceiverOptions};
+    /// use postroom::store::{Memory, MemoryStore};
     ///
     /// let options = ReceiverOptions::default().hook(Hook::unsigned_cloud_events("broker"));
     /// let receiver = Receiver::<Memory>::with("shop", MemoryStore::new(), Handlers::new(), [], options)?;

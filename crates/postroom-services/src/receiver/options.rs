@@ -12,7 +12,9 @@ pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Handlers, Memory, MemoryStore, Receiver, ReceiverOptions};
+/// use postroom::Handlers;
+/// use postroom::services::{Receiver, ReceiverOptions};
+/// use postroom::store::{Memory, MemoryStore};
 ///
 /// // This receiver puts messages in the inbox, and a worker handles them later.
 /// let options = ReceiverOptions::default().queued().body_max(64 * 1024).window(Duration::from_secs(24 * 3600));

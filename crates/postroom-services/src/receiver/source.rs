@@ -18,7 +18,9 @@ use postroom_core::work::handler::Backend;
 /// refused.
 ///
 /// ```
-/// use postroom::{Handlers, Key, Keys, Memory, MemoryStore, Receiver, Secret, Source};
+/// use postroom::Handlers;
+/// use postroom::services::{Key, Keys, Receiver, Secret, Source};
+/// use postroom::store::{Memory, MemoryStore};
 ///
 /// let keys = Keys::from(Key::new("2026-11", Secret::parse(&Secret::generate())?)?);
 /// let orders = Source::new("orders", keys.clone());
@@ -160,7 +162,9 @@ impl<B: Backend> Receiver<B> {
     /// Replaces all sources. Requests that are being verified still use the old ones.
     ///
     /// ```
-    /// use postroom::{Handlers, Key, Memory, MemoryStore, Receiver, Secret, Source};
+    /// use postroom::Handlers;
+    /// use postroom::services::{Key, Receiver, Secret, Source};
+    /// use postroom::store::{Memory, MemoryStore};
     ///
     /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
     /// let orders = Source::new("orders", key);
@@ -179,7 +183,9 @@ impl<B: Backend> Receiver<B> {
     /// Checks these sources without using them, as [`replace_sources`](Self::replace_sources) would.
     ///
     /// ```
-    /// use postroom::{Handlers, Key, Memory, MemoryStore, Receiver, Secret, Source};
+    /// use postroom::Handlers;
+    /// use postroom::services::{Key, Receiver, Secret, Source};
+    /// use postroom::store::{Memory, MemoryStore};
     ///
     /// let orders = Source::new("orders", Key::new("2026-11", Secret::parse(&Secret::generate())?)?);
     /// let receiver = Receiver::<Memory>::new("inventory", MemoryStore::new(), Handlers::new(), [])?;

@@ -22,7 +22,7 @@ const SOCKET_PATH_MAX: usize = 103;
 /// TLS), `unix:///path/to.sock`, `pipe://name`, or `in-process`.
 ///
 /// ```
-/// use postroom::Address;
+/// use postroom::services::Address;
 ///
 /// let address: Address = "https://inventory.example.com".parse()?;
 /// assert_eq!(address.to_string(), "https://inventory.example.com:443/_rf/receive");

@@ -17,7 +17,7 @@ use postroom_core::support::error::{Error, Result};
 /// The service map of a configuration file. Secrets are not in it: they are in files, or in the environment.
 ///
 /// ```
-/// use postroom::{Services, ServicesConfig};
+/// use postroom::services::{Services, ServicesConfig};
 ///
 /// # let file = r#"{
 /// #     "service": "orders",

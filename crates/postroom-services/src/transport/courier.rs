@@ -23,12 +23,13 @@ use postroom_core::work::places::Limits;
 /// Takes messages to other services. A courier is cheap to clone.
 ///
 /// ```no_run
-/// # async fn f(store: postroom::SqliteStore, services: postroom::Services) -> postroom::Result<()> {
-/// use postroom::{Courier, Handlers, Worker};
+/// # async fn f(store: postroom::sqlite::SqliteStore, services: postroom::services::Services) -> postroom::Result<()> {
+/// use postroom::{Handlers, Worker};
+/// use postroom::services::Courier;
 ///
 /// let courier = Courier::new(services)?;
 /// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };
-/// Worker::<postroom::Sqlite>::outbox(store, Handlers::new()).transport(courier).run(shutdown).await
+/// Worker::<postroom::sqlite::Sqlite>::outbox(store, Handlers::new()).transport(courier).run(shutdown).await
 /// # }
 /// ```
 #[derive(Clone)]
@@ -232,7 +233,7 @@ impl Transport for Courier {
 /// The state of a destination.
 ///
 /// ```
-/// # use postroom::{Courier, Key, Secret, Service, Services};
+/// # use postroom::services::{Courier, Key, Secret, Service, Services};
 /// # let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
 /// # let inventory = Service::new("inventory", "in-process").keys(key);
 /// let courier = Courier::new(Services::new("orders").service(inventory))?;

@@ -17,7 +17,7 @@ use postroom_core::work::handler::Backend;
 /// The receivers of this process, by the names of their services. Clones share them.
 ///
 /// ```
-/// use postroom::{Courier, Neighbours, Service, Services};
+/// use postroom::services::{Courier, Neighbours, Service, Services};
 ///
 /// let neighbours = Neighbours::default();
 /// let services = Services::new("orders").service(Service::new("inventory", "in-process"));

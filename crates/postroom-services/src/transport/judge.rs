@@ -11,7 +11,8 @@ use postroom_core::work::delivery::Delivery;
 /// The kind of peer that a destination is. It determines what is sent, and what the answers mean.
 ///
 /// ```
-/// use postroom::{Peer, Service, WebhookSecret, WebhookSigner};
+/// use postroom::services::{Peer, Service};
+/// use postroom::webhooks::{WebhookSecret, WebhookSigner};
 ///
 /// // This peer is a customer's web server. It gets the payload by POST, signed by Standard Webhooks.
 /// let signer = WebhookSigner::new([WebhookSecret::parse(&WebhookSecret::generate())?])?;

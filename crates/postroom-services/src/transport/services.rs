@@ -21,7 +21,7 @@ const NAME: &str = "{service}";
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Key, Secret, Service};
+/// use postroom::services::{Key, Secret, Service};
 ///
 /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
 /// let inventory = Service::new("inventory", "https://inventory.example.com:7000")
@@ -193,7 +193,7 @@ impl Service {
 /// The services that a sender knows.
 ///
 /// ```
-/// use postroom::{Key, Secret, Service, Services};
+/// use postroom::services::{Key, Secret, Service, Services};
 ///
 /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
 /// let services = Services::new("orders")
@@ -240,7 +240,7 @@ impl Services {
     /// unlisted services are reached in process.
     ///
     /// ```
-    /// use postroom::{Key, Secret, Service, Services, TransportType};
+    /// use postroom::services::{Key, Secret, Service, Services, TransportType};
     ///
     /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
     /// let services = Services::new("orders")

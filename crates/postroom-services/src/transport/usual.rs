@@ -11,7 +11,7 @@ use postroom_core::support::error::{Error, Result};
 /// names no transport uses this one, and a service without an address gets an address from its name.
 ///
 /// ```
-/// use postroom::TransportType;
+/// use postroom::services::TransportType;
 ///
 /// assert_eq!(TransportType::Https.complete("inventory:5000", "inventory"), "https://inventory:5000");
 /// assert_eq!(TransportType::Pipe.complete("", "email"), "pipe://rf-email");

@@ -12,7 +12,7 @@ use postroom_core::support::error::{Error, Result};
 /// so the sender of a message cannot choose a weaker one.
 ///
 /// ```
-/// use postroom::{HmacAlgorithm, Key, Secret};
+/// use postroom::services::{HmacAlgorithm, Key, Secret};
 ///
 /// let secret = Secret::parse(&Secret::generate())?;
 /// let key = Key::new("2026-11", secret)?.algorithm(HmacAlgorithm::Sha512);

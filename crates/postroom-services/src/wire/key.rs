@@ -13,7 +13,8 @@ use postroom_core::support::error::{Error, Result};
 /// A secret, with the id that signatures name.
 ///
 /// ```
-/// use postroom::{Key, Secret, Timestamp};
+/// use postroom::clock::Timestamp;
+/// use postroom::services::{Key, Secret};
 ///
 /// let until: Timestamp = "2027-01-01T00:00:00Z".parse()?;
 /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?.not_after(until);
@@ -117,7 +118,7 @@ impl fmt::Debug for Key {
 /// with the old key is still travelling, remove it in the same order. A sender signs with all of its keys.
 ///
 /// ```
-/// use postroom::{Key, Keys, Secret, Source};
+/// use postroom::services::{Key, Keys, Secret, Source};
 ///
 /// let key = |id: &str| Key::new(id, Secret::parse(&Secret::generate())?);
 /// let old = key("2026-10")?;

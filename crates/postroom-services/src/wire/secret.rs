@@ -21,7 +21,7 @@ const SCANNABLE: &str = "rfsec_";
 /// bytes, which is used as it is.
 ///
 /// ```
-/// use postroom::Secret;
+/// use postroom::services::Secret;
 ///
 /// let written = Secret::generate();
 /// assert!(written.starts_with("rfsec_"));

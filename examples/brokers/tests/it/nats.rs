@@ -8,7 +8,9 @@ use async_nats::jetstream::{self, stream};
 use async_nats::{ConnectOptions, HeaderMap};
 use futures_util::StreamExt;
 use libtest_mimic::Trial;
-use postroom::{Cause, Delivery, Inbox, NewMessage, Transport};
+use postroom::queue::Cause;
+use postroom::worker::{Delivery, Transport};
+use postroom::{Inbox, NewMessage};
 use postroom_brokers::intake::{self, Arrived, Verdict};
 use postroom_brokers::nats::{FromNats, ToNats};
 use postroom_testbed::BrokerKind;
@@ -91,7 +93,8 @@ impl Rig for Nats {
         let mut brought = self.consumer().await?.fetch().max_messages(1).messages().await?;
         let one = brought.next().await.context("nothing came")?.map_err(|error| anyhow::anyhow!(error))?;
         let id = one.headers.as_ref().and_then(|headers| headers.get("Nats-Msg-Id"));
-        let (id, topic, headers) = (id.map(async_nats::HeaderValue::as_str), "order.placed", postroom::Headers::new());
+        let (id, topic, headers) =
+            (id.map(async_nats::HeaderValue::as_str), "order.placed", postroom::message::Headers::new());
         let arrived = Arrived { id, topic, payload: &one.payload, headers, correlation_id: None };
         ensure!(intake::take(inbox, "nats", arrived).await == Verdict::Stored, "it was not stored");
         Ok(())
@@ -141,7 +144,7 @@ async fn is_in_the_stream_once(mut rig: Nats) -> anyhow::Result<()> {
     let shop = Shop::open().await?;
     shop.outbox.enqueue(NewMessage::new("order.placed", "{}").to(&rig.name)).await?;
     send_one(&shop, &rig).await?;
-    let redriven = shop.outbox.redrive(postroom::Filter::default(), None).await?;
+    let redriven = shop.outbox.redrive(postroom::operator::Filter::default(), None).await?;
     ensure!(redriven == 1, "it was not put back in line");
     ensure!(send_one(&shop, &rig).await? == Delivery::Accepted { response: None }, "it was not accepted");
     ensure!(rig.stream.info().await?.state.messages == 1, "it is in the stream twice");
@@ -161,7 +164,7 @@ async fn no_subject(rig: Nats) -> anyhow::Result<()> {
         let shop = Shop::open().await?;
         shop.outbox.enqueue(NewMessage::new(topic, "{}").to(&rig.name)).await?;
         let refused = send_one(&shop, &rig).await?;
-        ensure!(refused.fault().is_some_and(postroom::Fault::is_final), "{topic} is a subject");
+        ensure!(refused.fault().is_some_and(postroom::queue::Fault::is_final), "{topic} is a subject");
     }
     Ok(())
 }

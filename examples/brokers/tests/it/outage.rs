@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use libtest_mimic::Trial;
-use postroom::{Delivery, NewMessage};
+use postroom::NewMessage;
+use postroom::worker::Delivery;
 use postroom_testbed::Broker;
 use tokio::sync::oneshot;
 

@@ -9,7 +9,9 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 use libtest_mimic::Trial;
-use postroom::{Cause, Delivery, Inbox, NewMessage, Transport};
+use postroom::queue::Cause;
+use postroom::worker::{Delivery, Transport};
+use postroom::{Inbox, NewMessage};
 use postroom_brokers::intake::{self, Arrived, Verdict};
 use postroom_brokers::rabbitmq::{FromRabbitMq, ToRabbitMq};
 use postroom_testbed::BrokerKind;
@@ -105,7 +107,7 @@ impl Rig for RabbitMq {
         let mut brought = channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
         let one = brought.next().await.context("nothing came")??;
         let id = one.properties.message_id().as_ref().map(ShortString::as_str);
-        let (topic, headers) = ("order.placed", postroom::Headers::new());
+        let (topic, headers) = ("order.placed", postroom::message::Headers::new());
         let arrived = Arrived { id, topic, payload: &one.data, headers, correlation_id: None };
         ensure!(intake::take(inbox, "rabbitmq", arrived).await == Verdict::Stored, "it was not stored");
         Ok(connection.close(200, "dying".into()).await?)

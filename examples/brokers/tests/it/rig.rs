@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use postroom::{Inbox, Transport};
+use postroom::Inbox;
+use postroom::worker::Transport;
 use postroom_testbed::BrokerKind;
 
 /// A message that somebody else sends.

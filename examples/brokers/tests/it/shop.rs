@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{
-    BoxFuture, Delivery, HandlerError, Handlers, Inbox, Message, Outbox, RetryPolicy, SqliteOptions, SqliteStore,
-    Transport, Worker, WorkerOptions,
-};
+use postroom::sqlite::{SqliteOptions, SqliteStore};
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Transport};
+use postroom::{HandlerError, Handlers, Inbox, Message, Outbox, RetryPolicy, Worker, WorkerOptions};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(crate) struct Shop {
@@ -28,7 +28,7 @@ impl Shop {
     }
 
     /// A worker on the inbox; each message it handles is told.
-    pub(crate) fn inbox_worker(&self) -> (Worker<postroom::Sqlite>, UnboundedReceiver<Message>) {
+    pub(crate) fn inbox_worker(&self) -> (Worker<postroom::sqlite::Sqlite>, UnboundedReceiver<Message>) {
         let (tell, told) = unbounded_channel();
         let handlers = Handlers::new().on_topic_blocking("order.placed", move |ctx| {
             let id = ctx.message().id();
@@ -43,7 +43,7 @@ impl Shop {
     pub(crate) fn outbox_worker(
         &self,
         transport: impl Transport,
-    ) -> (Worker<postroom::Sqlite>, UnboundedReceiver<(String, Delivery)>) {
+    ) -> (Worker<postroom::sqlite::Sqlite>, UnboundedReceiver<(String, Delivery)>) {
         let (tell, told) = unbounded_channel();
         let soon = Duration::from_millis(20);
         let retry = RetryPolicy::exponential(soon, soon, Duration::ZERO, 6).expect("a policy");

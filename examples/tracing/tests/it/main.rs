@@ -9,9 +9,9 @@ mod two_services;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom::{
-    Backend, Ctx, HandlerResult, Handlers, Message, NewMessage, Sqlite, SqliteOptions, SqliteStore, Worker,
-};
+use postroom::handler::Backend;
+use postroom::sqlite::{Sqlite, SqliteOptions, SqliteStore};
+use postroom::{Ctx, HandlerResult, Handlers, Message, NewMessage, Worker};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// No test may take longer: something never came.

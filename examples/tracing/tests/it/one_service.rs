@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use opentelemetry::trace::SpanKind;
-use postroom::{Ctx, HandlerResult, Handlers, Memory, MemoryStore, Message, NewMessage, Outbox, Sqlite, Worker};
+use postroom::sqlite::Sqlite;
+use postroom::store::{Memory, MemoryStore};
+use postroom::{Ctx, HandlerResult, Handlers, Message, NewMessage, Outbox, Worker};
 use tokio::sync::mpsc::unbounded_channel;
 use tracing::Instrument;
 

@@ -2,10 +2,11 @@
 
 use anyhow::Context;
 use opentelemetry::trace::SpanKind;
-use postroom::{
-    Courier, Handlers, Key, ListenOptions, Listener, Neighbours, Outbox, Receiver, ReceiverOptions, Secret, Service,
-    Services, Source, Sqlite, SqliteStore, Worker,
+use postroom::services::{
+    Courier, Key, ListenOptions, Listener, Neighbours, Receiver, ReceiverOptions, Secret, Service, Services, Source,
 };
+use postroom::sqlite::{Sqlite, SqliteStore};
+use postroom::{Handlers, Outbox, Worker};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 use tracing::Instrument;

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use postroom::{
-    Backend, BoxFuture, Ctx, Delivery, HandlerResult, Handlers, Message, NewMessage, Outbox, Transport, Worker,
-};
+use postroom::handler::Backend;
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Transport};
+use postroom::{Ctx, HandlerResult, Handlers, Message, NewMessage, Outbox, Worker};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;

@@ -132,8 +132,10 @@ async fn main() -> anyhow::Result<()> {
     for database in &args.backend {
         match database {
             Database::Sqlite => sqlite::run(args.dir.as_deref(), sizes, &wants, &mut report).await?,
-            Database::Postgres => Box::pin(server::run::<postroom::Postgres>(sizes, &wants, &mut report)).await?,
-            Database::Mariadb => Box::pin(server::run::<postroom::MySql>(sizes, &wants, &mut report)).await?,
+            Database::Postgres => {
+                Box::pin(server::run::<postroom::postgres::Postgres>(sizes, &wants, &mut report)).await?
+            }
+            Database::Mariadb => Box::pin(server::run::<postroom::mysql::MySql>(sizes, &wants, &mut report)).await?,
         }
     }
     report.print();

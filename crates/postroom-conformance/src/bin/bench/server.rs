@@ -13,7 +13,8 @@ pub(crate) mod tenants;
 use std::future::Future;
 use std::sync::Arc;
 
-use postroom::{Backend, NewMessage, Outbox};
+use postroom::handler::Backend;
+use postroom::{NewMessage, Outbox};
 use postroom_testbed::{Engine, Mode, Server};
 use tokio::sync::Notify;
 use uuid::Uuid;

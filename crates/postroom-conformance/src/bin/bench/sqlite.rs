@@ -11,7 +11,7 @@ pub(crate) mod tenants;
 
 use std::path::Path;
 
-use postroom::{SqliteOptions, SqliteStore};
+use postroom::sqlite::{SqliteOptions, SqliteStore};
 
 use crate::{Report, Sizes};
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     }
     if wants("n") {
         let open = async |name: &str| Ok(open(dir.path(), &format!("{name}.db")).await?);
-        crate::beside::run::<postroom::Sqlite>(open, sizes, report).await?;
+        crate::beside::run::<postroom::sqlite::Sqlite>(open, sizes, report).await?;
     }
     if wants("q") {
         crashed::run(dir.path(), sizes, report).await?;

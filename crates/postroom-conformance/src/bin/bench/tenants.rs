@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use postroom::{Backend, Ctx, Fleet, HandlerResult, Handlers, InboxKey, Incoming, Message, NewMessage, Router, Stores};
+use postroom::handler::Backend;
+use postroom::tenancy::{Fleet, Router, Stores};
+use postroom::{Ctx, HandlerResult, Handlers, InboxKey, Incoming, Message, NewMessage};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -113,9 +115,9 @@ impl Crew {
 /// The other process, on whatever is at that place.
 pub(crate) async fn idle(place: &str, count: usize, seconds: f64) -> anyhow::Result<()> {
     if place.starts_with("postgres:") {
-        return work_on::<postroom::Postgres>(server::tenants::open(place, count).await?, seconds).await;
+        return work_on::<postroom::postgres::Postgres>(server::tenants::open(place, count).await?, seconds).await;
     }
-    work_on::<postroom::Sqlite>(sqlite::tenants::open(Path::new(place), count).await?, seconds).await
+    work_on::<postroom::sqlite::Sqlite>(sqlite::tenants::open(Path::new(place), count).await?, seconds).await
 }
 
 /// Works on any kind of store, until nobody listens any more.
@@ -159,7 +161,7 @@ async fn note<B: Backend>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerRes
     Ok(None)
 }
 
-async fn worst_inside<S: postroom::Store + Clone>(
+async fn worst_inside<S: postroom::store::Store + Clone>(
     stores: &Stores<S>,
     handled: &mut UnboundedReceiver<f64>,
 ) -> anyhow::Result<f64> {

@@ -5,9 +5,11 @@ pub(super) mod terminal;
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{
-    Clock, Filter, Kind, MessageId, Origin, Outbox, OwnerToken, Postgres, Record, Timestamp, WorkItemId, Worker,
-};
+use postroom::clock::{Clock, Timestamp};
+use postroom::message::{Kind, Origin, OwnerToken, WorkItemId};
+use postroom::operator::{Filter, Record};
+use postroom::postgres::Postgres;
+use postroom::{MessageId, Outbox, Worker};
 use uuid::{Uuid, Variant};
 
 use self::terminal::{Server, Terminal};

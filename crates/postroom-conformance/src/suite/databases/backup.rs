@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use postroom::{ErrorKind, NewMessage, Outbox, Sqlite, SqliteOptions, restore_check};
+use postroom::sqlite::{Sqlite, SqliteOptions, restore_check};
+use postroom::{ErrorKind, NewMessage, Outbox};
 use tokio::task::JoinSet;
 
 use crate::case::{Verdict, cases};
@@ -59,7 +60,7 @@ async fn a_file_that_exists_is_not_overwritten(stage: &Stage<Sqlite>) -> Verdict
 }
 
 async fn a_damaged_copy_is_told(stage: &Stage<Sqlite>) -> Verdict {
-    stage.side(postroom::Queue::Outbox).add_many("a", 500).await?;
+    stage.side(postroom::queue::Queue::Outbox).add_many("a", 500).await?;
     let path = stage.place.path("copy.db");
     stage.store.backup(&path, |_| {}).await?;
     let mut bytes = std::fs::read(&path)?;
@@ -74,7 +75,7 @@ async fn a_damaged_copy_is_told(stage: &Stage<Sqlite>) -> Verdict {
 async fn progress_is_told_to_the_end(stage: &Stage<Sqlite>) -> Verdict {
     let (done, total) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (done_told, total_told) = (done.clone(), total.clone());
-    let tell = move |progress: postroom::BackupProgress| {
+    let tell = move |progress: postroom::sqlite::BackupProgress| {
         done_told.store(progress.pages_done, Ordering::SeqCst);
         total_told.store(progress.pages_total, Ordering::SeqCst);
     };
@@ -85,7 +86,7 @@ async fn progress_is_told_to_the_end(stage: &Stage<Sqlite>) -> Verdict {
 }
 
 /// A file whose pages have this size, with a store in it.
-async fn with_pages(stage: &Stage<Sqlite>, bytes: u32) -> anyhow::Result<postroom::SqliteStore> {
+async fn with_pages(stage: &Stage<Sqlite>, bytes: u32) -> anyhow::Result<postroom::sqlite::SqliteStore> {
     let path = stage.place.path(&format!("pages-{bytes}.db"));
     let conn = rusqlite::Connection::open(&path)?;
     conn.execute_batch(&format!("PRAGMA page_size = {bytes}; CREATE TABLE cats (name TEXT)"))?;
@@ -140,7 +141,7 @@ async fn a_copy_is_written_once(stage: &Stage<Sqlite>) -> Verdict {
 
 /// A program that is killed in the middle leaves nothing that looks like a backup.
 async fn a_copy_has_its_name_only_when_it_is_whole(stage: &Stage<Sqlite>) -> Verdict {
-    stage.side(postroom::Queue::Outbox).add_many("a", 500).await?;
+    stage.side(postroom::queue::Queue::Outbox).add_many("a", 500).await?;
     let path = stage.place.path("copy.db");
     let (seen, looking) = (Arc::new(AtomicBool::new(false)), path.clone());
     let was_seen = seen.clone();

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use postroom::{Lease, NewMessage, Outbox, OwnerToken, Queue, State};
+use postroom::message::OwnerToken;
+use postroom::queue::{Lease, Queue, State};
+use postroom::{NewMessage, Outbox};
 use tokio::task::JoinSet;
 
 use crate::by_wire::ByWire;
@@ -93,7 +95,7 @@ async fn a_caller_may_give_up_at_any_moment<B: ByWire>(stage: &Stage<B>) -> Verd
     })
     .await??;
     let side = stage.side(Queue::Outbox);
-    for row in side.verbs().list(postroom::Filter::all().limit(usize::MAX)).await? {
+    for row in side.verbs().list(postroom::operator::Filter::all().limit(usize::MAX)).await? {
         assert!(!all.acked.contains(&row.seq()) || row.state() == State::Done, "an ack was lost");
     }
     assert!(side.rows().await? >= all.stored, "an enqueue was lost");

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use postroom::{Lease, NewMessage, Outbox, OwnerToken, Queue, Settle, WorkQueue};
+use postroom::message::OwnerToken;
+use postroom::queue::{Lease, Queue, Settle, WorkQueue};
+use postroom::{NewMessage, Outbox};
 use tokio::task::JoinSet;
 
 use crate::by_wire::ByWire;
@@ -40,7 +42,7 @@ fn by_lot(lease: Lease) -> postroom::Result<Settle> {
 
 async fn claim_until_done(
     verbs: WorkQueue,
-    clock: postroom::ManualClock,
+    clock: postroom::clock::ManualClock,
     held: Arc<Mutex<HashSet<i64>>>,
     total: u64,
 ) -> Verdict {
@@ -103,7 +105,11 @@ async fn no_arrived_message_is_under_two_live_leases(h: &Harness) -> Verdict {
 }
 
 /// Now and then a claimer keeps its leases beyond their end and acks them late.
-async fn vanish_now_and_then(verbs: WorkQueue, clock: postroom::ManualClock, acked: Arc<Mutex<Vec<i64>>>) -> Verdict {
+async fn vanish_now_and_then(
+    verbs: WorkQueue,
+    clock: postroom::clock::ManualClock,
+    acked: Arc<Mutex<Vec<i64>>>,
+) -> Verdict {
     let lease_time = Duration::from_secs(10);
     let mut late: Vec<Lease> = Vec::new();
     loop {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use postroom::{Filter, Queue, Sqlite, State, WorkerOptions};
+use postroom::WorkerOptions;
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State};
+use postroom::sqlite::Sqlite;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Side, Stage, eventually};

@@ -1,7 +1,9 @@
 //! The tables on a database server.
 
 use futures_util::future::join_all;
-use postroom::{ErrorKind, NewMessage, Outbox, Store, TableNames};
+use postroom::sql::TableNames;
+use postroom::store::Store;
+use postroom::{ErrorKind, NewMessage, Outbox};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, refused};

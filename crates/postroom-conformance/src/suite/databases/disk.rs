@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use postroom::{
-    BlockingCtx, Clock, Ctx, ErrorKind, Filter, HandlerResult, Handlers, ManualClock, Message, NewMessage, Outbox,
-    OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, State, Timestamp, Worker, WorkerOptions,
-};
+use postroom::clock::{Clock, ManualClock, Timestamp};
+use postroom::message::OwnerToken;
+use postroom::operator::Filter;
+use postroom::queue::{Settle, State};
+use postroom::sqlite::{BlockingCtx, Sqlite, SqliteOptions, SqliteStore};
+use postroom::{Ctx, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, Worker, WorkerOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::case::{Verdict, cases};

@@ -1,7 +1,10 @@
 //! What the doctor says of real servers and files.
 
 use postroom::doctor::{Level, Report};
-use postroom::{Mssql, MySql, Postgres, Sqlite};
+use postroom::mssql::Mssql;
+use postroom::mysql::MySql;
+use postroom::postgres::Postgres;
+use postroom::sqlite::Sqlite;
 use postroom_testbed::{Mode, Server};
 
 use crate::case::{Verdict, cases};
@@ -110,7 +113,7 @@ async fn a_server_like_sql_server_is_fine(stage: &Stage<Mssql>) -> Verdict {
         assert_eq!(level(&report, setting), Some(Level::Ok), "{setting}: {report:#?}");
     }
     assert!(report.worst() < Level::Warning, "{report:#?}");
-    let elsewhere = postroom::TableNames::new("nothing", "here")?.in_schema(stage.place.own_name())?;
+    let elsewhere = postroom::sql::TableNames::new("nothing", "here")?.in_schema(stage.place.own_name())?;
     let report = stage.place.mssql_options()?.tables(elsewhere).examine().await?;
     assert_eq!(level(&report, "schema"), Some(Level::Warning));
     Ok(())

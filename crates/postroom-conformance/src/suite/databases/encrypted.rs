@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use postroom::doctor::Level;
-use postroom::{ErrorKind, Mssql, NewMessage, Outbox};
+use postroom::mssql::Mssql;
+use postroom::{ErrorKind, NewMessage, Outbox};
 use postroom_testbed::{Mode, Options, Server};
 
 use crate::case::{Verdict, cases};

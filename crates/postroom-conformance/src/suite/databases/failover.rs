@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use postroom::{
-    Clock, Ctx, ErrorKind, Filter, HandlerResult, Handlers, Inbox, Message, MySql, MySqlStore, NewMessage, Outbox,
-    Postgres, PostgresStore, State, Worker, WorkerOptions,
-};
+use postroom::clock::Clock;
+use postroom::mysql::{MySql, MySqlStore};
+use postroom::operator::Filter;
+use postroom::postgres::{Postgres, PostgresStore};
+use postroom::queue::State;
+use postroom::{Ctx, ErrorKind, HandlerResult, Handlers, Inbox, Message, NewMessage, Outbox, Worker, WorkerOptions};
 use postroom_testbed::{Mode, Server};
 use sqlx::{MySqlConnection, PgConnection};
 use tokio::sync::Barrier;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use postroom::{Durability, ErrorKind, NewMessage, Outbox, Sqlite, SqliteOptions, SqliteStore};
+use postroom::sqlite::{Durability, Sqlite, SqliteOptions, SqliteStore};
+use postroom::{ErrorKind, NewMessage, Outbox};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, refused};

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use postroom::{Ctx, ErrorKind, HandlerResult, Handlers, Message, Mssql, MySql, NewMessage, Outbox, Postgres, Worker};
+use postroom::mssql::Mssql;
+use postroom::mysql::MySql;
+use postroom::postgres::Postgres;
+use postroom::{Ctx, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, Worker};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};
@@ -173,9 +176,11 @@ async fn without_one_of_the_rights_nothing_is_lost<B: Rights>(stage: &Stage<B>) 
                     let outbox = Outbox::new(store);
                     match refused_verb {
                         "enqueue" => outbox.enqueue(NewMessage::new("a", "")).await.map(drop),
-                        "claim" => {
-                            outbox.queue().claim(postroom::OwnerToken::new(), crate::harness::LEASE, 1).await.map(drop)
-                        }
+                        "claim" => outbox
+                            .queue()
+                            .claim(postroom::message::OwnerToken::new(), crate::harness::LEASE, 1)
+                            .await
+                            .map(drop),
                         _ => outbox.queue().stats().await.map(drop),
                     }
                 }

@@ -4,10 +4,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use postroom::{
-    Ctx, Error, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, Queue, Sqlite, SqliteStore, State,
-    WorkerOptions,
-};
+use postroom::queue::{Queue, State};
+use postroom::sqlite::{Sqlite, SqliteStore};
+use postroom::{Ctx, Error, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, WorkerOptions};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -45,7 +44,7 @@ async fn count(stage: &Stage<Sqlite>, table: &str) -> anyhow::Result<i64> {
 
 async fn a_write_is_committed_when_it_returns(stage: &Stage<Sqlite>) -> Verdict {
     tables(stage).await?;
-    let write = |tx: &postroom::WriteTx<'_>| {
+    let write = |tx: &postroom::sqlite::WriteTx<'_>| {
         tx.execute("INSERT INTO orders VALUES (7)", [])?;
         tx.accept(&postroom::Incoming::new(postroom::InboxKey::new("shop", "7")?, "a", ""))?;
         tx.enqueue(&NewMessage::new("a", "seven"))
@@ -69,7 +68,7 @@ async fn a_reader_cannot_write(stage: &Stage<Sqlite>) -> Verdict {
 
 async fn an_error_rolls_the_write_back(stage: &Stage<Sqlite>) -> Verdict {
     tables(stage).await?;
-    let write = |tx: &postroom::WriteTx<'_>| {
+    let write = |tx: &postroom::sqlite::WriteTx<'_>| {
         tx.execute("INSERT INTO orders VALUES (7)", [])?;
         tx.enqueue(&NewMessage::new("a", "seven"))?;
         Err::<(), _>(Error::callback("out of stock"))
@@ -83,7 +82,7 @@ async fn an_error_rolls_the_write_back(stage: &Stage<Sqlite>) -> Verdict {
 
 async fn a_panic_rolls_the_write_back(stage: &Stage<Sqlite>) -> Verdict {
     tables(stage).await?;
-    let write = |tx: &postroom::WriteTx<'_>| -> postroom::Result<()> {
+    let write = |tx: &postroom::sqlite::WriteTx<'_>| -> postroom::Result<()> {
         tx.execute("INSERT INTO orders VALUES (7)", [])?;
         std::panic::panic_any("out of cheese");
     };
@@ -130,7 +129,7 @@ async fn beside(stage: &Stage<Sqlite>, culprit: &'static str) -> anyhow::Result<
     let (release, released) = mpsc::channel::<()>();
     let mut jobs = JoinSet::new();
     let (store, first) = (stage.store.clone(), released);
-    let wait = move |_: &postroom::WriteTx<'_>| {
+    let wait = move |_: &postroom::sqlite::WriteTx<'_>| {
         first.recv().ok();
         Ok(())
     };

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use postroom::{
-    Arrival, Ctx, HandlerResult, Handlers, Inbox, Message, NewMessage, Outbox, OwnerToken, Queue, Settle, State,
-    Worker, WorkerOptions,
-};
+use postroom::message::OwnerToken;
+use postroom::queue::{Queue, Settle, State};
+use postroom::store::Arrival;
+use postroom::{Ctx, HandlerResult, Handlers, Inbox, Message, NewMessage, Outbox, Worker, WorkerOptions};
 use postroom_testbed::Proxy;
 
 use crate::by_wire::{ByWire, Effects};
@@ -71,7 +71,7 @@ async fn a_settle_is_reported_as_applied<B: ByWire>(stage: &Stage<B>) -> Verdict
     let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store));
     for (side, verbs) in stage.sides().into_iter().zip([outbox.queue(), inbox.queue()]) {
         let second = Duration::from_secs(1);
-        let ends: [fn(postroom::Lease) -> postroom::Result<Settle>; 4] = [
+        let ends: [fn(postroom::queue::Lease) -> postroom::Result<Settle>; 4] = [
             |lease| Ok(Settle::ack(lease)),
             |lease| Settle::abandon(lease, Duration::from_secs(60), "later"),
             |lease| Ok(Settle::fail(lease, "never")),

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use postroom::doctor::Level;
-use postroom::{MySql, NewMessage, Outbox, OwnerToken, Postgres, Settle};
+use postroom::message::OwnerToken;
+use postroom::mysql::MySql;
+use postroom::postgres::Postgres;
+use postroom::queue::Settle;
+use postroom::{NewMessage, Outbox};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Stage};

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, ensure};
-use postroom::{
-    Ctx, HandlerResult, Handlers, Message, NewMessage, Outbox, Sqlite, SqliteOptions, Worker, WorkerOptions,
-};
+use postroom::sqlite::{Sqlite, SqliteOptions};
+use postroom::{Ctx, HandlerResult, Handlers, Message, NewMessage, Outbox, Worker, WorkerOptions};
 use tokio::sync::Semaphore;
 
 use crate::case::{Verdict, cases};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use postroom::{
-    Ctx, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, OwnerToken, Queue, Sqlite, State,
-};
+use postroom::message::OwnerToken;
+use postroom::queue::{Queue, State};
+use postroom::sqlite::Sqlite;
+use postroom::{Ctx, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -104,7 +105,7 @@ async fn a_foreign_lock_for_minutes_kills_nothing(stage: &Stage<Sqlite>) -> Verd
     })
     .await?;
     worker.stop().await?;
-    for record in side.verbs().list(postroom::Filter::all()).await? {
+    for record in side.verbs().list(postroom::operator::Filter::all()).await? {
         assert_eq!((record.attempts(), record.crashes()), (0, 0), "{:?}", record.last_error());
     }
     let count = "SELECT count(*) FROM effects";

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use postroom::queue::{Queue, State};
 use postroom::{
-    Ctx, ErrorKind, HandlerError, HandlerResult, Handlers, Message, NewMessage, Outbox, Queue, State, Worker,
-    WorkerOptions,
+    Ctx, ErrorKind, HandlerError, HandlerResult, Handlers, Message, NewMessage, Outbox, Worker, WorkerOptions,
 };
 use postroom_testbed::Proxy;
 use tokio::sync::Barrier;
@@ -228,7 +228,7 @@ async fn slow_handlers_leave_connections_to_their_worker<B: ByWire>(stage: &Stag
     let most_are_held = || async { Ok(shared.calls.load(Ordering::SeqCst) >= 14) };
     eventually("most connections are held", most_are_held).await?;
     let verbs = side.verbs();
-    let claims = soon("a verb gets a connection", verbs.claim(postroom::OwnerToken::new(), LEASE, 1)).await?;
+    let claims = soon("a verb gets a connection", verbs.claim(postroom::message::OwnerToken::new(), LEASE, 1)).await?;
     assert!(claims?.claimed.is_empty());
     go.cancel();
     eventually("all are done", || async move { Ok(side.verbs().stats().await?.done == 16) }).await?;

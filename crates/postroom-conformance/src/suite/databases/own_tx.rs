@@ -11,7 +11,12 @@ mod promises;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use postroom::{BlockingTx, ErrorKind, Lease, NewMessage, Postgres, Queue, Sqlite, Store, Value};
+use postroom::postgres::Postgres;
+use postroom::queue::{Lease, Queue};
+use postroom::sql::{BlockingTx, Value};
+use postroom::sqlite::Sqlite;
+use postroom::store::Store;
+use postroom::{ErrorKind, NewMessage};
 use tokio_postgres::types::Type;
 
 use self::by_rusqlite::Rusqlite;
@@ -159,7 +164,7 @@ async fn a_verb_waits_for_another_writer(stage: &Stage<Sqlite>) -> Verdict {
     Ok(())
 }
 
-async fn there_is_no_transaction_to_take_part_in(stage: &Stage<postroom::Memory>) -> Verdict {
+async fn there_is_no_transaction_to_take_part_in(stage: &Stage<postroom::store::Memory>) -> Verdict {
     let lease = stage.side(Queue::Inbox).leased("a").await?;
     refused(stage.outbox.statement(&NewMessage::new("a", "")), ErrorKind::Unsupported, "a statement")?;
     refused(stage.inbox.statement(&Draft::new("a").incoming()?), ErrorKind::Unsupported, "a statement")?;
@@ -178,7 +183,7 @@ async fn verbs_of_both_queues_at_once_never_deadlock(h: &Harness) -> Verdict {
                 outbox.enqueue(draft.outgoing()).await?;
                 inbox.enqueue(draft.incoming()?).await?;
                 for queue in [first, second] {
-                    let claims = queue.claim(postroom::OwnerToken::new(), LEASE, 2).await?;
+                    let claims = queue.claim(postroom::message::OwnerToken::new(), LEASE, 2).await?;
                     let leases = claims.claimed.into_iter().map(|claimed| claimed.lease);
                     let _ = queue.ack(leases).await?;
                 }

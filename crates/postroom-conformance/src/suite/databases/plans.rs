@@ -1,6 +1,11 @@
 //! What the database's planner may do to a claim, and which indexes the statements of a settle use.
 
-use postroom::{MySql, MySqlStore, Outbox, OwnerToken, Postgres, PostgresStore, Queue, TableNames};
+use postroom::Outbox;
+use postroom::message::OwnerToken;
+use postroom::mysql::{MySql, MySqlStore};
+use postroom::postgres::{Postgres, PostgresStore};
+use postroom::queue::Queue;
+use postroom::sql::TableNames;
 use sqlx::PgConnection;
 
 use crate::by_wire::ByWire;

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use postroom::doctor::{Level, Report};
-use postroom::{
-    Ctx, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, Postgres, PostgresOptions, Worker,
-};
+use postroom::postgres::{Postgres, PostgresOptions};
+use postroom::{Ctx, ErrorKind, HandlerResult, Handlers, Message, NewMessage, Outbox, Worker};
 use sqlx::Connection;
 use sqlx::postgres::PgConnectOptions;
 
@@ -32,7 +31,7 @@ async fn note(ctx: &mut Ctx<Postgres>, message: Arc<Message>) -> HandlerResult<O
     let table = ctx.state::<String>()?;
     let insert = format!("INSERT INTO {table} (id) VALUES ($1)");
     sqlx::query(sqlx::AssertSqlSafe(insert)).bind(message.payload.clone()).execute(ctx.tx().await?).await?;
-    ctx.enqueue(NewMessage::new("noted", "").due_at(postroom::Timestamp::from_micros(i64::MAX))).await?;
+    ctx.enqueue(NewMessage::new("noted", "").due_at(postroom::clock::Timestamp::from_micros(i64::MAX))).await?;
     Ok(None)
 }
 

@@ -1,6 +1,11 @@
 //! The procedures of SQL Server: what they do to a row is what the library's verbs do.
 
-use postroom::{Lease, Mssql, NewMessage, OwnerToken, Queue, Record, State, Timestamp};
+use postroom::NewMessage;
+use postroom::clock::Timestamp;
+use postroom::message::OwnerToken;
+use postroom::mssql::Mssql;
+use postroom::operator::Record;
+use postroom::queue::{Lease, Queue, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Stage};
@@ -136,7 +141,7 @@ async fn an_abandon_by_the_procedure_is_an_abandon(stage: &Stage<Mssql>) -> Verd
         let delay = std::time::Duration::from_secs(7);
         let arguments = format!("{}, @last_error = N'broken', @delay_seconds = 7", of(one.owner(), &id));
         call(stage, "abandon", &arguments).await?;
-        stage.side(Queue::Outbox).settle(postroom::Settle::abandon(other.clone(), delay, "broken")?).await?;
+        stage.side(Queue::Outbox).settle(postroom::queue::Settle::abandon(other.clone(), delay, "broken")?).await?;
         let record = alike(stage, one.seq(), other.seq()).await?;
         assert_eq!((record.state(), record.attempts()), (State::Ready, 1), "round {attempt}");
     }
@@ -255,7 +260,7 @@ async fn they_are_the_same_ones_after_the_schema_is_deployed_again(stage: &Stage
     let numbers = format!("SELECT {}", verbs.map(number).join(", "));
     let before = client.ask(&numbers).await?;
     assert!(before.concat().iter().all(|number| !number.is_empty()), "{before:?}");
-    client.say(&postroom::MssqlStore::schema(&Mssql::tables(&stage.place, "outbox", "inbox")?)).await?;
+    client.say(&postroom::mssql::MssqlStore::schema(&Mssql::tables(&stage.place, "outbox", "inbox")?)).await?;
     assert_eq!(client.ask(&numbers).await?, before);
     Ok(())
 }

@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{OwnerToken, Settle, Sqlite, SqliteOptions, SqliteStore, WorkQueue};
+use postroom::message::OwnerToken;
+use postroom::queue::{Settle, WorkQueue};
+use postroom::sqlite::{Sqlite, SqliteOptions, SqliteStore};
 
 use crate::case::{Verdict, cases};
 use crate::harness::Stage;
@@ -86,8 +88,8 @@ async fn claim(path: &Path, role: &str) -> Verdict {
     }
 }
 
-async fn hold_and_settle(store: &SqliteStore, verbs: &WorkQueue, leases: Vec<postroom::Lease>) -> Verdict {
-    let rows: Vec<i64> = leases.iter().map(postroom::Lease::seq).collect();
+async fn hold_and_settle(store: &SqliteStore, verbs: &WorkQueue, leases: Vec<postroom::queue::Lease>) -> Verdict {
+    let rows: Vec<i64> = leases.iter().map(postroom::queue::Lease::seq).collect();
     let (taking, giving) = (rows.clone(), rows);
     let taken = store.write(move |tx| {
         taking.iter().try_for_each(|seq| tx.execute("INSERT INTO held VALUES (?1)", [seq]).map(drop))?;

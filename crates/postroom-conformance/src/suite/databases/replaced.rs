@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
-use postroom::{ErrorKind, NewMessage, Outbox, Queue, Sqlite, SqliteOptions, SqliteStore, TableNames, restore_check};
+use postroom::queue::Queue;
+use postroom::sql::TableNames;
+use postroom::sqlite::{Sqlite, SqliteOptions, SqliteStore, restore_check};
+use postroom::{ErrorKind, NewMessage, Outbox};
 use rusqlite::Connection;
 
 use crate::case::{Verdict, cases};

@@ -1,6 +1,8 @@
 //! The tables of a SQLite file.
 
-use postroom::{ErrorKind, NewMessage, Outbox, Sqlite, SqliteOptions, SqliteStore, TableNames};
+use postroom::sql::TableNames;
+use postroom::sqlite::{Sqlite, SqliteOptions, SqliteStore};
+use postroom::{ErrorKind, NewMessage, Outbox};
 use tokio::task::JoinSet;
 
 use crate::case::{Verdict, cases};

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use postroom::{Ctx, HandlerError, HandlerResult, Handlers, Message, Mssql, NewMessage, Queue, State};
+use postroom::mssql::Mssql;
+use postroom::queue::{Queue, State};
+use postroom::{Ctx, HandlerError, HandlerResult, Handlers, Message, NewMessage};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};

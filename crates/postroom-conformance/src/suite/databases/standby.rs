@@ -1,7 +1,9 @@
 //! Servers that only follow another one: nothing can be written there, and that is said at once.
 
 use postroom::doctor::Level;
-use postroom::{ErrorKind, MySql, NewMessage, Outbox, Postgres};
+use postroom::mysql::MySql;
+use postroom::postgres::Postgres;
+use postroom::{ErrorKind, NewMessage, Outbox};
 use postroom_testbed::{Mode, Server};
 use sqlx::{Connection, MySqlConnection};
 

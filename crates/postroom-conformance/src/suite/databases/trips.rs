@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use postroom::{Clock, Filter, MySql, NewMessage, Outbox, OwnerToken, Settle, State};
+use postroom::clock::Clock;
+use postroom::message::OwnerToken;
+use postroom::mysql::MySql;
+use postroom::operator::Filter;
+use postroom::queue::{Settle, State};
+use postroom::{NewMessage, Outbox};
 use postroom_testbed::Proxy;
 
 use crate::by_wire::ByWire;
@@ -53,7 +58,7 @@ async fn an_empty_claim_takes_three_trips_at_most<B: ByWire>(stage: &Stage<B>) -
 async fn failures_settle_together<B: ByWire>(stage: &Stage<B>) -> Verdict {
     let (proxy, store) = counted(stage).await?;
     let outbox = Outbox::new(store);
-    stage.side(postroom::Queue::Outbox).add_many("a", 2 * MANY).await?;
+    stage.side(postroom::queue::Queue::Outbox).add_many("a", 2 * MANY).await?;
     let claimed = outbox.queue().claim(OwnerToken::new(), LEASE, 2 * MANY).await?.claimed;
     let settles = claimed.iter().enumerate().map(|(n, claimed)| match n % 2 {
         0 => Ok(Settle::fail(claimed.lease.clone(), &format!("never {n}"))),
@@ -67,7 +72,7 @@ async fn failures_settle_together<B: ByWire>(stage: &Stage<B>) -> Verdict {
     assert!(said <= FEW, "{said} trips for {} failures", 2 * MANY);
     for (n, claimed) in claimed.iter().enumerate() {
         let expected = if n % 2 == 0 { (State::Dead, "never") } else { (State::Ready, "later") };
-        let record = stage.side(postroom::Queue::Outbox).record(claimed.lease.seq()).await?;
+        let record = stage.side(postroom::queue::Queue::Outbox).record(claimed.lease.seq()).await?;
         let error = format!("{} {n}", expected.1);
         assert_eq!((record.state(), record.attempts(), record.last_error()), (expected.0, 1, Some(error.as_str())));
         assert_eq!(record.message().map(|message| message.payload.as_str()), Ok("{}"), "what it holds is as it was");
@@ -80,7 +85,7 @@ async fn failures_settle_together<B: ByWire>(stage: &Stage<B>) -> Verdict {
 async fn leases_that_ran_out_are_freed_together<B: ByWire>(stage: &Stage<B>) -> Verdict {
     let (proxy, store) = counted(stage).await?;
     let outbox = Outbox::new(store);
-    stage.side(postroom::Queue::Outbox).add_many("a", MANY).await?;
+    stage.side(postroom::queue::Queue::Outbox).add_many("a", MANY).await?;
     assert_eq!(outbox.queue().claim(OwnerToken::new(), LEASE, MANY).await?.claimed.len(), MANY);
     stage.clock.advance(2 * LEASE);
     let before = proxy.said();

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use postroom::{Outbox, OwnerToken, Postgres, Queue, Store, TableNames, Worker};
+use postroom::message::OwnerToken;
+use postroom::postgres::Postgres;
+use postroom::queue::Queue;
+use postroom::sql::TableNames;
+use postroom::store::Store;
+use postroom::{Outbox, Worker};
 use sqlx::PgConnection;
 use sqlx::postgres::PgListener;
 

@@ -6,7 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::ensure;
-use postroom::{NewMessage, Queue, Sqlite};
+use postroom::NewMessage;
+use postroom::queue::Queue;
+use postroom::sqlite::Sqlite;
 use rusqlite::Connection;
 
 use crate::case::{Verdict, cases};

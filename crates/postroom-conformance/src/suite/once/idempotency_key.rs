@@ -5,7 +5,10 @@ mod refusals;
 mod twins;
 
 use http::{Method, StatusCode};
-use postroom::{ErrorKind, Filter, IdempotencyKeyLayer, IdempotencyKeyOptions, NewMessage, Outbox, Sqlite};
+use postroom::idempotent::{IdempotencyKeyLayer, IdempotencyKeyOptions};
+use postroom::operator::Filter;
+use postroom::sqlite::Sqlite;
+use postroom::{ErrorKind, NewMessage, Outbox};
 
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, Testable, refused};

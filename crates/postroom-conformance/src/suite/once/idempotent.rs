@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use postroom::{
-    Ctx, Filter, HandlerError, HandlerResult, Idempotent, IdempotentOptions, Incoming, Message, NewMessage, Once,
-    Payload, Store, Timestamp, Unhandled,
-};
+use postroom::clock::Timestamp;
+use postroom::idempotent::{Idempotent, IdempotentOptions, Once, Unhandled};
+use postroom::operator::Filter;
+use postroom::store::Store;
+use postroom::{Ctx, HandlerError, HandlerResult, Incoming, Message, NewMessage, Payload};
 use tokio::task::JoinSet;
 use tracing::Level;
 
@@ -214,7 +215,7 @@ async fn a_failure_says_whether_to_deliver_again<B: Testable>(stage: &Stage<B>) 
 async fn looks<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let answer = forward(ctx, message).await?;
     let store = ctx.state::<Arc<dyn Store>>()?;
-    match store.list(postroom::Queue::Outbox, Filter::all()).await?.len() {
+    match store.list(postroom::queue::Queue::Outbox, Filter::all()).await?.len() {
         0 => Ok(answer),
         _ => Err(HandlerError::terminal("it was seen before the commit")),
     }

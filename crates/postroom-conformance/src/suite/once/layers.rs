@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use postroom::{
-    Admitted, BoxFuture, ErrorKind, Filter, Idempotent, IdempotentLayer, IdempotentOptions, IdempotentService,
-    Identified, InboxKey, Incoming, Marking, Memory, NewMessage, Once, SharedCtx, Timestamp, Unhandled,
+use postroom::clock::Timestamp;
+use postroom::idempotent::{
+    Admitted, Idempotent, IdempotentLayer, IdempotentOptions, IdempotentService, Identified, Marking, Once, SharedCtx,
+    Unhandled,
 };
+use postroom::operator::Filter;
+use postroom::store::{BoxFuture, Memory};
+use postroom::{ErrorKind, InboxKey, Incoming, NewMessage};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -207,7 +211,7 @@ async fn the_topic_of_a_request_is_kept_with_its_mark<B: Testable>(stage: &Stage
     for topic in ["order.placed", ""] {
         let key = Draft::new("a").key()?;
         assert_eq!(service.clone().oneshot(Named(key.clone(), topic)).await?, Once::Ran(topic.to_owned()));
-        assert_eq!(once.marked(&key).await?.as_ref().map(postroom::Marked::topic), Some(topic));
+        assert_eq!(once.marked(&key).await?.as_ref().map(postroom::store::Marked::topic), Some(topic));
     }
     let refused = service.oneshot(Named(Draft::new("a").key()?, "trailing ")).await;
     assert!(matches!(refused, Err(Unhandled::Store(error)) if error.kind() == ErrorKind::InvalidInput));

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{Act, Audited, Filter, NewMessage, Operator, Queue, Sqlite};
+use postroom::NewMessage;
+use postroom::operator::{Act, Audited, Filter, Operator};
+use postroom::queue::Queue;
+use postroom::sqlite::Sqlite;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE, Stage};

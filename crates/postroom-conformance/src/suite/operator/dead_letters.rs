@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use postroom::{Clock, Filter, Inbox, MemoryStore, NewMessage, Outbox, OwnerToken, Queue, Record, Store};
+use postroom::clock::Clock;
+use postroom::message::OwnerToken;
+use postroom::operator::{Filter, Record};
+use postroom::queue::Queue;
+use postroom::store::{MemoryStore, Store};
+use postroom::{Inbox, NewMessage, Outbox};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, readable};
@@ -71,7 +76,7 @@ async fn other_content_for_a_dead_message_is_no_second_death(h: &Harness) -> Ver
 async fn a_death_by_crashes_is_told(h: &Harness) -> Verdict {
     let (outbox, inbox) = telling(h).await?;
     inbox.enqueue(Draft::new("a").incoming()?).await?;
-    for _ in 0..postroom::CRASHES_MAX {
+    for _ in 0..postroom::queue::CRASHES_MAX {
         assert!(news(&outbox).await?.is_empty());
         assert_eq!(inbox.queue().claim(OwnerToken::new(), LEASE, 1).await?.claimed.len(), 1);
         h.clock.advance(LEASE + Duration::from_secs(60));
@@ -94,7 +99,7 @@ async fn the_death_of_the_news_is_not_told(h: &Harness) -> Verdict {
     Ok(())
 }
 
-async fn the_news_shows_no_payload(stage: &Stage<postroom::Sqlite>) -> Verdict {
+async fn the_news_shows_no_payload(stage: &Stage<postroom::sqlite::Sqlite>) -> Verdict {
     let (outbox, inbox) = telling(stage).await?;
     inbox.enqueue(Draft::new("a").payload("tweety-8d1f").incoming()?).await?;
     let lease = inbox.queue().claim(OwnerToken::new(), LEASE, 1).await?.claimed.remove(0).lease;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Filter, NewMessage, Queue, Revival, State};
+use postroom::NewMessage;
+use postroom::operator::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Filter, Revival};
+use postroom::queue::{Queue, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{Filter, InboxKey, NewMessage, Queue, QueueStats, State};
+use postroom::operator::{Filter, QueueStats};
+use postroom::queue::{Queue, State};
+use postroom::{InboxKey, NewMessage};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE};
@@ -66,7 +68,7 @@ async fn list_filters_and_pages(h: &Harness) -> Verdict {
     }
     for side in h.sides() {
         let all = side.verbs().list(Filter::all()).await?;
-        assert!(all.is_sorted_by_key(postroom::Record::seq));
+        assert!(all.is_sorted_by_key(postroom::operator::Record::seq));
         assert_eq!(all.len(), 6);
         let count = async |filter: Filter| anyhow::Ok(side.verbs().list(filter).await?.len());
         assert_eq!(count(Filter::all().topic("odd")).await?, 3);

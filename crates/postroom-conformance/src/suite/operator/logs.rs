@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom::{
-    Ctx, HandlerError, HandlerResult, Handlers, Incoming, Message, NewMessage, OwnerToken, Payload, Queue, State,
-    WorkerOptions, hash_bytes,
-};
+use postroom::message::{OwnerToken, hash_bytes};
+use postroom::queue::{Queue, State};
+use postroom::{Ctx, HandlerError, HandlerResult, Handlers, Incoming, Message, NewMessage, Payload, WorkerOptions};
 use serde::{Deserialize, Serialize};
 use tracing::Level;
 
@@ -211,7 +210,7 @@ async fn everything<B: Testable>(stage: &Stage<B>, payload: &str) -> Verdict {
         let _ = side.verbs().reap(100).await?;
         let _ = side.verbs().fail([stale], "stale").await?;
         side.verbs().purge(Duration::ZERO, 100).await?;
-        side.verbs().revive(postroom::Filter::all(), Some(LEASE)).await?;
+        side.verbs().revive(postroom::operator::Filter::all(), Some(LEASE)).await?;
     }
     let draft = Draft::new("a").payload(payload);
     for payload in [payload, "other", payload] {
@@ -234,7 +233,7 @@ async fn every_line_names_its_store<B: Testable>(stage: &Stage<B>) -> Verdict {
     everything(stage, "{}").await?;
     let lines = stage.setup.logs.lines();
     let ours = lines.iter().filter(|line| !line.message.is_empty() && line.target.starts_with("postroom"));
-    let name = postroom::Store::name(&stage.store);
+    let name = postroom::store::Store::name(&stage.store);
     for line in ours {
         assert_eq!(line.field("store"), Some(name), "{line:?}");
     }

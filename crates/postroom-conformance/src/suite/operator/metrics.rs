@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use postroom::queue::{Queue, State};
 use postroom::telemetry::metric;
-use postroom::{HandlerError, Queue, State, WorkerOptions};
+use postroom::{HandlerError, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, Testable, eventually};

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use postroom::operator::{Filter, Operator};
 use postroom::questions::{Occurrence, OccurrencesAfter, Place};
-use postroom::{Cause, Filter, InboxKey, Incoming, NewMessage, Operator, Queue, State};
+use postroom::queue::{Cause, Queue, State};
+use postroom::{InboxKey, Incoming, NewMessage};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side};

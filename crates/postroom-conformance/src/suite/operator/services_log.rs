@@ -1,6 +1,9 @@
 //! The log lines of section 11.3 of the document, by level and field.
 
-use postroom::{HandlerError, NewMessage, Queue, ReceiverOptions, Sqlite};
+use postroom::queue::Queue;
+use postroom::services::ReceiverOptions;
+use postroom::sqlite::Sqlite;
+use postroom::{HandlerError, NewMessage};
 use tracing::Level;
 
 use crate::capture::Line;
@@ -136,7 +139,7 @@ async fn a_request_that_cannot_be_verified_is_warned_of(stage: &Stage<Sqlite>) -
         (change(|peer| peer.destination = "billing".into()), "destination"),
         (
             change(|peer| {
-                peer.clock = postroom::ManualClock::new(START.minus(11 * LEASE));
+                peer.clock = postroom::clock::ManualClock::new(START.minus(11 * LEASE));
             }),
             "time",
         ),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{Settle, State};
+use postroom::queue::{Settle, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE, readable};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{ErrorKind, Lease, OwnerToken, Settle, State};
+use postroom::ErrorKind;
+use postroom::message::OwnerToken;
+use postroom::queue::{Lease, Settle, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE, Side};
@@ -117,7 +119,7 @@ async fn acked_messages_never_come_back(h: &Harness) -> Verdict {
         let leases: Vec<_> = side.claim(20).await?.into_iter().map(|claimed| claimed.lease).collect();
         assert_eq!(side.verbs().ack(leases).await?.applied, 20);
         h.clock.advance(LEASE * 10);
-        assert_eq!(side.verbs().reap(100).await?, postroom::Reaped::default());
+        assert_eq!(side.verbs().reap(100).await?, postroom::queue::Reaped::default());
         assert!(side.claim(100).await?.is_empty());
     }
     Ok(())
@@ -126,10 +128,10 @@ async fn acked_messages_never_come_back(h: &Harness) -> Verdict {
 async fn nothing_to_settle_is_no_work(h: &Harness) -> Verdict {
     for side in h.sides() {
         let none = || Vec::<Lease>::new();
-        assert_eq!(side.verbs().ack(none()).await?, postroom::Settled::default());
-        assert_eq!(side.verbs().abandon(none(), "x", None).await?, postroom::Settled::default());
-        assert_eq!(side.verbs().fail(none(), "x").await?, postroom::Settled::default());
-        assert_eq!(side.verbs().release(none()).await?, postroom::Settled::default());
+        assert_eq!(side.verbs().ack(none()).await?, postroom::queue::Settled::default());
+        assert_eq!(side.verbs().abandon(none(), "x", None).await?, postroom::queue::Settled::default());
+        assert_eq!(side.verbs().fail(none(), "x").await?, postroom::queue::Settled::default());
+        assert_eq!(side.verbs().release(none()).await?, postroom::queue::Settled::default());
         assert!(side.verbs().extend(&[], LEASE).await?.is_empty());
     }
     Ok(())
@@ -204,7 +206,9 @@ async fn a_batch_is_seen_whole_or_not_at_all(h: &Harness) -> Verdict {
     Ok(())
 }
 
-async fn a_settle_that_fails_midway_changes_nothing(stage: &crate::harness::Stage<postroom::Sqlite>) -> Verdict {
+async fn a_settle_that_fails_midway_changes_nothing(
+    stage: &crate::harness::Stage<postroom::sqlite::Sqlite>,
+) -> Verdict {
     for (side, table) in stage.sides().into_iter().zip(["outbox_messages", "inbox_messages"]) {
         side.add_many("a", 3).await?;
         let leases: Vec<_> = side.claim(3).await?.into_iter().map(|claimed| claimed.lease).collect();

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use postroom::{Arrival, Incoming, Lease, Origin, Queue, Record, Settle, State, hash_bytes};
+use postroom::Incoming;
+use postroom::message::{Origin, hash_bytes};
+use postroom::operator::Record;
+use postroom::queue::{Lease, Queue, Settle, State};
+use postroom::store::Arrival;
 use tokio::task::JoinSet;
 
 use crate::case::{Verdict, cases};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{NewMessage, Origin, OwnerToken, Settle, State};
+use postroom::NewMessage;
+use postroom::message::{Origin, OwnerToken};
+use postroom::queue::{Settle, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side};
@@ -55,12 +57,14 @@ async fn writes_the_owner_and_the_end_of_the_lease(h: &Harness) -> Verdict {
 async fn returns_what_it_took(h: &Harness) -> Verdict {
     let sent = NewMessage::new("order.placed", "seven");
     let stored = h.outbox.enqueue(sent.clone()).await?;
-    let claimed = h.side(postroom::Queue::Outbox).claim(5).await?.remove(0).message.map_err(anyhow::Error::msg)?;
+    let claimed =
+        h.side(postroom::queue::Queue::Outbox).claim(5).await?.remove(0).message.map_err(anyhow::Error::msg)?;
     assert!(matches!(claimed.origin, Origin::Outbox { id, message_id, .. }
         if id == stored.id && message_id == sent.message_id()));
     let draft = Draft::new("order.placed").payload("seven");
     h.inbox.enqueue(draft.incoming()?).await?;
-    let arrived = h.side(postroom::Queue::Inbox).claim(5).await?.remove(0).message.map_err(anyhow::Error::msg)?;
+    let arrived =
+        h.side(postroom::queue::Queue::Inbox).claim(5).await?.remove(0).message.map_err(anyhow::Error::msg)?;
     let expected = draft.key()?;
     assert!(matches!(&arrived.origin, Origin::Inbox { key, .. } if *key == expected));
     for message in [claimed, arrived] {
@@ -132,7 +136,7 @@ async fn leaves_what_is_only_seen_or_handled_elsewhere(h: &Harness) -> Verdict {
         assert!(!h.inbox.already_processed(&draft.key()?).await?);
     }
     assert!(h.inbox.mark_processing(&elsewhere.key()?).await?);
-    let side = h.side(postroom::Queue::Inbox);
+    let side = h.side(postroom::queue::Queue::Inbox);
     assert!(side.claim(10).await?.is_empty());
     let seq = side.put(&queued).await?;
     assert_eq!(side.claim_one().await?.seq(), seq);
@@ -201,7 +205,7 @@ async fn each_queue_is_its_own(h: &Harness) -> Verdict {
     Ok(())
 }
 
-async fn walks_an_index_however_many_rows_are_done(stage: &crate::harness::Stage<postroom::Sqlite>) -> Verdict {
+async fn walks_an_index_however_many_rows_are_done(stage: &crate::harness::Stage<postroom::sqlite::Sqlite>) -> Verdict {
     let plan = |sql: String| async move {
         let explain = format!("EXPLAIN QUERY PLAN {sql}");
         let read = stage.store.read(move |conn| {

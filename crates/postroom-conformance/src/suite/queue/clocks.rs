@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
+use postroom::clock::{JumpState, Timestamp};
 use postroom::doctor::Level;
+use postroom::message::OwnerToken;
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State};
+use postroom::sqlite::Sqlite;
+use postroom::store::Arrival;
 use postroom::telemetry::metric;
-use postroom::{Arrival, Filter, JumpState, NewMessage, OwnerToken, Queue, Sqlite, State, Timestamp, WorkerOptions};
+use postroom::{NewMessage, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side, Stage, Testable, eventually};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::{CRASHES_MAX, State};
+use postroom::queue::{CRASHES_MAX, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE};

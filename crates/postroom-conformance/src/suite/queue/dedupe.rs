@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use postroom::{Arrival, ContentHash, InboxKey, Origin, Record, Sqlite, State, hash_bytes};
+use postroom::InboxKey;
+use postroom::message::{ContentHash, Origin, hash_bytes};
+use postroom::operator::Record;
+use postroom::queue::State;
+use postroom::sqlite::Sqlite;
+use postroom::store::Arrival;
 use tokio::task::JoinSet;
 
 use crate::case::{Verdict, cases};
@@ -26,7 +31,7 @@ async fn get(h: &Harness, key: &InboxKey) -> anyhow::Result<Record> {
     h.inbox.get(key).await?.ok_or_else(|| anyhow::anyhow!("{key} is not known"))
 }
 
-fn origin(record: &Record) -> anyhow::Result<(Option<ContentHash>, postroom::Timestamp)> {
+fn origin(record: &Record) -> anyhow::Result<(Option<ContentHash>, postroom::clock::Timestamp)> {
     match &readable(record)?.origin {
         Origin::Inbox { hash, last_seen_at, .. } => Ok((hash.clone(), *last_seen_at)),
         other => anyhow::bail!("not a message that arrived: {other:?}"),
@@ -56,7 +61,7 @@ async fn a_new_message_is_remembered_as_seen(h: &Harness) -> Verdict {
 }
 
 async fn a_done_message_was_processed(h: &Harness) -> Verdict {
-    let side = h.side(postroom::Queue::Inbox);
+    let side = h.side(postroom::queue::Queue::Inbox);
     let draft = Draft::new("a");
     side.put(&draft).await?;
     let lease = side.claim_one().await?;
@@ -69,7 +74,7 @@ async fn a_done_message_was_processed(h: &Harness) -> Verdict {
 }
 
 async fn a_message_that_is_not_done_was_not_processed(h: &Harness) -> Verdict {
-    let side = h.side(postroom::Queue::Inbox);
+    let side = h.side(postroom::queue::Queue::Inbox);
     let (seen, processing, ready, leased, dead) =
         (Draft::new("a"), Draft::new("a"), Draft::new("a"), Draft::new("a"), Draft::new("a"));
     for draft in [&seen, &processing] {

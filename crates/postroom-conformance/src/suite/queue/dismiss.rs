@@ -1,6 +1,9 @@
 //! Dead letters that an operator dismisses.
 
-use postroom::{Arrival, Filter, Incoming, NewMessage, Operator, Queue, Revival, State, WorkQueue};
+use postroom::operator::{Filter, Operator, Revival};
+use postroom::queue::{Queue, State, WorkQueue};
+use postroom::store::Arrival;
+use postroom::{Incoming, NewMessage};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side, Stage};
@@ -52,7 +55,7 @@ async fn a_dismissed_message_is_kept_with_who_and_why(h: &Harness) -> Verdict {
         let listed = side.verbs().failed(Filter::all().state(State::Dismissed)).await?;
         assert_eq!((listed[0].seq, listed[0].dismissal.clone()), (seq, Some(dismissal()?)));
         let listed = side.verbs().list(Filter::all().state(State::Dismissed)).await?;
-        assert_eq!(listed.iter().map(postroom::Record::seq).collect::<Vec<_>>(), [seq]);
+        assert_eq!(listed.iter().map(postroom::operator::Record::seq).collect::<Vec<_>>(), [seq]);
         assert_eq!(dismissed(side.verbs(), Filter::one(seq)).await?, 0, "it is dismissed already");
     }
     Ok(())
@@ -101,7 +104,8 @@ async fn messages_in_other_states_are_not_dismissed(h: &Harness) -> Verdict {
     }
     for side in h.sides() {
         let before = side.verbs().stats().await?;
-        let rows: Vec<_> = side.verbs().list(Filter::all()).await?.iter().map(postroom::Record::seq).collect();
+        let rows: Vec<_> =
+            side.verbs().list(Filter::all()).await?.iter().map(postroom::operator::Record::seq).collect();
         assert_eq!(dismissed(side.verbs(), Filter::all()).await?, 0);
         assert_eq!(dismissed(side.verbs(), Filter::all().only(rows)).await?, 0, "not by their numbers either");
         for state in State::ALL {

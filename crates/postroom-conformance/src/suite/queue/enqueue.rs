@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use postroom::{ErrorKind, Filter, Inbox, MessageId, NewMessage, Origin, Outbox, OwnerToken, State};
+use postroom::message::{Origin, OwnerToken};
+use postroom::operator::Filter;
+use postroom::queue::State;
+use postroom::{ErrorKind, Inbox, MessageId, NewMessage, Outbox};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, Testable, readable, refused};

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use postroom::{Arrival, ErrorKind, Filter, NewMessage, OwnerToken, Queue, Record, Settle, State};
+use postroom::message::OwnerToken;
+use postroom::operator::{Filter, Record};
+use postroom::queue::{Queue, Settle, State};
+use postroom::store::Arrival;
+use postroom::{ErrorKind, NewMessage};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side, readable, refused};

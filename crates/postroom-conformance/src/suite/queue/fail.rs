@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::State;
+use postroom::queue::State;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE};
@@ -51,7 +51,7 @@ async fn failed_messages_never_come_back(h: &Harness) -> Verdict {
         side.fail(lease.clone(), "x").await?;
         for _ in 0..5 {
             h.clock.advance(Duration::from_secs(3600));
-            assert_eq!(side.verbs().reap(100).await?, postroom::Reaped::default());
+            assert_eq!(side.verbs().reap(100).await?, postroom::queue::Reaped::default());
             assert!(side.claim(100).await?.is_empty());
         }
         assert_eq!(side.verbs().purge(Duration::ZERO, 100).await?, 0);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use postroom::{
-    BATCH_MAX, ErrorKind, InboxKey, Incoming, LEASE_MAX, MessageId, NewMessage, OwnerToken, RetryPolicy, Settle,
-    TableNames, WorkItemId, WorkerOptions,
-};
+use postroom::message::{OwnerToken, WorkItemId};
+use postroom::queue::{BATCH_MAX, LEASE_MAX, Settle};
+use postroom::sql::TableNames;
+use postroom::{ErrorKind, InboxKey, Incoming, MessageId, NewMessage, RetryPolicy, WorkerOptions};
 use uuid::Uuid;
 
 use crate::case::{Verdict, cases};
@@ -107,7 +107,7 @@ async fn a_payload_is_text_and_never_missing(h: &Harness) -> Verdict {
     nothing_was_written(h).await
 }
 
-async fn a_row_without_a_payload_cannot_be_written(stage: &Stage<postroom::Sqlite>) -> Verdict {
+async fn a_row_without_a_payload_cannot_be_written(stage: &Stage<postroom::sqlite::Sqlite>) -> Verdict {
     let outbox = "INSERT INTO outbox_messages (id, topic, payload) VALUES (randomblob(16), 'a', NULL)";
     let inbox = "INSERT INTO inbox_messages (source, message_id, topic, payload) VALUES ('shop', '1', 'a', NULL)";
     for sql in [outbox, inbox] {
@@ -206,7 +206,7 @@ async fn a_life_of_zero_is_refused(h: &Harness) -> Verdict {
     refused(h.outbox.enqueue(NewMessage::new("a", "").max_attempts(0)).await, ErrorKind::InvalidInput, "no attempts")?;
     let incoming = Draft::new("a").max_attempts(0).incoming()?;
     refused(h.inbox.enqueue(incoming).await, ErrorKind::InvalidInput, "no attempts")?;
-    let filter = postroom::Filter::all();
+    let filter = postroom::operator::Filter::all();
     let revive = h.outbox.queue().revive(filter.clone(), Some(Duration::ZERO)).await;
     refused(revive, ErrorKind::InvalidInput, "a life of zero")?;
     refused(h.outbox.redrive(filter, Some(Duration::ZERO)).await, ErrorKind::InvalidInput, "a life of zero")?;
@@ -238,6 +238,6 @@ async fn a_worker_refuses_settings_that_cannot_work<B: Testable>(stage: &Stage<B
         }
     }
     let twice = Script::succeed().handlers::<B>().on_topic("a", crate::script::play::<B>);
-    let worker = stage.worker(postroom::Queue::Inbox, twice.on_topic("a", crate::script::play::<B>));
+    let worker = stage.worker(postroom::queue::Queue::Inbox, twice.on_topic("a", crate::script::play::<B>));
     refused(worker.run(std::future::pending()).await, ErrorKind::InvalidInput, "two handlers for one topic")
 }

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postroom::{Cause, Inbox, Queue, Record, Settle, State, hash_bytes};
+use postroom::Inbox;
+use postroom::message::hash_bytes;
+use postroom::operator::Record;
+use postroom::queue::{Cause, Queue, Settle, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, readable};
@@ -36,7 +39,7 @@ async fn processing_takes_a_seen_message_out_of_sight(h: &Harness) -> Verdict {
     }
     h.clock.advance(LEASE * 100);
     assert!(h.side(Queue::Inbox).claim(10).await?.is_empty());
-    assert_eq!(h.inbox.queue().reap(10).await?, postroom::Reaped::default());
+    assert_eq!(h.inbox.queue().reap(10).await?, postroom::queue::Reaped::default());
     assert_eq!(get(h, &draft).await?.state(), State::Processing);
     Ok(())
 }
@@ -79,7 +82,7 @@ async fn a_poison_message_is_given_up_by_its_count(h: &Harness) -> Verdict {
     let record = get(h, &draft).await?;
     assert_eq!((handled, record.state(), record.attempts()), (MAX_RETRIES, State::Dead, MAX_RETRIES));
     assert_eq!(record.last_error(), Some("it fails every time"));
-    assert_eq!(h.inbox.queue().revive(postroom::Filter::one(record.seq()), None).await?, 1);
+    assert_eq!(h.inbox.queue().revive(postroom::operator::Filter::one(record.seq()), None).await?, 1);
     assert_eq!(get(h, &draft).await?.attempts(), 0, "it starts afresh");
     Ok(())
 }

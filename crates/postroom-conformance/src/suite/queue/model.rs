@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{Clock, Durability, ManualClock, MemoryStore, Sqlite};
+use postroom::clock::{Clock, ManualClock};
+use postroom::sqlite::{Durability, Sqlite};
+use postroom::store::MemoryStore;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{START, Stage};
@@ -43,7 +45,11 @@ async fn random_sequences_end_as_in_the_model(stage: &Stage<Sqlite>) -> Verdict 
 }
 
 /// Plays one random sequence on a store of anybody's: no verb may fail.
-pub(in crate::suite) async fn play_one(store: impl postroom::Store, clock: &ManualClock, number: u64) -> Verdict {
+pub(in crate::suite) async fn play_one(
+    store: impl postroom::store::Store,
+    clock: &ManualClock,
+    number: u64,
+) -> Verdict {
     let mut rng = fastrand::Rng::with_seed(seed().wrapping_add(number));
     let mut world = World::new(store);
     for op in (0..VERBS).map(|_| Op::draw(&mut rng)) {
@@ -58,7 +64,7 @@ async fn compare(stage: &Stage<Sqlite>, number: u64, ops: &[Op]) -> Verdict {
     let clock = ManualClock::new(START);
     let file = stage.place.path(&format!("model-{number}.db"));
     // Nothing is lost while the machine runs, and a sequence needs no more than that.
-    let sqlite = postroom::SqliteOptions::new(&file).durability(Durability::Normal).watch(false);
+    let sqlite = postroom::sqlite::SqliteOptions::new(&file).durability(Durability::Normal).watch(false);
     let sqlite = sqlite.idle(Duration::from_millis(200));
     let sqlite = sqlite.deploy_schema(true).clock(Clock::Manual(clock.clone())).open().await?;
     let mut model = World::new(MemoryStore::with_clock(Clock::Manual(clock.clone())));

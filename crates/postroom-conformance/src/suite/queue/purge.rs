@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{Filter, Queue, State, WorkerOptions};
+use postroom::WorkerOptions;
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, Testable, eventually};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postroom::{Queue, Reaped, State, WorkerOptions};
+use postroom::WorkerOptions;
+use postroom::queue::{Queue, Reaped, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Harness, LEASE, Stage, Testable, eventually};
@@ -100,5 +101,5 @@ async fn a_worker_reaps_by_itself<B: Testable>(stage: &Stage<B>) -> Verdict {
 }
 
 async fn lease_seq(side: &crate::harness::Side<'_>) -> anyhow::Result<i64> {
-    Ok(side.verbs().list(postroom::Filter::all()).await?[0].seq())
+    Ok(side.verbs().list(postroom::operator::Filter::all()).await?[0].seq())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::State;
+use postroom::queue::State;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE};

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use postroom::{ErrorKind, Filter, Operator, Queue, Retention, State, WorkerOptions};
+use postroom::operator::{Filter, Operator};
+use postroom::queue::{Queue, State};
+use postroom::worker::Retention;
+use postroom::{ErrorKind, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Side, Stage, Testable, eventually};

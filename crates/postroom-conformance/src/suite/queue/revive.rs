@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{Filter, NewMessage, Queue, Settle, State};
+use postroom::NewMessage;
+use postroom::operator::Filter;
+use postroom::queue::{Queue, Settle, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE};

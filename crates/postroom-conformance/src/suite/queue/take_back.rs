@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use postroom::{NewMessage, Operator, Queue, State, WorkItemId};
+use postroom::NewMessage;
+use postroom::message::WorkItemId;
+use postroom::operator::Operator;
+use postroom::queue::{Queue, State};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE};
@@ -133,7 +136,7 @@ async fn what_was_taken_back_can_be_put_in_line_again(h: &Harness) -> Verdict {
     let (side, draft) = (h.side(Queue::Outbox), Draft::new("a"));
     let seq = side.put(&draft).await?;
     assert!(h.outbox.cancel(draft.outgoing().work_item_id()).await?);
-    let taken_back = postroom::Filter::one(seq).state(State::Dismissed);
+    let taken_back = postroom::operator::Filter::one(seq).state(State::Dismissed);
     assert_eq!(side.verbs().revive(taken_back, None).await?, 1);
     side.ack(side.claim_one().await?).await?;
     assert_eq!(side.state(seq).await?, State::Done);

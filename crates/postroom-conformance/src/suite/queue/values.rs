@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{ContentHash, InboxKey, Incoming, Kind, NewMessage, Origin, Timestamp, hash_bytes, hash_value};
+use postroom::clock::Timestamp;
+use postroom::message::{ContentHash, Kind, Origin, hash_bytes, hash_value};
+use postroom::{InboxKey, Incoming, NewMessage};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, readable};
@@ -84,7 +86,7 @@ async fn what_travels_beside_the_payload_comes_back(h: &Harness) -> Verdict {
     let message = NewMessage::new("a", "x").kind(Kind::Command).to("billing").correlation_id("order-7");
     let message = message.header("traceparent", "00-ab").header("größe", "😀\"\\").max_attempts(3);
     h.outbox.enqueue(message.expires_at(h.now().plus(Duration::from_secs(9)))).await?;
-    let claimed = h.side(postroom::Queue::Outbox).claim(1).await?.remove(0);
+    let claimed = h.side(postroom::queue::Queue::Outbox).claim(1).await?.remove(0);
     let message = claimed.message.map_err(anyhow::Error::msg)?;
     assert_eq!((message.kind, message.destination()), (Kind::Command, Some("billing")));
     assert_eq!((message.correlation_id.as_deref(), message.max_attempts), (Some("order-7"), Some(3)));
@@ -93,7 +95,7 @@ async fn what_travels_beside_the_payload_comes_back(h: &Harness) -> Verdict {
     assert_eq!(message.expires_at, Some(h.now().plus(Duration::from_secs(9))));
     let incoming = Draft::new("a").incoming()?.kind(Kind::Response).header("h", "v").correlation_id("c");
     h.inbox.enqueue(incoming.hash(ContentHash::new("odd", [0, 255, 58])?)).await?;
-    let claimed = h.side(postroom::Queue::Inbox).claim(1).await?.remove(0);
+    let claimed = h.side(postroom::queue::Queue::Inbox).claim(1).await?.remove(0);
     let message = claimed.message.map_err(anyhow::Error::msg)?;
     assert_eq!((message.kind, message.source()), (Kind::Response, Some("shop")));
     assert_eq!((message.headers.len(), message.correlation_id.as_deref()), (1, Some("c")));
@@ -107,13 +109,13 @@ async fn names_are_compared_byte_by_byte(h: &Harness) -> Verdict {
         assert!(!arrival.is_duplicate(), "{source}/{id} was taken for another");
     }
     for topic in ["Order.Placed", "order.placed"] {
-        let listed = h.inbox.queue().list(postroom::Filter::all().topic(topic)).await?;
+        let listed = h.inbox.queue().list(postroom::operator::Filter::all().topic(topic)).await?;
         assert_eq!(listed.len(), if topic == "Order.Placed" { 5 } else { 0 });
     }
     for topic in ["Order.Placed", "order.placed"] {
         h.outbox.enqueue(NewMessage::new(topic, "")).await?;
     }
-    assert_eq!(h.outbox.queue().list(postroom::Filter::all().topic("order.placed")).await?.len(), 1);
+    assert_eq!(h.outbox.queue().list(postroom::operator::Filter::all().topic("order.placed")).await?.len(), 1);
     Ok(())
 }
 
@@ -123,7 +125,7 @@ async fn hashes_are_sha_256(h: &Harness) -> Verdict {
     assert_eq!(hash_value("abc")?, hash_bytes("\"abc\""));
     let draft = Draft::new("a");
     h.inbox.enqueue(draft.incoming()?.hash(hash_bytes("abc"))).await?;
-    let claimed = h.side(postroom::Queue::Inbox).claim(1).await?.remove(0);
+    let claimed = h.side(postroom::queue::Queue::Inbox).claim(1).await?.remove(0);
     let message = claimed.message.map_err(anyhow::Error::msg)?;
     assert!(matches!(message.origin, Origin::Inbox { hash: Some(hash), .. } if hash == hash_bytes("abc").into()));
     Ok(())
@@ -138,7 +140,7 @@ async fn payloads_are_not_printed(h: &Harness) -> Verdict {
         side.put(&draft).await?;
         let printed = format!("{:?}", side.claim(1).await?);
         assert!(!printed.contains(canary), "{printed}");
-        let printed = format!("{:?}", side.verbs().list(postroom::Filter::all()).await?);
+        let printed = format!("{:?}", side.verbs().list(postroom::operator::Filter::all()).await?);
         assert!(!printed.contains(canary), "{printed}");
     }
     if let Ok(statement) = h.outbox.statement(&draft.outgoing()) {

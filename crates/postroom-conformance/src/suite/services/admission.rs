@@ -3,10 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postroom::{
-    Clock, ContentHash, Filter, HandlerError, Incoming, Memory, MemoryStore, Queue, ReceiverOptions, Source, Sqlite,
-    State, Timestamp, WorkerOptions, hash_bytes,
-};
+use postroom::clock::{Clock, Timestamp};
+use postroom::message::{ContentHash, hash_bytes};
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State};
+use postroom::services::{ReceiverOptions, Source};
+use postroom::sqlite::Sqlite;
+use postroom::store::{Memory, MemoryStore};
+use postroom::{HandlerError, Incoming, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{LEASE, Stage, Testable, eventually};
@@ -259,7 +263,8 @@ async fn what_was_due_too_long_ago_is_gone_and_what_was_due_later_is_not<B: Rece
 async fn a_source_may_have_a_window_of_its_own<B: Receives>(stage: &Stage<B>) -> Verdict {
     let (script, peer) = (Script::succeed(), Peer::new(stage.clock.clone()));
     let source = Source::new("orders", peer::key()?).window(WINDOW);
-    let receiver = postroom::Receiver::new("inventory", stage.store.clone(), asynchronous::<B>(&script), [source])?;
+    let receiver =
+        postroom::services::Receiver::new("inventory", stage.store.clone(), asynchronous::<B>(&script), [source])?;
     let desk = Desk { peer, receiver };
     let letter = Letter { enqueued_at: Some(stage.now().minus(2 * WINDOW)), ..Letter::new(TOPIC) };
     let said = desk.send(&letter).await?;

@@ -5,9 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use postroom::handler::Backend;
+use postroom::message::Kind;
+use postroom::queue::{Queue, Settle, State};
+use postroom::services::Neighbours;
+use postroom::worker::Retention;
 use postroom::{
-    Backend, Command, Ctx, ErrorKind, HandlerError, HandlerResult, Kind, Neighbours, NewMessage, Outbox, Payload,
-    Queue, Retention, Settle, Signal, State, WorkerOptions, service,
+    Command, Ctx, ErrorKind, HandlerError, HandlerResult, NewMessage, Outbox, Payload, Signal, WorkerOptions, service,
 };
 use serde::{Deserialize, Serialize};
 
@@ -184,7 +188,8 @@ async fn a_newer_version_waits_at_its_sender(outbox: &Outbox) -> Verdict {
 mod over_http {
     use std::sync::OnceLock;
 
-    use postroom::{Key, Secret, Sqlite};
+    use postroom::services::{Key, Secret};
+    use postroom::sqlite::Sqlite;
 
     use super::*;
 
@@ -213,7 +218,7 @@ mod over_http {
     }
 }
 
-async fn two_services_talk_over_http(stage: &Stage<postroom::Sqlite>) -> Verdict {
+async fn two_services_talk_over_http(stage: &Stage<postroom::sqlite::Sqlite>) -> Verdict {
     let (orders, inventory) = (stage.another("orders").await?, stage.another("inventory").await?);
     let total = Total::default();
     let receiving = over_http::Inventory::on(inventory.store.clone()).state(total.clone()).start().await?;

@@ -1,8 +1,10 @@
 //! Services whose address does not say how they are spoken to.
 
-use postroom::{
-    Clock, Courier, Neighbours, NewMessage, Queue, ReceiverOptions, Service, Services, Sqlite, TransportType,
-};
+use postroom::NewMessage;
+use postroom::clock::Clock;
+use postroom::queue::Queue;
+use postroom::services::{Courier, Neighbours, ReceiverOptions, Service, Services, TransportType};
+use postroom::sqlite::Sqlite;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};

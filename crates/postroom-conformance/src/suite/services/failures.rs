@@ -4,7 +4,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postroom::{Filter, NewMessage, Queue, ReceiverOptions, Sqlite, State};
+use postroom::NewMessage;
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State};
+use postroom::services::ReceiverOptions;
+use postroom::sqlite::Sqlite;
 use postroom_testbed::Fault;
 
 use crate::case::{Verdict, cases};

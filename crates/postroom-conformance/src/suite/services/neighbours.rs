@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use postroom::{
-    CloudEventsMode, Hook, Key, NewMessage, Peer, Queue, Receiver, ReceiverOptions, Secret, Service, Source, Sqlite,
-    State, WebhookScheme, WebhookSecret, WebhookSigner,
-};
+use postroom::NewMessage;
+use postroom::queue::{Queue, State};
+use postroom::services::{Hook, Key, Peer, Receiver, ReceiverOptions, Secret, Service, Source};
+use postroom::sqlite::Sqlite;
+use postroom::webhooks::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};
@@ -53,9 +54,13 @@ fn at_hook(office: &Office, name: &str) -> String {
 }
 
 /// Sends one message of `shop` to this service until it is settled.
-async fn send(stage: &Stage<Sqlite>, service: Service, message: NewMessage) -> anyhow::Result<postroom::Record> {
+async fn send(
+    stage: &Stage<Sqlite>,
+    service: Service,
+    message: NewMessage,
+) -> anyhow::Result<postroom::operator::Record> {
     let services = pair::services(stage, "shop", service);
-    let worker = pair::sender(stage, postroom::Courier::new(services)?);
+    let worker = pair::sender(stage, postroom::services::Courier::new(services)?);
     let id = stage.outbox.enqueue(message.to("inventory")).await?.id;
     eventually("it is settled", || async move {
         stage.skip_pause(Queue::Outbox).await?;

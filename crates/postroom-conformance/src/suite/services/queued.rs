@@ -1,7 +1,11 @@
 //! The queued form: a message is put in line, a worker handles it, and its answer goes back to the sender.
 
 use anyhow::Context;
-use postroom::{Filter, HandlerError, MessageId, NewMessage, Outbox, Queue, ReceiverOptions, State, WorkItemId};
+use postroom::message::WorkItemId;
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State};
+use postroom::services::ReceiverOptions;
+use postroom::{HandlerError, MessageId, NewMessage, Outbox};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually, readable, soon};
@@ -162,7 +166,7 @@ async fn sent_back<B: Receives>(
     stage: &Stage<B>,
     script: Script,
     options: ReceiverOptions,
-    kind: postroom::Kind,
+    kind: postroom::message::Kind,
 ) -> anyhow::Result<usize> {
     let pair = Pair::in_process(stage, &script, options.queued()).await?;
     pair.orders.outbox.enqueue(NewMessage::new(TOPIC, "{}").kind(kind).to("inventory")).await?;
@@ -178,7 +182,7 @@ async fn sent_back<B: Receives>(
 }
 
 async fn no_answer_is_sent_to_who_wants_none<B: Receives>(stage: &Stage<B>) -> Verdict {
-    use postroom::Kind::{Command, Signal};
+    use postroom::message::Kind::{Command, Signal};
     let (some, none) = (|| Script::new(|_| async { Ok(Some("7".into())) }), Script::succeed);
     let options = ReceiverOptions::default;
     assert_eq!(sent_back(&stage.another("a").await?, some(), options().without_answers(), Command).await?, 0);
@@ -190,7 +194,7 @@ async fn no_answer_is_sent_to_who_wants_none<B: Receives>(stage: &Stage<B>) -> V
 
 async fn a_handler_that_fails_sends_no_answer<B: Receives>(stage: &Stage<B>) -> Verdict {
     let script = Script::new(|_| async { Err(HandlerError::terminal("no such item")) });
-    let sent = sent_back(stage, script, ReceiverOptions::default(), postroom::Kind::Command).await?;
+    let sent = sent_back(stage, script, ReceiverOptions::default(), postroom::message::Kind::Command).await?;
     assert_eq!(sent, 0);
     Ok(())
 }

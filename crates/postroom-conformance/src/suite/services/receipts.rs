@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::Context;
 use futures_util::future::join_all;
-use postroom::{
-    Courier, Delivery, Filter, Key, Keys, Message, NewMessage, Queue, Receiver, ReceiverOptions, Secret, Service,
-    Source, Sqlite, Transport,
-};
+use postroom::operator::Filter;
+use postroom::queue::Queue;
+use postroom::services::{Courier, Key, Keys, Receiver, ReceiverOptions, Secret, Service, Source};
+use postroom::sqlite::Sqlite;
+use postroom::worker::{Delivery, Transport};
+use postroom::{Message, NewMessage};
 use postroom_testbed::{Fault, FaultProxy};
 
 use crate::case::{Verdict, cases};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postroom::{HandlerError, ReceiverOptions, State};
+use postroom::HandlerError;
+use postroom::queue::State;
+use postroom::services::ReceiverOptions;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, soon};
@@ -59,7 +61,7 @@ async fn a_first_delivery_is_handled_once_and_answered<B: Receives>(stage: &Stag
         assert_eq!(fresh.effects_of_messages().await?, [letter.id.to_string()]);
         let row = fresh.row(&desk, &letter).await?.expect("it is stored");
         assert_eq!((row.state(), row.response()), (State::Done, Some(r#"{"shelf":7}"#)));
-        assert_eq!((script.count(), fresh.side(postroom::Queue::Inbox).rows().await?), (1, 1));
+        assert_eq!((script.count(), fresh.side(postroom::queue::Queue::Inbox).rows().await?), (1, 1));
         Ok(())
     });
 }
@@ -252,7 +254,7 @@ async fn a_message_that_cannot_be_read_is_refused_with_a_receipt<B: Receives>(st
     }
     assert_eq!(desk.send(&Letter { kind: "Event", ..Letter::new(TOPIC) }).await?.status, 400);
     assert_eq!(desk.send(&Letter::new("with blanks")).await?.status, 400);
-    assert_eq!((script.count(), stage.side(postroom::Queue::Inbox).rows().await?), (0, 0));
+    assert_eq!((script.count(), stage.side(postroom::queue::Queue::Inbox).rows().await?), (0, 0));
     Ok(())
 }
 
@@ -268,7 +270,10 @@ async fn the_message_reaches_its_handler_whole<B: Receives>(stage: &Stage<B>) ->
         let message = script.calls().remove(0);
         assert_eq!((message.topic.as_str(), message.payload.as_str()), (TOPIC, letter.payload.as_str()));
         assert_eq!((message.id(), message.source()), (letter.id.to_string(), Some("orders")));
-        assert_eq!((message.kind, message.correlation_id.as_deref()), (postroom::Kind::Command, Some("order-7")));
+        assert_eq!(
+            (message.kind, message.correlation_id.as_deref()),
+            (postroom::message::Kind::Command, Some("order-7"))
+        );
         let headers: Vec<_> = message.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(headers, [("tenant", "acme")], "headers of the wire itself stay outside");
         Ok(())

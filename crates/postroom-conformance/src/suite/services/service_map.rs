@@ -1,6 +1,9 @@
 //! Which transport a message goes by: that of its service, or the one for all services that are not listed.
 
-use postroom::{Courier, NewMessage, Queue, ReceiverOptions, Service, Sqlite};
+use postroom::NewMessage;
+use postroom::queue::Queue;
+use postroom::services::{Courier, ReceiverOptions, Service};
+use postroom::sqlite::Sqlite;
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, eventually};

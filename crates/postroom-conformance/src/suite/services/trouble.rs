@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
-use postroom::{
-    BoxFuture, Cause, Courier, Ctx, Delivery, Event, HandlerResult, Handlers, Key, Limits, Message, NewMessage, Places,
-    Queue, ReceiverOptions, Secret, Service, Sqlite, Transport, Whose, Worker, WorkerOptions,
-};
+use postroom::queue::{Cause, Queue, Whose};
+use postroom::services::{Courier, Key, ReceiverOptions, Secret, Service};
+use postroom::sqlite::Sqlite;
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Limits, Places, Transport};
+use postroom::{Ctx, Event, HandlerResult, Handlers, Message, NewMessage, Worker, WorkerOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Verdict, cases};
@@ -51,8 +53,8 @@ const ROUND: Duration = Duration::from_secs(20);
 async fn suffer<B: Testable>(stage: &Stage<B>, queue: Queue, cause: Cause) -> anyhow::Result<()> {
     let side = stage.side(queue);
     let claims = || async move {
-        let rows = side.verbs().list(postroom::Filter::all()).await?;
-        anyhow::Ok(rows.iter().map(postroom::Record::claim_no).sum::<i64>())
+        let rows = side.verbs().list(postroom::operator::Filter::all()).await?;
+        anyhow::Ok(rows.iter().map(postroom::operator::Record::claim_no).sum::<i64>())
     };
     for _ in 0..ROUNDS {
         let before = claims().await?;
@@ -64,7 +66,7 @@ async fn suffer<B: Testable>(stage: &Stage<B>, queue: Queue, cause: Cause) -> an
         }
     }
     eventually("the cause is written down", || async move {
-        let rows = side.verbs().list(postroom::Filter::all()).await?;
+        let rows = side.verbs().list(postroom::operator::Filter::all()).await?;
         let Some(failed) = rows.iter().find(|row| row.last_error().is_some()) else { return Ok(false) };
         let failures = side.verbs().failures(failed.seq()).await?;
         assert_eq!(
@@ -86,7 +88,7 @@ async fn recover<B: Testable>(stage: &Stage<B>, queue: Queue) -> anyhow::Result<
         Ok(side.verbs().stats().await?.done == MESSAGES)
     })
     .await?;
-    let rows = side.verbs().list(postroom::Filter::all()).await?;
+    let rows = side.verbs().list(postroom::operator::Filter::all()).await?;
     assert_eq!(rows.iter().map(|row| u64::from(row.attempts())).sum::<u64>(), 0, "attempts were spent");
     assert_eq!(rows.iter().map(|row| u64::from(row.crashes())).sum::<u64>(), 0, "crashes were counted");
     Ok(())
@@ -122,7 +124,7 @@ async fn reconfigured<L: Line>(
     let tuned = |service: Service| service.breaker(5, SOON, SOON).timeout(Duration::from_secs(5));
     let services = |service: Option<Service>| match service {
         Some(service) => pair::services(stage, "orders", tuned(service)),
-        None => postroom::Services::new("orders"),
+        None => postroom::services::Services::new("orders"),
     };
     let courier = Courier::new(services(before(&wired)?))?;
     let places = Places::default();

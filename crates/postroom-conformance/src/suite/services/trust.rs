@@ -5,10 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
-use postroom::{
-    Courier, ErrorKind, Handlers, Key, Keys, ListenOptions, Listener, Receiver, ReceiverOptions, Secret, Service,
-    Services, Source, Sqlite,
+use postroom::services::{
+    Courier, Key, Keys, ListenOptions, Listener, Receiver, ReceiverOptions, Secret, Service, Services, Source,
 };
+use postroom::sqlite::Sqlite;
+use postroom::{ErrorKind, Handlers};
 
 use crate::by_wire::ByWire;
 use crate::case::{Verdict, cases};
@@ -79,7 +80,7 @@ async fn a_source_sends_only_topics_that_it_may(stage: &Stage<Sqlite>) -> Verdic
         assert_eq!(said.status, status, "{topic}");
         assert!(desk.peer.is_receipt(&headers, &said)?, "the source hears for sure that it may not");
     }
-    assert_eq!((script.count(), stage.side(postroom::Queue::Inbox).rows().await?), (2, 2));
+    assert_eq!((script.count(), stage.side(postroom::queue::Queue::Inbox).rows().await?), (2, 2));
     Ok(())
 }
 
@@ -137,7 +138,7 @@ async fn a_request_is_taken_for_five_minutes_either_way(stage: &Stage<Sqlite>) -
     assert_eq!(desk.ask(too_early).await?.status, 401);
     assert_eq!(desk.ask(early).await?.status, 401, "a replay of one that was taken");
     let mut ahead = desk.clone();
-    ahead.peer.clock = postroom::ManualClock::new(stage.now().plus(TOLERANCE));
+    ahead.peer.clock = postroom::clock::ManualClock::new(stage.now().plus(TOLERANCE));
     assert_eq!(ahead.send(&Letter::new(TOPIC)).await?.status, 200);
     ahead.peer.clock.advance(TICK);
     assert_eq!(ahead.ask(ahead.peer.request(&Letter::new(TOPIC))?).await?.status, 401);
@@ -176,7 +177,7 @@ async fn every_reason_for_distrust_has_the_same_answer(stage: &Stage<Sqlite>) ->
         change(|peer| peer.key_id = "second".into())?,
         change(|peer| peer.secret = "a secret of somebody else, long enough".into())?,
         change(|peer| peer.destination = "billing".into())?,
-        change(|peer| peer.clock = postroom::ManualClock::new(peer.clock.now().minus(2 * TOLERANCE)))?,
+        change(|peer| peer.clock = postroom::clock::ManualClock::new(peer.clock.now().minus(2 * TOLERANCE)))?,
         desk.peer.request_v1(&Letter::new(TOPIC))?,
         other_body,
         stripped,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::future::join_all;
-use postroom::{Queue, ReceiverOptions, State, Store};
+use postroom::queue::{Queue, State};
+use postroom::services::ReceiverOptions;
+use postroom::store::Store;
 use postroom_testbed::Proxy;
 use tokio::task::JoinSet;
 

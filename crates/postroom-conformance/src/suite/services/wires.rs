@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postroom::{
-    Cause, HandlerError, HmacAlgorithm, InboxKey, Key, Kind, MessageId, NewMessage, Places, Queue, ReceiverOptions,
-    Secret, Sqlite, State,
-};
+use postroom::message::Kind;
+use postroom::queue::{Cause, Queue, State};
+use postroom::services::{HmacAlgorithm, Key, ReceiverOptions, Secret};
+use postroom::sqlite::Sqlite;
+use postroom::worker::Places;
+use postroom::{HandlerError, InboxKey, MessageId, NewMessage};
 
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, eventually, soon};
@@ -203,7 +205,7 @@ async fn a_destination_that_is_away_is_left_alone_and_costs_no_attempt<L: Line>(
     eventually("what waits for it is told", told).await?;
     let hold = side.verbs().holds().await?.remove(0);
     assert_eq!((hold.place.to_string().as_str(), hold.cause), ("inventory", Some(Cause::Unreachable)), "{hold:?}");
-    let rows = side.verbs().list(postroom::Filter::all()).await?;
+    let rows = side.verbs().list(postroom::operator::Filter::all()).await?;
     assert!(rows.iter().all(|row| row.attempts() == 0), "nothing is spent");
     wired.receive(&script, ReceiverOptions::default()).await?;
     wired.until("all are sent", |stats| stats.done == 8).await?;
@@ -318,7 +320,7 @@ async fn of_several_keys_one_that_both_know_is_enough<L: Line>(stage: &Stage<Sql
     let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
     wired.receive(&script, ReceiverOptions::default()).await?;
     let new = Key::new("next", Secret::parse(&Secret::generate())?)?;
-    let keys = postroom::Keys::new([new, crate::peer::key()?])?;
+    let keys = postroom::services::Keys::new([new, crate::peer::key()?])?;
     let (_, worker) = wired.send(|service| service.keys(keys))?;
     stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
     wired.until("it is sent", |stats| stats.done == 1).await?;
@@ -330,8 +332,8 @@ async fn a_key_signs_by_its_own_algorithm_and_by_no_other<L: Line>(stage: &Stage
     let (mut wired, script) = (Wired::<L>::new(stage).await?, Script::succeed());
     let longer = crate::peer::key()?.algorithm(HmacAlgorithm::Sha512);
     wired.receive_by(longer.clone(), &script).await?;
-    let keys = postroom::Keys::from(crate::peer::key()?);
-    let breaker = |service: postroom::Service| service.breaker(100, Duration::ZERO, Duration::ZERO);
+    let keys = postroom::services::Keys::from(crate::peer::key()?);
+    let breaker = |service: postroom::services::Service| service.breaker(100, Duration::ZERO, Duration::ZERO);
     let (_, worker) = wired.send(|service| breaker(service.keys(keys.clone())))?;
     stage.outbox.enqueue(NewMessage::new(TOPIC, "1").to("inventory")).await?;
     let side = stage.side(Queue::Outbox);

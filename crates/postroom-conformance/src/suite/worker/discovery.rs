@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use postroom::{
-    Discovered, Discovery, DiscoveryOptions, Error, ErrorKind, Fleet, Queue, Router, State, StoreKey, StoreProvider,
-    WorkerOptions,
-};
+use postroom::queue::{Queue, State};
+use postroom::tenancy::{Discovered, Discovery, DiscoveryOptions, Fleet, Router, StoreKey, StoreProvider};
+use postroom::{Error, ErrorKind, WorkerOptions};
 use tokio::sync::{Notify, mpsc};
 use tracing::Level;
 
@@ -225,8 +224,12 @@ async fn what_is_gone_is_drained_and_closed<B: Testable>(stage: &Stage<B>) -> Ve
     .await?;
     for side in gone.sides() {
         let states = [State::Done, State::Ready];
-        let rows = side.verbs().list(postroom::Filter::all()).await?;
-        assert_eq!(rows.iter().map(postroom::Record::state).collect::<Vec<_>>(), states, "what was begun is done");
+        let rows = side.verbs().list(postroom::operator::Filter::all()).await?;
+        assert_eq!(
+            rows.iter().map(postroom::operator::Record::state).collect::<Vec<_>>(),
+            states,
+            "what was begun is done"
+        );
     }
     fleet.stop().await?;
     discovered.close().await;

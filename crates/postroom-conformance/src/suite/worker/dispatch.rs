@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use postroom::{
-    BoxFuture, Cause, Delivery, Fault, Handlers, Message, NewMessage, Queue, Record, State, Transport, Worker,
-    WorkerOptions,
-};
+use postroom::operator::Record;
+use postroom::queue::{Cause, Fault, Queue, State};
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Transport};
+use postroom::{Handlers, Message, NewMessage, Worker, WorkerOptions};
 use tokio::sync::{Notify, mpsc};
 
 use crate::case::{Verdict, cases};

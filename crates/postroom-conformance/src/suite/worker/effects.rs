@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postroom::{
-    BlockingCtx, Ctx, ErrorKind, Filter, HandlerError, HandlerResult, Handlers, Identity, Message, NewMessage, Queue,
-    Sqlite, State, Store, Timestamp,
-};
+use postroom::clock::Timestamp;
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State};
+use postroom::sqlite::{BlockingCtx, Sqlite};
+use postroom::store::{Identity, Store};
+use postroom::{Ctx, ErrorKind, HandlerError, HandlerResult, Handlers, Message, NewMessage};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -202,7 +204,7 @@ async fn a_panic_rolls_everything_back(stage: &Stage<Sqlite>) -> Verdict {
 }
 
 async fn calls_itself(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<Option<String>> {
-    let store = ctx.state::<postroom::SqliteStore>()?;
+    let store = ctx.state::<postroom::sqlite::SqliteStore>()?;
     let refused = postroom::Outbox::new((*store).clone()).enqueue(NewMessage::new("a", "")).await;
     match refused {
         Err(error) if error.kind() == ErrorKind::InsideHandler => Err(HandlerError::terminal("it was told")),

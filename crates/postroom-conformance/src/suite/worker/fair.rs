@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postroom::{
-    BoxFuture, Delivery, Endpoint, Handlers, Limits, Message, NewMessage, Queue, State, Transport, Worker,
-    WorkerOptions,
-};
+use postroom::queue::{Queue, State};
+use postroom::store::BoxFuture;
+use postroom::worker::{Delivery, Endpoint, Limits, Transport};
+use postroom::{Handlers, Message, NewMessage, Worker, WorkerOptions};
 use tokio::sync::Semaphore;
 
 use crate::case::{Verdict, cases};
@@ -122,7 +122,7 @@ async fn what_waits_for_a_place_is_tried_when_it_is_due_though_nothing_else_happ
     let soon = Duration::from_millis(10);
     let worker = Running::start(worker.options(WorkerOptions::default().poll(soon).poll_max(soon)));
     eventually("it was out of reach", || async move {
-        let rows = side.verbs().list(postroom::Filter::all()).await?;
+        let rows = side.verbs().list(postroom::operator::Filter::all()).await?;
         Ok(rows.iter().all(|row| row.state() == State::Ready && row.last_error().is_some()))
     })
     .await?;

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use postroom::{
-    Candidate, DrainFirst, Fleet, LastTurn, Queue, RoundRobin, Selection, State, Store, Stores, WorkerOptions,
-};
+use postroom::WorkerOptions;
+use postroom::queue::{Queue, State};
+use postroom::store::Store;
+use postroom::tenancy::{Candidate, DrainFirst, Fleet, LastTurn, RoundRobin, Selection, Stores};
 use tokio::sync::{Notify, mpsc};
 
 use crate::case::{Verdict, cases};
@@ -233,14 +234,14 @@ async fn all_stores_are_drained_at_the_end<B: Testable>(stage: &Stage<B>) -> Ver
         soon("the fleet stops", fleet.stop()).await??;
         tenants.done(queue, 1).await?;
         for tenant in &tenants.all {
-            let rows = tenant.side(queue).verbs().list(postroom::Filter::all().state(State::Ready)).await?;
+            let rows = tenant.side(queue).verbs().list(postroom::operator::Filter::all().state(State::Ready)).await?;
             assert!(rows.iter().all(|record| record.attempts() == 0 && record.crashes() == 0));
         }
     }
     Ok(())
 }
 
-async fn a_file_that_is_locked_does_not_stop_the_others(stage: &Stage<postroom::Sqlite>) -> Verdict {
+async fn a_file_that_is_locked_does_not_stop_the_others(stage: &Stage<postroom::sqlite::Sqlite>) -> Verdict {
     let tenants = Tenants::open(stage, &["a", "b", "c"]).await?;
     for queue in QUEUES {
         tenants.fill(queue, 5).await?;
@@ -265,7 +266,7 @@ async fn a_file_that_is_locked_does_not_stop_the_others(stage: &Stage<postroom::
 }
 
 /// Workers that do not look by themselves: what is not heard is not handled.
-async fn commits_of_others_are_heard_in_more_files_than_are_open(stage: &Stage<postroom::Sqlite>) -> Verdict {
+async fn commits_of_others_are_heard_in_more_files_than_are_open(stage: &Stage<postroom::sqlite::Sqlite>) -> Verdict {
     const HOUR: Duration = Duration::from_secs(3600);
     let names: Vec<String> = (0..50).map(|index| index.to_string()).collect();
     let tenants = Tenants::open(stage, &names.iter().map(String::as_str).collect::<Vec<_>>()).await?;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
-use postroom::{
-    Filter, Kind, LeaseToken, NewMessage, OwnerToken, Pull, PullRequest, Pulled, Queue, ReceiverOptions, State, Topics,
-    WorkerOptions,
-};
+use postroom::message::{Kind, OwnerToken};
+use postroom::operator::Filter;
+use postroom::queue::{LeaseToken, Pull, PullRequest, Pulled, Queue, State, Topics};
+use postroom::services::ReceiverOptions;
+use postroom::{NewMessage, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, Testable, eventually, readable, soon};

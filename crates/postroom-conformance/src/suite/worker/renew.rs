@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
+use postroom::queue::{Queue, State};
 use postroom::testing::{Point, Probe};
-use postroom::{HandlerError, Queue, State, WorkerOptions};
+use postroom::{HandlerError, WorkerOptions};
 use tokio::sync::{Notify, mpsc};
 
 use crate::case::{Verdict, cases};
@@ -136,7 +137,7 @@ async fn a_handler_that_is_told_to_stop_has_a_moment_to_end_well<B: Testable>(st
 }
 
 /// Somebody else writes for longer than the lease lasts: the worker stops believing in it before it is over.
-async fn a_lease_that_cannot_be_renewed_breaks_the_handler_off(stage: &Stage<postroom::Sqlite>) -> Verdict {
+async fn a_lease_that_cannot_be_renewed_breaks_the_handler_off(stage: &Stage<postroom::sqlite::Sqlite>) -> Verdict {
     let side = stage.side(Queue::Inbox);
     let (begun, mut beginning) = mpsc::unbounded_channel();
     let gate = Arc::new(Notify::new());
@@ -161,7 +162,7 @@ async fn a_lease_that_cannot_be_renewed_breaks_the_handler_off(stage: &Stage<pos
 /// The first call outlives its lease: another worker handles the message, and the first one's ack is refused.
 async fn an_effect_is_single_though_the_handler_ran_twice<B: Testable>(stage: &Stage<B>) -> Verdict {
     for side in stage.sides() {
-        let before = stage.outbox.queue().list(postroom::Filter::all().topic("effect")).await?.len();
+        let before = stage.outbox.queue().list(postroom::operator::Filter::all().topic("effect")).await?.len();
         let (begun, mut beginning) = mpsc::unbounded_channel();
         let gate = Arc::new(Notify::new());
         let (lost, mut losing) = mpsc::unbounded_channel();
@@ -185,8 +186,8 @@ async fn an_effect_is_single_though_the_handler_ran_twice<B: Testable>(stage: &S
         // In another process: in this one nobody takes away what the sleepy worker still works on.
         let store = B::open_again(&stage.store, &stage.place).await?;
         let other = match side.queue {
-            postroom::Queue::Outbox => postroom::Worker::<B>::outbox(store, handlers),
-            postroom::Queue::Inbox => postroom::Worker::<B>::inbox(store, handlers),
+            postroom::queue::Queue::Outbox => postroom::Worker::<B>::outbox(store, handlers),
+            postroom::queue::Queue::Inbox => postroom::Worker::<B>::inbox(store, handlers),
         };
         let other = crate::script::Running::start(other.options(options));
         eventually("it is taken over", || async move { Ok(side.record(seq).await?.claim_no() == 2) }).await?;
@@ -201,7 +202,7 @@ async fn an_effect_is_single_though_the_handler_ran_twice<B: Testable>(stage: &S
         sleepy.stop().await?;
         other.stop().await?;
         assert_eq!(slow.count() + quick.count(), 2, "the handler ran twice");
-        let effects = stage.outbox.queue().list(postroom::Filter::all().topic("effect")).await?.len();
+        let effects = stage.outbox.queue().list(postroom::operator::Filter::all().topic("effect")).await?.len();
         assert_eq!(effects - before, 1, "and its effect is there once");
     }
     Ok(())
@@ -212,7 +213,7 @@ async fn with_effect<B: Testable>(
     message: Arc<postroom::Message>,
 ) -> Result<Option<String>, HandlerError> {
     let answer = crate::script::play(ctx, message).await?;
-    let later = postroom::Timestamp::from_micros(i64::MAX);
+    let later = postroom::clock::Timestamp::from_micros(i64::MAX);
     ctx.enqueue(postroom::NewMessage::new("effect", "").due_at(later)).await?;
     Ok(answer)
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postroom::{HandlerError, RetryPolicy, State, WorkerOptions};
+use postroom::queue::State;
+use postroom::{HandlerError, RetryPolicy, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Stage, Testable, eventually};

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use postroom::{Cause, Ctx, Handle, HandlerResult, Handlers, Limits, Message, Payload, Queue, State, WorkerOptions};
+use postroom::handler::Handle;
+use postroom::queue::{Cause, Queue, State};
+use postroom::worker::Limits;
+use postroom::{Ctx, HandlerResult, Handlers, Message, Payload, WorkerOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Verdict, cases};

@@ -1,6 +1,7 @@
 //! Many stores, each under a key: the right one, the same one, or a clear refusal.
 
-use postroom::{ErrorKind, Router, Stores};
+use postroom::ErrorKind;
+use postroom::tenancy::{Router, Stores};
 use uuid::Uuid;
 
 use crate::case::{Verdict, cases};
@@ -51,7 +52,7 @@ async fn each_store_keeps_its_name_and_no_two_share_one<B: Testable>(stage: &Sta
         assert_eq!(stores.keys(), names);
     }
     for tenant in &tenants {
-        assert_eq!(postroom::Store::name(&stores.get(tenant.place.name())?), tenant.place.name());
+        assert_eq!(postroom::store::Store::name(&stores.get(tenant.place.name())?), tenant.place.name());
     }
     let twice = Stores::fixed([&tenants[0], &tenants[1], &tenants[0]].map(|tenant| tenant.store.clone()));
     let refused = twice.err().ok_or_else(|| anyhow::anyhow!("two stores of one name were taken"))?;
@@ -71,7 +72,7 @@ async fn a_key_leads_to_the_same_doors_each_time<B: Testable>(stage: &Stage<B>) 
     assert_eq!(inbox(b)?, inbox(b)?);
     assert_ne!(outbox(a)?, outbox(b)?);
     assert_eq!(router.clone().outbox(a)?.queue().store_name(), a);
-    assert_eq!(postroom::Store::name(&router.store(b)?), b);
+    assert_eq!(postroom::store::Store::name(&router.store(b)?), b);
     Ok(())
 }
 

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use postroom::message::OwnerToken;
+use postroom::mssql::Mssql;
+use postroom::mysql::MySql;
+use postroom::postgres::Postgres;
+use postroom::sqlite::{BlockingCtx, Sqlite, SqliteStore};
 use postroom::testing::{Point, Probe, Sabotage};
-use postroom::{
-    BlockingCtx, Ctx, HandlerResult, Handlers, Inbox, Message, Mssql, MySql, OwnerToken, Postgres, Sqlite, SqliteStore,
-    Worker, WorkerOptions,
-};
+use postroom::{Ctx, HandlerResult, Handlers, Inbox, Message, Worker, WorkerOptions};
 
 use crate::by_wire::{ByWire, Effects};
 use crate::case::{Verdict, cases};

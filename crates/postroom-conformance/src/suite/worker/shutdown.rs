@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom::{State, WorkerOptions};
+use postroom::WorkerOptions;
+use postroom::queue::State;
 use tokio::sync::{Notify, mpsc};
 
 use crate::case::{Verdict, cases};
@@ -67,7 +68,7 @@ async fn what_was_not_begun_is_given_back<B: Testable>(stage: &Stage<B>) -> Verd
         soon("the worker stops", worker.stop()).await??;
         let stats = side.verbs().stats().await?;
         assert_eq!((stats.done, stats.ready, stats.leased), (1, 39, 0));
-        let waiting = side.verbs().list(postroom::Filter::all().state(State::Ready)).await?;
+        let waiting = side.verbs().list(postroom::operator::Filter::all().state(State::Ready)).await?;
         assert!(waiting.iter().all(|record| record.attempts() == 0 && record.crashes() == 0));
         assert_eq!(side.claim(100).await?.len(), 39, "they can be claimed at once");
     }
@@ -92,11 +93,11 @@ async fn what_takes_too_long_is_broken_off_and_given_back<B: Testable>(stage: &S
     Ok(())
 }
 
-async fn blocking_handlers_that_were_not_begun_are_given_back(stage: &Stage<postroom::Sqlite>) -> Verdict {
+async fn blocking_handlers_that_were_not_begun_are_given_back(stage: &Stage<postroom::sqlite::Sqlite>) -> Verdict {
     for side in stage.sides() {
         side.add_many("a", 2000).await?;
         let (begun, mut beginning) = mpsc::unbounded_channel();
-        let handlers = postroom::Handlers::<postroom::Sqlite>::new().on_topic_blocking("a", move |_| {
+        let handlers = postroom::Handlers::<postroom::sqlite::Sqlite>::new().on_topic_blocking("a", move |_| {
             begun.send(()).ok();
             Ok(None)
         });
@@ -105,7 +106,7 @@ async fn blocking_handlers_that_were_not_begun_are_given_back(stage: &Stage<post
         soon("the worker stops", worker.stop()).await??;
         let stats = side.verbs().stats().await?;
         assert_eq!((stats.leased, stats.done + stats.ready), (0, 2000));
-        let waiting = side.verbs().list(postroom::Filter::all().state(State::Ready)).await?;
+        let waiting = side.verbs().list(postroom::operator::Filter::all().state(State::Ready)).await?;
         assert!(waiting.iter().all(|record| record.attempts() == 0 && record.crashes() == 0));
     }
     Ok(())

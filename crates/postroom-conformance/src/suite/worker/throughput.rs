@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use postroom::{Handlers, Sqlite, WorkerOptions};
+use postroom::sqlite::Sqlite;
+use postroom::{Handlers, WorkerOptions};
 
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, Testable, eventually};

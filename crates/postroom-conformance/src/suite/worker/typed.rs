@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{
-    Backend, Command, Ctx, Event, Filter, HandlerResult, Handlers, Headers, Kind, NewMessage, Payload, Queue, Signal,
-    State, WorkerOptions, push_call,
-};
+use postroom::handler::Backend;
+use postroom::message::{Headers, Kind};
+use postroom::operator::Filter;
+use postroom::queue::{Queue, State};
+use postroom::{Command, Ctx, Event, HandlerResult, Handlers, NewMessage, Payload, Signal, WorkerOptions, push_call};
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Verdict, cases};

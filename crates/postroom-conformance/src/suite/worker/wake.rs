@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postroom::{State, WorkerOptions};
+use postroom::WorkerOptions;
+use postroom::queue::State;
 use tokio::time::Instant;
 
 use crate::case::{Verdict, cases};
@@ -70,8 +71,8 @@ async fn an_idle_worker_looks_less_and_less_often<B: Testable>(stage: &Stage<B>)
     Ok(())
 }
 
-async fn a_message_of_another_connection_is_found(stage: &Stage<postroom::Sqlite>) -> Verdict {
-    let side = stage.side(postroom::Queue::Outbox);
+async fn a_message_of_another_connection_is_found(stage: &Stage<postroom::sqlite::Sqlite>) -> Verdict {
+    let side = stage.side(postroom::queue::Queue::Outbox);
     let worker = stage.work(side.queue, &Script::succeed(), WorkerOptions::default());
     let conn = rusqlite::Connection::open(stage.place.path("store.db"))?;
     let past = stage.now().as_micros();

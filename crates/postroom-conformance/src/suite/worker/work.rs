@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use postroom::{Outbox, Queue, Store, WorkerOptions};
+use postroom::queue::Queue;
+use postroom::store::Store;
+use postroom::{Outbox, WorkerOptions};
 use tokio::sync::{Barrier, Semaphore, mpsc};
 
 use crate::case::{Verdict, cases};
@@ -148,7 +150,7 @@ async fn the_defaults_are_fifty_rows_for_half_a_minute<B: Testable>(stage: &Stag
         let worker = stage.work(side.queue, &script, options);
         soon("a handler begins", beginning.recv()).await?;
         eventually("more is fetched", || async move { Ok(side.verbs().stats().await?.leased == 120) }).await?;
-        let held = side.verbs().list(postroom::Filter::all().state(postroom::State::Leased)).await?;
+        let held = side.verbs().list(postroom::operator::Filter::all().state(postroom::queue::State::Leased)).await?;
         let until = Some(stage.now().plus(LEASE));
         assert!(held.iter().all(|record| record.locked_until() == until));
         // Several claims are under way at once; one may still find what the worker gives back when it stops.
@@ -157,7 +159,7 @@ async fn the_defaults_are_fifty_rows_for_half_a_minute<B: Testable>(stage: &Stag
         // Claims that run at once share what is in line, and may each get less than a batch; none gets more.
         assert_eq!(claimed(stage, side.queue).last(), Some(&50));
         worker.stop().await?;
-        let owners: HashSet<_> = held.iter().filter_map(postroom::Record::owner).collect();
+        let owners: HashSet<_> = held.iter().filter_map(postroom::operator::Record::owner).collect();
         assert_eq!(owners.len(), 1, "a worker has one token");
     }
     Ok(())

@@ -1,7 +1,9 @@
 //! MariaDB: two databases of one server.
 
 use anyhow::{Context, Result};
-use postroom::{Ctx, HandlerResult, Handlers, MySql, MySqlOptions, Outbox, TableNames};
+use postroom::mysql::{MySql, MySqlOptions};
+use postroom::sql::TableNames;
+use postroom::{Ctx, HandlerResult, Handlers, Outbox};
 use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection};
 
 use super::server::{Desk, failed, ground_on_server, server, url};

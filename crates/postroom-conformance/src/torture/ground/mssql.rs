@@ -1,7 +1,9 @@
 //! SQL Server: two databases of the server that the environment names.
 
 use anyhow::{Context, Result};
-use postroom::{Ctx, HandlerResult, Handlers, Mssql, MssqlOptions, MssqlStore, Outbox, TableNames};
+use postroom::mssql::{Mssql, MssqlOptions, MssqlStore};
+use postroom::sql::TableNames;
+use postroom::{Ctx, HandlerResult, Handlers, Outbox};
 
 use super::server::{Desk, failed, server, url};
 use super::{Base, Ground, Line, Order, Placed, audit};

@@ -1,7 +1,9 @@
 //! PostgreSQL: two databases of one server.
 
 use anyhow::{Context, Result};
-use postroom::{Ctx, HandlerResult, Handlers, Outbox, Postgres, PostgresOptions, TableNames};
+use postroom::postgres::{Postgres, PostgresOptions};
+use postroom::sql::TableNames;
+use postroom::{Ctx, HandlerResult, Handlers, Outbox};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use super::server::{Desk, failed, ground_on_server, server, url};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use postroom::{BlockingCtx, Ctx, HandlerResult, Handlers, Sqlite, SqliteOptions, SqliteStore};
+use postroom::sqlite::{BlockingCtx, Sqlite, SqliteOptions, SqliteStore};
+use postroom::{Ctx, HandlerResult, Handlers};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 

@@ -15,7 +15,7 @@ use crate::support::error::Result;
 ///
 /// ```no_run
 /// # async fn open() -> postroom::Result<()> {
-/// let store = postroom::MssqlOptions::new("mssql://app:secret@db.example/shop")?.deploy_schema(true).open().await?;
+/// let store = postroom::mssql::MssqlOptions::new("mssql://app:secret@db.example/shop")?.deploy_schema(true).open().await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl MssqlOptions {
     /// encrypted and the server's certificate is checked, unless it is told otherwise there.
     ///
     /// ```
-    /// use postroom::MssqlOptions;
+    /// use postroom::mssql::MssqlOptions;
     ///
     /// MssqlOptions::new("mssql://app:p%40ss@db.example:1433/shop?encrypt=strict")?;
     /// MssqlOptions::new("Server=db.example,1433;Database=shop;User Id=app;Password='p@ss';Encrypt=True")?;
@@ -50,7 +50,7 @@ impl MssqlOptions {
     /// begins with one of the settings it knows.
     ///
     /// ```
-    /// use postroom::MssqlOptions;
+    /// use postroom::mssql::MssqlOptions;
     ///
     /// assert!(MssqlOptions::recognises("mssql://db.example/shop"));
     /// assert!(MssqlOptions::recognises("User Id=app;Server=db.example"));

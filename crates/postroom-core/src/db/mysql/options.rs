@@ -17,7 +17,7 @@ use crate::support::error::{Error, Result};
 ///
 /// ```no_run
 /// # async fn open() -> postroom::Result<()> {
-/// let store = postroom::MySqlOptions::new("mysql://app@db.example/shop?ssl-mode=VERIFY_IDENTITY")?
+/// let store = postroom::mysql::MySqlOptions::new("mysql://app@db.example/shop?ssl-mode=VERIFY_IDENTITY")?
 ///     .deploy_schema(true)
 ///     .open()
 ///     .await?;
@@ -54,7 +54,7 @@ impl MySqlOptions {
     ///
     /// ```no_run
     /// # async fn open(pool: sqlx::MySqlPool) -> postroom::Result<()> {
-    /// let store = postroom::MySqlOptions::from_pool(&pool).connections(4).open().await?;
+    /// let store = postroom::mysql::MySqlOptions::from_pool(&pool).connections(4).open().await?;
     /// # Ok(()) }
     /// ```
     pub fn from_pool(pool: &MySqlPool) -> Self {

@@ -19,7 +19,7 @@ use crate::support::error::{Error, Result};
 ///
 /// ```no_run
 /// # async fn open() -> postroom::Result<()> {
-/// let store = postroom::PostgresOptions::new("postgres://app@db.example/shop?sslmode=verify-full")?
+/// let store = postroom::postgres::PostgresOptions::new("postgres://app@db.example/shop?sslmode=verify-full")?
 ///     .deploy_schema(true)
 ///     .open()
 ///     .await?;
@@ -59,7 +59,7 @@ impl PostgresOptions {
     ///
     /// ```no_run
     /// # async fn open(pool: sqlx::PgPool) -> postroom::Result<()> {
-    /// let store = postroom::PostgresOptions::from_pool(&pool).connections(4).open().await?;
+    /// let store = postroom::postgres::PostgresOptions::from_pool(&pool).connections(4).open().await?;
     /// # Ok(()) }
     /// ```
     pub fn from_pool(pool: &PgPool) -> Self {

@@ -24,7 +24,7 @@ use crate::support::task::{in_background, to_its_end};
 ///
 /// ```
 /// # #[cfg(feature = "sqlx-0_9-postgres")]
-/// fn outbox(store: postroom::ServerStore<postroom::Postgres>) -> postroom::Outbox {
+/// fn outbox(store: postroom::store::ServerStore<postroom::postgres::Postgres>) -> postroom::Outbox {
 ///     postroom::Outbox::new(store)
 /// }
 /// ```

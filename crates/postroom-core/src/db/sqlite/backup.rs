@@ -17,8 +17,8 @@ const PARTIAL: &str = ".partial";
 /// How far a backup has come.
 ///
 /// ```
-/// # async fn f(store: postroom::SqliteStore) -> postroom::Result<()> {
-/// use postroom::BackupProgress;
+/// # async fn f(store: postroom::sqlite::SqliteStore) -> postroom::Result<()> {
+/// use postroom::sqlite::BackupProgress;
 ///
 /// let show = |BackupProgress { pages_done, pages_total, .. }| println!("{pages_done} of {pages_total} pages");
 /// store.backup("shop-copy.db", show).await?;
@@ -122,10 +122,10 @@ fn copy_pages(source: &Connection, copy: &mut Connection, progress: &mut dyn FnM
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let copy = dir.path().join("copy.db");
-/// # let store = postroom::SqliteOptions::new(dir.path().join("shop.db")).deploy_schema(true).open().await?;
+/// # let store = postroom::sqlite::SqliteOptions::new(dir.path().join("shop.db")).deploy_schema(true).open().await?;
 /// store.backup(&copy, |_| {}).await?;
 /// // On the day it is needed, before it takes the place of the original:
-/// postroom::restore_check(&copy)?;
+/// postroom::sqlite::restore_check(&copy)?;
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 pub fn restore_check(path: &Path) -> Result<()> {

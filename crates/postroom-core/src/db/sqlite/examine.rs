@@ -8,7 +8,7 @@ use crate::db::doctor::{Facts, Report};
 use crate::db::sqlite::blocking::{blocking, now};
 use crate::db::sqlite::dialect::SQLITE;
 use crate::db::sqlite::doctor::{self, QUESTIONS};
-use crate::db::sqlite::driver_rusqlite_039::SqliteConn;
+use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::schema::schema_version;
 use crate::db::sqlite::{Durability, SqliteOptions, connect};
 use crate::store::sql::Verbs;

@@ -8,7 +8,8 @@ use crate::work::handler::{HandlerResult, Needed, State};
 ///
 /// ```
 /// use postroom::handler::State;
-/// use postroom::{BlockingCtx, BlockingFn, Event, HandlerResult, Handlers, Sqlite};
+/// use postroom::{Event, HandlerResult, Handlers};
+/// use postroom::sqlite::{BlockingCtx, BlockingFn, Sqlite};
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]

@@ -18,7 +18,8 @@ use crate::work::handler::{Backend, Entry, HandlerError, HandlerResult, Handlers
 /// SQLite, as handlers see it.
 ///
 /// ```
-/// use postroom::{Ctx, Event, HandlerError, Handlers, Sqlite};
+/// use postroom::{Ctx, Event, HandlerError, Handlers};
+/// use postroom::sqlite::Sqlite;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]
@@ -38,7 +39,8 @@ pub enum Sqlite {}
 /// What a blocking handler is given: the message, and the transaction its ack commits in.
 ///
 /// ```
-/// use postroom::{BlockingCtx, Event, HandlerError, Handlers};
+/// use postroom::{Event, HandlerError, Handlers};
+/// use postroom::sqlite::BlockingCtx;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]
@@ -139,7 +141,8 @@ impl Handlers<Sqlite> {
     /// A function that runs on the writer thread, for the topic of its payload. It must not wait for anything.
     ///
     /// ```
-    /// use postroom::{BlockingCtx, HandlerError, Handlers, Payload};
+    /// use postroom::{HandlerError, Handlers, Payload};
+    /// use postroom::sqlite::BlockingCtx;
     ///
     /// #[derive(serde::Serialize, serde::Deserialize)]
     /// struct OrderPlaced { order: i64 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::db::sqlite::blocking::now;
-use crate::db::sqlite::driver_rusqlite_039::SqliteConn;
+use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::schema::schema_version;
 use crate::db::sqlite::store::Core;
 use crate::db::sqlite::thread::OnFile;

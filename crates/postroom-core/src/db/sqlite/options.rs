@@ -15,7 +15,7 @@ use crate::support::error::{Error, Result};
 ///
 /// ```no_run
 /// # async fn f() -> postroom::Result<()> {
-/// use postroom::{Durability, SqliteOptions};
+/// use postroom::sqlite::{Durability, SqliteOptions};
 ///
 /// // A cache that is filled anew after a power cut: faster commits are worth more.
 /// let store = SqliteOptions::new("cache.db").durability(Durability::Normal).open().await?;
@@ -34,7 +34,7 @@ pub enum Durability {
 ///
 /// ```no_run
 /// # async fn open() -> postroom::Result<()> {
-/// let store = postroom::SqliteOptions::new("orders.db").deploy_schema(true).open().await?;
+/// let store = postroom::sqlite::SqliteOptions::new("orders.db").deploy_schema(true).open().await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use crate::db::sqlite::blocking::now;
-use crate::db::sqlite::driver_rusqlite_039::SqliteConn;
+use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::store::sql::Verbs;
 use crate::support::error::Result;
 

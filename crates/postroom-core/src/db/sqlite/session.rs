@@ -23,13 +23,15 @@ use crate::work::handler::{HandlerResult, States};
 /// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
 ///
 /// ```
-/// use postroom::{Error, SqliteTx};
+/// use postroom::Error;
+/// use postroom::sqlite::SqliteTx;
 ///
 /// async fn stock(tx: &mut SqliteTx, item: i64) -> Result<i64, Error> {
 ///     tx.run(move |conn| conn.query_row("SELECT stock FROM items WHERE id = ?1", [item], |row| row.get(0))).await
 /// }
 ///
-/// # use postroom::{Ctx, Event, HandlerError, Sqlite};
+/// # use postroom::{Ctx, Event, HandlerError};
+/// # use postroom::sqlite::Sqlite;
 /// # #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// # #[event("order.placed")]
 /// # struct OrderPlaced { item: i64 }

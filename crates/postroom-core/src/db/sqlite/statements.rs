@@ -12,7 +12,8 @@ static COUNTED: AtomicU64 = AtomicU64::new(0);
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let folder = tempfile::tempdir().unwrap();
-/// use postroom::{Outbox, SqliteOptions, testing};
+/// use postroom::{Outbox, testing};
+/// use postroom::sqlite::SqliteOptions;
 ///
 /// let store = SqliteOptions::new(folder.path().join("shop.db")).deploy_schema(true).open().await?;
 /// let before = testing::statements();

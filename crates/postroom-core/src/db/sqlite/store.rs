@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::db::sqlite::blocking::{blocking, now};
 use crate::db::sqlite::dialect::SQLITE;
-use crate::db::sqlite::driver_rusqlite_039::SqliteConn;
+use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::job::{UserJob, VerbJob};
 use crate::db::sqlite::readers::Readers;
 use crate::db::sqlite::schema::{deploy_schema, schema_version};
@@ -33,7 +33,7 @@ use crate::telemetry;
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let dir = tempfile::tempdir().unwrap();
-/// let store = postroom::SqliteOptions::new(dir.path().join("shop.db")).deploy_schema(true).open().await?;
+/// let store = postroom::sqlite::SqliteOptions::new(dir.path().join("shop.db")).deploy_schema(true).open().await?;
 /// store.write(|tx| {
 ///     tx.execute_batch("CREATE TABLE orders (id INTEGER); INSERT INTO orders VALUES (7)")?;
 ///     tx.enqueue(&postroom::NewMessage::new("order.placed", "7"))

@@ -13,7 +13,8 @@ use crate::support::error::Result;
 /// is refused, because others' work commits with it.
 ///
 /// ```
-/// use postroom::{NewMessage, Result, SqliteStore, WriteTx};
+/// use postroom::{NewMessage, Result};
+/// use postroom::sqlite::{SqliteStore, WriteTx};
 ///
 /// fn place(tx: &WriteTx<'_>, order: i64) -> Result<()> {
 ///     tx.execute("INSERT INTO orders (id) VALUES (?1)", [order])?;

@@ -11,7 +11,8 @@ use crate::support::error::Result;
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{RetryPolicies, RetryPolicy, WorkerOptions};
+/// use postroom::{RetryPolicy, WorkerOptions};
+/// use postroom::queue::RetryPolicies;
 ///
 /// let patient = RetryPolicy::services().attempts(50).longest(Duration::from_secs(3600));
 /// let policies = RetryPolicies::default()

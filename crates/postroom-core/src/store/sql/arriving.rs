@@ -28,7 +28,7 @@ impl Arriving<'_> {
     }
 
     /// Handled already: `inbox_handled`.
-    #[cfg(feature = "rusqlite-0_39")]
+    #[cfg(feature = "sqlite")]
     pub(super) fn handled(self, by: OwnerToken, response: Option<&str>) -> Vec<Value> {
         let end = [uuid(Some(by.as_uuid())), text(response)];
         self.content().into_iter().chain(self.terms()).chain(end).collect()

@@ -27,7 +27,7 @@ pub(super) struct Taken {
 
 impl Verbs {
     /// A claim in a database that is asked without a trip.
-    #[cfg_attr(not(feature = "rusqlite-0_39"), allow(dead_code))]
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
     pub(crate) async fn claim(
         &self,
         session: &mut impl Session,

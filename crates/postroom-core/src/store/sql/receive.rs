@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-#[cfg(feature = "rusqlite-0_39")]
+#[cfg(feature = "sqlite")]
 use super::arriving::Arriving;
 use super::{Record, Session, Verbs};
 use crate::message::{InboxKey, Incoming, MessageId, Origin, OwnerToken, WorkItemId};
@@ -54,7 +54,7 @@ impl Verbs {
     }
 
     /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
-    #[cfg(feature = "rusqlite-0_39")]
+    #[cfg(feature = "sqlite")]
     pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
         let late = self.late(now);
         let values = Arriving { incoming, now: late, late }.handled(OwnerToken::new(), response);
@@ -154,7 +154,7 @@ impl Verbs {
     }
 
     /// Finds the row without holding it.
-    #[cfg(feature = "rusqlite-0_39")]
+    #[cfg(feature = "sqlite")]
     pub(crate) fn find_by_key(&self, key: &InboxKey) -> Statement {
         self.statements.inbox.find_key.with(super::inbox::key_values(key))
     }

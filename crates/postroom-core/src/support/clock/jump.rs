@@ -6,7 +6,7 @@ use std::time::Duration;
 /// What became of a jump.
 ///
 /// ```
-/// use postroom::{ClockJump, JumpState};
+/// use postroom::clock::{ClockJump, JumpState};
 ///
 /// fn is_believed(jump: &ClockJump) -> bool {
 ///     jump.state == JumpState::Accepted
@@ -27,7 +27,7 @@ pub enum JumpState {
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Clock, JumpState, ManualClock, Timestamp};
+/// use postroom::clock::{Clock, JumpState, ManualClock, Timestamp};
 ///
 /// let hands = ManualClock::new(Timestamp::from_micros(0));
 /// let clock = Clock::Manual(hands.clone());

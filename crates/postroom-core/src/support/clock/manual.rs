@@ -10,7 +10,10 @@ use super::{ClockJump, Timestamp};
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Clock, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken, Timestamp};
+/// use postroom::{NewMessage, Outbox};
+/// use postroom::clock::{Clock, ManualClock, Timestamp};
+/// use postroom::message::OwnerToken;
+/// use postroom::store::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let clock = ManualClock::new(Timestamp::from_micros(0));
@@ -58,7 +61,7 @@ impl ManualClock {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use postroom::{ManualClock, Timestamp};
+    /// use postroom::clock::{ManualClock, Timestamp};
     ///
     /// let (then, later) = (Timestamp::from_micros(0), Timestamp::from_micros(3_600_000_000));
     /// let clock = ManualClock::new(then);

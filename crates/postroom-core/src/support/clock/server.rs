@@ -11,7 +11,8 @@ use super::{ClockJump, Timestamp, monotonic};
 /// of day may be wrong or jump; nothing is judged by it.
 ///
 /// ```
-/// use postroom::{Clock, MemoryStore, ServerClock, Store};
+/// use postroom::clock::{Clock, ServerClock};
+/// use postroom::store::{MemoryStore, Store};
 ///
 /// /// A store on a database server goes by that server's clock.
 /// fn server_clock(store: &dyn Store) -> Option<&ServerClock> {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::Timestamp;
+/// use postroom::clock::Timestamp;
 ///
 /// let noon: Timestamp = "2026-02-14T12:00:00Z".parse()?;
 /// let later = noon.plus(Duration::from_secs(90));

@@ -17,7 +17,8 @@ static ABORT_AT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("POST
 ///
 /// ```
 /// use postroom::testing::{CrashPoint, Workbench};
-/// use postroom::{Ctx, Event, HandlerError, Handlers, Memory, Payload};
+/// use postroom::{Ctx, Event, HandlerError, Handlers, Payload};
+/// use postroom::store::Memory;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]

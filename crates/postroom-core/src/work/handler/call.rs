@@ -9,7 +9,8 @@ use crate::work::handler::{Backend, Ctx, Handle, HandlerResult, Handlers};
 /// A call whose function is its handler: `push_call` writes this.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerError, Handlers, Memory, push_call};
+/// use postroom::{Ctx, HandlerError, Handlers, push_call};
+/// use postroom::store::Memory;
 ///
 /// // `push_call` makes `SendMail` of it: the call as a message, with the function as its handler.
 /// #[push_call("mail.send")]
@@ -34,7 +35,8 @@ pub trait Callable<B: Backend>: Payload {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use postroom::{Ctx, HandlerError, Handlers, Memory, push_call};
+/// use postroom::{Ctx, HandlerError, Handlers, push_call};
+/// use postroom::store::Memory;
 ///
 /// struct Mailer { from: String }
 ///

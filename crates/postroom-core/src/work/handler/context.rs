@@ -23,7 +23,10 @@ pub const HOLD_MAX: Duration = Duration::from_secs(5);
 /// Implemented by the backends of this crate; its shape may change in any release.
 ///
 /// ```
-/// use postroom::{Backend, Ctx, Event, HandlerError, Handlers, Memory, Sqlite};
+/// use postroom::{Ctx, Event, HandlerError, Handlers};
+/// use postroom::handler::Backend;
+/// use postroom::sqlite::Sqlite;
+/// use postroom::store::Memory;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]
@@ -162,7 +165,8 @@ pub enum Received {
 /// What an async handler is given: the message, its own transaction, and the outbox bound to it.
 ///
 /// ```
-/// use postroom::{Ctx, Event, HandlerError, Handlers, Memory};
+/// use postroom::{Ctx, Event, HandlerError, Handlers};
+/// use postroom::store::Memory;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]

@@ -20,7 +20,9 @@ const FALLBACK: &str = "*";
 /// A handler that is a type with fields of its own.
 ///
 /// ```
-/// use postroom::{Ctx, Event, Handle, HandlerError, Handlers, Memory};
+/// use postroom::{Ctx, Event, HandlerError, Handlers};
+/// use postroom::handler::Handle;
+/// use postroom::store::Memory;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]
@@ -120,7 +122,8 @@ impl<B: Backend> Clone for Entry<B> {
 /// The handlers of a worker, by topic.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerError, Handlers, Payload, Sqlite};
+/// use postroom::{Ctx, HandlerError, Handlers, Payload};
+/// use postroom::sqlite::Sqlite;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: u64 }

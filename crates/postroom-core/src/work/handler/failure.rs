@@ -11,7 +11,8 @@ use crate::support::error::{Error, ErrorKind, panic_message};
 /// What a handler returns.
 ///
 /// ```
-/// use postroom::{Ctx, HandlerResult, Memory};
+/// use postroom::{Ctx, HandlerResult};
+/// use postroom::store::Memory;
 /// # use postroom::Command;
 /// # #[derive(serde::Serialize, serde::Deserialize, Command)]
 /// # #[command("stock.reserve", reply = String)]
@@ -111,7 +112,8 @@ impl HandlerError {
     /// at a time is tried until one goes through.
     ///
     /// ```
-    /// use postroom::{Cause, HandlerError, Whose};
+    /// use postroom::HandlerError;
+    /// use postroom::queue::{Cause, Whose};
     ///
     /// let error = HandlerError::unavailable("the bank does not answer");
     /// assert_eq!((error.cause(), error.cause().whose()), (Cause::Unavailable, Whose::Place));
@@ -274,7 +276,7 @@ mod tests {
         assert_eq!((failure.cause(), failure.why()), (Cause::DatabaseUnavailable, "away"));
     }
 
-    #[cfg(feature = "rusqlite-0_39")]
+    #[cfg(feature = "sqlite")]
     #[test]
     fn an_outage_of_sqlite_is_known_by_its_code() {
         let of = |code| {

@@ -12,7 +12,9 @@ use crate::work::handler::{Backend, Ctx, HandlerResult, State};
 /// An async closure is one too, if what it captures can be cloned: each message is given to a clone of it.
 ///
 /// ```
-/// use postroom::{Ctx, Event, HandlerFn, HandlerResult, Handlers, Memory};
+/// use postroom::{Ctx, Event, HandlerResult, Handlers};
+/// use postroom::handler::HandlerFn;
+/// use postroom::store::Memory;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("order.placed")]

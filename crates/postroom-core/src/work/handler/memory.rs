@@ -16,7 +16,8 @@ use crate::work::handler::{Backend, HandlerResult, Received, States};
 /// The in-memory store, as handlers see it.
 ///
 /// ```
-/// use postroom::{Handlers, Memory, MemoryStore, Worker};
+/// use postroom::{Handlers, Worker};
+/// use postroom::store::{Memory, MemoryStore};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let worker = Worker::<Memory>::inbox(MemoryStore::new(), Handlers::new());

@@ -15,7 +15,8 @@ use crate::support::error::{Error, Result};
 ///
 /// ```
 /// use postroom::handler::State;
-/// use postroom::{Ctx, Event, HandlerResult, Handlers, Memory, MemoryStore, Worker};
+/// use postroom::{Ctx, Event, HandlerResult, Handlers, Worker};
+/// use postroom::store::{Memory, MemoryStore};
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, Event)]
 /// #[event("mail.due")]

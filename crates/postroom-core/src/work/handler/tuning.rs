@@ -52,7 +52,8 @@ impl<B: Backend> Handlers<B> {
     /// After [`calls`](Self::calls) it is about all methods of the object.
     ///
     /// ```
-    /// use postroom::{Ctx, Event, HandlerResult, Handlers, Memory, MemoryStore, RetryPolicy, Worker};
+    /// use postroom::{Ctx, Event, HandlerResult, Handlers, RetryPolicy, Worker};
+    /// use postroom::store::{Memory, MemoryStore};
     ///
     /// #[derive(serde::Serialize, serde::Deserialize, Event)]
     /// #[event("mail.due")]
@@ -86,7 +87,8 @@ impl<B: Backend> Handlers<B> {
     /// [`calls`](Self::calls) it is about each method of the object.
     ///
     /// ```
-    /// use postroom::{Ctx, Event, HandlerResult, Handlers, Memory};
+    /// use postroom::{Ctx, Event, HandlerResult, Handlers};
+    /// use postroom::store::Memory;
     ///
     /// #[derive(serde::Serialize, serde::Deserialize, Event)]
     /// #[event("report.due")]

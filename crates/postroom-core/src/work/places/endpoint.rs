@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 /// there, it gets no more messages at once than this.
 ///
 /// ```
-/// use postroom::{Endpoint, WorkerOptions};
+/// use postroom::WorkerOptions;
+/// use postroom::worker::Endpoint;
 ///
 /// let options = WorkerOptions::default().endpoints(|topic| {
 ///     topic.starts_with("billing.").then(|| Endpoint::new("http://127.0.0.1:8080/messages", 4))

@@ -8,7 +8,7 @@ use crate::work::places::breaker::BreakerPolicy;
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::Limits;
+/// use postroom::worker::Limits;
 ///
 /// // After three failures in a row it is left alone for 1 s, then for 2, 4 … 30 s, until one message goes through.
 /// let limits = Limits::default().concurrency(8).breaker(3, Duration::from_secs(1), Duration::from_secs(30));

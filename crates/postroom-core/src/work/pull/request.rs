@@ -11,7 +11,7 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{PullRequest, Topics};
+/// use postroom::queue::{PullRequest, Topics};
 ///
 /// let request = PullRequest::new(Topics::only(["order.placed"])?).limit(50).wait(Duration::from_secs(20));
 /// # Ok::<(), postroom::Error>(())

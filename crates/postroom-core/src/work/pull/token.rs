@@ -15,7 +15,7 @@ const RANDOM: usize = 4;
 /// A lease as a text: for who holds a message outside this process. What it says is nobody's business but ours.
 ///
 /// ```
-/// use postroom::LeaseToken;
+/// use postroom::queue::LeaseToken;
 ///
 /// assert!("7.1.5f2b8e0c6a1c4c4e9d2f3b1a5c7e9f01".parse::<LeaseToken>().is_ok());
 /// assert!("seven".parse::<LeaseToken>().is_err());

@@ -16,7 +16,8 @@ use crate::work::worker::Retention;
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Handlers, Memory, MemoryStore, RetryPolicy, Worker, WorkerOptions};
+/// use postroom::{Handlers, RetryPolicy, Worker, WorkerOptions};
+/// use postroom::store::{Memory, MemoryStore};
 ///
 /// let retry = RetryPolicy::exponential(Duration::from_secs(1), Duration::from_secs(60), Duration::ZERO, 20)?;
 /// let options = WorkerOptions::default().concurrency(4).lease(Duration::from_secs(120)).retry(retry);

@@ -20,7 +20,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Retention, WorkerOptions};
+/// use postroom::WorkerOptions;
+/// use postroom::worker::Retention;
 ///
 /// let day = Duration::from_secs(24 * 3600);
 /// let retention = Retention::default().outbox_done(3 * day).dead(Some(90 * day)).expired(Some(90 * day));
@@ -104,7 +105,7 @@ impl Retention {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use postroom::Retention;
+    /// # use postroom::worker::Retention;
     /// let day = Duration::from_secs(24 * 3600);
     /// assert_eq!(Retention::default().known_for(), 30 * day);
     /// assert_eq!(Retention::default().dead(Some(14 * day)).known_for(), 14 * day);

@@ -1,7 +1,8 @@
 // What the services in these cases send each other.
 
 #[allow(unused_imports, reason = "not every case has a service")]
-use postroom::{Command, Ctx, HandlerError, Memory, Signal, service};
+use postroom::{Command, Ctx, HandlerError, Signal, service};
+use postroom::store::Memory;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Command)]

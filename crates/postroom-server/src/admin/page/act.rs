@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Extension, State};
-use postroom::{Filter, Operator, Queue, Revival, State as Stands, WorkQueue};
+use postroom::operator::{Filter, Operator, Revival};
+use postroom::queue::{Queue, State as Stands, WorkQueue};
 use serde::{Deserialize, Serialize};
 
 use super::failed::Meant;

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
-use postroom::{Failed, Filter, Operator, Queue, State as Stands};
+use postroom::operator::{Failed, Filter, Operator};
+use postroom::queue::{Queue, State as Stands};
 use serde::Deserialize;
 
 use super::act::{Done, by, chosen};

@@ -2,7 +2,10 @@
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
-use postroom::{Failed, Filter, Origin, Queue, Timestamp, WorkQueue};
+use postroom::clock::Timestamp;
+use postroom::message::Origin;
+use postroom::operator::{Failed, Filter};
+use postroom::queue::{Queue, WorkQueue};
 use serde::Deserialize;
 
 use super::groups::{Group, LOOKED_AT_MAX, Looked};

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use postroom::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, State, Timestamp, WorkQueue};
+use postroom::clock::Timestamp;
+use postroom::operator::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
+use postroom::queue::{State, WorkQueue};
 use sha2::{Digest, Sha256};
 
 use crate::admin::sight::Sight;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::StatusCode;
-use postroom::Queue;
+use postroom::queue::Queue;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 

@@ -1,7 +1,9 @@
 //! The overview: both queues, the charts, and the state of the destinations.
 
 use axum::extract::{Extension, State};
-use postroom::{Hold, PlaceState, Queue, QueueStats};
+use postroom::operator::{Hold, QueueStats};
+use postroom::queue::Queue;
+use postroom::worker::PlaceState;
 
 use tokio::time::Instant;
 

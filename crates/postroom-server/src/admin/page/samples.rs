@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use postroom::operator::QueueStats;
+use postroom::queue::{Queue, WorkQueue};
 use postroom::telemetry::metric;
-use postroom::{Queue, QueueStats, WorkQueue};
 use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;

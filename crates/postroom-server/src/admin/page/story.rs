@@ -3,7 +3,9 @@
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
-use postroom::{Failure, Filter, InboxKey, Message, Operator, Queue, Record, State as Stands, WorkQueue};
+use postroom::operator::{Failure, Filter, Operator, Record};
+use postroom::queue::{Queue, State as Stands, WorkQueue};
+use postroom::{InboxKey, Message};
 use serde::Deserialize;
 
 use super::failed::when;
@@ -184,7 +186,7 @@ fn attempts(record: &Record, failures: &[Failure], sight: Sight) -> Html {
         let error = failure.error.as_deref().map_or("no error was recorded", |error| sight.of_error(error));
         html.add("<li><p><b>Attempt {}</b> · ", &[&failure.attempt]).append(&when(Some(failure.at)));
         if let Some(cause) = failure.cause {
-            let spent = if cause.whose() == postroom::Whose::Message { "" } else { ", used no attempt" };
+            let spent = if cause.whose() == postroom::queue::Whose::Message { "" } else { ", used no attempt" };
             html.add(" · <span class=\"badge plain\">{}{}</span>", &[&cause.code(), &spent]);
         }
         if let Some(worker) = failure.worker {

@@ -11,9 +11,19 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use postroom::{Clock, Filter, Inbox, InboxKey, Incoming, ManualClock, MemoryStore, NewMessage, Outbox, OwnerToken};
-use postroom::{Courier, Handlers, Key, Memory, Places, Queue, Secret, Service, Services, State, Timestamp};
-use postroom::{WorkQueue, Worker};
+use postroom::Handlers;
+use postroom::Worker;
+use postroom::clock::Timestamp;
+use postroom::clock::{Clock, ManualClock};
+use postroom::message::OwnerToken;
+use postroom::operator::Filter;
+use postroom::queue::WorkQueue;
+use postroom::queue::{Queue, State};
+use postroom::services::{Courier, Key, Secret, Service, Services};
+use postroom::store::Memory;
+use postroom::store::MemoryStore;
+use postroom::worker::Places;
+use postroom::{Inbox, InboxKey, Incoming, NewMessage, Outbox};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -80,7 +90,7 @@ impl Node {
             counters: None,
             watched,
             taken_for: Duration::from_secs(3600),
-            policies: postroom::RetryPolicies::default(),
+            policies: postroom::queue::RetryPolicies::default(),
             stopped,
         };
         let desk = Desk::new(parts, tokens, hosts);

@@ -1,7 +1,8 @@
 //! The audit trail: what operators did and why.
 
 use axum::extract::State;
-use postroom::{Audited, Queue};
+use postroom::operator::Audited;
+use postroom::queue::Queue;
 
 use super::failed::when;
 use super::html::Html;

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
-use postroom::{LeaseToken, State as Stands};
+use postroom::queue::{LeaseToken, State as Stands};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use postroom::{Inbox, InboxKey, Incoming, OwnerToken};
+use postroom::message::OwnerToken;
+use postroom::{Inbox, InboxKey, Incoming};
 use serde_json::{Value, json};
 
 use super::{Node, Said, request};

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt;
-use postroom::{Filter, InboxKey, Incoming, NewMessage, Queue, Store, Topics};
+use postroom::operator::Filter;
+use postroom::queue::{Queue, Topics};
+use postroom::store::Store;
+use postroom::{InboxKey, Incoming, NewMessage};
 use serde_json::{Value, json};
 
 use super::super::WAITING;
@@ -38,7 +41,7 @@ async fn a_message_is_fetched_with_all_there_is_to_know_and_its_payload_as_it_is
     let payload = "{\"b\": 1.0,  \"a\":[1e2, \"\\u00e9\"], \"b\": 2}";
     let key = InboxKey::new("shop", "evt-1").unwrap();
     let arrived = Incoming::new(key, "order.placed", payload).header("a", "b").header("rf-answer-to", "shop");
-    node.store.put(arrived.correlation_id("c-1"), postroom::PutMode::FirstWins).await.unwrap();
+    node.store.put(arrived.correlation_id("c-1"), postroom::store::PutMode::FirstWins).await.unwrap();
     let said = node.post("/v1/inbox/claim", &json!({ "leaseSeconds": 60 })).await;
     assert!(said.text.contains(payload), "{}", said.text);
     let told = &said.json()["messages"][0];

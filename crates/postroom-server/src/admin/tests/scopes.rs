@@ -1,7 +1,9 @@
 //! What a token with a single scope may do.
 
 use axum::http::{Method, StatusCode};
-use postroom::{NewMessage, Timestamp, Topics};
+use postroom::NewMessage;
+use postroom::clock::Timestamp;
+use postroom::queue::Topics;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

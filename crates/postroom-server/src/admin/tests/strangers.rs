@@ -6,7 +6,10 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use postroom::{Courier, Places, Services, SqliteOptions, SqliteStore, testing};
+use postroom::services::{Courier, Services};
+use postroom::sqlite::{SqliteOptions, SqliteStore};
+use postroom::testing;
+use postroom::worker::Places;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -36,7 +39,7 @@ async fn parts() -> (TempDir, SqliteStore, Parts, signals::Stop) {
         counters: None,
         watched,
         taken_for: Duration::from_secs(3600),
-        policies: postroom::RetryPolicies::default(),
+        policies: postroom::queue::RetryPolicies::default(),
         stopped,
     };
     (folder, store, parts, stop)

@@ -1,6 +1,6 @@
 //! An answer: the current situation, what happens next, and what to do.
 
-use postroom::Timestamp;
+use postroom::clock::Timestamp;
 
 /// Why a message is in its current state.
 #[derive(Debug, PartialEq)]

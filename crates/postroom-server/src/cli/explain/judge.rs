@@ -4,7 +4,10 @@ mod not_yet;
 
 use std::time::Duration;
 
-use postroom::{CRASHES_MAX, Cause, Hold, OwnerToken, Queue, Record, State, Timestamp};
+use postroom::clock::Timestamp;
+use postroom::message::OwnerToken;
+use postroom::operator::{Hold, Record};
+use postroom::queue::{CRASHES_MAX, Cause, Queue, State};
 
 use super::answer::Answer;
 use super::trouble::Trouble;

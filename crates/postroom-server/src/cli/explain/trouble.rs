@@ -1,6 +1,6 @@
 //! What kind of problem it is, from the code that is stored with a failure.
 
-use postroom::Cause;
+use postroom::queue::Cause;
 
 /// The kind of problem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn only_the_messages_own_failures_are_its_handlers() {
         for cause in Cause::ALL {
-            let is_own = cause.whose() == postroom::Whose::Message;
+            let is_own = cause.whose() == postroom::queue::Whose::Message;
             assert_eq!(Trouble::of(Some(*cause)) == Trouble::Handler, is_own, "{cause}");
         }
         assert_eq!(Trouble::of(None), Trouble::Handler);

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::Result;
+use postroom::clock::Timestamp;
 use postroom::questions::{Occurrence, OccurrencesAfter, Place};
-use postroom::{Queue, State, Timestamp, WorkQueue};
+use postroom::queue::{Queue, State, WorkQueue};
 
 use super::{Event, Happened};
 

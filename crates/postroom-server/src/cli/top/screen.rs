@@ -154,7 +154,7 @@ fn told(what: &str, names: &[Named]) -> String {
 }
 
 fn error(failed: &Failed, snapshot: &Snapshot) -> String {
-    let at = postroom::Timestamp::from_micros(failed.micros);
+    let at = postroom::clock::Timestamp::from_micros(failed.micros);
     let ago = snapshot.now.map_or_else(String::new, |now| duration::short(now.since(at)));
     let line = format!("  {ago:>4} ago  {} {}  {}", failed.queue, output::one_line(&failed.topic), failed.error);
     output::cut(&line, WIDTH)

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use postroom::clock::Timestamp;
 use postroom::questions::{LastFailure, Passed};
-use postroom::{Queue, State, Timestamp, WorkQueue};
+use postroom::queue::{Queue, State, WorkQueue};
 use serde::Serialize;
 
 use super::super::stats::Counts;

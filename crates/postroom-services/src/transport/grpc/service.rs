@@ -33,7 +33,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// it wherever `tower` services are accepted:
 ///
 /// ```
-/// use postroom::{Memory, Receiver};
+/// use postroom::services::Receiver;
+/// use postroom::store::Memory;
 ///
 /// fn app(receiver: &Receiver<Memory>) -> axum::Router {
 ///     axum::Router::new()

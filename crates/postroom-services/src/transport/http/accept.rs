@@ -41,7 +41,7 @@ impl Listener {
     /// ```no_run
     /// # async fn f() -> postroom::Result<()> {
     /// use axum::{Router, routing::get};
-    /// use postroom::{ListenOptions, Listener};
+    /// use postroom::services::{ListenOptions, Listener};
     ///
     /// let listener = Listener::bind("http://127.0.0.1:7002", ListenOptions::default().connections(64)).await?;
     /// let router = Router::new().route("/hello", get(async || "hello"));

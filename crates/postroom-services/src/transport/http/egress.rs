@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// webhook, must not lead into your own network: use [`PublicOnly`](Self::PublicOnly) for them.
 ///
 /// ```
-/// use postroom::{Egress, Peer, Service};
+/// use postroom::services::{Egress, Peer, Service};
 ///
 /// // The address comes from a customer: it must not lead into our own network.
 /// let address = "https://customer.example.com/hook";

@@ -16,7 +16,7 @@ use postroom_core::support::error::{Error, ErrorKind, Result};
 ///
 /// ```no_run
 /// # fn f() -> postroom::Result<()> {
-/// use postroom::{ListenOptions, TlsIdentity};
+/// use postroom::services::{ListenOptions, TlsIdentity};
 ///
 /// let identity = TlsIdentity::from_files("/etc/shop/cert.pem", "/etc/shop/key.pem")?;
 /// let options = ListenOptions::default().tls(identity).connections(200);
@@ -100,8 +100,8 @@ impl ListenOptions {
 /// A listener for a receiver, at one address.
 ///
 /// ```no_run
-/// # async fn f(receiver: postroom::Receiver<postroom::Memory>) -> postroom::Result<()> {
-/// use postroom::{ListenOptions, Listener};
+/// # async fn f(receiver: postroom::services::Receiver<postroom::store::Memory>) -> postroom::Result<()> {
+/// use postroom::services::{ListenOptions, Listener};
 ///
 /// let listener = Listener::bind("http://127.0.0.1:7002", ListenOptions::default()).await?;
 /// let shutdown = async { tokio::signal::ctrl_c().await.ok(); };

@@ -46,7 +46,10 @@ const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 ///
 /// ```
 /// use std::time::Duration;
-/// use postroom::{Handlers, Memory, MemoryStore, PushUrl, WebhookSecret, WebhookSigner, Worker};
+/// use postroom::{Handlers, Worker};
+/// use postroom::services::PushUrl;
+/// use postroom::store::{Memory, MemoryStore};
+/// use postroom::webhooks::{WebhookSecret, WebhookSigner};
 ///
 /// let secret = WebhookSecret::parse(&WebhookSecret::generate())?;
 /// let url = PushUrl::new("http://127.0.0.1:8080/messages")?

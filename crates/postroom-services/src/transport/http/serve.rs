@@ -23,7 +23,8 @@ impl<B: Backend> Receiver<B> {
     /// Receives at this listener until `shutdown` is ready, and answers the requests that have come in by then.
     ///
     /// ```no_run
-    /// # use postroom::{ListenOptions, Listener, Receiver, Sqlite};
+    /// # use postroom::services::{ListenOptions, Listener, Receiver};
+    /// # use postroom::sqlite::Sqlite;
     /// # async fn f(receiver: Receiver<Sqlite>) -> postroom::Result<()> {
     /// let listener = Listener::bind("http://127.0.0.1:7002", ListenOptions::default()).await?;
     /// receiver.serve(listener, async { tokio::signal::ctrl_c().await.ok(); }).await;

@@ -23,7 +23,8 @@ use postroom_core::work::handler::Backend;
 /// A receiver as a `tower` service: POST a message, get its answer.
 ///
 /// ```
-/// use postroom::{Memory, Receiver};
+/// use postroom::services::Receiver;
+/// use postroom::store::Memory;
 ///
 /// fn app(receiver: &Receiver<Memory>) -> axum::Router {
 ///     axum::Router::new().route_service("/_rf/receive", receiver.service())

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use postroom::{Outbox, OwnerToken};
+use postroom::Outbox;
+use postroom::message::OwnerToken;
 
 use super::{Bed, fill};
 use crate::measure::percentile;

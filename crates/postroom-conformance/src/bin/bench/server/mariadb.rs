@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postroom::{MySql, MySqlOptions, MySqlStore};
+use postroom::mysql::{MySql, MySqlOptions, MySqlStore};
 use postroom_testbed::Engine;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, QueryBuilder};
 use tokio::sync::Notify;

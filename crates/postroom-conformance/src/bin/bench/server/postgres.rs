@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use postroom::{Postgres, PostgresOptions, PostgresStore, TableNames};
+use postroom::postgres::{Postgres, PostgresOptions, PostgresStore};
+use postroom::sql::TableNames;
 use postroom_testbed::Engine;
 use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use postroom::{NewMessage, Outbox, OwnerToken, Postgres};
+use postroom::message::OwnerToken;
+use postroom::postgres::Postgres;
+use postroom::{NewMessage, Outbox};
 use sqlx::{Connection, PgConnection};
 
 use super::Bed;

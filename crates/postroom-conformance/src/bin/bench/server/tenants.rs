@@ -1,6 +1,6 @@
 //! Many idle databases on one PostgreSQL.
 
-use postroom::{PostgresOptions, PostgresStore};
+use postroom::postgres::{PostgresOptions, PostgresStore};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::runtime::Handle;
 

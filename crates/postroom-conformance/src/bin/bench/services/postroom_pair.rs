@@ -4,10 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use postroom::{
-    BlockingCtx, Courier, Handlers, Key, ListenOptions, Listener, Neighbours, NewMessage, Outbox, Receiver, Secret,
-    Service, Services, Source, Sqlite, SqliteOptions, SqliteStore, Transport, Worker, WorkerOptions,
+use postroom::services::{
+    Courier, Key, ListenOptions, Listener, Neighbours, Receiver, Secret, Service, Services, Source,
 };
+use postroom::sqlite::{BlockingCtx, Sqlite, SqliteOptions, SqliteStore};
+use postroom::worker::Transport;
+use postroom::{Handlers, NewMessage, Outbox, Worker, WorkerOptions};
 use tokio::sync::oneshot;
 
 use super::{IN_FLIGHT, Other};
@@ -53,7 +55,7 @@ pub(super) async fn signed_only(dir: &Path, messages: usize) -> Result<f64> {
     let store = SqliteOptions::new(dir.path().join("wire-sender.db")).deploy_schema(true).open().await?;
     let outbox = Outbox::new(store);
     outbox.enqueue(NewMessage::new("unknown", serde_json::to_string(&crate::payload())?).to("ledger")).await?;
-    let record = outbox.queue().list(postroom::Filter::all()).await?.pop().context("nothing was enqueued")?;
+    let record = outbox.queue().list(postroom::operator::Filter::all()).await?.pop().context("nothing was enqueued")?;
     let message = record.message().map_err(|error| anyhow::anyhow!("{error}"))?.clone();
     measure::rate(messages, async {
         let mut senders = tokio::task::JoinSet::new();

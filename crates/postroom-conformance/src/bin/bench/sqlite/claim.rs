@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use postroom::{Queue, SqliteStore};
+use postroom::queue::Queue;
+use postroom::sqlite::SqliteStore;
 use rusqlite::{Connection, StatementStatus};
 
 use super::drain::fill;
@@ -42,7 +43,7 @@ async fn steps(dir: &Path, name: &str, done: usize, pending: usize) -> anyhow::R
 fn claim_steps(conn: &Connection) -> anyhow::Result<i32> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     let mut steps = 0;
-    for sql in SqliteStore::claim_statements(&postroom::TableNames::default(), Queue::Outbox) {
+    for sql in SqliteStore::claim_statements(&postroom::sql::TableNames::default(), Queue::Outbox) {
         let mut statement = conn.prepare(&sql)?;
         for index in 1..=statement.parameter_count() {
             match (index, statement.parameter_count()) {

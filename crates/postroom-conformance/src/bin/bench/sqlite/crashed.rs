@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postroom::{Ctx, HandlerResult, Handlers, Message, NewMessage, Outbox, Sqlite, Worker, WorkerOptions};
+use postroom::sqlite::Sqlite;
+use postroom::{Ctx, HandlerResult, Handlers, Message, NewMessage, Outbox, Worker, WorkerOptions};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -68,7 +69,7 @@ pub(crate) async fn run(dir: &Path, _: Sizes, report: &mut Report) -> anyhow::Re
 }
 
 /// How long new work takes, from its enqueue to the last of it.
-async fn drained(store: postroom::SqliteStore) -> anyhow::Result<f64> {
+async fn drained(store: postroom::sqlite::SqliteStore) -> anyhow::Result<f64> {
     let (done, mut doing) = unbounded_channel::<()>();
     let handlers = Handlers::new().state(done).on_topic("new", work).on_topic("old", work);
     let (stop, stopped) = oneshot::channel::<()>();

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use postroom::{Handlers, NewMessage, Outbox, SqliteStore, Worker, WorkerOptions};
+use postroom::sqlite::SqliteStore;
+use postroom::{Handlers, NewMessage, Outbox, Worker, WorkerOptions};
 use tokio::sync::Notify;
 
 use super::{open, raw};

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use postroom::{SqliteOptions, WorkerOptions};
+use postroom::WorkerOptions;
+use postroom::sqlite::SqliteOptions;
 
 use super::drain::{drain_store, fill};
 use super::open;

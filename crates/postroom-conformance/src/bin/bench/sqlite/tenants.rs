@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use postroom::{SqliteOptions, SqliteStore};
+use postroom::sqlite::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 
 use crate::tenants::Tenants;

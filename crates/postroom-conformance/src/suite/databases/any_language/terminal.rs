@@ -6,9 +6,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context;
-use postroom::{
-    Clock, MessageId, Mssql, MssqlStore, MySql, MySqlStore, Postgres, PostgresStore, Sqlite, SqliteStore, WorkerOptions,
-};
+use postroom::clock::Clock;
+use postroom::mssql::{Mssql, MssqlStore};
+use postroom::mysql::{MySql, MySqlStore};
+use postroom::postgres::{Postgres, PostgresStore};
+use postroom::sqlite::{Sqlite, SqliteStore};
+use postroom::{MessageId, WorkerOptions};
 use rusqlite::fallible_iterator::FallibleIterator;
 use sqlx::mysql::MySqlConnectOptions;
 

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use postroom::{
-    Begin, Event, MySql, MySqlOptions, NewMessage, Outbox, Postgres, PostgresOptions, Queue, Sqlite, State, Store,
-    WakeListener, WorkerOptions,
-};
+use postroom::mysql::{MySql, MySqlOptions};
+use postroom::postgres::{Postgres, PostgresOptions};
+use postroom::queue::{Queue, State};
+use postroom::sql::Begin;
+use postroom::sqlite::Sqlite;
+use postroom::store::{Store, WakeListener};
+use postroom::{Event, NewMessage, Outbox, WorkerOptions};
 use sqlx::pool::PoolOptions;
 
 use super::by_rusqlite::Rusqlite;
@@ -26,7 +29,7 @@ macro_rules! with_a_pool {
         &[$(Case {
             name: concat!("own_tx::begun::", stringify!($case)),
             proves: &["OBX-003"],
-            on: &[(<postroom::$backend as Testable>::NAME, cases!(@staged postroom::$backend, $case::<$caller>))],
+            on: &[(<crate::backends::$backend as Testable>::NAME, cases!(@staged crate::backends::$backend, $case::<$caller>))],
         }),*]
     };
 }
@@ -116,7 +119,7 @@ async fn a_duplicate_is_told<C: HasPool>(stage: &Stage<C::Backend>) -> Verdict {
     assert_eq!((first.duplicate, again.duplicate, first.id), (false, true, again.id));
     tx.commit().await?;
     let found = stage.outbox.find(first.id.as_uuid()).await?;
-    assert_eq!(found.iter().map(postroom::Record::state).collect::<Vec<_>>(), [State::Ready]);
+    assert_eq!(found.iter().map(postroom::operator::Record::state).collect::<Vec<_>>(), [State::Ready]);
     Ok(())
 }
 

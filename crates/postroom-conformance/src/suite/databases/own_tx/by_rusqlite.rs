@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{Enqueued, Inbox, Incoming, Lease, NewMessage, Outbox, Sqlite};
+use postroom::queue::{Enqueued, Lease};
+use postroom::sqlite::Sqlite;
+use postroom::{Inbox, Incoming, NewMessage, Outbox};
 use rusqlite::Connection;
 
 use super::caller::{Caller, CallersTx, ORDER, ORDERS, ORDERS_COUNT};

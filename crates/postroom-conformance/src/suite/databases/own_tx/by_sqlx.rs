@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use postroom::{Begin, Enqueued, Inbox, Incoming, Lease, NewMessage, Outbox, OutboxTx};
+use postroom::queue::{Enqueued, Lease};
+use postroom::sql::{Begin, OutboxTx};
+use postroom::{Inbox, Incoming, NewMessage, Outbox};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::PgConnectOptions;

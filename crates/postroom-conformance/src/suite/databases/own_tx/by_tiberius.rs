@@ -1,6 +1,8 @@
 //! A program that uses tiberius.
 
-use postroom::{Enqueued, Inbox, Incoming, Lease, Mssql, NewMessage, Outbox};
+use postroom::mssql::Mssql;
+use postroom::queue::{Enqueued, Lease};
+use postroom::{Inbox, Incoming, NewMessage, Outbox};
 
 use super::caller::{Caller, CallersTx};
 use crate::harness::Stage;

@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use postroom::{Enqueued, Inbox, Incoming, Lease, NewMessage, Outbox, Postgres};
+use postroom::postgres::Postgres;
+use postroom::queue::{Enqueued, Lease};
+use postroom::{Inbox, Incoming, NewMessage, Outbox};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Config, NoTls, Transaction};
 

@@ -1,6 +1,7 @@
 //! A program with a connection of its own beside the store, whatever its driver.
 
-use postroom::{Enqueued, Inbox, Incoming, Lease, NewMessage, Outbox};
+use postroom::queue::{Enqueued, Lease};
+use postroom::{Inbox, Incoming, NewMessage, Outbox};
 
 use crate::harness::{Stage, Testable};
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postroom::{ContentHash, ErrorKind, Inbox, InboxKey, Incoming, Lease, NewMessage, Queue, State, WorkerOptions};
+use postroom::message::ContentHash;
+use postroom::queue::{Lease, Queue, State};
+use postroom::{ErrorKind, Inbox, InboxKey, Incoming, NewMessage, WorkerOptions};
 
 use super::by_rusqlite::Rusqlite;
 use super::by_sqlx::Sqlx;

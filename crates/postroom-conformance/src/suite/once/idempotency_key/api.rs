@@ -12,9 +12,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use postroom::{
-    BoxFuture, Filter, IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotentTx, NewMessage, Outbox, Timestamp,
-};
+use postroom::clock::Timestamp;
+use postroom::idempotent::{IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotentTx};
+use postroom::operator::Filter;
+use postroom::store::BoxFuture;
+use postroom::{NewMessage, Outbox};
 use tower::ServiceExt;
 
 use crate::harness::{Stage, Testable};

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use postroom::{IdempotencyKeyOptions, Inbox, Queue};
+use postroom::Inbox;
+use postroom::idempotent::IdempotencyKeyOptions;
+use postroom::queue::Queue;
 
 use super::api::{Api, Call};
 use crate::case::{Verdict, cases};
@@ -116,7 +118,7 @@ async fn what_an_operator_gave_up_is_refused<B: Testable>(stage: &Stage<B>) -> V
     api.answer_once(StatusCode::INTERNAL_SERVER_ERROR);
     api.send(Call::keyed("1")).await?;
     api.send(Call::keyed("2")).await?;
-    let records = inbox.queue().list(postroom::Filter::all()).await?;
+    let records = inbox.queue().list(postroom::operator::Filter::all()).await?;
     let kept = crate::harness::readable(&records[0])?;
     let source = kept.source().unwrap_or_default();
     let key = postroom::InboxKey::new(source, "1")?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use postroom::IdempotencyKeyOptions;
+use postroom::idempotent::IdempotencyKeyOptions;
 use postroom_testbed::Proxy;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom::{
-    Ctx, ErrorKind, HandlerError, HandlerResult, Idempotent, InboxKey, Incoming, Message, NewMessage, Once, Sqlite,
-    Unhandled,
-};
+use postroom::idempotent::{Idempotent, Once, Unhandled};
+use postroom::sqlite::Sqlite;
+use postroom::{Ctx, ErrorKind, HandlerError, HandlerResult, InboxKey, Incoming, Message, NewMessage};
 use tokio::time::Instant;
 
 use super::{delivery, forward, forwarded, handler};
@@ -21,7 +20,7 @@ cases! { idempotent:
 }
 
 async fn calls_itself(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<ErrorKind> {
-    let store = ctx.state::<postroom::SqliteStore>()?;
+    let store = ctx.state::<postroom::sqlite::SqliteStore>()?;
     let refused = postroom::Outbox::new((*store).clone()).enqueue(NewMessage::new("a", "")).await;
     Ok(refused.err().map_or(ErrorKind::Database, |error| error.kind()))
 }

@@ -6,11 +6,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::Context;
-use postroom::{
-    Ctx, HandlerResult, Idempotent, IdempotentOptions, InboxKey, Incoming, Marking, Message, Mssql, MssqlOptions,
-    MssqlStore, MySql, MySqlOptions, MySqlStore, Once, Postgres, PostgresOptions, PostgresStore, Sqlite, SqliteOptions,
-    SqliteStore, TableNames,
-};
+use postroom::idempotent::{Idempotent, IdempotentOptions, Marking, Once};
+use postroom::mssql::{Mssql, MssqlOptions, MssqlStore};
+use postroom::mysql::{MySql, MySqlOptions, MySqlStore};
+use postroom::postgres::{Postgres, PostgresOptions, PostgresStore};
+use postroom::sql::TableNames;
+use postroom::sqlite::{Sqlite, SqliteOptions, SqliteStore};
+use postroom::{Ctx, HandlerResult, InboxKey, Incoming, Message};
 
 use super::{forward, forwarded, with};
 use crate::case::{Verdict, cases};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postroom::{ErrorKind, Idempotent, IdempotentOptions, Marking, Once};
+use postroom::ErrorKind;
+use postroom::idempotent::{Idempotent, IdempotentOptions, Marking, Once};
 
 use super::{delivery, fails_before, forward, forwarded, handler, one_of_64, with};
 use crate::case::{Verdict, cases};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use postroom::{
-    Ctx, ErrorKind, HandlerResult, IdempotentOptions, Marking, Message, NewMessage, Once, Postgres, Unhandled,
-};
+use postroom::idempotent::{IdempotentOptions, Marking, Once, Unhandled};
+use postroom::postgres::Postgres;
+use postroom::{Ctx, ErrorKind, HandlerResult, Message, NewMessage};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::{NEVER, delivery, forward, forwarded, handler, with};
@@ -49,13 +49,13 @@ async fn marked_before_handling_an_overlooked_error_runs_the_handler_once(stage:
 
 async fn an_error_that_a_service_overlooks_is_never_a_success(stage: &Stage<Postgres>) -> Verdict {
     let consumer = handler::<Postgres>(&stage.store, "reserve", &Script::succeed())?;
-    let service = service_fn(|admitted: postroom::Admitted<Postgres, postroom::Incoming>| async move {
+    let service = service_fn(|admitted: postroom::idempotent::Admitted<Postgres, postroom::Incoming>| async move {
         let mut ctx = admitted.ctx.lock().await?;
         ctx.enqueue(NewMessage::new("forwarded", "").due_at(NEVER)).await?;
         drop(sqlx::query("SELECT 1 / 0").execute(ctx.tx().await?).await);
         Ok::<_, postroom::Error>(())
     });
-    let mut service = postroom::IdempotentLayer::new(consumer).layer(service);
+    let mut service = postroom::idempotent::IdempotentLayer::new(consumer).layer(service);
     let overlooked = service.ready().await?.call(delivery()?).await;
     assert!(matches!(overlooked, Err(Unhandled::Store(error)) if error.kind() == ErrorKind::NotCommitted));
     assert_eq!(forwarded(stage).await?, 0);

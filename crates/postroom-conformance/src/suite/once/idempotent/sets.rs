@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use postroom::{
-    BlockingCtx, Cause, Ctx, ErrorKind, Filter, HandlerError, HandlerResult, Handlers, IdempotentHandlers,
-    IdempotentOptions, Message, NewMessage, Once, Sqlite, Unhandled,
-};
+use postroom::idempotent::{IdempotentHandlers, IdempotentOptions, Once, Unhandled};
+use postroom::operator::Filter;
+use postroom::queue::Cause;
+use postroom::sqlite::{BlockingCtx, Sqlite};
+use postroom::{Ctx, ErrorKind, HandlerError, HandlerResult, Handlers, Message, NewMessage};
 
 use super::{NEVER, fails_before, forward, forwarded};
 use crate::case::{Verdict, cases};
@@ -54,7 +55,7 @@ async fn every_handler_of_a_set_runs_once_for_each_message<B: Testable>(stage: &
     let Some(other) = set.of("order.cancelled") else { anyhow::bail!("it has a handler") };
     assert_eq!(other.marked(&draft.key()?).await?, None);
     let Some(mine) = set.of("order.placed") else { anyhow::bail!("it has a handler") };
-    assert_eq!(mine.marked(&draft.key()?).await?.as_ref().map(postroom::Marked::topic), Some("order.placed"));
+    assert_eq!(mine.marked(&draft.key()?).await?.as_ref().map(postroom::store::Marked::topic), Some("order.placed"));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! A COMMIT without an answer: the mark tells whether it was one.
 
-use postroom::{ErrorKind, Idempotent, IdempotentOptions, Once, Unhandled};
+use postroom::ErrorKind;
+use postroom::idempotent::{Idempotent, IdempotentOptions, Once, Unhandled};
 use postroom_testbed::Proxy;
 
 use super::{delivery, forward, forwarded, handler, with};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use postroom::{ManualClock, Queue, State};
+use postroom::clock::ManualClock;
+use postroom::queue::{Queue, State};
 
 /// One verb.
 #[derive(Clone, Debug)]

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use postroom::{
-    Claimed, ContentHash, Filter, Inbox, InboxKey, Incoming, Lease, MessageId, NewMessage, Operator, Outbox,
-    OwnerToken, Queue, Record, Settle, State, Store, Timestamp, WorkQueue,
-};
+use postroom::clock::Timestamp;
+use postroom::message::{ContentHash, OwnerToken};
+use postroom::operator::{Filter, Operator, Record};
+use postroom::queue::{Claimed, Lease, Queue, Settle, State, WorkQueue};
+use postroom::store::Store;
+use postroom::{Inbox, InboxKey, Incoming, MessageId, NewMessage, Outbox};
 use uuid::Uuid;
 
 use super::draw::{Arrived, How, New, Op, Which};

@@ -135,7 +135,7 @@ async fn only_what_was_done_is_deleted() {
         assert_eq!(said["told"], told);
     }
     let left = node.outbox.queue().list(Filter::all()).await.unwrap();
-    assert_eq!(left.iter().map(postroom::Record::state).collect::<Vec<_>>(), [State::Dead]);
+    assert_eq!(left.iter().map(postroom::operator::Record::state).collect::<Vec<_>>(), [State::Dead]);
     assert_eq!(node.outbox.queue().kind(), Queue::Outbox);
 }
 

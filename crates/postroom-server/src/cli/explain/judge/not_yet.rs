@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postroom::{CRASHES_MAX, Timestamp};
+use postroom::clock::Timestamp;
+use postroom::queue::CRASHES_MAX;
 
 use super::{Around, CLOCK_TOLERANCE, Seen};
 use crate::cli::explain::answer::Answer;

@@ -12,7 +12,7 @@ use postroom_core::support::error::{Error, Result};
 /// How a sender speaks TLS to a service or to a handler: whom it trusts, and which certificate it shows.
 ///
 /// ```
-/// use postroom::{ClientTls, PushUrl};
+/// use postroom::services::{ClientTls, PushUrl};
 ///
 /// // Trust only the certificate authority of our own network.
 /// fn handler(authority: &str) -> postroom::Result<PushUrl> {

@@ -21,7 +21,7 @@ use postroom_core::support::error::{Error, Result};
 /// A certificate with its private key, in PEM. A listener or a sender proves its identity with it.
 ///
 /// ```
-/// use postroom::{ListenOptions, TlsIdentity};
+/// use postroom::services::{ListenOptions, TlsIdentity};
 ///
 /// fn listen(certificates: &str, key: &str, authority: &str) -> postroom::Result<ListenOptions> {
 ///     // Clients must have a certificate too, issued by this authority.
