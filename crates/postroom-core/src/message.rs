@@ -2,6 +2,7 @@
 
 mod answer;
 mod check;
+mod contradiction;
 mod hash;
 mod id;
 mod into_message;

@@ -52,8 +52,8 @@ pub struct Outbox {
 /// }
 /// ```
 #[derive(Debug)]
-#[must_use = "dropping this wakes the workers, so keep it until the commit: `let _enqueued = …`, not `let _ = …`, which \
-              drops it at once; a transaction of `outbox.begin` needs no such care"]
+#[must_use = "dropping this wakes the workers, so keep it until the commit: `let _enqueued = …`, not `let _ = …`, \
+              which drops it at once; a transaction of `outbox.begin` needs no such care"]
 pub struct Enqueued {
     stored: Stored,
     wake: Wake,

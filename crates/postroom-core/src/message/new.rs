@@ -161,25 +161,6 @@ impl NewMessage {
         self.check_contradictions()
     }
 
-    /// What can never happen as it is said.
-    fn check_contradictions(&self) -> Result<()> {
-        if self.stays_here && self.destination.is_some() {
-            let topic = &self.topic;
-            return Err(Error::invalid(format!(
-                "{topic} has a destination, but it is an Event, and an event stays here; derive Signal to send it"
-            )));
-        }
-        let never = |due: &str, expires: &str| {
-            let why = format!("{due} is not before {expires}: the message would have expired before it is due");
-            Err(Error::invalid(why))
-        };
-        match (self.due_after.zip(self.expires_after), self.due_at.zip(self.expires_at)) {
-            (Some((due, expires)), _) if due >= expires => never("due_after", "expires_after"),
-            (_, Some((due, expires))) if due >= expires => never("due_at", "expires_at"),
-            _ => Ok(()),
-        }
-    }
-
     /// What a handler sends belongs to what it handles, unless it says otherwise.
     pub(crate) fn because_of(mut self, handled: &Message) -> Self {
         self.correlation_id = self.correlation_id.or_else(|| handled.correlation_id.clone());

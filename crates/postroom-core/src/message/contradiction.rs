@@ -1,0 +1,25 @@
+//! What a message says of itself, and can never happen.
+
+use crate::message::NewMessage;
+use crate::support::error::{Error, Result};
+
+impl NewMessage {
+    /// Refuses what was asked for in vain. Times of two kinds are not compared: only the store knows what time it is.
+    pub(super) fn check_contradictions(&self) -> Result<()> {
+        if self.stays_here && self.destination.is_some() {
+            let topic = &self.topic;
+            return Err(Error::invalid(format!(
+                "{topic} has a destination, but it is an Event, and an event stays here; derive Signal to send it"
+            )));
+        }
+        let never = |due: &str, expires: &str| {
+            let why = format!("{due} is not before {expires}: the message would have expired before it is due");
+            Err(Error::invalid(why))
+        };
+        match (self.due_after.zip(self.expires_after), self.due_at.zip(self.expires_at)) {
+            (Some((due, expires)), _) if due >= expires => never("due_after", "expires_after"),
+            (_, Some((due, expires))) if due >= expires => never("due_at", "expires_at"),
+            _ => Ok(()),
+        }
+    }
+}
