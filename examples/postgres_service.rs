@@ -1,7 +1,8 @@
 //! A complete service on PostgreSQL: an order and the message about it are one transaction, the handler writes in the
 //! transaction of its ack, and the service stops without losing anything.
 //!
-//! `DATABASE_URL=postgres://localhost/shop cargo run -p postroom --features sqlx-0_9-postgres --example postgres_service`
+//! `export DATABASE_URL=postgres://localhost/shop`
+//! `cargo run -p postroom --features sqlx-0_9-postgres --example postgres_service`
 //! `curl -d '{"id":7,"pieces":2}' -H 'content-type: application/json' http://127.0.0.1:8080/orders`
 
 use std::error::Error;

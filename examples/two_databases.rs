@@ -1,7 +1,8 @@
 //! Two databases in one program: orders stand in SQLite, invoices in PostgreSQL. A message goes from one to the other
 //! and is applied once, although no transaction spans both.
 //!
-//! `DATABASE_URL=postgres://localhost/shop cargo run -p postroom --features sqlite,sqlx-0_9-postgres --example two_databases`
+//! `export DATABASE_URL=postgres://localhost/shop`
+//! `cargo run -p postroom --features sqlite,sqlx-0_9-postgres --example two_databases`
 
 use std::error::Error;
 use std::time::Duration;

@@ -49,8 +49,7 @@ const TREE_RULES: &[TreeRule] = &[
     orphans::orphan_files,
     examples::missing_examples,
     order::modules_out_of_order,
-    // The root still has more names than allowed; when you enable this line, remove the `expect` above the rule.
-    // root_names::crowded_root,
+    root_names::crowded_root,
 ];
 
 /// Generated files: the generator decides their style. They must still belong to a crate.

@@ -52,60 +52,60 @@ macro_rules! cases {
     };
     (@both $case:ident) => {
         &[
-            ("memory", $crate::case::cases!(@plain postroom::store::Memory, $case)),
-            ("sqlite", $crate::case::cases!(@plain postroom::sqlite::Sqlite, $case)),
-            ("postgres", $crate::case::cases!(@plain postroom::postgres::Postgres, $case)),
-            ("mariadb", $crate::case::cases!(@plain postroom::mysql::MySql, $case)),
-            ("mssql", $crate::case::cases!(@plain postroom::mssql::Mssql, $case)),
+            ("memory", $crate::case::cases!(@plain $crate::backends::Memory, $case)),
+            ("sqlite", $crate::case::cases!(@plain $crate::backends::Sqlite, $case)),
+            ("postgres", $crate::case::cases!(@plain $crate::backends::Postgres, $case)),
+            ("mariadb", $crate::case::cases!(@plain $crate::backends::MySql, $case)),
+            ("mssql", $crate::case::cases!(@plain $crate::backends::Mssql, $case)),
         ]
     };
     (@worker $case:ident) => {
         &[
-            ("memory", $crate::case::cases!(@staged postroom::store::Memory, $case::<postroom::store::Memory>)),
-            ("sqlite", $crate::case::cases!(@staged postroom::sqlite::Sqlite, $case::<postroom::sqlite::Sqlite>)),
-            ("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case::<postroom::postgres::Postgres>)),
-            ("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case::<postroom::mysql::MySql>)),
-            ("mssql", $crate::case::cases!(@staged postroom::mssql::Mssql, $case::<postroom::mssql::Mssql>)),
+            ("memory", $crate::case::cases!(@staged $crate::backends::Memory, $case::<$crate::backends::Memory>)),
+            ("sqlite", $crate::case::cases!(@staged $crate::backends::Sqlite, $case::<$crate::backends::Sqlite>)),
+            ("postgres", $crate::case::cases!(@staged $crate::backends::Postgres, $case::<$crate::backends::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged $crate::backends::MySql, $case::<$crate::backends::MySql>)),
+            ("mssql", $crate::case::cases!(@staged $crate::backends::Mssql, $case::<$crate::backends::Mssql>)),
         ]
     };
     (@durable $case:ident) => {
         &[
-            ("sqlite", $crate::case::cases!(@staged postroom::sqlite::Sqlite, $case::<postroom::sqlite::Sqlite>)),
-            ("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case::<postroom::postgres::Postgres>)),
-            ("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case::<postroom::mysql::MySql>)),
-            ("mssql", $crate::case::cases!(@staged postroom::mssql::Mssql, $case::<postroom::mssql::Mssql>)),
+            ("sqlite", $crate::case::cases!(@staged $crate::backends::Sqlite, $case::<$crate::backends::Sqlite>)),
+            ("postgres", $crate::case::cases!(@staged $crate::backends::Postgres, $case::<$crate::backends::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged $crate::backends::MySql, $case::<$crate::backends::MySql>)),
+            ("mssql", $crate::case::cases!(@staged $crate::backends::Mssql, $case::<$crate::backends::Mssql>)),
         ]
     };
     (@server $case:ident) => {
         &[
-            ("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case::<postroom::postgres::Postgres>)),
-            ("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case::<postroom::mysql::MySql>)),
-            ("mssql", $crate::case::cases!(@staged postroom::mssql::Mssql, $case::<postroom::mssql::Mssql>)),
+            ("postgres", $crate::case::cases!(@staged $crate::backends::Postgres, $case::<$crate::backends::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged $crate::backends::MySql, $case::<$crate::backends::MySql>)),
+            ("mssql", $crate::case::cases!(@staged $crate::backends::Mssql, $case::<$crate::backends::Mssql>)),
         ]
     };
     (@started $case:ident) => {
         &[
-            ("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case::<postroom::postgres::Postgres>)),
-            ("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case::<postroom::mysql::MySql>)),
+            ("postgres", $crate::case::cases!(@staged $crate::backends::Postgres, $case::<$crate::backends::Postgres>)),
+            ("mariadb", $crate::case::cases!(@staged $crate::backends::MySql, $case::<$crate::backends::MySql>)),
         ]
     };
     (@mssql $case:ident) => {
-        &[("mssql", $crate::case::cases!(@staged postroom::mssql::Mssql, $case))]
+        &[("mssql", $crate::case::cases!(@staged $crate::backends::Mssql, $case))]
     };
     (@mariadb $case:ident) => {
-        &[("mariadb", $crate::case::cases!(@staged postroom::mysql::MySql, $case))]
+        &[("mariadb", $crate::case::cases!(@staged $crate::backends::MySql, $case))]
     };
     (@postgres $case:ident) => {
-        &[("postgres", $crate::case::cases!(@staged postroom::postgres::Postgres, $case))]
+        &[("postgres", $crate::case::cases!(@staged $crate::backends::Postgres, $case))]
     };
     (@pooler $case:ident) => {
-        &[($crate::servers::PGBOUNCER, $crate::case::cases!(@staged postroom::postgres::Postgres, $case))]
+        &[($crate::servers::PGBOUNCER, $crate::case::cases!(@staged $crate::backends::Postgres, $case))]
     };
     (@sqlite $case:ident) => {
-        &[("sqlite", $crate::case::cases!(@staged postroom::sqlite::Sqlite, $case))]
+        &[("sqlite", $crate::case::cases!(@staged $crate::backends::Sqlite, $case))]
     };
     (@memory $case:ident) => {
-        &[("memory", $crate::case::cases!(@staged postroom::store::Memory, $case))]
+        &[("memory", $crate::case::cases!(@staged $crate::backends::Memory, $case))]
     };
     (@plain $backend:ty, $case:ident) => {
         |setup| Box::pin(async move {

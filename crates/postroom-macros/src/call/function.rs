@@ -63,7 +63,8 @@ fn blocking(call: &Call) -> TokenStream {
             fn register(
                 handlers: ::postroom::Handlers<::postroom::sqlite::Sqlite>,
             ) -> ::postroom::Handlers<::postroom::sqlite::Sqlite> {
-                handlers.on_blocking(|__postroom_ctx: &mut ::postroom::sqlite::BlockingCtx<'_>, __postroom_call: #name| {
+                use ::postroom::sqlite::BlockingCtx as __PostroomCtx;
+                handlers.on_blocking(|__postroom_ctx: &mut __PostroomCtx<'_>, __postroom_call: #name| {
                     ::postroom::HandlerResult::<#reply>::Ok(#function(__postroom_ctx, #(__postroom_call.#fields),*)?)
                 })
             }

@@ -29,13 +29,17 @@ fn service(declared: &Declared) -> TokenStream {
         #[allow(dead_code, reason = "not every program needs all of it")]
         impl #ident {
             /// Starts the service on this store: listening, handling and sending.
-            #visibility async fn start(store: <#backend as ::postroom::handler::Backend>::Store) -> ::postroom::Result<Self> {
+            #visibility async fn start(
+                store: <#backend as ::postroom::handler::Backend>::Store,
+            ) -> ::postroom::Result<Self> {
                 Self::on(store).start().await
             }
 
             /// Returns the service on this store before it is started. Set its options there, and the values its
             /// handlers need.
-            #visibility fn on(store: <#backend as ::postroom::handler::Backend>::Store) -> ::postroom::services::Declaration<Self> {
+            #visibility fn on(
+                store: <#backend as ::postroom::handler::Backend>::Store,
+            ) -> ::postroom::services::Declaration<Self> {
                 ::postroom::services::Declaration::new(store)
             }
 

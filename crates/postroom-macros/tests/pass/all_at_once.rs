@@ -113,7 +113,8 @@ service! {
 }
 
 fn own_keys() -> postroom::services::Key {
-    postroom::services::Key::new("1", postroom::services::Secret::parse("long enough to be a secret in a test").unwrap()).unwrap()
+    use postroom::services::{Key, Secret};
+    Key::new("1", Secret::parse("long enough to be a secret in a test").unwrap()).unwrap()
 }
 
 fn main() {

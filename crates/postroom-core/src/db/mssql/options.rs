@@ -15,7 +15,9 @@ use crate::support::error::Result;
 ///
 /// ```no_run
 /// # async fn open() -> postroom::Result<()> {
-/// let store = postroom::mssql::MssqlOptions::new("mssql://app:secret@db.example/shop")?.deploy_schema(true).open().await?;
+/// use postroom::mssql::MssqlOptions;
+///
+/// let store = MssqlOptions::new("mssql://app:secret@db.example/shop")?.deploy_schema(true).open().await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]

@@ -29,7 +29,10 @@ macro_rules! with_a_pool {
         &[$(Case {
             name: concat!("own_tx::begun::", stringify!($case)),
             proves: &["OBX-003"],
-            on: &[(<crate::backends::$backend as Testable>::NAME, cases!(@staged crate::backends::$backend, $case::<$caller>))],
+            on: &[(
+                <crate::backends::$backend as Testable>::NAME,
+                cases!(@staged crate::backends::$backend, $case::<$caller>),
+            )],
         }),*]
     };
 }

@@ -35,7 +35,10 @@ macro_rules! through {
         &[$(Case {
             name: concat!("own_tx::", stringify!($driver), "::", stringify!($case)),
             proves: &[$($id),*],
-            on: &[(<crate::backends::$backend as Testable>::NAME, cases!(@staged crate::backends::$backend, $case::<$caller>))],
+            on: &[(
+                <crate::backends::$backend as Testable>::NAME,
+                cases!(@staged crate::backends::$backend, $case::<$caller>),
+            )],
         }),*]
     };
 }
