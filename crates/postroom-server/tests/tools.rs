@@ -101,6 +101,9 @@ fn no_answer_contradicts_the_description(program: &str) {
     for path in ["/v1/messages", "/v1/messages/batch"] {
         described["paths"][path]["post"].as_object_mut().unwrap().remove("parameters").unwrap();
     }
+    // The node refuses a message that would expire before it is due; a schema cannot compare two numbers.
+    let message = &mut described["components"]["schemas"]["NewMessage"]["properties"];
+    message.as_object_mut().unwrap().remove("dueAfterSeconds").unwrap();
     desk.write("openapi.json", &described.to_string());
     let url = format!("http://{}", node.address);
     // A schema cannot describe the rules for selecting messages, so only the answers are checked.
