@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use postroom::sqlite::{BlockingCtx, SqliteOptions, SqliteStore};
-use postroom::{HandlerError, Handlers, NewMessage, Outbox, Payload, Worker};
+use postroom::{HandlerError, Handlers, Outbox, Payload, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -49,7 +49,7 @@ async fn place(store: &SqliteStore, order: i64, pieces: i64) -> postroom::Result
     store
         .write(move |tx| {
             tx.execute("INSERT INTO orders (id, pieces) VALUES (?1, ?2)", [order, pieces])?;
-            tx.enqueue(&NewMessage::of(&OrderPlaced { order, pieces })?)
+            tx.enqueue(&OrderPlaced { order, pieces })
         })
         .await?;
     Ok(())

@@ -23,13 +23,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Written and enqueued, or neither.
     let mut tx = outbox.begin_blocking(&mut conn)?;
     tx.execute("INSERT INTO notes (text) VALUES ('hello')", [])?;
-    let stored = tx.enqueue(&NewMessage::new("note.written", "hello"))?;
+    let stored = tx.enqueue(NewMessage::new("note.written", "hello"))?;
     tx.commit()?; // and workers are woken
     println!("enqueued {}", stored.id);
 
     // Rolled back: the message never was.
     let mut tx = outbox.begin_blocking(&mut conn)?;
-    tx.enqueue(&NewMessage::new("note.written", "never"))?;
+    tx.enqueue(NewMessage::new("note.written", "never"))?;
     tx.rollback()?;
     assert_eq!(outbox.queue().stats().await?.ready, 1);
 

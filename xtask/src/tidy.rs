@@ -45,12 +45,8 @@ const FILE_RULES: &[FileRule] = &[
 ];
 
 /// Rules that need all files to check one.
-const TREE_RULES: &[TreeRule] = &[
-    orphans::orphan_files,
-    examples::missing_examples,
-    order::modules_out_of_order,
-    root_names::crowded_root,
-];
+const TREE_RULES: &[TreeRule] =
+    &[orphans::orphan_files, examples::missing_examples, order::modules_out_of_order, root_names::crowded_root];
 
 /// Generated files: the generator decides their style. They must still belong to a crate.
 const GENERATED: &[&str] = &[proto::GENERATED];

@@ -61,7 +61,7 @@ pub fn blocking(script: &Script) -> Handlers<Sqlite> {
 }
 
 fn have_an_effect_blocking(ctx: &mut BlockingCtx<'_>) -> Answer {
-    ctx.enqueue(&effect(ctx.message()))?;
+    ctx.enqueue(effect(ctx.message()))?;
     script::play_blocking(ctx)
 }
 

@@ -14,11 +14,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use sqlx::PgConnection;
 use tokio::runtime::Runtime;
 
+type Test = fn(&Database) -> Result<(), Failed>;
+
 fn main() {
     let embedded = ["order_service", "webhook_inbox", "own_connection"];
     let alone = embedded.map(|name| Trial::test(name, move || ends_well(&mut example(name))));
-    let on_postgres: [(&str, fn(&Database) -> Result<(), Failed>); 2] =
-        [("postgres_service", postgres_service), ("two_databases", two_databases)];
+    let on_postgres: [(&str, Test); 2] = [("postgres_service", postgres_service), ("two_databases", two_databases)];
     let on_postgres = on_postgres.map(|(name, test)| {
         Trial::ignorable_test(name, move || match servers::why_not("postgres") {
             Some(why) => Ok(Completion::ignored_with(why)),

@@ -4,7 +4,7 @@
 //! acknowledged is ever lost while the storage honours fsync.*
 //!
 //! A message is written in the caller's own transaction ([`Outbox`]), claimed under a lease and handled or sent
-//! ([`Worker`]), and what arrives is applied once ([`Inbox`]), also what a broker delivers ([`Idempotent`]).
+//! ([`Worker`]), and what arrives is applied once ([`Inbox`]), also what a broker delivers ([`idempotent`]).
 //!
 //! ```
 //! use postroom::{Event, HandlerError, Handlers, Outbox, Worker};
@@ -32,7 +32,7 @@
 //! // The order and the message about it: one transaction.
 //! store.write(|tx| {
 //!     tx.execute("INSERT INTO orders (id) VALUES (?1)", [7])?;
-//!     tx.enqueue(&postroom::NewMessage::of(&OrderPlaced { order: 7 })?)
+//!     tx.enqueue(&OrderPlaced { order: 7 })
 //! }).await?;
 //!
 //! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,5 +1,7 @@
 //! Handlers as a program writes them: what they take, what they answer, and what is refused before anything runs.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 

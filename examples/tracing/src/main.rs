@@ -26,7 +26,7 @@ async fn main() -> Result<()> {
     let handlers = Handlers::new()
         .on_topic_blocking("order.placed", |ctx| {
             // Carries the context of the span this handler runs in.
-            ctx.enqueue(&NewMessage::new("invoice.wanted", ctx.message().payload.clone()))?;
+            ctx.enqueue(NewMessage::new("invoice.wanted", ctx.message().payload.clone()))?;
             Ok(None)
         })
         .on_topic_blocking("invoice.wanted", move |_| {

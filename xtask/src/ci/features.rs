@@ -64,7 +64,8 @@ fn checks_in(metadata: &[u8]) -> Result<Vec<String>> {
     let own: Vec<_> = of_facade.into_iter().filter(|feature| !passed_on.contains(feature)).collect();
     sets.push(alone(&own));
     let runs = sets.iter().map(Vec::len).max().unwrap_or_default();
-    let run = |at: usize| sets.iter().filter_map(|sets| sets.get(at % sets.len())).flatten().cloned().collect();
+    let run =
+        |at: usize| sets.iter().filter_map(|sets| sets.get(at % sets.len())).flatten().cloned().collect::<Vec<_>>();
     Ok((0..runs).map(|at| arguments(&run(at))).collect())
 }
 
@@ -78,7 +79,7 @@ fn alone(features: &[String]) -> Vec<Vec<String>> {
 }
 
 /// Nothing is run, so that SQLite need not be fast: each combination that builds it anew does so in a moment.
-fn arguments(features: &Vec<String>) -> String {
+fn arguments(features: &[String]) -> String {
     let quick = "--config profile.dev.package.libsqlite3-sys.opt-level=0";
     format!("check --package {FACADE} --no-default-features --features={} --locked {quick}", features.join(","))
 }
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn one_run_checks_a_set_of_each_crate() {
         let sets = ["", "sqlite,http,tower,default", "sqlite,testing,macros", "testing,http,tower"];
-        let expected = sets.map(|set| arguments(&set.split(',').map(str::to_owned).collect()));
+        let expected = sets.map(|set| arguments(&set.split(',').map(str::to_owned).collect::<Vec<_>>()));
         assert_eq!(checks_in(METADATA).unwrap(), expected);
     }
 

@@ -45,7 +45,7 @@ pub struct Outbox {
 /// fn place(outbox: &Outbox, conn: &mut rusqlite::Connection) -> Result<(), Box<dyn std::error::Error>> {
 ///     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
 ///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
-///     let enqueued = outbox.enqueue_in_blocking(&tx, &NewMessage::new("order.placed", "7"))?;
+///     let enqueued = outbox.enqueue_in_blocking(&tx, NewMessage::new("order.placed", "7"))?;
 ///     tx.commit()?;
 ///     drop(enqueued); // only now is there something to be woken for
 ///     Ok(())

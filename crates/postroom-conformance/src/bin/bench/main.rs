@@ -133,7 +133,7 @@ async fn main() -> anyhow::Result<()> {
         match database {
             Database::Sqlite => sqlite::run(args.dir.as_deref(), sizes, &wants, &mut report).await?,
             Database::Postgres => {
-                Box::pin(server::run::<postroom::postgres::Postgres>(sizes, &wants, &mut report)).await?
+                Box::pin(server::run::<postroom::postgres::Postgres>(sizes, &wants, &mut report)).await?;
             }
             Database::Mariadb => Box::pin(server::run::<postroom::mysql::MySql>(sizes, &wants, &mut report)).await?,
         }

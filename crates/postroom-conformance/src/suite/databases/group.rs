@@ -47,7 +47,7 @@ async fn a_write_is_committed_when_it_returns(stage: &Stage<Sqlite>) -> Verdict 
     let write = |tx: &postroom::sqlite::WriteTx<'_>| {
         tx.execute("INSERT INTO orders VALUES (7)", [])?;
         tx.accept(&postroom::Incoming::new(postroom::InboxKey::new("shop", "7")?, "a", ""))?;
-        tx.enqueue(&NewMessage::new("a", "seven"))
+        tx.enqueue(NewMessage::new("a", "seven"))
     };
     assert!(!stage.store.write(write).await?.duplicate);
     let other = rusqlite::Connection::open(stage.place.path("store.db"))?;
@@ -70,11 +70,11 @@ async fn an_error_rolls_the_write_back(stage: &Stage<Sqlite>) -> Verdict {
     tables(stage).await?;
     let write = |tx: &postroom::sqlite::WriteTx<'_>| {
         tx.execute("INSERT INTO orders VALUES (7)", [])?;
-        tx.enqueue(&NewMessage::new("a", "seven"))?;
+        tx.enqueue(NewMessage::new("a", "seven"))?;
         Err::<(), _>(Error::callback("out of stock"))
     };
     refused(stage.store.write(write).await, ErrorKind::Callback, "the write")?;
-    let bad = stage.store.write(|tx| tx.enqueue(&NewMessage::new("", ""))).await;
+    let bad = stage.store.write(|tx| tx.enqueue(NewMessage::new("", ""))).await;
     refused(bad, ErrorKind::InvalidInput, "no topic")?;
     assert_eq!((count(stage, "orders").await?, count(stage, "outbox_messages").await?), (0, 0));
     Ok(())

@@ -86,7 +86,7 @@ async fn a_transaction_of_rusqlites_own_type_is_taken(stage: &Stage<Sqlite>) -> 
 /// Apart, because no future that goes from thread to thread can hold one.
 fn in_a_transaction_of_rusqlites(stage: &Stage<Sqlite>, conn: &mut rusqlite::Connection, lease: &Lease) -> Verdict {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let _enqueued = stage.outbox.enqueue_in_blocking(&tx, &NewMessage::new("a", ""))?;
+    let _enqueued = stage.outbox.enqueue_in_blocking(&tx, NewMessage::new("a", ""))?;
     assert!(stage.inbox.accept_in_blocking(&tx, &Draft::new("b").incoming()?)?);
     stage.inbox.ack_in_blocking(&tx, lease, None)?;
     Ok(tx.commit()?)

@@ -99,7 +99,7 @@ async fn a_twin_that_commits_first_does_not_cost_the_callers_transaction(stage: 
     let (twin, committed) = tokio::join!(stage.outbox.enqueue_in(&mut second, &message), first.commit_transaction());
     committed?;
     assert!(twin?.is_duplicate());
-    drop(stage.outbox.enqueue_in(&mut second, &NewMessage::new("b", "{}")).await?);
+    drop(stage.outbox.enqueue_in(&mut second, NewMessage::new("b", "{}")).await?);
     second.commit_transaction().await?;
     assert_eq!(stage.side(Queue::Outbox).rows().await?, 2);
     Ok(())

@@ -45,7 +45,7 @@ pub(super) struct Cancelled {
 
 async fn an_answer_that_is_late_can_be_waited_for_again(h: &Harness) -> Verdict {
     let pending = Reserve { order: 7 }.outgoing().to("inventory").request(&h.outbox).await?;
-    let late = pending.answer_within(Duration::from_millis(20)).await.unwrap_err();
+    let late = pending.answer_within(Duration::from_millis(20)).await.expect_err("nobody answers");
     assert!(late.kind() == ErrorKind::TimedOut && late.is_transient(), "{late}");
     let side = h.side(Queue::Outbox);
     side.settle(Settle::ack_with(side.claim_one().await?, Some(r#"{"shelf":2}"#.into()))).await?;

@@ -55,7 +55,7 @@ async fn a_sender_that_crashes_before_its_outbox_write_has_done_nothing(stage: &
     stage.store.write(|tx| Ok(tx.execute_batch("CREATE TABLE orders (id INTEGER)")?)).await?;
     let crashed = stage.store.write(|tx| {
         tx.execute("INSERT INTO orders VALUES (7)", [])?;
-        tx.enqueue(&order())?;
+        tx.enqueue(order())?;
         Err::<(), _>(postroom::Error::callback(std::io::Error::other("crashed")))
     });
     assert!(crashed.await.is_err());

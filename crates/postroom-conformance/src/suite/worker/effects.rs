@@ -146,7 +146,7 @@ async fn rows_an_async_handler_writes_commit_with_its_ack(stage: &Stage<Sqlite>)
 
 fn insert_blocking(ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
     ctx.tx().execute("INSERT INTO orders VALUES (?1)", [ctx.message().id()])?;
-    ctx.enqueue(&NewMessage::new("forwarded", "").due_at(NEVER))?;
+    ctx.enqueue(NewMessage::new("forwarded", "").due_at(NEVER))?;
     match ctx.message().topic.as_str() {
         "fails" => Err(std::io::Error::other("disk on fire"))?,
         "panics" => std::panic::panic_any("out of cheese"),

@@ -60,7 +60,7 @@ impl Outbox {
     /// fn place(outbox: &Outbox, conn: &mut rusqlite::Connection) -> Result<(), Box<dyn std::error::Error>> {
     ///     let mut tx = outbox.begin_blocking(conn)?;
     ///     tx.execute("INSERT INTO orders (id) VALUES (7)", [])?;
-    ///     tx.enqueue(&NewMessage::new("order.placed", "7"))?;
+    ///     tx.enqueue(NewMessage::new("order.placed", "7"))?;
     ///     tx.commit()?; // both are stored, or neither; then the workers are woken
     ///     Ok(())
     /// }

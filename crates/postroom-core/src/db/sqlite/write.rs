@@ -18,7 +18,7 @@ use crate::support::error::Result;
 ///
 /// fn place(tx: &WriteTx<'_>, order: i64) -> Result<()> {
 ///     tx.execute("INSERT INTO orders (id) VALUES (?1)", [order])?;
-///     tx.enqueue(&NewMessage::new("order.placed", order.to_string()))?;
+///     tx.enqueue(NewMessage::new("order.placed", order.to_string()))?;
 ///     Ok(())
 /// }
 /// # async fn f(store: SqliteStore) -> Result<()> {

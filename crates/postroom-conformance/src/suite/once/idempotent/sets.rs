@@ -126,7 +126,7 @@ async fn the_options_of_a_set_are_those_of_each_handler<B: Testable>(stage: &Sta
 
 async fn blocking_handlers_of_a_set_run_once_and_are_rolled_back_with_their_mark(stage: &Stage<Sqlite>) -> Verdict {
     fn reserve(ctx: &mut BlockingCtx<'_>) -> HandlerResult<Option<String>> {
-        ctx.enqueue(&NewMessage::new("forwarded", "").due_at(NEVER))?;
+        ctx.enqueue(NewMessage::new("forwarded", "").due_at(NEVER))?;
         match ctx.message().payload.as_str() {
             "bad" => Err(HandlerError::terminal("never")),
             "worse" => std::panic::panic_any("out of cheese"),
