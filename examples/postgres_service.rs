@@ -71,10 +71,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Ctrl-C ends both: the listener finishes its requests, the worker what it holds.
     let (stop, stopped) = watch::channel(());
-    tokio::spawn(async move {
-        tokio::signal::ctrl_c().await.ok();
-        drop(stop);
-    });
     let until_stopped = |mut stopped: watch::Receiver<()>| async move { while stopped.changed().await.is_ok() {} };
 
     let listener = TcpListener::bind(std::env::var("LISTEN").as_deref().unwrap_or("127.0.0.1:8080")).await?;
@@ -82,7 +78,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let app = Router::new().route("/orders", post(place)).with_state(App { pool, outbox: Outbox::new(store.clone()) });
     let serving = axum::serve(listener, app).with_graceful_shutdown(until_stopped(stopped.clone()));
     let worker = Worker::outbox(store, Handlers::new().on(reserve)).run(until_stopped(stopped));
-    let (served, worked) = tokio::join!(async { serving.await }, worker);
-    served?;
-    Ok(worked?)
+    tokio::try_join!(
+        async { serving.await.map_err(Box::<dyn Error>::from) },
+        async { worker.await.map_err(Box::<dyn Error>::from) },
+        async {
+            tokio::signal::ctrl_c().await?;
+            drop(stop);
+            Ok(())
+        },
+    )?;
+    Ok(())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use postroom::postgres::{Postgres, PostgresOptions};
 use postroom::services::{Courier, Neighbours, Receiver, Service, Services};
-use postroom::sqlite::{Sqlite, SqliteOptions};
+use postroom::sqlite::{Sqlite, SqliteOptions, SqliteStore};
 use postroom::{Ctx, HandlerResult, Handlers, Outbox, Payload, Signal, Worker};
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
@@ -45,12 +45,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let (stop, stopped) = oneshot::channel::<()>();
     let worker = Worker::<Sqlite>::outbox(orders.clone(), Handlers::new()).transport(courier);
-    let worker = tokio::spawn(worker.run(async { drop(stopped.await) }));
+    let worker = worker.run(async { drop(stopped.await) });
+    let (worked, sold) = tokio::join!(worker, sell(orders, pool, stop));
+    worked?;
+    sold
+}
+
+/// Places five orders, and waits until there is an invoice for each.
+async fn sell(orders: SqliteStore, pool: PgPool, stop: oneshot::Sender<()>) -> Result<(), Box<dyn Error>> {
     for id in 1..=5 {
         orders
             .write(move |tx| {
                 tx.execute("INSERT INTO orders (id) VALUES (?1)", [id])?;
-                tx.enqueue(&OrderPlaced { id }.outgoing().to("billing").message()?)
+                tx.enqueue(OrderPlaced { id }.outgoing().to("billing"))
             })
             .await?;
     }
@@ -64,6 +71,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (invoices,): (i64,) = sqlx::query_as("SELECT count(DISTINCT order_id) FROM invoices").fetch_one(&pool).await?;
     println!("{invoices} invoices for 5 orders");
     let _ = stop.send(());
-    worker.await??;
     Ok(())
 }
