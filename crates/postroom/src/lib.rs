@@ -46,11 +46,13 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[doc(inline)]
 pub use postroom_core::{
     Command, Ctx, Error, ErrorKind, Event, HandlerError, HandlerResult, Handlers, Inbox, InboxKey, Incoming, Message,
     MessageId, NewMessage, Outbox, Payload, Result, RetryPolicy, Signal, Worker, WorkerOptions, crash_here,
 };
 #[cfg(feature = "macros")]
+#[doc(inline)]
 pub use postroom_macros::{Command, Event, Signal, push_call, service};
 
 #[cfg(any(
@@ -59,14 +61,18 @@ pub use postroom_macros::{Command, Event, Signal, push_call, service};
     feature = "sqlx-0_9-mysql",
     feature = "tiberius-0_13"
 ))]
+#[doc(inline)]
 pub use postroom_core::doctor;
 #[cfg(feature = "testing")]
+#[doc(inline)]
 pub use postroom_core::testing;
+#[doc(inline)]
 pub use postroom_core::{questions, telemetry};
 
 pub mod message {
     //! Messages: ids, kinds, headers, typed payloads.
 
+    #[doc(inline)]
     pub use postroom_core::{
         ContentHash, Headers, IntoMessage, Kind, Origin, Outgoing, OwnerToken, PushCall, Replies, WorkItemId,
         hash_bytes, hash_value,
@@ -76,6 +82,7 @@ pub mod message {
 pub mod queue {
     //! The work queue: claims, leases, how a message is settled, whose failure it was.
 
+    #[doc(inline)]
     pub use postroom_core::{
         BATCH_MAX, CRASHES_MAX, Cause, ClaimRequest, Claimed, Claims, Enqueued, Fault, LEASE_MAX, Lease, LeaseToken,
         Pending, Place, Pull, PullRequest, Pulled, Queue, Reaped, Request, RetryPolicies, Settle, Settled, State,
@@ -86,6 +93,7 @@ pub mod queue {
 pub mod operator {
     //! What an operator sees and does: lists, failures, requeueing, dismissing, the audit trail.
 
+    #[doc(inline)]
     pub use postroom_core::{
         Act, Audited, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold, Operator, QueueStats, Record,
         Revival,
@@ -96,7 +104,9 @@ pub mod store {
     //! The contract of a store, and the one in memory.
 
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    #[doc(inline)]
     pub use postroom_core::ServerStore;
+    #[doc(inline)]
     pub use postroom_core::{
         Admission, Arrival, BoxFuture, Identity, Mark, MarkId, Marked, Marks, Memory, MemoryStore, PutMode, Sighting,
         Store, Times, Wake, WakeListener,
@@ -106,13 +116,16 @@ pub mod store {
 pub mod handler {
     //! What handlers are made of.
 
+    #[doc(inline)]
     pub use postroom_core::work::handler::State;
+    #[doc(inline)]
     pub use postroom_core::{Backend, Callable, Calls, Handle, HandlerFn};
 }
 
 pub mod worker {
     //! Workers: what they keep, where they send, and how much at once.
 
+    #[doc(inline)]
     pub use postroom_core::{Delivery, Endpoint, HeldPlace, Limits, PlaceState, Places, Retention, Transport};
 }
 
@@ -120,6 +133,7 @@ pub mod worker {
 pub mod sqlite {
     //! SQLite: the store, its options, its blocking handlers, backup.
 
+    #[doc(inline)]
     pub use postroom_core::{
         BackupProgress, BlockingCtx, BlockingFn, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,
         restore_check,
@@ -130,6 +144,7 @@ pub mod sqlite {
 pub mod postgres {
     //! PostgreSQL: the store and its options.
 
+    #[doc(inline)]
     pub use postroom_core::{Postgres, PostgresOptions, PostgresStore};
 }
 
@@ -137,6 +152,7 @@ pub mod postgres {
 pub mod mysql {
     //! MySQL and MariaDB: the store and its options.
 
+    #[doc(inline)]
     pub use postroom_core::{MySql, MySqlOptions, MySqlStore};
 }
 
@@ -144,18 +160,21 @@ pub mod mysql {
 pub mod mssql {
     //! SQL Server: the store and its options.
 
+    #[doc(inline)]
     pub use postroom_core::{Mssql, MssqlConnection, MssqlOptions, MssqlStore};
 }
 
 pub mod sql {
     //! Statements for a transaction of your own, on any driver.
 
+    #[doc(inline)]
     pub use postroom_core::{Begin, BlockingTx, Commit, Done, OutboxTx, Statement, TableNames, Tx, Value};
 }
 
 pub mod tenancy {
     //! Many databases at once: which there are, which one is meant, whose turn it is.
 
+    #[doc(inline)]
     pub use postroom_core::{
         Candidate, Discovered, Discovery, DiscoveryOptions, DrainFirst, Fleet, LastTurn, Refreshed, RoundRobin, Router,
         Selection, StoreKey, StoreProvider, Stores,
@@ -165,6 +184,7 @@ pub mod tenancy {
 pub mod clock {
     //! Time, as stores and tests see it.
 
+    #[doc(inline)]
     pub use postroom_core::{Clock, ClockJump, JumpState, ManualClock, ServerClock, Timestamp};
 }
 
@@ -172,19 +192,23 @@ pub mod services {
     //! Messages between services: receivers, transports, keys, declared services.
 
     #[cfg(feature = "grpc")]
+    #[doc(inline)]
     pub use postroom_services::GrpcService;
+    #[doc(inline)]
     pub use postroom_services::{
         Accepts, Address, Client, Courier, Declaration, Declared, Destination, HmacAlgorithm, Hook, Key, Keys,
         Neighbours, Peer, Receiver, ReceiverOptions, Running, Secret, Service, Services, ServicesConfig, Source,
         Target, TransportType,
     };
     #[cfg(feature = "http")]
+    #[doc(inline)]
     pub use postroom_services::{ClientTls, Egress, HttpService, ListenOptions, Listener, PushUrl, TlsIdentity};
 }
 
 pub mod webhooks {
     //! Peers that do not run Postroom: webhooks and CloudEvents.
 
+    #[doc(inline)]
     pub use postroom_services::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 }
 
@@ -192,11 +216,14 @@ pub mod idempotent {
     //! Handlers that run once for messages that do not come through the inbox.
 
     #[cfg(feature = "tower")]
+    #[doc(inline)]
     pub use postroom_idempotent::{Admitted, CtxGuard, IdempotentLayer, IdempotentService, Identified, SharedCtx};
     #[cfg(feature = "axum")]
+    #[doc(inline)]
     pub use postroom_idempotent::{
         IdempotencyKeyLayer, IdempotencyKeyOptions, IdempotencyKeyService, IdempotencyProblem, IdempotentTx,
     };
+    #[doc(inline)]
     pub use postroom_idempotent::{Idempotent, IdempotentHandlers, IdempotentOptions, Marking, Once, Unhandled};
 }
 

@@ -6,7 +6,6 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::db::doctor::Report;
-use crate::db::postgres::dialect::FOR_VERBS;
 use crate::db::postgres::doctor::{self, QUESTIONS};
 use crate::db::postgres::driver_sqlx_09::PgTarget;
 use crate::db::postgres::{Postgres, PostgresStore};
@@ -122,7 +121,7 @@ impl PostgresStore {
     /// The settings of connections for its own statements: for a test that looks at their plans.
     #[cfg(feature = "testing")]
     pub fn settings_for_verbs() -> &'static [(&'static str, &'static str)] {
-        &FOR_VERBS
+        &crate::db::postgres::dialect::FOR_VERBS
     }
 }
 
