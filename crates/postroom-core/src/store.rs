@@ -25,12 +25,12 @@ pub(crate) mod wake;
 pub use admission::Admission;
 pub use audit::{Act, Audited};
 pub(crate) use audit::{Deed, Operation};
-pub use failed::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
+pub use failed::{ERROR_GROUP_CHARS, Failed, FailedGroup};
 pub use filter::Filter;
 pub(crate) use holding::{Held, Holding};
 pub use holds::Hold;
 pub(crate) use holds::HoldChange;
-pub use marks::{MarkId, Marked, Marks};
+pub use marks::{HandledMark, HandledMarks, Marked};
 pub use memory::MemoryStore;
 pub use operator::Operator;
 use questions::Questions;
@@ -147,7 +147,7 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
     fn refuse(&self, incoming: Incoming, why: String) -> BoxFuture<'_, Result<Admission>>;
 
     /// Moves an inbox row by hand; false when there is none or it is done. A dismissed one can only become done.
-    fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>>;
+    fn mark(&self, key: InboxKey, mark: ManualMove) -> BoxFuture<'_, Result<bool>>;
 
     /// The rows known by that id: at most one in the inbox, one for each destination in the outbox.
     fn find(&self, id: Identity) -> BoxFuture<'_, Result<Vec<Record>>>;
@@ -336,18 +336,18 @@ impl Arrival {
 ///
 /// ```
 /// use postroom::InboxKey;
-/// use postroom::store::{Mark, MemoryStore, Store};
+/// use postroom::store::{ManualMove, MemoryStore, Store};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let (store, key) = (MemoryStore::new(), InboxKey::new("stripe", "evt_1")?);
 /// store.see(key.clone(), None).await?;
-/// assert!(store.mark(key.clone(), Mark::Processing).await?);
-/// assert!(store.mark(key, Mark::Processed).await?);
+/// assert!(store.mark(key.clone(), ManualMove::Processing).await?);
+/// assert!(store.mark(key, ManualMove::Processed).await?);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Mark {
+pub enum ManualMove {
     /// Somebody handles it outside the queue.
     Processing,
     /// It was handled.

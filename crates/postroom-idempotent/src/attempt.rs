@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 
 use super::{Idempotent, Marking, Once, Unhandled};
 use postroom_core::message::{InboxKey, Incoming, Message};
-use postroom_core::store::{MarkId, Marks, Store};
+use postroom_core::store::{HandledMark, HandledMarks, Store};
 use postroom_core::support::clock::{Timestamp, monotonic};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 use postroom_core::support::task::in_background;
@@ -74,8 +74,8 @@ impl<B: Backend> Idempotent<B> {
         }
     }
 
-    pub(super) fn mark(&self, key: &InboxKey) -> MarkId {
-        MarkId::new(key.clone(), self.core.handler.clone())
+    pub(super) fn mark(&self, key: &InboxKey) -> HandledMark {
+        HandledMark::new(key.clone(), self.core.handler.clone())
     }
 
     /// Returns the handler's context, with the mark in its transaction, or `None` for a duplicate.
@@ -108,7 +108,7 @@ impl<B: Backend> Idempotent<B> {
     /// Commits the handler's transaction.
     pub(super) async fn commit(&self, ctx: Ctx<B>) -> Result<()> {
         match ctx.tx {
-            Some(tx) => B::conclude(&self.core.store, tx).await,
+            Some(tx) => B::commit_unacked(&self.core.store, tx).await,
             None if self.core.options.enabled && self.core.options.marking == Marking::InTransaction => {
                 Err(Error::new(ErrorKind::NotCommitted, "the transaction is gone"))
             }

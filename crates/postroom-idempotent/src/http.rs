@@ -83,9 +83,9 @@ const NAME_CHARS_MAX: usize = 200;
 /// assert_eq!(again.headers()["idempotency-replayed"], "true");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
-pub struct IdempotencyKeyLayer<B: Backend>(Arc<Core<B>>);
+pub struct IdempotencyKeyLayer<B: Backend>(Arc<LayerShared<B>>);
 
-struct Core<B: Backend> {
+struct LayerShared<B: Backend> {
     store: B::Store,
     name: String,
     options: IdempotencyKeyOptions,
@@ -108,7 +108,7 @@ impl<B: Backend> IdempotencyKeyLayer<B> {
             return Err(Error::invalid(format!("a layer's name has at most {NAME_CHARS_MAX} characters")));
         }
         let room = Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS)));
-        Ok(Self(Arc::new(Core { store, name, room, options, in_progress: InProgress::default() })))
+        Ok(Self(Arc::new(LayerShared { store, name, room, options, in_progress: InProgress::default() })))
     }
 }
 
@@ -188,7 +188,7 @@ where
     }
 }
 
-impl<B: Backend> Core<B> {
+impl<B: Backend> LayerShared<B> {
     /// Returns the key of a request, or `None` for a request that passes without one.
     fn key(&self, request: &Request<Body>) -> Result<Option<String>, IdempotencyProblem> {
         if !self.options.methods.contains(request.method()) {

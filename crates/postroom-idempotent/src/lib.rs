@@ -32,10 +32,10 @@ use handling::{Handling, Typed, Whole};
 use lines::Lines;
 use postroom_core::message::{InboxKey, Incoming, Message, Payload, check_name};
 use postroom_core::queue::{Cause, Fault};
-use postroom_core::store::{Marked, Marks, Store};
+use postroom_core::store::{HandledMarks, Marked, Store};
 use postroom_core::support::error::Result;
 use postroom_core::telemetry;
-use postroom_core::work::handler::{Backend, HandlerError, HandlerFn, HandlerResult, States, persist};
+use postroom_core::work::handler::{Backend, HandlerError, HandlerFn, HandlerResult, States, retry_conflicts};
 use purges::Purges;
 
 /// At most this many old marks are deleted in one transaction.
@@ -80,11 +80,11 @@ const PURGED_AT_ONCE: usize = 1000;
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 pub struct Idempotent<B: Backend> {
-    core: Arc<Core<B>>,
+    core: Arc<IdempotentShared<B>>,
     state: States,
 }
 
-struct Core<B: Backend> {
+struct IdempotentShared<B: Backend> {
     store: B::Store,
     handler: Arc<str>,
     options: IdempotentOptions,
@@ -104,7 +104,7 @@ impl<B: Backend> Idempotent<B> {
         let (handler, options) = (handler.into(), options.checked()?);
         check_name("a handler's name", &handler)?;
         let (lines, purges) = (Lines::default(), Purges::default());
-        let core = Core { store, handler: handler.into(), options, lines, purges };
+        let core = IdempotentShared { store, handler: handler.into(), options, lines, purges };
         Ok(Self { core: Arc::new(core), state: States::default() })
     }
 
@@ -158,7 +158,7 @@ impl<B: Backend> Idempotent<B> {
             // never.
             let tried = match core.options.is_marked_before() {
                 true => self.attempt(&incoming, &message, handler).await,
-                false => persist(|| self.attempt(&incoming, &message, handler)).await,
+                false => retry_conflicts(|| self.attempt(&incoming, &message, handler)).await,
             };
             tried?.map_err(Unhandled::Handler)
         });

@@ -258,7 +258,7 @@ impl Config {
 
     /// How long the inbox must remember a message: the longest window and a little more.
     pub(crate) fn taken_for(&self) -> Duration {
-        self.longest(self.receiver.window) + sections::FORGOTTEN
+        self.longest(self.receiver.window) + sections::RETENTION_MARGIN
     }
 
     /// The error if `kept` is too short for `window`, or for the window of a source.
@@ -267,7 +267,7 @@ impl Config {
         let (kept, taken) = (duration::short(known_for), duration::short(window));
         let why = "a duplicate could be handled again; keep messages for at least ten minutes longer than the window";
         let what = format!("[retention] keeps inbox messages for {kept}, but the dedupe window is {taken}: {why}");
-        (known_for < window + sections::FORGOTTEN).then_some(what)
+        (known_for < window + sections::RETENTION_MARGIN).then_some(what)
     }
 
     /// The folder that relative paths start at.

@@ -25,7 +25,7 @@ mod service;
 pub use client::{Accepts, Client, Target};
 pub use foreign::{CloudEventsMode, WebhookScheme, WebhookSecret, WebhookSigner};
 pub use receiver::{Hook, Receiver, ReceiverOptions, Source};
-pub use service::{Declaration, Declared, Running};
+pub use service::{Declared, RunningService, ServiceBuilder};
 #[cfg(feature = "grpc")]
 pub use transport::GrpcService;
 pub use transport::{

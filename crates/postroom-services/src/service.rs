@@ -21,7 +21,7 @@ use postroom_core::work::handler::{Backend, Handlers};
 use postroom_core::work::worker::{Worker, WorkerOptions};
 
 /// The inbox must recognise a message for this much longer than the receiver accepts it.
-const FORGOTTEN: Duration = Duration::from_secs(600);
+const RETENTION_MARGIN: Duration = Duration::from_secs(600);
 
 /// A service that `service!` declared.
 ///
@@ -59,7 +59,7 @@ pub trait Declared: Sized {
     /// Returns the addresses it listens on.
     fn addresses() -> Result<Vec<String>>;
     #[doc(hidden)]
-    fn started(running: Running<Self::Backend>) -> Self;
+    fn started(running: RunningService<Self::Backend>) -> Self;
 }
 
 /// A declared service that is not started yet. Set its options here, and the values that its handlers need.
@@ -85,7 +85,7 @@ pub trait Declared: Sized {
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 #[must_use = "it does not run before it is started"]
-pub struct Declaration<D: Declared> {
+pub struct ServiceBuilder<D: Declared> {
     store: <D::Backend as Backend>::Store,
     handlers: Handlers<D::Backend>,
     worker: WorkerOptions,
@@ -96,7 +96,7 @@ pub struct Declaration<D: Declared> {
     service: PhantomData<fn() -> D>,
 }
 
-impl<D: Declared> Declaration<D> {
+impl<D: Declared> ServiceBuilder<D> {
     /// Declares the service `D` on this store.
     pub fn new(store: <D::Backend as Backend>::Store) -> Self {
         Self {
@@ -148,7 +148,7 @@ impl<D: Declared> Declaration<D> {
         self
     }
 
-    /// Starts listening, handling and sending. The service runs until it is [stopped](Running::stop) or dropped.
+    /// Starts listening, handling and sending. The service runs until it is [stopped](RunningService::stop) or dropped.
     pub async fn start(self) -> Result<D> {
         let (handlers, options) = (self.handlers.checked()?, self.worker.checked()?);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
@@ -177,14 +177,14 @@ impl<D: Declared> Declaration<D> {
         self.neighbours.add(receiver.clone());
         let outbox = Outbox::new(self.store.clone());
         let neighbours = self.neighbours;
-        Ok(D::started(Running { store: self.store, outbox, receiver, addresses, neighbours, stop, tasks }))
+        Ok(D::started(RunningService { store: self.store, outbox, receiver, addresses, neighbours, stop, tasks }))
     }
 }
 
 /// Checks that the inbox still recognises every message that the receiver still accepts.
 fn remembers<B: Backend>(receiver: &Receiver<B>, options: &WorkerOptions) -> Result<()> {
     let (window, kept) = (receiver.longest_window(), options.retention.known_for());
-    if window + FORGOTTEN <= kept {
+    if window + RETENTION_MARGIN <= kept {
         return Ok(());
     }
     Err(Error::invalid(format!(
@@ -209,9 +209,9 @@ fn part(
     }
 }
 
-impl<D: Declared> fmt::Debug for Declaration<D> {
+impl<D: Declared> fmt::Debug for ServiceBuilder<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Declaration")
+        f.debug_struct("ServiceBuilder")
             .field("service", &D::NAME)
             .field("handlers", &self.handlers)
             .finish_non_exhaustive()
@@ -238,7 +238,7 @@ impl<D: Declared> fmt::Debug for Declaration<D> {
 /// inventory.stop().await?;
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
-pub struct Running<B: Backend> {
+pub struct RunningService<B: Backend> {
     store: B::Store,
     outbox: Outbox,
     receiver: Receiver<B>,
@@ -248,7 +248,7 @@ pub struct Running<B: Backend> {
     tasks: JoinSet<Result<()>>,
 }
 
-impl<B: Backend> Running<B> {
+impl<B: Backend> RunningService<B> {
     /// Returns the store that the service runs on.
     pub fn store(&self) -> &B::Store {
         &self.store
@@ -290,7 +290,7 @@ impl<B: Backend> Running<B> {
     }
 }
 
-impl<B: Backend> Drop for Running<B> {
+impl<B: Backend> Drop for RunningService<B> {
     fn drop(&mut self) {
         self.neighbours.leave(&self.receiver);
         self.stop.cancel();
@@ -307,8 +307,8 @@ async fn first_to_end(tasks: &mut JoinSet<Result<()>>) -> Result<()> {
     }
 }
 
-impl<B: Backend> fmt::Debug for Running<B> {
+impl<B: Backend> fmt::Debug for RunningService<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("receiver", &self.receiver).finish_non_exhaustive()
+        f.debug_struct("RunningService").field("receiver", &self.receiver).finish_non_exhaustive()
     }
 }

@@ -95,7 +95,7 @@ pub mod operator {
 
     #[doc(inline)]
     pub use postroom_core::{
-        Act, Audited, ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Failure, Filter, Hold, Operator, QueueStats, Record,
+        Act, Audited, ERROR_GROUP_CHARS, Failed, FailedGroup, Failure, Filter, Hold, Operator, QueueStats, Record,
         Revival,
     };
 }
@@ -108,8 +108,8 @@ pub mod store {
     pub use postroom_core::ServerStore;
     #[doc(inline)]
     pub use postroom_core::{
-        Admission, Arrival, BoxFuture, Identity, Mark, MarkId, Marked, Marks, Memory, MemoryStore, PutMode, Sighting,
-        Store, Times, Wake, WakeListener,
+        Admission, Arrival, BoxFuture, HandledMark, HandledMarks, Identity, ManualMove, Marked, Memory, MemoryStore,
+        PutMode, Sighting, Store, Times, Wake, WakeListener,
     };
 }
 
@@ -196,8 +196,8 @@ pub mod services {
     pub use postroom_services::GrpcService;
     #[doc(inline)]
     pub use postroom_services::{
-        Accepts, Address, Client, Courier, Declaration, Declared, Destination, HmacAlgorithm, Hook, Key, Keys,
-        Neighbours, Peer, Receiver, ReceiverOptions, Running, Secret, Service, Services, ServicesConfig, Source,
+        Accepts, Address, Client, Courier, Declared, Destination, HmacAlgorithm, Hook, Key, Keys, Neighbours, Peer,
+        Receiver, ReceiverOptions, RunningService, Secret, Service, ServiceBuilder, Services, ServicesConfig, Source,
         Target, TransportType,
     };
     #[cfg(feature = "http")]

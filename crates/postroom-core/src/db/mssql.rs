@@ -24,7 +24,7 @@ pub use options::MssqlOptions;
 pub type MssqlConnection = tiberius::Client<tokio_util::compat::Compat<tokio::net::TcpStream>>;
 
 use crate::db::mssql::dialect::MSSQL;
-use crate::db::mssql::driver_tiberius_013::{MssqlLink, MssqlTarget};
+use crate::db::mssql::driver_tiberius_013::{MssqlServerConnection, MssqlTarget};
 use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
 use crate::sql::dialect::Dialect;
 use crate::support::error::Result;
@@ -68,14 +68,14 @@ pub struct MssqlTx(HandlerTx<Mssql>);
 
 impl Engine for Mssql {
     type Target = MssqlTarget;
-    type Link = MssqlLink;
+    type ServerConnection = MssqlServerConnection;
     type Signal = Silence;
 
     const DIALECT: &'static Dialect = &MSSQL;
     const LISTENERS: usize = 0;
 
-    async fn connect(target: &MssqlTarget, _: Purpose) -> Result<MssqlLink> {
-        MssqlLink::connect(target).await
+    async fn connect(target: &MssqlTarget, _: Purpose) -> Result<MssqlServerConnection> {
+        MssqlServerConnection::connect(target).await
     }
 }
 

@@ -9,7 +9,7 @@ mod options;
 pub use options::MySqlOptions;
 
 use crate::db::mysql::dialect::MYSQL;
-use crate::db::mysql::driver_sqlx_09::MySqlLink;
+use crate::db::mysql::driver_sqlx_09::MySqlServerConnection;
 use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
 use crate::db::sqlx_09::Reach;
 use crate::sql::dialect::Dialect;
@@ -55,14 +55,14 @@ pub struct MySqlTx(HandlerTx<MySql>);
 
 impl Engine for MySql {
     type Target = Reach<sqlx::MySql>;
-    type Link = MySqlLink;
+    type ServerConnection = MySqlServerConnection;
     type Signal = Silence;
 
     const DIALECT: &'static Dialect = &MYSQL;
     const LISTENERS: usize = 0;
 
-    async fn connect(target: &Self::Target, purpose: Purpose) -> Result<MySqlLink> {
-        MySqlLink::connect(target, purpose).await
+    async fn connect(target: &Self::Target, purpose: Purpose) -> Result<MySqlServerConnection> {
+        MySqlServerConnection::connect(target, purpose).await
     }
 }
 

@@ -12,7 +12,7 @@ mod signal;
 pub use options::PostgresOptions;
 
 use crate::db::postgres::dialect::POSTGRES;
-use crate::db::postgres::driver_sqlx_09::{PgLink, PgTarget};
+use crate::db::postgres::driver_sqlx_09::{PgServerConnection, PgTarget};
 use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, handlers_on_server};
 use crate::sql::dialect::Dialect;
 use crate::support::error::Result;
@@ -57,14 +57,14 @@ pub struct PostgresTx(HandlerTx<Postgres>);
 
 impl Engine for Postgres {
     type Target = PgTarget;
-    type Link = PgLink;
+    type ServerConnection = PgServerConnection;
     type Signal = signal::Notify;
 
     const DIALECT: &'static Dialect = &POSTGRES;
     const LISTENERS: usize = 1;
 
-    async fn connect(target: &PgTarget, purpose: Purpose) -> Result<PgLink> {
-        PgLink::connect(target, purpose).await
+    async fn connect(target: &PgTarget, purpose: Purpose) -> Result<PgServerConnection> {
+        PgServerConnection::connect(target, purpose).await
     }
 }
 

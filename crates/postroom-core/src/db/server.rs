@@ -4,14 +4,14 @@
 mod backend;
 pub(crate) mod connection;
 mod examine;
-mod gather;
+mod group_commit;
 mod handling;
+mod idle_poll;
 mod marks;
 mod options;
 #[cfg(feature = "testing")]
 mod plans;
 mod pool;
-mod pulse;
 mod questions;
 mod store;
 mod texts;
@@ -23,7 +23,7 @@ pub(crate) use examine::examine;
 pub(crate) use handling::HandlerTx;
 pub(crate) use options::{Settings, check_scheme, shared_options};
 pub(crate) use pool::{Pool, Pooled};
-pub(crate) use store::Core;
+pub(crate) use store::ServerShared;
 pub use store::ServerStore;
 
 use std::fmt;
@@ -39,7 +39,7 @@ use crate::support::error::{Error, ErrorKind, Result};
 pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
     /// Where the server is and who we are there.
     type Target: fmt::Debug + Clone + Send + Sync;
-    type Link: Link;
+    type ServerConnection: ServerConnection;
     /// How other processes are told that rows came in.
     type Signal: Signal<Self>;
 
@@ -47,20 +47,20 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
     /// How many connections listen for other processes.
     const LISTENERS: usize;
 
-    fn connect(target: &Self::Target, purpose: Purpose) -> impl Future<Output = Result<Self::Link>> + Send;
+    fn connect(target: &Self::Target, purpose: Purpose) -> impl Future<Output = Result<Self::ServerConnection>> + Send;
 }
 
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Our own verbs: only our own statements run on it.
-    Verbs,
+    SqlVerbs,
     /// Handlers: whatever the user does.
     Handlers,
 }
 
 /// One of our connections. Dropping it closes it.
-pub(crate) trait Link: Session + fmt::Debug + Send + Sync + 'static {
+pub(crate) trait ServerConnection: Session + fmt::Debug + Send + Sync + 'static {
     /// What the server says of itself; an error when it cannot keep the promise.
     fn hello(&mut self) -> impl Future<Output = Result<Timestamp>> + Send;
 

@@ -8,7 +8,7 @@ use crate::mailbox::work_queue::WorkQueue;
 use crate::message::{ContentHash, InboxKey, Incoming, error_text};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Statement, Tx};
-use crate::store::{Arrival, Identity, Mark, PutMode, Record, Store};
+use crate::store::{Arrival, Identity, ManualMove, PutMode, Record, Store};
 use crate::support::error::Result;
 use crate::telemetry;
 
@@ -89,17 +89,17 @@ impl Inbox {
     /// # Ok::<(), postroom::Error>(()) }).unwrap();
     /// ```
     pub async fn mark_processing(&self, key: &InboxKey) -> Result<bool> {
-        self.store.mark(key.clone(), Mark::Processing).await
+        self.store.mark(key.clone(), ManualMove::Processing).await
     }
 
     /// Says that a message was handled, whatever its state; leases on it are void. False when unknown or done before.
     pub async fn mark_processed(&self, key: &InboxKey) -> Result<bool> {
-        self.store.mark(key.clone(), Mark::Processed).await
+        self.store.mark(key.clone(), ManualMove::Processed).await
     }
 
     /// Gives a message up; leases on it are void. False when it is unknown or done.
     pub async fn mark_dead(&self, key: &InboxKey, error: &str) -> Result<bool> {
-        self.store.mark(key.clone(), Mark::Dead { error: error_text(error) }).await
+        self.store.mark(key.clone(), ManualMove::Dead { error: error_text(error) }).await
     }
 
     /// Puts a message in line. Other content under a known key replaces the stored one, unless that is done.

@@ -4,7 +4,7 @@ use crate::queue::Queue;
 use crate::sql::TableNames;
 use crate::sql::purge::{PurgeTexts, Purges};
 use crate::sql::questions::{QuestionStatements, QuestionTexts};
-use crate::sql::text::{Places, Text};
+use crate::sql::text::{Places, SqlTemplate};
 
 /// The statements of one database. `{t}` stands for the queue's table; the tables beside it are named after it. `{n}`
 /// is the table without its schema, `{s}` the schema with its dot, where there is one.
@@ -35,7 +35,7 @@ pub(crate) struct Dialect {
     /// `{brief}`: the columns of a message that ended, without what it holds.
     pub(crate) brief: &'static str,
     /// What both queues do.
-    pub(crate) queue: Texts,
+    pub(crate) queue: QueueSql,
     /// How old rows are deleted.
     pub(crate) purge: PurgeTexts,
     /// What operators ask.
@@ -73,7 +73,7 @@ pub(crate) struct Dialect {
     pub(crate) mark_remove: &'static str,
     pub(crate) marks_purge: &'static str,
     /// Whether there may be something to claim: in the outbox, in the inbox; and whether nothing can be written.
-    pub(crate) pulse: &'static str,
+    pub(crate) idle_poll: &'static str,
 }
 
 /// The row is still held under the lease that is being settled.
@@ -130,14 +130,14 @@ macro_rules! queue_texts {
     ($($name:ident),* $(,)?) => {
         /// What both queues do.
         #[derive(Debug)]
-        pub(crate) struct Texts {
+        pub(crate) struct QueueSql {
             $(pub(crate) $name: &'static str,)*
         }
 
         /// The same, told for one of them.
         #[derive(Debug)]
         pub(crate) struct QueueStatements {
-            $(pub(crate) $name: Text,)*
+            $(pub(crate) $name: SqlTemplate,)*
         }
 
         #[cfg(feature = "testing")]
@@ -153,7 +153,7 @@ macro_rules! queue_texts {
         }
 
         impl Renderer<'_> {
-            fn all(&self, texts: &Texts) -> QueueStatements {
+            fn all(&self, texts: &QueueSql) -> QueueStatements {
                 QueueStatements { $($name: self.one(texts.$name),)* }
             }
         }
@@ -181,40 +181,40 @@ pub(crate) struct Statements {
     )]
     pub(crate) schema_drop: String,
     pub(crate) schema_version: i64,
-    pub(crate) schema_read: Text,
-    pub(crate) maintenance_take: Text,
+    pub(crate) schema_read: SqlTemplate,
+    pub(crate) maintenance_take: SqlTemplate,
     pub(crate) outbox: QueueStatements,
     pub(crate) inbox: QueueStatements,
     pub(crate) outbox_purges: Purges,
     pub(crate) inbox_purges: Purges,
     pub(crate) outbox_questions: QuestionStatements,
     pub(crate) inbox_questions: QuestionStatements,
-    pub(crate) outbox_insert: Text,
-    pub(crate) outbox_insert_batch: Text,
-    pub(crate) inbox_insert: Text,
-    pub(crate) inbox_accept: Text,
-    pub(crate) inbox_accept_seen: Option<Text>,
-    pub(crate) inbox_arrive: Text,
-    pub(crate) inbox_arrive_look: Option<Text>,
-    pub(crate) inbox_arrive_seq: Option<Text>,
+    pub(crate) outbox_insert: SqlTemplate,
+    pub(crate) outbox_insert_batch: SqlTemplate,
+    pub(crate) inbox_insert: SqlTemplate,
+    pub(crate) inbox_accept: SqlTemplate,
+    pub(crate) inbox_accept_seen: Option<SqlTemplate>,
+    pub(crate) inbox_arrive: SqlTemplate,
+    pub(crate) inbox_arrive_look: Option<SqlTemplate>,
+    pub(crate) inbox_arrive_seq: Option<SqlTemplate>,
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
-    pub(crate) inbox_handled: Text,
-    pub(crate) inbox_see: Text,
-    pub(crate) inbox_touch: Text,
-    pub(crate) inbox_content: Text,
-    pub(crate) inbox_begin: Text,
-    pub(crate) inbox_count: Text,
-    pub(crate) inbox_size: Text,
-    pub(crate) outbox_by_message: Text,
-    pub(crate) mark_put: Text,
-    pub(crate) mark_find: Text,
-    pub(crate) mark_remove: Text,
-    pub(crate) marks_purge: Text,
+    pub(crate) inbox_handled: SqlTemplate,
+    pub(crate) inbox_see: SqlTemplate,
+    pub(crate) inbox_touch: SqlTemplate,
+    pub(crate) inbox_content: SqlTemplate,
+    pub(crate) inbox_begin: SqlTemplate,
+    pub(crate) inbox_count: SqlTemplate,
+    pub(crate) inbox_size: SqlTemplate,
+    pub(crate) outbox_by_message: SqlTemplate,
+    pub(crate) mark_put: SqlTemplate,
+    pub(crate) mark_find: SqlTemplate,
+    pub(crate) mark_remove: SqlTemplate,
+    pub(crate) marks_purge: SqlTemplate,
     #[cfg_attr(
         not(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13")),
         allow(dead_code)
     )]
-    pub(crate) pulse: Text,
+    pub(crate) idle_poll: SqlTemplate,
 }
 
 impl Statements {
@@ -261,9 +261,9 @@ impl Statements {
             mark_find: inbox.one(dialect.mark_find),
             mark_remove: inbox.one(dialect.mark_remove),
             marks_purge: inbox.one(dialect.marks_purge),
-            pulse: Text::new(
+            idle_poll: SqlTemplate::new(
                 dialect.places,
-                &dialect.pulse.replace("{outbox}", &outbox.table).replace("{inbox}", &inbox.table),
+                &dialect.idle_poll.replace("{outbox}", &outbox.table).replace("{inbox}", &inbox.table),
             ),
         }
     }
@@ -323,7 +323,7 @@ struct Renderer<'a> {
 }
 
 impl Renderer<'_> {
-    fn used(&self, text: &str) -> Option<Text> {
+    fn used(&self, text: &str) -> Option<SqlTemplate> {
         (text != UNUSED).then(|| self.one(text))
     }
 
@@ -343,7 +343,7 @@ impl Renderer<'_> {
             .replace("{n}", self.name)
     }
 
-    fn one(&self, text: &str) -> Text {
+    fn one(&self, text: &str) -> SqlTemplate {
         let bare = self.dialect.message.replace("topic, payload,", "topic, '' AS payload,");
         let text = text
             .replace("{bare}", &self.dialect.record.replace("{message}", &bare))
@@ -361,6 +361,6 @@ impl Renderer<'_> {
             .replace("{t}", &self.table)
             .replace("{n}", self.name)
             .replace("{s}", &self.schema);
-        Text::new(self.dialect.places, &text)
+        SqlTemplate::new(self.dialect.places, &text)
     }
 }

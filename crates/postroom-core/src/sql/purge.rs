@@ -1,7 +1,7 @@
 //! How old rows are deleted: the same texts for each state that is kept for a time.
 
 use crate::queue::{Queue, State};
-use crate::sql::text::Text;
+use crate::sql::text::SqlTemplate;
 
 /// The texts of one database. `{old}` stands for the rows that are old enough, `{age}` for what they are ordered by.
 /// The first value is the time before which a row must have come to its state, the second how many are deleted at most.
@@ -33,12 +33,12 @@ pub(crate) struct Purges(Vec<(State, Purge)>);
 /// What deletes the old rows in one state.
 #[derive(Debug)]
 pub(crate) struct Purge {
-    pub(crate) failures: Option<Text>,
-    pub(crate) rows: Text,
+    pub(crate) failures: Option<SqlTemplate>,
+    pub(crate) rows: SqlTemplate,
 }
 
 impl Purges {
-    pub(crate) fn new(texts: &PurgeTexts, queue: Queue, render: impl Fn(&str) -> Text) -> Self {
+    pub(crate) fn new(texts: &PurgeTexts, queue: Queue, render: impl Fn(&str) -> SqlTemplate) -> Self {
         let purge = |state: State| {
             let old = if state == State::Seen { &texts.seen } else { &texts.ended };
             let which = old.rows.replace("{state}", &state.code().to_string());

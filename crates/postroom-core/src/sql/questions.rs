@@ -1,7 +1,7 @@
 //! What operators ask: read-only statements, each over a bounded number of rows.
 
 use crate::queue::State;
-use crate::sql::text::Text;
+use crate::sql::text::SqlTemplate;
 
 /// The texts of one database. `{shown}` stands for the payload or for null, `{state}` for a finished state.
 #[derive(Debug)]
@@ -30,43 +30,43 @@ pub(crate) struct QuestionTexts {
 /// The same for one queue, with its tables' names in them.
 #[derive(Debug)]
 pub(crate) struct QuestionStatements {
-    pub(crate) keys: Text,
-    pub(crate) newest: Text,
-    pub(crate) activity: Text,
-    pub(crate) ahead: Text,
-    pub(crate) arrived_rate: Text,
-    pub(crate) done_rate: Text,
-    pub(crate) tally_ready: Text,
-    pub(crate) tally_dead: Text,
-    pub(crate) last_failures: Text,
+    pub(crate) keys: SqlTemplate,
+    pub(crate) newest: SqlTemplate,
+    pub(crate) activity: SqlTemplate,
+    pub(crate) ahead: SqlTemplate,
+    pub(crate) arrived_rate: SqlTemplate,
+    pub(crate) done_rate: SqlTemplate,
+    pub(crate) tally_ready: SqlTemplate,
+    pub(crate) tally_dead: SqlTemplate,
+    pub(crate) last_failures: SqlTemplate,
     pub(crate) arrived: Shown,
     pub(crate) arrived_rows: Shown,
     pub(crate) failed: Shown,
     pub(crate) failed_rows: Shown,
     finished: Vec<(State, Shown)>,
-    pub(crate) count_delivered: Text,
-    pub(crate) delivered_up_to: Text,
+    pub(crate) count_delivered: SqlTemplate,
+    pub(crate) delivered_up_to: SqlTemplate,
 }
 
 /// A statement without the payload and with it.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    bare: Text,
-    full: Text,
+    bare: SqlTemplate,
+    full: SqlTemplate,
 }
 
 impl Shown {
-    fn new(text: &str, render: &impl Fn(&str) -> Text) -> Self {
+    fn new(text: &str, render: &impl Fn(&str) -> SqlTemplate) -> Self {
         Self { bare: render(&text.replace("{shown}", "NULL")), full: render(&text.replace("{shown}", "payload")) }
     }
 
-    pub(crate) fn of(&self, with_payload: bool) -> &Text {
+    pub(crate) fn of(&self, with_payload: bool) -> &SqlTemplate {
         if with_payload { &self.full } else { &self.bare }
     }
 }
 
 impl QuestionStatements {
-    pub(crate) fn new(texts: &QuestionTexts, render: impl Fn(&str) -> Text) -> Self {
+    pub(crate) fn new(texts: &QuestionTexts, render: impl Fn(&str) -> SqlTemplate) -> Self {
         let shown = |text: &str| Shown::new(text, &render);
         // The state is in the text: the index of one state alone serves no other.
         let in_state = |state: State| (state, shown(&texts.finished.replace("{state}", &state.code().to_string())));

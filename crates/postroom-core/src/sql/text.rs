@@ -16,7 +16,7 @@ pub(crate) enum Places {
 
 /// A text that is ready to be given values.
 #[derive(Clone, Debug)]
-pub(crate) struct Text {
+pub(crate) struct SqlTemplate {
     sql: Arc<str>,
     /// What stands in each place; none when the places are numbered.
     order: Option<Arc<[Place]>>,
@@ -41,7 +41,7 @@ struct Each {
 const EACH: &str = "{each|";
 const ROWS_HERE: &str = "{rows}";
 
-impl Text {
+impl SqlTemplate {
     pub(crate) fn new(places: Places, text: &str) -> Self {
         let (text, each) = cut_each(text);
         if places == Places::Numbered {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_database_that_counts_gets_a_value_for_each_place() {
-        let text = Text::new(Places::Counted, "SET a = ?2, b = ?1, c = ?2 WHERE d = 'x'");
+        let text = SqlTemplate::new(Places::Counted, "SET a = ?2, b = ?1, c = ?2 WHERE d = 'x'");
         let statement = text.with(ints(&[1, 2]));
         assert_eq!(statement.sql(), "SET a = ?, b = ?, c = ? WHERE d = 'x'");
         assert_eq!(statement.values(), ints(&[2, 1, 2]));
@@ -157,13 +157,13 @@ mod tests {
 
     #[test]
     fn numbers_stay_where_the_database_knows_them() {
-        let text = Text::new(Places::Numbered, "SET a = $2, b = $1, c = $2");
+        let text = SqlTemplate::new(Places::Numbered, "SET a = $2, b = $1, c = $2");
         assert_eq!(text.with(ints(&[1, 2])).sql(), "SET a = $2, b = $1, c = $2");
     }
 
     #[test]
     fn a_part_is_repeated_for_each_row() {
-        let text = Text::new(Places::Counted, "a = ?1 IN ({each|(?, ?)|, }) AND b = ?1");
+        let text = SqlTemplate::new(Places::Counted, "a = ?1 IN ({each|(?, ?)|, }) AND b = ?1");
         let statement = text.with_rows(&ints(&[9]), &[ints(&[1, 2]), ints(&[3, 4])]);
         assert_eq!(statement.sql(), "a = ? IN ((?, ?), (?, ?)) AND b = ?");
         assert_eq!(statement.values(), ints(&[9, 1, 2, 3, 4, 9]));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_values_of_rows_are_numbered_after_the_others() {
-        let text = Text::new(Places::Numbered, "a = @P1 IN ({each|(?, ?)|, }) AND b = @P1");
+        let text = SqlTemplate::new(Places::Numbered, "a = @P1 IN ({each|(?, ?)|, }) AND b = @P1");
         let statement = text.with_rows(&ints(&[9]), &[ints(&[1, 2]), ints(&[3, 4])]);
         assert_eq!(statement.sql(), "a = @P1 IN ((@P2, @P3), (@P4, @P5)) AND b = @P1");
         assert_eq!(statement.values(), ints(&[9, 1, 2, 3, 4]));

@@ -12,10 +12,10 @@ use crate::support::clock::Timestamp;
 ///
 /// ```
 /// // What an operator sees of an error in a list.
-/// let shown: String = "connection refused".chars().take(postroom::operator::ERROR_CHARS_LOOKED_AT).collect();
+/// let shown: String = "connection refused".chars().take(postroom::operator::ERROR_GROUP_CHARS).collect();
 /// assert_eq!(shown, "connection refused");
 /// ```
-pub const ERROR_CHARS_LOOKED_AT: usize = ERROR_CHARS;
+pub const ERROR_GROUP_CHARS: usize = ERROR_CHARS;
 
 /// A message that was given up, without what it holds.
 ///
@@ -50,7 +50,7 @@ pub struct Failed {
     pub state: State,
     /// Failed attempts.
     pub attempts: u32,
-    /// The beginning of what went wrong last: [`ERROR_CHARS_LOOKED_AT`] characters of it.
+    /// The beginning of what went wrong last: [`ERROR_GROUP_CHARS`] characters of it.
     pub error: Option<String>,
     /// When it was given up, or dismissed.
     pub at: Option<Timestamp>,
@@ -100,7 +100,7 @@ pub struct FailedGroup {
     pub topic: String,
     /// Where they were to go to, or where they came from.
     pub party: Option<String>,
-    /// The beginning of what went wrong last: [`ERROR_CHARS_LOOKED_AT`] characters of it.
+    /// The beginning of what went wrong last: [`ERROR_GROUP_CHARS`] characters of it.
     pub error: Option<String>,
     /// Dead or expired.
     pub state: State,
@@ -125,5 +125,5 @@ impl fmt::Debug for FailedGroup {
 
 /// The part of an error that is looked at.
 pub(crate) fn looked_at(error: &str) -> String {
-    error.chars().take(ERROR_CHARS_LOOKED_AT).collect()
+    error.chars().take(ERROR_GROUP_CHARS).collect()
 }

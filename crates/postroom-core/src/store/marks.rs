@@ -11,17 +11,17 @@ use crate::support::error::Result;
 /// What a mark is known by: a message, and one of the handlers that handle it.
 ///
 /// ```
-/// fn told(mark: &postroom::store::MarkId) -> String {
+/// fn told(mark: &postroom::store::HandledMark) -> String {
 ///     format!("{} had {} of {}", mark.handler(), mark.key().message_id(), mark.key().source())
 /// }
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct MarkId {
+pub struct HandledMark {
     pub(crate) key: InboxKey,
     pub(crate) handler: Arc<str>,
 }
 
-impl MarkId {
+impl HandledMark {
     #[doc(hidden)]
     pub fn new(key: InboxKey, handler: Arc<str>) -> Self {
         Self { key, handler }
@@ -70,24 +70,24 @@ impl Marked {
 ///
 /// ```
 /// use postroom::idempotent::Idempotent;
-/// use postroom::store::{Marks, Memory, MemoryStore};
+/// use postroom::store::{HandledMarks, Memory, MemoryStore};
 ///
-/// fn can_be_marked(_: &impl Marks) {}
+/// fn can_be_marked(_: &impl HandledMarks) {}
 ///
 /// let store = MemoryStore::new();
 /// can_be_marked(&store);
 /// let once = Idempotent::<Memory>::new(store, "reserve-stock")?;
 /// # Ok::<(), postroom::Error>(())
 /// ```
-pub trait Marks: Send + Sync {
+pub trait HandledMarks: Send + Sync {
     /// Puts a mark on a message of that topic; says when that was, or none when it was there before.
-    fn put_mark(&self, mark: MarkId, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>>;
+    fn put_mark(&self, mark: HandledMark, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>>;
 
     /// What is known of a mark; none when it is not there, or not committed yet.
-    fn find_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Marked>>>;
+    fn find_mark(&self, mark: HandledMark) -> BoxFuture<'_, Result<Option<Marked>>>;
 
     /// Takes a mark back that was put at that time; false when it is gone, or another one by now.
-    fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>>;
+    fn remove_mark(&self, mark: HandledMark, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>>;
 
     /// Deletes up to `limit` marks of a handler that are older than `retention`.
     fn purge_marks(&self, handler: Arc<str>, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>>;

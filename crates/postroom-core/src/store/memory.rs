@@ -18,7 +18,7 @@ use crate::queue::{AHEAD, Cause, ClaimRequest, Claims, Lease, Noted, Queue, Reap
 use crate::sql::Statement;
 use crate::store::{
     Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
-    Identity, Mark, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Identity, ManualMove, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::{Error, ErrorKind, Result};
@@ -159,7 +159,7 @@ impl MemoryStore {
     }
 
     /// Ends a handler's transaction that has nothing to acknowledge.
-    pub(crate) fn conclude(&self, enqueued: &[NewMessage]) {
+    pub(crate) fn commit_unacked(&self, enqueued: &[NewMessage]) {
         let (now, doubt) = self.time();
         let mut tables = self.tables();
         for message in enqueued {
@@ -300,7 +300,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {
+    fn mark(&self, key: InboxKey, mark: ManualMove) -> BoxFuture<'_, Result<bool>> {
         self.run(move |tables, now| {
             let Some(record) = tables.inbox.by_key(&key) else { return Ok(false) };
             let was = record.state();

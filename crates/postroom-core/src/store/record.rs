@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::message::{Incoming, Message, NewMessage, OwnerToken};
 use crate::queue::{Cause, Content, Lease, Noted, Put, Queue, State, Work, put};
-use crate::store::{Arrival, Mark, Operator, PutMode, Revival};
+use crate::store::{Arrival, ManualMove, Operator, PutMode, Revival};
 use crate::support::clock::Timestamp;
 
 /// A row: the message, and how far it has come.
@@ -226,13 +226,13 @@ impl Record {
     }
 
     /// Moves an inbox row by hand; a done one stays done, and a dismissed one can only become done.
-    pub(crate) fn apply_mark(&mut self, mark: &Mark, now: Timestamp) -> bool {
+    pub(crate) fn apply_mark(&mut self, mark: &ManualMove, now: Timestamp) -> bool {
         match (self.work.state, mark) {
-            (State::Done, _) | (State::Dismissed, Mark::Dead { .. }) => return false,
-            (State::Seen | State::Processing, Mark::Processing) => self.work.begin_by_hand(now),
-            (_, Mark::Processing) => return false,
-            (_, Mark::Processed) => self.work.settle_by_hand(State::Done, now),
-            (_, Mark::Dead { error }) => {
+            (State::Done, _) | (State::Dismissed, ManualMove::Dead { .. }) => return false,
+            (State::Seen | State::Processing, ManualMove::Processing) => self.work.begin_by_hand(now),
+            (_, ManualMove::Processing) => return false,
+            (_, ManualMove::Processed) => self.work.settle_by_hand(State::Done, now),
+            (_, ManualMove::Dead { error }) => {
                 self.work.last_error = error.clone().or(self.work.last_error.take());
                 self.work.settle_by_hand(State::Dead, now);
             }
@@ -241,7 +241,7 @@ impl Record {
     }
 }
 
-impl Mark {
+impl ManualMove {
     /// What is noted with it: whoever handled the message outside the queue failed.
     pub(crate) fn failure(&self) -> Option<Noted> {
         match self {

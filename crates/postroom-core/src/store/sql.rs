@@ -4,22 +4,22 @@
 mod arriving;
 mod audit;
 mod batch;
+mod by_seq;
 mod claim;
 mod failed;
-mod floor;
 mod holds;
 mod inbox;
 mod letters;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 mod look;
 mod marks;
-mod numbers;
-mod passed;
 mod questions;
 mod receive;
 mod rows;
+mod scan_start;
 mod schema;
 mod times;
+mod topic_scan_start;
 mod upkeep;
 mod write_back;
 
@@ -36,36 +36,46 @@ use crate::store::Filter;
 use crate::store::{FAILURES_KEPT, Holding, Record};
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::{Error, ErrorKind, Result};
-use floor::Floor;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub(crate) use look::Asked;
-use passed::Passed;
 use rows::{int, read_record, row_count, text, uuid};
+use scan_start::ScanStart;
+use topic_scan_start::TopicScanStart;
 use write_back::Change;
 
 /// Everything the verbs need besides a connection.
 #[derive(Debug)]
-pub(crate) struct Verbs {
+pub(crate) struct SqlVerbs {
     /// Boxed: there are many, and they would be part of every future that opens a store.
     pub(crate) statements: Box<Statements>,
     batch: Batch,
     pub(crate) tables: TableNames,
     /// Where the news of a death goes, in the transaction of that death.
     pub(crate) dead_letter_topic: Option<String>,
-    floors: [Floor; 2],
-    passed: Passed,
+    scan_starts: [ScanStart; 2],
+    topic_scan_start: TopicScanStart,
     holding: [Holding; 2],
     clock: Clock,
     times_checked: [AtomicU64; 2],
 }
 
-impl Verbs {
+impl SqlVerbs {
     pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
         let statements = Box::new(Statements::new(dialect, &tables, fence));
-        let (batch, floors) = (dialect.batch, [Floor::new(), Floor::new()]);
-        let (passed, times_checked) = (Passed::default(), Default::default());
+        let (batch, scan_starts) = (dialect.batch, [ScanStart::new(), ScanStart::new()]);
+        let (topic_scan_start, times_checked) = (TopicScanStart::default(), Default::default());
         let (clock, holding) = (Clock::Database, Default::default());
-        Self { statements, batch, tables, dead_letter_topic, floors, passed, holding, clock, times_checked }
+        Self {
+            statements,
+            batch,
+            tables,
+            dead_letter_topic,
+            scan_starts,
+            topic_scan_start,
+            holding,
+            clock,
+            times_checked,
+        }
     }
 
     pub(crate) fn holding(&self, queue: Queue) -> &Holding {
@@ -75,10 +85,10 @@ impl Verbs {
         }
     }
 
-    fn floor(&self, queue: Queue) -> &Floor {
+    fn scan_start(&self, queue: Queue) -> &ScanStart {
         match queue {
-            Queue::Outbox => &self.floors[0],
-            Queue::Inbox => &self.floors[1],
+            Queue::Outbox => &self.scan_starts[0],
+            Queue::Inbox => &self.scan_starts[1],
         }
     }
 
@@ -191,7 +201,7 @@ impl Verbs {
 
     /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-    pub(crate) async fn settle_alone(
+    pub(crate) async fn autocommit_settle(
         &self,
         session: &mut impl Session,
         queue: Queue,
@@ -236,8 +246,8 @@ impl Verbs {
         now: Timestamp,
     ) -> Result<()> {
         if record.state() == State::Ready {
-            self.floor(queue).lower(record.visible_at());
-            self.passed.lower(queue, record.visible_at());
+            self.scan_start(queue).lower(record.visible_at());
+            self.topic_scan_start.lower(queue, record.visible_at());
         }
         let mut save = rows::save(record, claim_no);
         if self.batch == Batch::Lists {

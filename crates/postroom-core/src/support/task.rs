@@ -13,7 +13,9 @@ pub fn in_background<T: Send + 'static>(work: impl Future<Output = T> + Send + '
 }
 
 /// Does the work to its end, even if the caller no longer waits.
-pub(crate) async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+pub(crate) async fn run_to_completion<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
     in_background(work).await.map_err(|source| match source.is_panic() {
         true => Error::new(ErrorKind::Database, "the store's own code panicked").caused_by(source),
         false => Error::new(ErrorKind::Closed, "the runtime is shutting down").caused_by(source),

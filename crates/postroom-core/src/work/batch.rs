@@ -17,7 +17,7 @@ use crate::work::places::{Endpoints, Entry, Known, Limits};
 /// What a worker does with the messages it claimed.
 pub(crate) trait Process: Send + Sync + 'static {
     /// Works on a batch and reports the outcome of each message, in any order.
-    fn process(self: Arc<Self>, batch: Vec<Claimed>, run: Run) -> BoxFuture<'static, ()>;
+    fn process(self: Arc<Self>, batch: Vec<Claimed>, run: BatchRun) -> BoxFuture<'static, ()>;
 
     /// How many messages may be with that place at once.
     fn slots(&self, place: &Place) -> usize;
@@ -36,7 +36,7 @@ pub(crate) struct Slots {
 
 /// One batch at work.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct BatchRun {
     /// What the store is called.
     pub(crate) store: Arc<str>,
     pub(crate) reports: mpsc::UnboundedSender<(Lease, Outcome)>,
@@ -51,7 +51,7 @@ pub struct Run {
     pub(crate) entered: Arc<Mutex<HashMap<i64, Entry>>>,
 }
 
-impl Run {
+impl BatchRun {
     /// A message's turn with its place; false while that is left alone.
     pub(crate) fn enter(&self, lease: &Lease, place: &Arc<Known>) -> bool {
         let entry = place.enter();

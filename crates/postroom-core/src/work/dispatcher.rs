@@ -13,7 +13,7 @@ use crate::queue::{Claimed, Lease, Place, Queue};
 use crate::store::{BoxFuture, Store};
 use crate::support::clock::{Clock, monotonic};
 use crate::telemetry;
-use crate::work::batch::{Process, Run, Slots};
+use crate::work::batch::{BatchRun, Process, Slots};
 use crate::work::delivery::{Delivery, Transport};
 use crate::work::places::{Known, Places};
 
@@ -44,7 +44,7 @@ impl Dispatcher {
         self.places.of(place, self.slots.share, limits)
     }
 
-    async fn send(&self, lease: Lease, message: &Message, run: &Run) {
+    async fn send(&self, lease: Lease, message: &Message, run: &BatchRun) {
         let (lost, place) = (run.lost(&lease), self.place(&Place::of(message)));
         // First its destination's, then ours: messages to a slow destination take no place from the others.
         let waiting = async { (place.slots().acquire().await, self.slots.all.acquire().await) };
@@ -90,7 +90,7 @@ impl Process for Dispatcher {
         }
     }
 
-    fn process(self: Arc<Self>, batch: Vec<Claimed>, run: Run) -> BoxFuture<'static, ()> {
+    fn process(self: Arc<Self>, batch: Vec<Claimed>, run: BatchRun) -> BoxFuture<'static, ()> {
         let is_foreign =
             |claimed: &Claimed| claimed.message.as_ref().is_ok_and(|message| message.destination().is_some());
         if !batch.iter().any(is_foreign) {

@@ -14,7 +14,7 @@ mod state;
 mod tuning;
 
 pub use admit::{Held, admit};
-pub use again::persist;
+pub use again::retry_conflicts;
 pub use call::{Callable, Calls};
 pub use context::{Backend, Ctx};
 pub use context::{HOLD_MAX, Received};
@@ -24,5 +24,5 @@ pub use failure::{HandlerError, HandlerResult};
 pub use function::HandlerFn;
 pub use in_progress::InProgress;
 pub use memory::Memory;
-pub(crate) use runner::{Runner, conclude};
+pub(crate) use runner::{Runner, ack_and_commit};
 pub use state::{Needed, State, States};

@@ -21,7 +21,7 @@ use crate::store::{Filter, Record, Store};
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
 use crate::telemetry::{self, Meters};
-use crate::work::handler::{Backend, Ctx, HOLD_MAX, conclude};
+use crate::work::handler::{Backend, Ctx, HOLD_MAX, ack_and_commit};
 use crate::work::worker::WorkerOptions;
 
 /// Hands messages of one queue out to services that fetch them: a worker whose handlers are elsewhere.
@@ -126,7 +126,7 @@ impl<B: Backend> Pull<B> {
             return self.settle(lease, &record, Outcome::Done { response: answer }).await;
         };
         let ctx = Ctx::<B>::new(&self.store, HOLD_MAX, Arc::new(message), &crate::work::handler::States::default());
-        let outcome = conclude(ctx, self.queue.kind(), &lease, answer).await?;
+        let outcome = ack_and_commit(ctx, self.queue.kind(), &lease, answer).await?;
         self.settle(lease, &record, outcome).await
     }
 

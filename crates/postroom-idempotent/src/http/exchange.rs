@@ -11,7 +11,7 @@ use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tower_service::Service;
 
-use super::Core;
+use super::LayerShared;
 use super::kept::{Kept, is_endless, is_final, is_refusal};
 use super::problem::IdempotencyProblem;
 use crate::SharedCtx;
@@ -20,7 +20,7 @@ use postroom_core::queue::Queue;
 use postroom_core::store::{Admission, Store};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 use postroom_core::telemetry;
-use postroom_core::work::handler::{Backend, Ctx, HOLD_MAX, Held, States, admit, persist};
+use postroom_core::work::handler::{Backend, Ctx, HOLD_MAX, Held, States, admit, retry_conflicts};
 
 /// A request that was read completely.
 pub(super) struct Whole {
@@ -53,13 +53,13 @@ enum Served {
     ForNow(Response),
 }
 
-impl<B: Backend> Core<B> {
+impl<B: Backend> LayerShared<B> {
     pub(super) async fn exchange<S>(&self, ready: S, spare: S, request: Whole, incoming: Incoming) -> Response
     where
         S: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send,
     {
         let (mut ready, request, incoming) = (Some(ready), &request, &incoming);
-        let tried = persist(move || {
+        let tried = retry_conflicts(move || {
             let service = ready.take().unwrap_or_else(|| spare.clone());
             self.attempt(service, request, incoming)
         });

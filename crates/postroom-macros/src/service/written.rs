@@ -23,7 +23,7 @@ fn service(declared: &Declared) -> TokenStream {
         #(#attributes)*
         #[derive(Debug)]
         #visibility struct #ident {
-            running: ::postroom::services::Running<#backend>,
+            running: ::postroom::services::RunningService<#backend>,
         }
 
         #[allow(dead_code, reason = "not every program needs all of it")]
@@ -39,8 +39,8 @@ fn service(declared: &Declared) -> TokenStream {
             /// handlers need.
             #visibility fn on(
                 store: <#backend as ::postroom::handler::Backend>::Store,
-            ) -> ::postroom::services::Declaration<Self> {
-                ::postroom::services::Declaration::new(store)
+            ) -> ::postroom::services::ServiceBuilder<Self> {
+                ::postroom::services::ServiceBuilder::new(store)
             }
 
             /// Runs until `shutdown` is ready, then stops.
@@ -58,7 +58,7 @@ fn service(declared: &Declared) -> TokenStream {
         }
 
         impl ::core::ops::Deref for #ident {
-            type Target = ::postroom::services::Running<#backend>;
+            type Target = ::postroom::services::RunningService<#backend>;
 
             fn deref(&self) -> &Self::Target {
                 &self.running
@@ -107,7 +107,7 @@ fn declaration(declared: &Declared) -> TokenStream {
                 ::core::result::Result::Ok(::std::vec![#(#addresses),*])
             }
 
-            fn started(running: ::postroom::services::Running<#backend>) -> Self {
+            fn started(running: ::postroom::services::RunningService<#backend>) -> Self {
                 Self { running }
             }
         }

@@ -42,7 +42,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The inbox remembers a message for at least this much longer than the receiver accepts it.
-pub(super) const FORGOTTEN: Duration = Duration::from_secs(600);
+pub(super) const RETENTION_MARGIN: Duration = Duration::from_secs(600);
 /// A window must be longer than signatures may be old.
 pub(super) const WINDOW: RangeInclusive<Duration> = Duration::from_secs(301)..=YEAR;
 /// The largest semaphore.
@@ -206,7 +206,7 @@ fn topic((name, section): (String, Section<'_>)) -> (String, Retry) {
 fn retention(mut section: Section<'_>) -> (Retention, At) {
     let retention = Retention {
         outbox: section.span("outbox", Duration::ZERO..=100 * YEAR).unwrap_or(7 * DAY),
-        inbox: section.span("inbox", FORGOTTEN..=100 * YEAR).unwrap_or(30 * DAY),
+        inbox: section.span("inbox", RETENTION_MARGIN..=100 * YEAR).unwrap_or(30 * DAY),
         dead: section.span("dead", MINUTE..=100 * YEAR),
         expired: section.span("expired", MINUTE..=100 * YEAR),
         dismissed: section.span("dismissed", MINUTE..=100 * YEAR).unwrap_or(30 * DAY),

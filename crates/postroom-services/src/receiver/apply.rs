@@ -15,7 +15,7 @@ use postroom_core::store::{Admission, Arrival, PutMode, Store};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 use postroom_core::telemetry;
 use postroom_core::work::handler::{
-    Backend, Ctx, Entry, Erased, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, persist,
+    Backend, Ctx, Entry, Erased, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, retry_conflicts,
 };
 
 impl<B: Backend> Inner<B> {
@@ -32,12 +32,12 @@ impl<B: Backend> Inner<B> {
         }
         let incoming = Arc::new(incoming);
         let result = match incoming.kind {
-            Kind::Response => persist(|| self.take_answer(&incoming)).await,
+            Kind::Response => retry_conflicts(|| self.take_answer(&incoming)).await,
             _ => {
                 let Some(handler) = self.handlers.find(&incoming.topic) else {
                     return Reply::no_handler(&incoming.topic);
                 };
-                persist(|| self.attempt(&incoming, &handler)).await
+                retry_conflicts(|| self.attempt(&incoming, &handler)).await
             }
         };
         match result {

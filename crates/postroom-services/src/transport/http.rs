@@ -7,11 +7,11 @@ mod connect;
 mod egress;
 mod foreign;
 mod guests;
+mod idle_timeout;
 mod listen;
 #[cfg(feature = "pipe")]
 mod pipe;
 mod push;
-mod quiet;
 pub(super) mod receive;
 mod serve;
 mod service;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postroom::NewMessage;
-use postroom::operator::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup, Filter, Revival};
+use postroom::operator::{ERROR_GROUP_CHARS, Failed, FailedGroup, Filter, Revival};
 use postroom::queue::{Queue, State};
 
 use crate::case::{Verdict, cases};
@@ -113,7 +113,7 @@ async fn the_newest_is_what_came_last_whenever_it_was_given_up(h: &Harness) -> V
 
 async fn a_long_error_is_known_by_its_beginning(h: &Harness) -> Verdict {
     for side in h.sides() {
-        let beginning = "ü".repeat(ERROR_CHARS_LOOKED_AT);
+        let beginning = "ü".repeat(ERROR_GROUP_CHARS);
         give_up(h, &side, "a", &[&format!("{beginning}1"), &format!("{beginning}2")]).await?;
         assert_eq!(told(&side.verbs().failed_groups(10).await?), [("a".into(), Some(beginning.clone()), 2)]);
         let failed = side.verbs().failed(Filter::all()).await?;

@@ -12,7 +12,7 @@ pub(crate) use session::{
     BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, DEPTH, FORGIVING, HELLO, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
 };
 
-use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, QueueSql, UNUSED};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
 
@@ -131,7 +131,7 @@ pub(crate) const MSSQL: Dialect = Dialect {
     marks_purge: "DELETE FROM {t}_marks WHERE seq IN (
              SELECT TOP (@P3) old.seq FROM {t}_marks AS old WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
              WHERE old.handler = @P1 AND old.marked_at < @P2 ORDER BY old.marked_at)",
-    pulse: concat!(
+    idle_poll: concat!(
         "SELECT CASE WHEN ",
         any!("{outbox}", "state = 0 AND crashes = 0 AND visible_at BETWEEN @P2 AND @P1"),
         " OR ",
@@ -151,7 +151,7 @@ const INBOX_INSERT: &str = "INSERT INTO {t}
          SELECT @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, 0, @P9, @P10, @P11, @P12, @P12, @P13
          WHERE NOT EXISTS (SELECT 1 FROM {t} WITH (READCOMMITTEDLOCK) WHERE {key})";
 
-const QUEUE: Texts = Texts {
+const QUEUE: QueueSql = QueueSql {
     // The first that is ready, the first lease that ends, and the first message that is past its time.
     claim_look: concat!(
         "SELECT (SELECT MIN(visible_at) FROM {t}",

@@ -21,7 +21,7 @@ use crate::db::mssql::dialect::{
     BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, DEPTH, FORGIVING, HELLO, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
 };
 use crate::db::server::connection::{Patience, Unprinted, ended_inside, may_not_deploy};
-use crate::db::server::{Began, Link};
+use crate::db::server::{Began, ServerConnection};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -72,7 +72,7 @@ impl MssqlTarget {
 }
 
 /// One of our connections.
-pub(crate) struct MssqlLink {
+pub(crate) struct MssqlServerConnection {
     conn: MssqlConnection,
     /// The database it was opened in.
     database: String,
@@ -82,13 +82,13 @@ pub(crate) struct MssqlLink {
 }
 
 /// The client would print what it has read last.
-impl fmt::Debug for MssqlLink {
+impl fmt::Debug for MssqlServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MssqlLink").field("patience", &self.patience).finish_non_exhaustive()
     }
 }
 
-impl MssqlLink {
+impl MssqlServerConnection {
     pub(crate) async fn connect(target: &MssqlTarget) -> Result<Self> {
         let conn = target.connect().await?;
         let (database, patience) = (String::new(), Patience::new());
@@ -138,7 +138,7 @@ fn number(row: &tiberius::Row, column: usize) -> Result<i64> {
     row.int(column)?.ok_or_else(|| Error::new(ErrorKind::Database, "the server's answer is no number"))
 }
 
-impl Link for MssqlLink {
+impl ServerConnection for MssqlServerConnection {
     async fn hello(&mut self) -> Result<Timestamp> {
         let answer = self.ask(HELLO).await?;
         if answer.str(1)? == Some("READ_ONLY") {
@@ -230,7 +230,7 @@ fn batches(schema: &str) -> impl Iterator<Item = &str> {
     schema.split(BATCH_END).map(str::trim).filter(|batch| !batch.is_empty())
 }
 
-impl Session for MssqlLink {
+impl Session for MssqlServerConnection {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
         self.patience.wait(run(&mut self.conn, statement)).await
     }

@@ -3,7 +3,7 @@
 
 mod questions;
 
-use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, QueueSql, UNUSED};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
 
@@ -179,7 +179,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
     mark_find: "SELECT marked_at, topic FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3",
     mark_remove: "DELETE FROM {t}_marks WHERE source = ?1 AND message_id = ?2 AND handler = ?3 AND marked_at = ?4",
     marks_purge: "DELETE FROM {t}_marks WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3",
-    pulse: concat!(
+    idle_poll: concat!(
         "SELECT EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN ?2 AND ?1)
                 OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at BETWEEN ?4 AND ?1),
                 EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN ?3 AND ?1)
@@ -210,7 +210,7 @@ const GROUPS_FINISHED: &str =
     "SELECT topic, {party}, substr(last_error, 1, {error_chars}), 1, processed_at, processed_at, seq
          FROM {t} FORCE INDEX ({n}_finished) WHERE state = ?1 AND seq >= ?2";
 
-const QUEUE: Texts = Texts {
+const QUEUE: QueueSql = QueueSql {
     // The first that is ready, the first lease that ends, and the first message that is past its time.
     claim_look: "SELECT
          (SELECT visible_at FROM {t} FORCE INDEX ({n}_work) WHERE state = 0 AND crashes = 0 AND visible_at >= ?2

@@ -12,7 +12,7 @@ use crate::db::mysql::dialect::{
 };
 use crate::db::mysql::error::{failed, number_of};
 use crate::db::server::connection::{Patience, ended_inside, may_not_deploy};
-use crate::db::server::{Began, Link, Purpose};
+use crate::db::server::{Began, Purpose, ServerConnection};
 use crate::db::sqlx_09::{Behind, Reach, begin_for_good};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
@@ -25,14 +25,14 @@ const NO_SUCH_SAVEPOINT: u16 = 1305;
 
 /// One of our connections.
 #[derive(Debug)]
-pub(crate) struct MySqlLink {
+pub(crate) struct MySqlServerConnection {
     conn: MySqlConnection,
     patience: Patience,
     in_doubt: bool,
     outage_at: Option<Timestamp>,
 }
 
-impl MySqlLink {
+impl MySqlServerConnection {
     pub(crate) async fn connect(target: &Reach<MySql>, purpose: Purpose) -> Result<Self> {
         // Each statement would be formatted for a line nobody reads; what the store does is told by us.
         let options = target.options().disable_statement_logging();
@@ -40,7 +40,7 @@ impl MySqlLink {
         begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
         let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
         link.roll_back().await?;
-        if purpose == Purpose::Verbs {
+        if purpose == Purpose::SqlVerbs {
             link.say(FOR_VERBS).await?;
         }
         Ok(link)
@@ -72,7 +72,7 @@ fn number(row: &MySqlRow, column: usize) -> Result<i64> {
     text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
 }
 
-impl Link for MySqlLink {
+impl ServerConnection for MySqlServerConnection {
     async fn hello(&mut self) -> Result<Timestamp> {
         let answer = self.ask(HELLO).await?;
         if number(&answer, 1)? != 0 {
@@ -159,7 +159,7 @@ pub(crate) fn is_new_enough(version: &str) -> bool {
     version >= if is_mariadb { [10, 6, 0] } else { [8, 0, 29] }
 }
 
-impl Session for MySqlLink {
+impl Session for MySqlServerConnection {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
         self.patience.wait(self.conn.run(statement)).await
     }

@@ -1,7 +1,7 @@
 //! PostgreSQL. A row that is read to be written is locked on the way; rows that others hold are passed over. The CTE of
 //! a claim is materialized: as a subquery a nested loop would run it again for each row, and claim them all.
 
-use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, QueueSql, UNUSED};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
 
@@ -141,7 +141,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     marks_purge: "DELETE FROM {t}_marks WHERE ctid = ANY (ARRAY(
              SELECT ctid FROM {t}_marks WHERE handler = $1 AND marked_at < $2
              ORDER BY marked_at LIMIT $3 FOR UPDATE SKIP LOCKED))",
-    pulse: concat!(
+    idle_poll: concat!(
         "SELECT (EXISTS (SELECT 1 FROM {outbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN $2 AND $1)
                 OR EXISTS (SELECT 1 FROM {outbox} WHERE state = 1 AND visible_at BETWEEN $4 AND $1))::int,
                 (EXISTS (SELECT 1 FROM {inbox} WHERE state = 0 AND crashes = 0 AND visible_at BETWEEN $3 AND $1)
@@ -150,7 +150,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     ),
 };
 
-const QUEUE: Texts = Texts {
+const QUEUE: QueueSql = QueueSql {
     // The first that is ready, the first lease that ends, and the first message that is past its time.
     claim_look: "SELECT
          (SELECT visible_at FROM {t} WHERE state = 0 AND crashes = 0 AND visible_at >= $2

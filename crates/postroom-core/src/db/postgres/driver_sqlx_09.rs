@@ -13,7 +13,7 @@ use crate::db::postgres::dialect::{
 };
 use crate::db::postgres::error::{NO_SUCH_SETTING, POOLED, kind_of};
 use crate::db::server::connection::{Patience, ended_inside, may_not_deploy};
-use crate::db::server::{Began, Link, Purpose};
+use crate::db::server::{Began, Purpose, ServerConnection};
 use crate::db::sqlx_09::{Behind, Reach, begin_for_good, explained};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
@@ -41,7 +41,7 @@ impl PgTarget {
 
 /// One of our connections.
 #[derive(Debug)]
-pub(crate) struct PgLink {
+pub(crate) struct PgServerConnection {
     conn: PgConnection,
     patience: Patience,
     in_doubt: bool,
@@ -51,9 +51,9 @@ pub(crate) struct PgLink {
     outage_at: Option<Timestamp>,
 }
 
-impl PgLink {
+impl PgServerConnection {
     pub(crate) async fn connect(target: &PgTarget, purpose: Purpose) -> Result<Self> {
-        let wants_settings = purpose == Purpose::Verbs && !target.is_pooled;
+        let wants_settings = purpose == Purpose::SqlVerbs && !target.is_pooled;
         let mut conn = open(target, wants_settings).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
         let mut link = Self {
@@ -114,7 +114,7 @@ fn number(row: &PgRow, column: usize) -> Result<i64> {
     text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
 }
 
-impl Link for PgLink {
+impl ServerConnection for PgServerConnection {
     async fn hello(&mut self) -> Result<Timestamp> {
         let answer = self.ask(HELLO).await?;
         if number(&answer, 1)? == 1 {
@@ -181,7 +181,7 @@ impl Link for PgLink {
     }
 }
 
-impl Session for PgLink {
+impl Session for PgServerConnection {
     async fn execute(&mut self, statement: &Statement) -> Result<Done> {
         let query = self.bound(statement);
         let done = async { query.execute(&mut self.conn).await.map_err(failed) };

@@ -38,7 +38,7 @@ macro_rules! handlers_on_server {
                 tx.0.answer(request, from, response).await
             }
 
-            async fn mark(tx: &mut $tx, mark: &$crate::MarkId, topic: &str) -> $crate::Result<bool> {
+            async fn mark(tx: &mut $tx, mark: &$crate::HandledMark, topic: &str) -> $crate::Result<bool> {
                 tx.0.mark(mark, topic).await
             }
 
@@ -70,8 +70,8 @@ macro_rules! handlers_on_server {
                 tx.0.commit(queue, lease, response).await
             }
 
-            async fn conclude(_: &$store, tx: $tx) -> $crate::Result<()> {
-                tx.0.conclude().await
+            async fn commit_unacked(_: &$store, tx: $tx) -> $crate::Result<()> {
+                tx.0.commit_unacked().await
             }
 
             fn overran(_: &$tx) -> bool {
@@ -101,7 +101,7 @@ macro_rules! handlers_on_server {
                 _: $crate::Queue,
                 work: Vec<($crate::Claimed, std::convert::Infallible)>,
                 _: &$crate::work::handler::States,
-                _: &$crate::work::batch::Run,
+                _: &$crate::work::batch::BatchRun,
             ) {
                 if let Some((_, never)) = work.into_iter().next() {
                     match never {}

@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use crate::db::doctor::Facts;
-use crate::db::server::{Engine, Link, Purpose, Settings};
+use crate::db::server::{Engine, Purpose, ServerConnection, Settings};
 use crate::queue::Queue;
 use crate::sql::{Statement, TableNames};
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::support::clock::{Clock, Timestamp, micros, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::support::task::to_its_end;
+use crate::support::task::run_to_completion;
 
 /// So long a server may take to let us in, and to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the server at `target` says of itself and of our tables.
 pub(crate) async fn examine<E: Engine>(target: E::Target, settings: &Settings, questions: &[&str]) -> Result<Facts> {
-    let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), None, E::DIALECT.fence);
+    let verbs = SqlVerbs::new(E::DIALECT, settings.tables.clone(), None, E::DIALECT.fence);
     let questions = about(questions, &settings.tables);
     let listeners = if settings.notify { E::LISTENERS } else { 0 };
     let connections = settings.connections + settings.verb_connections() + listeners;
     // Behind a pooler nothing runs outside a transaction.
     let is_pooled = !settings.statements_alone;
     let manual = Some(settings.clock.clone()).filter(|clock| matches!(clock, Clock::Manual(_)));
-    let asking = to_its_end(async move {
+    let asking = run_to_completion(async move {
         let began = monotonic();
         let mut link = E::connect(&target, Purpose::Handlers).await?;
         let mut facts = Facts::default();
@@ -73,7 +73,7 @@ fn about(texts: &[&str], tables: &TableNames) -> Vec<Statement> {
 }
 
 /// What the server refuses to tell is not known; that it cannot be reached is an error.
-async fn ask(link: &mut impl Link, question: &Statement, facts: &mut Facts) -> Result<()> {
+async fn ask(link: &mut impl ServerConnection, question: &Statement, facts: &mut Facts) -> Result<()> {
     let asked = Clock::Database.now();
     // Behind a pooler only a transaction stays on one connection.
     link.begin().await?;

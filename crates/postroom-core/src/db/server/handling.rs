@@ -3,31 +3,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::server::{Began, Core, Engine, Link, Pooled, ServerStore};
+use crate::db::server::{Began, Engine, Pooled, ServerConnection, ServerShared, ServerStore};
 use crate::message::{Incoming, MessageId, NewMessage};
 use crate::queue::{Lease, Queue};
 use crate::sql::{Expects, Session, Statement};
-use crate::store::sql::Verbs;
-use crate::store::{Admission, MarkId, Stored};
+use crate::store::sql::SqlVerbs;
+use crate::store::{Admission, HandledMark, Stored};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::support::task::to_its_end;
+use crate::support::task::run_to_completion;
 use crate::telemetry;
 
 /// A transaction on a connection of its own. Dropped without an end, the connection is closed.
 #[derive(Debug)]
 pub(crate) struct HandlerTx<E: Engine> {
     pub(crate) link: Pooled<E>,
-    pub(super) core: Arc<Core<E>>,
+    pub(super) core: Arc<ServerShared<E>>,
     pub(super) enqueued: bool,
     /// The mark it put, and when.
-    pub(super) marked: Option<(MarkId, Timestamp)>,
+    pub(super) marked: Option<(HandledMark, Timestamp)>,
 }
 
 impl<E: Engine> HandlerTx<E> {
     pub(crate) async fn begin(store: &ServerStore<E>) -> Result<Self> {
         let core = store.0.clone();
-        to_its_end(async move {
+        run_to_completion(async move {
             let mut stale = 0;
             loop {
                 let mut link = core.handler_pool.get().await?;
@@ -72,7 +72,7 @@ impl<E: Engine> HandlerTx<E> {
     /// decides.
     pub(crate) async fn commit(self, queue: Queue, lease: &Lease, response: Option<String>) -> Result<()> {
         let lease = lease.clone();
-        to_its_end(self.commit_to_the_end(queue, lease, response)).await
+        run_to_completion(self.commit_to_the_end(queue, lease, response)).await
     }
 
     async fn commit_to_the_end(mut self, queue: Queue, lease: Lease, response: Option<String>) -> Result<()> {
@@ -82,7 +82,7 @@ impl<E: Engine> HandlerTx<E> {
             self.link.commit().await?;
             self.link.give_back();
             return core
-                .transact(ack, |_: &Verbs, link: &mut E::Link, ack, _| {
+                .transact(ack, |_: &SqlVerbs, link: &mut E::ServerConnection, ack, _| {
                     Box::pin(async move { link.execute(ack).await.map(|_| ()) })
                 })
                 .await;
@@ -123,9 +123,14 @@ impl<E: Engine> HandlerTx<E> {
 
 /// Whether a commit without an answer was one. The row says: while the server still works on the commit it is locked,
 /// and the question waits.
-async fn read_back<E: Engine>(core: &Arc<Core<E>>, queue: Queue, lease: Lease, unanswered: Error) -> Result<()> {
+async fn read_back<E: Engine>(
+    core: &Arc<ServerShared<E>>,
+    queue: Queue,
+    lease: Lease,
+    unanswered: Error,
+) -> Result<()> {
     let committed = core
-        .transact((queue, lease), |verbs: &Verbs, link: &mut E::Link, (queue, lease), _| {
+        .transact((queue, lease), |verbs: &SqlVerbs, link: &mut E::ServerConnection, (queue, lease), _| {
             Box::pin(async move {
                 if verbs.is_held(link, *queue, lease).await? {
                     return Ok(false);

@@ -3,25 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::server::{Core, Engine, HandlerTx, Link, ServerStore, handling};
+use crate::db::server::{Engine, HandlerTx, ServerConnection, ServerShared, ServerStore, handling};
 use crate::queue::Queue;
-use crate::store::sql::Verbs;
-use crate::store::{BoxFuture, MarkId, Marked, Marks};
+use crate::store::sql::SqlVerbs;
+use crate::store::{BoxFuture, HandledMark, HandledMarks, Marked};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::support::task::to_its_end;
+use crate::support::task::run_to_completion;
 use crate::telemetry;
 
-impl<E: Engine> Marks for ServerStore<E> {
-    fn put_mark(&self, mark: MarkId, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
+impl<E: Engine> HandledMarks for ServerStore<E> {
+    fn put_mark(&self, mark: HandledMark, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
         self.verb((mark, topic), |verbs, link, (mark, topic), now| Box::pin(verbs.put_mark(link, mark, topic, now)))
     }
 
-    fn find_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Marked>>> {
+    fn find_mark(&self, mark: HandledMark) -> BoxFuture<'_, Result<Option<Marked>>> {
         self.verb(mark, |verbs, link, mark, _| Box::pin(verbs.find_mark(link, mark)))
     }
 
-    fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {
+    fn remove_mark(&self, mark: HandledMark, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {
         self.verb((mark, marked_at), |verbs, link, (mark, marked_at), _| {
             Box::pin(verbs.remove_mark(link, mark, *marked_at))
         })
@@ -36,7 +36,7 @@ impl<E: Engine> Marks for ServerStore<E> {
 
 impl<E: Engine> HandlerTx<E> {
     /// Puts a mark that is there from the commit on; false when it is there already.
-    pub(crate) async fn mark(&mut self, mark: &MarkId, topic: &str) -> Result<bool> {
+    pub(crate) async fn mark(&mut self, mark: &HandledMark, topic: &str) -> Result<bool> {
         let now = self.core.clock.now();
         let marked_at = self.core.verbs.put_mark(&mut *self.link, mark, topic, now).await?;
         self.marked = marked_at.map(|at| (mark.clone(), at));
@@ -44,8 +44,8 @@ impl<E: Engine> HandlerTx<E> {
     }
 
     /// Commits. An error means that nothing of it is stored, except one of kind `InDoubt`: then nobody can say.
-    pub(crate) async fn conclude(self) -> Result<()> {
-        to_its_end(self.conclude_to_the_end()).await
+    pub(crate) async fn commit_unacked(self) -> Result<()> {
+        run_to_completion(self.conclude_to_the_end()).await
     }
 
     async fn conclude_to_the_end(mut self) -> Result<()> {
@@ -71,15 +71,15 @@ impl<E: Engine> HandlerTx<E> {
 
 /// Whether a commit without an answer was one. Its mark says; without a mark nobody does.
 async fn read_back<E: Engine>(
-    core: &Arc<Core<E>>,
-    marked: Option<(MarkId, Timestamp)>,
+    core: &Arc<ServerShared<E>>,
+    marked: Option<(HandledMark, Timestamp)>,
     unanswered: Error,
 ) -> Result<()> {
     let Some(marked) = marked else {
         return Err(Error::new(ErrorKind::InDoubt, "the connection broke at the commit").caused_by(unanswered));
     };
     let committed = core
-        .transact(marked, |verbs: &Verbs, link: &mut E::Link, (mark, marked_at), now| {
+        .transact(marked, |verbs: &SqlVerbs, link: &mut E::ServerConnection, (mark, marked_at), now| {
             Box::pin(verbs.is_marked(link, mark, *marked_at, now))
         })
         .await;

@@ -11,7 +11,7 @@ const CONNECTIONS: usize = 16;
 const IDLE: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(60);
 const HEAR_AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// Verbs are short: more connections than that would only wait for each other. With one alone, a lease could not be
+/// Transactions are short: more connections would only wait for each other. With one alone, a lease could not be
 /// renewed while something else waits for an answer.
 const VERB_CONNECTIONS: std::ops::RangeInclusive<usize> = 2..=6;
 

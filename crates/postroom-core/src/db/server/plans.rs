@@ -3,13 +3,13 @@
 use crate::db::server::{Engine, ServerStore};
 use crate::queue::Queue;
 use crate::sql::TableNames;
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 impl<E: Engine> ServerStore<E> {
     /// Every statement of a queue by its name; empty where the dialect has no use for it.
     pub fn statement_texts(tables: &TableNames, queue: Queue) -> Vec<(&'static str, String)> {
-        let verbs = Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence);
+        let verbs = SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence);
         verbs.statements.of(queue).named()
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::db::server::{Engine, Link, Purpose, Settings};
+use crate::db::server::{Engine, Purpose, ServerConnection, Settings};
 use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
@@ -25,7 +25,7 @@ pub(crate) struct Pool<E: Engine> {
     permits: Arc<Semaphore>,
     idle_max: Duration,
     patience: Duration,
-    idle: Mutex<Idle<E::Link>>,
+    idle: Mutex<Idle<E::ServerConnection>>,
 }
 
 struct Idle<L> {
@@ -52,7 +52,7 @@ impl<E: Engine> Pool<E> {
         self.connections
     }
 
-    fn idle(&self) -> MutexGuard<'_, Idle<E::Link>> {
+    fn idle(&self) -> MutexGuard<'_, Idle<E::ServerConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl<E: Engine> Pool<E> {
         Ok(Pooled { link: Some(link), is_fresh, pool: self.clone(), _permit: permit })
     }
 
-    async fn connect(&self) -> Result<E::Link> {
+    async fn connect(&self) -> Result<E::ServerConnection> {
         let patience = self.patience.min(PATIENCE);
         let link = tokio::time::timeout(patience, E::connect(&self.target, self.purpose)).await;
         let mut link = link
@@ -94,7 +94,7 @@ impl<E: Engine> Pool<E> {
         self.close_idle();
     }
 
-    fn take_back(self: &Arc<Self>, link: E::Link) {
+    fn take_back(self: &Arc<Self>, link: E::ServerConnection) {
         let mut idle = self.idle();
         if self.permits.is_closed() {
             return;
@@ -127,7 +127,7 @@ async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
 /// A connection that somebody uses.
 #[derive(Debug)]
 pub(crate) struct Pooled<E: Engine> {
-    link: Option<E::Link>,
+    link: Option<E::ServerConnection>,
     is_fresh: bool,
     pool: Arc<Pool<E>>,
     _permit: OwnedSemaphorePermit,
@@ -148,15 +148,15 @@ impl<E: Engine> Pooled<E> {
 }
 
 impl<E: Engine> Deref for Pooled<E> {
-    type Target = E::Link;
+    type Target = E::ServerConnection;
 
-    fn deref(&self) -> &E::Link {
+    fn deref(&self) -> &E::ServerConnection {
         self.link.as_ref().unwrap_or_else(|| unreachable!("only given back when it is consumed"))
     }
 }
 
 impl<E: Engine> DerefMut for Pooled<E> {
-    fn deref_mut(&mut self) -> &mut E::Link {
+    fn deref_mut(&mut self) -> &mut E::ServerConnection {
         self.link.as_mut().unwrap_or_else(|| unreachable!("only given back when it is consumed"))
     }
 }

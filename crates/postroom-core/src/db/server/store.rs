@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::db::server::gather::Gatherer;
-use crate::db::server::{Engine, Link, Pool, Purpose, Settings, Signal, pulse, transact};
+use crate::db::server::group_commit::Gatherer;
+use crate::db::server::{Engine, Pool, Purpose, ServerConnection, Settings, Signal, idle_poll, transact};
 use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::sql::Statement;
 use crate::store::outage::Outage;
-use crate::store::sql::{Asked, Verbs};
+use crate::store::sql::{Asked, SqlVerbs};
 use crate::store::{
     Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Hold, HoldChange, Holding,
-    Identity, Mark, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Identity, ManualMove, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 use crate::support::clock::{Clock, ServerClock};
 use crate::support::error::Result;
-use crate::support::task::{in_background, to_its_end};
+use crate::support::task::{in_background, run_to_completion};
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
 ///
@@ -29,12 +29,12 @@ use crate::support::task::{in_background, to_its_end};
 /// }
 /// ```
 #[allow(private_bounds, reason = "the engines are this crate's own")]
-pub struct ServerStore<E: Engine>(pub(crate) Arc<Core<E>>);
+pub struct ServerStore<E: Engine>(pub(crate) Arc<ServerShared<E>>);
 
 /// What the store, its handlers and its transactions share.
-pub(crate) struct Core<E: Engine> {
+pub(crate) struct ServerShared<E: Engine> {
     pub(crate) name: String,
-    pub(crate) verbs: Verbs,
+    pub(crate) verbs: SqlVerbs,
     pub(crate) clock: Clock,
     /// For our own verbs.
     pub(crate) pool: Arc<Pool<E>>,
@@ -52,9 +52,9 @@ pub(crate) struct Core<E: Engine> {
     is_awaited: AtomicBool,
 }
 
-impl<E: Engine> fmt::Debug for Core<E> {
+impl<E: Engine> fmt::Debug for ServerShared<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ServerShared").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -74,12 +74,12 @@ impl<E: Engine> fmt::Debug for ServerStore<E> {
 impl<E: Engine> ServerStore<E> {
     pub(crate) async fn open(target: E::Target, settings: Settings) -> Result<Self> {
         let fence = settings.fence.unwrap_or(E::DIALECT.fence);
-        let verbs = Verbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
-        let pool = Pool::new(target.clone(), Purpose::Verbs, settings.verb_connections(), &settings);
+        let verbs = SqlVerbs::new(E::DIALECT, settings.tables.clone(), settings.dead_letter_topic.clone(), fence);
+        let pool = Pool::new(target.clone(), Purpose::SqlVerbs, settings.verb_connections(), &settings);
         let handler_pool = Pool::new(target.clone(), Purpose::Handlers, settings.connections, &settings);
         let (said, verbs) = {
             let (pool, deploy): (Arc<Pool<E>>, _) = (pool.clone(), settings.deploy_schema);
-            to_its_end(async move {
+            run_to_completion(async move {
                 let mut link = pool.get().await?;
                 let said = link.hello().await?;
                 let mut found = schema_version(&mut *link, &verbs).await?;
@@ -101,7 +101,7 @@ impl<E: Engine> ServerStore<E> {
         };
         let wakes = [Wake::new(), Wake::new()];
         let signal = E::Signal::new(target, &settings, wakes.clone());
-        let core = Arc::new(Core {
+        let core = Arc::new(ServerShared {
             name: settings.name,
             verbs: verbs.by(clock.clone()),
             clock,
@@ -134,7 +134,7 @@ impl<E: Engine> ServerStore<E> {
     }
 
     /// A verb in a transaction of its own.
-    pub(super) fn verb<'a, A, T>(&'a self, args: A, verb: transact::Verb<E, A, T>) -> BoxFuture<'a, Result<T>>
+    pub(super) fn verb<'a, A, T>(&'a self, args: A, verb: transact::TxFn<E, A, T>) -> BoxFuture<'a, Result<T>>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,
@@ -143,7 +143,7 @@ impl<E: Engine> ServerStore<E> {
     }
 
     /// A verb after which there may be work in line.
-    fn ringing<'a, A, T>(&'a self, queue: Queue, args: A, verb: transact::Verb<E, A, T>) -> BoxFuture<'a, Result<T>>
+    fn ringing<'a, A, T>(&'a self, queue: Queue, args: A, verb: transact::TxFn<E, A, T>) -> BoxFuture<'a, Result<T>>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,
@@ -156,19 +156,19 @@ impl<E: Engine> ServerStore<E> {
     }
 }
 
-impl<E: Engine> Core<E> {
+impl<E: Engine> ServerShared<E> {
     /// Rows came in: tells the workers of this process and of others.
     pub(crate) fn rang(&self, queue: Queue) {
         self.wakes[index(queue)].ring_everywhere();
     }
 }
 
-impl<E: Engine> Core<E> {
+impl<E: Engine> ServerShared<E> {
     /// Nobody listens and looks before somebody waits: a store that only sends needs neither.
     fn is_awaited_by_somebody(self: &Arc<Self>) {
         if !self.is_awaited.swap(true, Ordering::SeqCst) {
             self.signal.listen();
-            drop(in_background(pulse::beat(Arc::downgrade(self))));
+            drop(in_background(idle_poll::beat(Arc::downgrade(self))));
         }
     }
 
@@ -185,7 +185,7 @@ fn index(queue: Queue) -> usize {
 }
 
 /// In a transaction: behind a pooler only that stays on one connection.
-async fn schema_version(link: &mut impl Link, verbs: &Verbs) -> Result<Option<i64>> {
+async fn schema_version(link: &mut impl ServerConnection, verbs: &SqlVerbs) -> Result<Option<i64>> {
     link.begin().await?;
     let found = verbs.schema_version(link).await?;
     link.roll_back().await?;
@@ -220,7 +220,7 @@ impl<E: Engine> Store for ServerStore<E> {
     fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
         let asked = Asked::new(queue, request, self.0.verbs.is_look_due(queue, self.0.clock.now()));
         Box::pin(async move {
-            let claims = self.0.transact_briefly(
+            let claims = self.0.transact_autocommit(
                 asked,
                 |verbs, link, asked, now| Box::pin(verbs.claim_briefly(link, asked, now)),
                 |verbs, link, asked, now| Box::pin(verbs.claim_asked(link, asked, now)),
@@ -234,9 +234,9 @@ impl<E: Engine> Store for ServerStore<E> {
     fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
         let at_once = settles.iter().any(|settle| settle.verb == Verb::Release);
         Box::pin(async move {
-            let settled = self.0.transact_briefly(
+            let settled = self.0.transact_autocommit(
                 (queue, settles),
-                |verbs, link, (queue, settles), now| Box::pin(verbs.settle_alone(link, *queue, settles, now)),
+                |verbs, link, (queue, settles), now| Box::pin(verbs.autocommit_settle(link, *queue, settles, now)),
                 |verbs, link, (queue, settles), now| Box::pin(verbs.settle(link, *queue, settles, now)),
             );
             let settled = settled.await?;
@@ -299,7 +299,7 @@ impl<E: Engine> Store for ServerStore<E> {
         self.verb((incoming, why), |verbs, link, (incoming, why), now| Box::pin(verbs.refuse(link, incoming, why, now)))
     }
 
-    fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {
+    fn mark(&self, key: InboxKey, mark: ManualMove) -> BoxFuture<'_, Result<bool>> {
         self.verb((key, mark), |verbs, link, (key, mark), now| Box::pin(verbs.mark(link, key, mark, now)))
     }
 

@@ -1,19 +1,19 @@
 //! The SQL of a store's schema, and of its claims: for people who run it themselves, look at it, or take it back.
 
-use crate::db::server::{Engine, Link, ServerStore};
+use crate::db::server::{Engine, ServerConnection, ServerStore};
 #[cfg(feature = "testing")]
 use crate::queue::Queue;
 use crate::sql::TableNames;
 use crate::store::Store;
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::support::task::to_its_end;
+use crate::support::task::run_to_completion;
 
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 impl<E: Engine> ServerStore<E> {
     /// The schema as SQL text, for people with migrations of their own.
     pub(crate) fn schema_text(tables: &TableNames) -> String {
-        Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
+        SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
     }
 
     /// Drops the schema that the tables are in, with everything in it, and closes the store: for tables that were made
@@ -24,7 +24,7 @@ impl<E: Engine> ServerStore<E> {
             return Err(Error::new(ErrorKind::Unsupported, "the tables are in no schema of their own"));
         }
         let core = self.0.clone();
-        let dropped = to_its_end(async move {
+        let dropped = run_to_completion(async move {
             let mut link = core.pool.get().await?;
             link.deploy(&core.verbs.statements.schema_drop).await?;
             link.give_back();
@@ -38,7 +38,7 @@ impl<E: Engine> ServerStore<E> {
     /// What a claim runs, in order: for a benchmark that looks at its plans.
     #[cfg(feature = "testing")]
     pub fn claim_statements(tables: &TableNames, queue: Queue) -> Vec<String> {
-        let verbs = Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence);
+        let verbs = SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence);
         let statements = verbs.statements.of(queue);
         let texts = [&statements.claim_look, &statements.claim_select, &statements.claim_line];
         texts.map(|text| text.sql().to_string()).to_vec()
@@ -65,7 +65,7 @@ mod tests {
     }
 
     fn assert_undone<E: Engine>(tables: &TableNames) {
-        let statements = Verbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements;
+        let statements = SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements;
         let created = objects(&statements.schema, "CREATE ");
         assert!(created.len() > 10, "{created:?}");
         assert_eq!(objects(&statements.schema_drop, "DROP "), created);

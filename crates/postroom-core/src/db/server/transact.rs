@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::db::errors::refuses_writes;
-use crate::db::server::{Began, Core, Engine, Link, Pooled};
+use crate::db::server::{Began, Engine, Pooled, ServerConnection, ServerShared};
 use crate::store::BoxFuture;
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::support::clock::{Clock, Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::support::task::to_its_end;
+use crate::support::task::run_to_completion;
 use crate::telemetry;
 
 /// A verb with its arguments apart, so that it can be run again.
-pub(crate) type Verb<E, A, T> =
-    for<'v> fn(&'v Verbs, &'v mut <E as Engine>::Link, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
+pub(crate) type TxFn<E, A, T> =
+    for<'v> fn(&'v SqlVerbs, &'v mut <E as Engine>::ServerConnection, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
 
 /// Deadlocks and lost races are tried again so often.
 const CONFLICTS_MAX: u32 = 20;
@@ -42,23 +42,23 @@ impl Failed {
     }
 }
 
-impl<E: Engine> Core<E> {
+impl<E: Engine> ServerShared<E> {
     /// Runs a verb in a transaction of its own.
-    pub(crate) async fn transact<A, T>(self: &Arc<Self>, args: A, verb: Verb<E, A, T>) -> Result<T>
+    pub(crate) async fn transact<A, T>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,
     {
         let core = self.clone();
-        to_its_end(async move { core.until_it_is_known(&args, None, verb).await }).await
+        run_to_completion(async move { core.retry_until_known(&args, None, verb).await }).await
     }
 
     /// Runs a verb as one statement that commits itself, if it can be; otherwise in a transaction of its own.
-    pub(crate) async fn transact_briefly<A, T>(
+    pub(crate) async fn transact_autocommit<A, T>(
         self: &Arc<Self>,
         args: A,
-        alone: Verb<E, A, Option<T>>,
-        verb: Verb<E, A, T>,
+        alone: TxFn<E, A, Option<T>>,
+        verb: TxFn<E, A, T>,
     ) -> Result<T>
     where
         A: Send + Sync + 'static,
@@ -66,21 +66,21 @@ impl<E: Engine> Core<E> {
     {
         let core = self.clone();
         let alone = Some(alone).filter(|_| self.statements_alone && !self.is_clock_old());
-        to_its_end(async move { core.until_it_is_known(&args, alone, verb).await }).await
+        run_to_completion(async move { core.retry_until_known(&args, alone, verb).await }).await
     }
 
-    async fn until_it_is_known<A: Sync, T: Send>(
+    async fn retry_until_known<A: Sync, T: Send>(
         self: &Arc<Self>,
         args: &A,
-        mut alone: Option<Verb<E, A, Option<T>>>,
-        verb: Verb<E, A, T>,
+        mut alone: Option<TxFn<E, A, Option<T>>>,
+        verb: TxFn<E, A, T>,
     ) -> Result<T> {
         let began = monotonic();
         let (mut doubt, mut stale, mut conflicts) = (None, 0, 0);
         let mut pause = PAUSE_MIN;
         loop {
             let tried = match alone.take() {
-                Some(alone) => self.once_alone(args, alone, verb).await,
+                Some(alone) => self.once_autocommit(args, alone, verb).await,
                 None => self.once(args, verb, doubt).await,
             };
             if tried.as_ref().is_err_and(|failed| failed.error().kind() == ErrorKind::Unavailable) {
@@ -118,11 +118,11 @@ impl<E: Engine> Core<E> {
     }
 
     /// One statement commits itself: one trip. When it breaks off, nobody knows.
-    async fn once_alone<A: Sync, T: Send>(
+    async fn once_autocommit<A: Sync, T: Send>(
         self: &Arc<Self>,
         args: &A,
-        alone: Verb<E, A, Option<T>>,
-        verb: Verb<E, A, T>,
+        alone: TxFn<E, A, Option<T>>,
+        verb: TxFn<E, A, T>,
     ) -> Result<T, Failed> {
         let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
         link.set_in_doubt(false);
@@ -146,7 +146,7 @@ impl<E: Engine> Core<E> {
     async fn once<A: Sync, T: Send>(
         self: &Arc<Self>,
         args: &A,
-        verb: Verb<E, A, T>,
+        verb: TxFn<E, A, T>,
         doubt: Option<Timestamp>,
     ) -> Result<T, Failed> {
         let link = self.pool.get().await.map_err(Failed::RolledBack)?;
@@ -157,7 +157,7 @@ impl<E: Engine> Core<E> {
         &self,
         mut link: Pooled<E>,
         args: &A,
-        verb: Verb<E, A, T>,
+        verb: TxFn<E, A, T>,
         doubt: Option<Timestamp>,
     ) -> Result<T, Failed> {
         link.set_in_doubt(doubt.is_some());

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::db::sqlite::guard::{Guard, Savepoints, TransactionLost};
 use crate::db::sqlite::handling::{as_error, call};
 use crate::db::sqlite::job::{Job, Ran, lost};
-use crate::db::sqlite::store::Core;
+use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::writer::broken_down;
 use crate::db::sqlite::{BlockingCtx, BlockingHandler, SqliteStore, SqliteTx};
 use crate::message::{Message, answer_to};
@@ -20,7 +20,7 @@ use crate::store::Store;
 use crate::support::clock::monotonic;
 use crate::support::error::{ErrorKind, Result};
 use crate::telemetry::{self, Meters};
-use crate::work::batch::Run;
+use crate::work::batch::BatchRun;
 use crate::work::handler::States;
 
 /// For so long a job may hold the writer; what it does not get to in that time is put in line again.
@@ -29,7 +29,7 @@ const CHUNK_TIME: Duration = Duration::from_millis(5);
 type Work = (Claimed, BlockingHandler);
 
 /// Runs all of it, as much to a commit as fits, and reports each outcome as soon as it is stored.
-pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, state: &States, run: &Run) {
+pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, state: &States, run: &BatchRun) {
     let mut left = work;
     while !left.is_empty() {
         let (over, chunk): (Vec<_>, Vec<_>) = left.into_iter().partition(|(claimed, _)| run.is_over(&claimed.lease));
@@ -39,7 +39,7 @@ pub(super) async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<Work>, 
 }
 
 /// Runs some of it and reports it; returns the rest.
-async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &States, run: &Run) -> Vec<Work> {
+async fn run_chunk(store: &SqliteStore, queue: Queue, chunk: Vec<Work>, state: &States, run: &BatchRun) -> Vec<Work> {
     let leases: Vec<Lease> = chunk.iter().map(|(claimed, _)| claimed.lease.clone()).collect();
     let (reply, answer) = oneshot::channel();
     let job = ChunkJob {
@@ -115,7 +115,7 @@ async fn ack_outside(
 
 /// Some blocking handlers, one after the other, each in a savepoint with its ack.
 struct ChunkJob {
-    core: Arc<Core>,
+    core: Arc<SqliteShared>,
     queue: Queue,
     state: States,
     chunk: Vec<Work>,
@@ -147,7 +147,7 @@ impl Prepared<'_> {
     /// Outside the handler's savepoint: SQLite copies every page that is changed inside one.
     fn ack(
         &mut self,
-        core: &Core,
+        core: &SqliteShared,
         queue: Queue,
         lease: &Lease,
         response: Option<&str>,

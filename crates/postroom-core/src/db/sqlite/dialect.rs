@@ -3,7 +3,7 @@
 
 mod questions;
 
-use crate::sql::dialect::{Batch, Dialect, Fence, Identity, Texts, UNUSED};
+use crate::sql::dialect::{Batch, Dialect, Fence, Identity, QueueSql, UNUSED};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::text::Places;
 
@@ -122,7 +122,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     marks_purge: "DELETE FROM {t}_marks WHERE (source, message_id, handler) IN
              (SELECT source, message_id, handler FROM {t}_marks
               WHERE handler = ?1 AND marked_at < ?2 ORDER BY marked_at LIMIT ?3)",
-    pulse: UNUSED,
+    idle_poll: UNUSED,
 };
 
 /// Rows in one finished state.
@@ -149,7 +149,7 @@ const GROUPS_FINISHED: &str = "SELECT topic, party, error, count(*), min(process
                FROM {t} INDEXED BY {t}_finished WHERE state = ?1 AND processed_at IS NOT NULL AND seq >= ?2)
          GROUP BY topic, party, error";
 
-const QUEUE: Texts = Texts {
+const QUEUE: QueueSql = QueueSql {
     claim_look: UNUSED,
     claim_select: concat!(
         claimed!(),

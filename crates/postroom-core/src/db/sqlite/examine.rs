@@ -11,7 +11,7 @@ use crate::db::sqlite::doctor::{self, QUESTIONS};
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::schema::schema_version;
 use crate::db::sqlite::{Durability, SqliteOptions, connect};
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::support::error::{Error, ErrorKind, Result};
 
 pub(super) async fn examine(options: SqliteOptions) -> Result<Report> {
@@ -38,7 +38,7 @@ pub(super) async fn examine(options: SqliteOptions) -> Result<Report> {
 
 fn ask(options: &SqliteOptions, conn: &Connection, facts: &mut Facts) -> Result<()> {
     facts.add("synchronous", if options.durability == Durability::Full { "FULL" } else { "NORMAL" });
-    let verbs = Verbs::new(&SQLITE, options.tables.clone(), None, SQLITE.fence);
+    let verbs = SqlVerbs::new(&SQLITE, options.tables.clone(), None, SQLITE.fence);
     facts.add("schema.wanted", verbs.statements.schema_version);
     if let Some(version) = schema_version(conn, &verbs)? {
         facts.add("schema.found", version);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::db::sqlite::chunk::run_all;
-use crate::db::sqlite::store::Core;
+use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::{BlockingFn, SqliteStore, SqliteTx};
 use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage, Payload};
 use crate::queue::{Claimed, Lease, Queue};
-use crate::store::{Admission, MarkId, Store, Stored};
+use crate::store::{Admission, HandledMark, Store, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::work::batch::Run;
+use crate::work::batch::BatchRun;
 use crate::work::handler::{Backend, Entry, HandlerError, HandlerResult, Handlers, Received, State, States};
 
 /// SQLite, as handlers see it.
@@ -60,7 +60,7 @@ pub enum Sqlite {}
 /// ```
 pub struct BlockingCtx<'c> {
     pub(super) conn: &'c Connection,
-    pub(super) core: &'c Core,
+    pub(super) core: &'c SqliteShared,
     pub(super) message: &'c Message,
     pub(super) state: &'c States,
     pub(super) enqueued: bool,
@@ -201,7 +201,7 @@ impl Backend for Sqlite {
         tx.answer(request, from.to_owned(), response.to_owned()).await
     }
 
-    async fn mark(tx: &mut SqliteTx, mark: &MarkId, topic: &str) -> Result<bool> {
+    async fn mark(tx: &mut SqliteTx, mark: &HandledMark, topic: &str) -> Result<bool> {
         tx.mark(mark.clone(), topic.to_owned()).await
     }
 
@@ -238,9 +238,9 @@ impl Backend for Sqlite {
         Ok(())
     }
 
-    async fn conclude(store: &SqliteStore, tx: SqliteTx) -> Result<()> {
+    async fn commit_unacked(store: &SqliteStore, tx: SqliteTx) -> Result<()> {
         let enqueued = tx.enqueued;
-        tx.conclude().await?;
+        tx.commit_unacked().await?;
         if enqueued {
             store.wake(Queue::Outbox).ring();
         }
@@ -257,7 +257,7 @@ impl Backend for Sqlite {
     }
 
     async fn leave(tx: SqliteTx) -> Result<()> {
-        tx.conclude().await
+        tx.commit_unacked().await
     }
 
     async fn scope<F: Future + Send>(store: &SqliteStore, handler: F) -> F::Output {
@@ -292,7 +292,7 @@ impl Backend for Sqlite {
         queue: Queue,
         work: Vec<(Claimed, BlockingHandler)>,
         state: &States,
-        run: &Run,
+        run: &BatchRun,
     ) {
         run_all(store, queue, work, state, run).await;
     }

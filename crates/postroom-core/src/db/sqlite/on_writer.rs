@@ -1,4 +1,4 @@
-//! Verbs on the writer's own connection, in whatever transaction it is in.
+//! The verbs on the writer's own connection, in whatever transaction it is in.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use rusqlite::Connection;
 use crate::db::sqlite::blocking::now;
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::schema::schema_version;
-use crate::db::sqlite::store::Core;
+use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::thread::OnFile;
 use crate::message::{InboxKey, Incoming, MessageId, NewMessage};
 use crate::sql::BlockingTx;
-use crate::store::{Admission, Arrival, MarkId, PutMode, Stored};
+use crate::store::{Admission, Arrival, HandledMark, PutMode, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
 
-impl Core {
+impl SqliteShared {
     pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
         message.check()?;
         let done = conn.run(&self.verbs.insert(&telemetry::traced(message), self.clock.now()))?;
@@ -39,7 +39,7 @@ impl Core {
         now(self.verbs.answer(&mut SqliteConn::new(conn), request, response, self.clock.now()))
     }
 
-    pub(crate) fn mark_on(&self, conn: &Connection, mark: &MarkId, topic: &str) -> Result<bool> {
+    pub(crate) fn mark_on(&self, conn: &Connection, mark: &HandledMark, topic: &str) -> Result<bool> {
         Ok(now(self.verbs.put_mark(&mut SqliteConn::new(conn), mark, topic, self.clock.now()))?.is_some())
     }
 
@@ -49,7 +49,7 @@ impl Core {
     }
 }
 
-impl Core {
+impl SqliteShared {
     /// Remembers an outage, if the error is one.
     pub(crate) fn note(&self, error: &Error) {
         if error.kind() == ErrorKind::Unavailable {
@@ -58,7 +58,7 @@ impl Core {
     }
 }
 
-impl OnFile for Core {
+impl OnFile for SqliteShared {
     fn note_outage(&self) {
         self.outage.note(self.clock.now());
     }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::db::sqlite::guard::{Guard, Savepoints, TransactionLost};
 use crate::db::sqlite::handling::{as_error, call};
 use crate::db::sqlite::job::{Job, Ran, lost, the_same};
-use crate::db::sqlite::store::Core;
+use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::writer::broken_down;
 use crate::db::sqlite::{BlockingCtx, BlockingHandler, SqliteStore};
 use crate::message::{Incoming, Message};
@@ -38,7 +38,7 @@ pub(super) async fn receive(
 }
 
 struct ReceiveJob {
-    core: Arc<Core>,
+    core: Arc<SqliteShared>,
     incoming: Arc<Incoming>,
     handler: BlockingHandler,
     state: States,

@@ -4,10 +4,10 @@ use rusqlite::Connection;
 
 use crate::db::sqlite::blocking::now;
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::support::error::Result;
 
-pub(super) fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
+pub(super) fn deploy_schema(conn: &Connection, verbs: &SqlVerbs) -> Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     conn.execute_batch(&verbs.statements.schema)?;
     conn.execute_batch("COMMIT")?;
@@ -15,6 +15,6 @@ pub(super) fn deploy_schema(conn: &Connection, verbs: &Verbs) -> Result<()> {
 }
 
 /// The version of the schema; none when the tables are not there.
-pub(crate) fn schema_version(conn: &Connection, verbs: &Verbs) -> Result<Option<i64>> {
+pub(crate) fn schema_version(conn: &Connection, verbs: &SqlVerbs) -> Result<Option<i64>> {
     now(verbs.schema_version(&mut SqliteConn::new(conn)))
 }

@@ -8,13 +8,13 @@ use tokio::sync::oneshot;
 
 use crate::db::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::db::sqlite::job::{Job, Ran, VerbJob, joined, the_same};
-use crate::db::sqlite::store::Core;
+use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::writer::broken_down;
 use crate::db::sqlite::{BlockingCtx, BlockingHandler, handling};
 use crate::message::{Incoming, Message, MessageId, NewMessage};
 use crate::queue::{Lease, Queue};
 use crate::sql::{BlockingTx, Statement};
-use crate::store::{Admission, MarkId, Stored};
+use crate::store::{Admission, HandledMark, Stored};
 use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
@@ -43,7 +43,7 @@ use crate::work::handler::{HandlerResult, States};
 /// # let handlers = postroom::Handlers::new().on(placed);
 /// ```
 pub struct SqliteTx {
-    core: Arc<Core>,
+    core: Arc<SqliteShared>,
     limit: Duration,
     open: Option<Open>,
     pub(crate) enqueued: bool,
@@ -74,7 +74,7 @@ impl Open {
 }
 
 enum Step {
-    Run(Box<dyn FnOnce(&Connection) + Send>),
+    BatchRun(Box<dyn FnOnce(&Connection) + Send>),
     Commit(Option<Statement>),
 }
 
@@ -85,7 +85,7 @@ impl std::fmt::Debug for SqliteTx {
 }
 
 impl SqliteTx {
-    pub(crate) fn new(core: Arc<Core>, limit: Duration) -> Self {
+    pub(crate) fn new(core: Arc<SqliteShared>, limit: Duration) -> Self {
         Self { core, limit, open: None, enqueued: false, overran: false, is_lost: false }
     }
 
@@ -115,7 +115,7 @@ impl SqliteTx {
         self.step(move |conn| core.answer_on(conn, (request, &from), &response)).await
     }
 
-    pub(crate) async fn mark(&mut self, mark: MarkId, topic: String) -> Result<bool> {
+    pub(crate) async fn mark(&mut self, mark: HandledMark, topic: String) -> Result<bool> {
         // It comes before the handler: one that is running already is another message's.
         self.core.writer.check_outside()?;
         let core = self.core.clone();
@@ -146,7 +146,7 @@ impl SqliteTx {
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let run = Step::Run(Box::new(move |conn| {
+        let run = Step::BatchRun(Box::new(move |conn| {
             let _ = reply.send(catch(|| code(conn)));
         }));
         let sent = self.steps()?.send(run).is_ok();
@@ -197,7 +197,7 @@ impl SqliteTx {
     }
 
     /// Commits what has nothing to acknowledge. An error means that nothing of it is stored.
-    pub(crate) async fn conclude(mut self) -> Result<()> {
+    pub(crate) async fn commit_unacked(mut self) -> Result<()> {
         if self.is_lost {
             return Err(broken_off());
         }
@@ -221,7 +221,7 @@ impl SqliteTx {
 }
 
 /// A handler that wrote nothing needs no session: its ack is a verb like any other.
-async fn submit_ack(core: Arc<Core>, ack: Statement) -> Result<()> {
+async fn submit_ack(core: Arc<SqliteShared>, ack: Statement) -> Result<()> {
     let (job, answer) = VerbJob::new(move |conn: &Connection| match conn.run(&ack) {
         // A lost lease changed nothing: no reason to undo the neighbours' work.
         Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Err(error)),
@@ -245,7 +245,7 @@ impl SessionJob {
         let until = monotonic() + self.limit;
         loop {
             match self.steps.recv_timeout(until.saturating_duration_since(monotonic())) {
-                Ok(Step::Run(code)) => code(conn),
+                Ok(Step::BatchRun(code)) => code(conn),
                 Ok(Step::Commit(ack)) => return Ok(ack),
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     *overran = true;

@@ -19,10 +19,10 @@ use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
 use crate::sql::Statement;
 use crate::store::outage::Outage;
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::store::{
     Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange,
-    Holding, Identity, Mark, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
+    Holding, Identity, ManualMove, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
 };
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
@@ -41,13 +41,13 @@ use crate::telemetry;
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
-pub struct SqliteStore(pub(crate) Arc<Core>);
+pub struct SqliteStore(pub(crate) Arc<SqliteShared>);
 
 /// What the store, its handlers and its transactions share.
-pub(crate) struct Core {
+pub(crate) struct SqliteShared {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
-    pub(crate) verbs: Verbs,
+    pub(crate) verbs: SqlVerbs,
     pub(crate) clock: Clock,
     pub(crate) writer: Writer,
     pub(crate) outbox_wake: Wake,
@@ -58,7 +58,7 @@ pub(crate) struct Core {
     pub(super) watched: Option<watch::Watched>,
 }
 
-impl std::fmt::Debug for Core {
+impl std::fmt::Debug for SqliteShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
     }
@@ -67,20 +67,20 @@ impl std::fmt::Debug for Core {
 impl SqliteStore {
     /// The schema as SQL text, for people with migrations of their own.
     pub fn schema(tables: &crate::TableNames) -> String {
-        Verbs::new(&SQLITE, tables.clone(), None, SQLITE.fence).statements.schema
+        SqlVerbs::new(&SQLITE, tables.clone(), None, SQLITE.fence).statements.schema
     }
 
     /// What a claim runs, in order: for a benchmark that counts its steps.
     #[cfg(feature = "testing")]
     pub fn claim_statements(tables: &crate::TableNames, queue: Queue) -> Vec<String> {
-        let verbs = Verbs::new(&SQLITE, tables.clone(), None, SQLITE.fence);
+        let verbs = SqlVerbs::new(&SQLITE, tables.clone(), None, SQLITE.fence);
         let statements = verbs.statements.of(queue);
         let texts = [&statements.load_over, &statements.load_expired, &statements.claim_select, &statements.claim_line];
         texts.map(|text| text.sql().to_string()).to_vec()
     }
 
     pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {
-        let verbs = Verbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence())
+        let verbs = SqlVerbs::new(&SQLITE, options.tables.clone(), options.dead_letter_topic.clone(), options.fence())
             .by(options.clock.clone());
         let (options, writer) = blocking(move || {
             if options.deploy_schema && options.create_file {
@@ -108,7 +108,7 @@ impl SqliteStore {
         let (outbox_wake, inbox_wake) = (Wake::new(), Wake::new());
         let wakes = [outbox_wake.clone(), inbox_wake.clone()];
         let watch = options.watch.then(|| watch::watch(writer.place().clone(), wakes)).flatten();
-        let core = Arc::new(Core {
+        let core = Arc::new(SqliteShared {
             path: writer.place().path().to_path_buf(),
             ack_outside: options.ack_outside(),
             writer,
@@ -177,7 +177,7 @@ impl SqliteStore {
     pub(super) fn verb<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
     where
         T: Send + 'static,
-        F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
+        F: FnMut(&SqlVerbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
     {
         Box::pin(self.submit(None, verb))
     }
@@ -186,7 +186,7 @@ impl SqliteStore {
     pub(super) fn ringing<'a, T, F>(&'a self, queue: Queue, verb: F) -> BoxFuture<'a, Result<T>>
     where
         T: Send + 'static,
-        F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
+        F: FnMut(&SqlVerbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
     {
         Box::pin(self.submit(Some(queue), verb))
     }
@@ -194,7 +194,7 @@ impl SqliteStore {
     async fn submit<T, F>(&self, rings: Option<Queue>, mut verb: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnMut(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
+        F: FnMut(&SqlVerbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
     {
         let core = self.0.clone();
         let (mut job, answer) = VerbJob::new(move |conn: &Connection| {
@@ -212,7 +212,7 @@ impl SqliteStore {
     pub(super) fn ask<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
     where
         T: Send + 'static,
-        F: FnOnce(&Verbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
+        F: FnOnce(&SqlVerbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
     {
         let core = self.0.clone();
         Box::pin(self.read(move |conn| verb(&core.verbs, &mut SqliteConn::new(conn), core.clock.now())))
@@ -249,7 +249,8 @@ impl Store for SqliteStore {
 
     fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
         let at_once = settles.iter().any(|settle| settle.verb == Verb::Release);
-        let verb = move |verbs: &Verbs, conn: &mut SqliteConn<'_>, time| now(verbs.settle(conn, queue, &settles, time));
+        let verb =
+            move |verbs: &SqlVerbs, conn: &mut SqliteConn<'_>, time| now(verbs.settle(conn, queue, &settles, time));
         if at_once { self.ringing(queue, verb) } else { self.verb(verb) }
     }
 
@@ -301,7 +302,7 @@ impl Store for SqliteStore {
         self.verb(move |verbs, conn, time| now(verbs.refuse(conn, &incoming, &why, time)))
     }
 
-    fn mark(&self, key: InboxKey, mark: Mark) -> BoxFuture<'_, Result<bool>> {
+    fn mark(&self, key: InboxKey, mark: ManualMove) -> BoxFuture<'_, Result<bool>> {
         self.verb(move |verbs, conn, time| now(verbs.mark(conn, &key, &mark, time)))
     }
 

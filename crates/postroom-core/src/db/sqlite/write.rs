@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use crate::db::sqlite::store::Core;
+use crate::db::sqlite::store::SqliteShared;
 use crate::message::{Incoming, IntoMessage};
 use crate::store::{Arrival, Stored};
 use crate::support::error::Result;
@@ -27,7 +27,7 @@ use crate::support::error::Result;
 /// ```
 pub struct WriteTx<'c> {
     pub(crate) conn: &'c Connection,
-    pub(crate) core: &'c Arc<Core>,
+    pub(crate) core: &'c Arc<SqliteShared>,
 }
 
 impl WriteTx<'_> {

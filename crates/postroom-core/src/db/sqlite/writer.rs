@@ -250,7 +250,7 @@ mod tests {
         let other = store.write(move |tx| Ok(tx.execute_batch(sql)?));
         let (refused, ended) = tokio::join!(other, async {
             // Polled after the other: that one stands in line by now.
-            session.conclude().await
+            session.commit_unacked().await
         });
         refused.unwrap_err();
         ended.unwrap_err()

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::MemoryStore;
-use crate::store::{BoxFuture, MarkId, Marked, Marks};
+use crate::store::{BoxFuture, HandledMark, HandledMarks, Marked};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
 #[derive(Debug, Default)]
 pub(super) struct MarkTable {
-    marks: Mutex<HashMap<MarkId, Mark>>,
+    marks: Mutex<HashMap<HandledMark, Mark>>,
     /// A transaction that held a mark has ended.
     ended: Notify,
 }
@@ -26,12 +26,12 @@ struct Mark {
 }
 
 impl MarkTable {
-    fn locked(&self) -> MutexGuard<'_, HashMap<MarkId, Mark>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<HandledMark, Mark>> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts the mark unless it is there; false while a transaction holds it.
-    fn try_put(&self, mark: &MarkId, topic: &str, marked_at: Timestamp, is_held: bool) -> Put {
+    fn try_put(&self, mark: &HandledMark, topic: &str, marked_at: Timestamp, is_held: bool) -> Put {
         let mut marks = self.locked();
         match marks.get(mark) {
             None => {
@@ -43,7 +43,7 @@ impl MarkTable {
         }
     }
 
-    async fn put(&self, mark: &MarkId, topic: &str, marked_at: Timestamp, is_held: bool) -> bool {
+    async fn put(&self, mark: &HandledMark, topic: &str, marked_at: Timestamp, is_held: bool) -> bool {
         loop {
             let ended = self.ended.notified();
             match self.try_put(mark, topic, marked_at, is_held) {
@@ -69,7 +69,7 @@ impl MemoryStore {
     }
 
     /// Holds a mark until what is returned is kept or dropped; none when it is there already.
-    pub(crate) async fn hold_mark(&self, mark: &MarkId, topic: &str) -> Option<Held> {
+    pub(crate) async fn hold_mark(&self, mark: &HandledMark, topic: &str) -> Option<Held> {
         let is_new = self.0.marks.put(mark, topic, self.late(), true).await;
         is_new.then(|| Held { store: self.clone(), mark: mark.clone(), is_kept: false })
     }
@@ -79,7 +79,7 @@ impl MemoryStore {
 #[derive(Debug)]
 pub(crate) struct Held {
     store: MemoryStore,
-    mark: MarkId,
+    mark: HandledMark,
     is_kept: bool,
 }
 
@@ -103,22 +103,22 @@ impl Drop for Held {
     }
 }
 
-impl Marks for MemoryStore {
-    fn put_mark(&self, mark: MarkId, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
+impl HandledMarks for MemoryStore {
+    fn put_mark(&self, mark: HandledMark, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
         Box::pin(async move {
             let marked_at = self.late();
             Ok(self.0.marks.put(&mark, &topic, marked_at, false).await.then_some(marked_at))
         })
     }
 
-    fn find_mark(&self, mark: MarkId) -> BoxFuture<'_, Result<Option<Marked>>> {
+    fn find_mark(&self, mark: HandledMark) -> BoxFuture<'_, Result<Option<Marked>>> {
         let marks = self.0.marks.locked();
         let found = marks.get(&mark).filter(|found| !found.is_held);
         let found = found.map(|found| Marked { topic: found.topic.clone(), at: found.marked_at });
         Box::pin(std::future::ready(Ok(found)))
     }
 
-    fn remove_mark(&self, mark: MarkId, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {
+    fn remove_mark(&self, mark: HandledMark, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {
         let mut marks = self.0.marks.locked();
         let is_ours = marks.get(&mark).is_some_and(|found| !found.is_held && found.marked_at == marked_at);
         if is_ours {
@@ -131,8 +131,9 @@ impl Marks for MemoryStore {
         let (now, doubt) = self.time();
         let before = doubt.early(now).minus(retention);
         let mut marks = self.0.marks.locked();
-        let is_old = |(id, mark): &(&MarkId, &Mark)| id.handler == handler && mark.marked_at < before && !mark.is_held;
-        let old: Vec<MarkId> = marks.iter().filter(is_old).map(|(id, _)| id.clone()).take(limit).collect();
+        let is_old =
+            |(id, mark): &(&HandledMark, &Mark)| id.handler == handler && mark.marked_at < before && !mark.is_held;
+        let old: Vec<HandledMark> = marks.iter().filter(is_old).map(|(id, _)| id.clone()).take(limit).collect();
         marks.retain(|id, _| !old.contains(id));
         Box::pin(std::future::ready(Ok(old.len() as u64)))
     }

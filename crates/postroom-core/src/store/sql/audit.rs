@@ -1,14 +1,14 @@
 //! What operators change, with its entry in the audit trail.
 
 use super::rows::{int, row_count, text, uuid};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::queue::{Queue, State};
 use crate::sql::Row;
 use crate::store::{Act, Audited, Deed, Operation};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-impl Verbs {
+impl SqlVerbs {
     /// Both in the transaction of the session.
     pub(crate) async fn change(
         &self,

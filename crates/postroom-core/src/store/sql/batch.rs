@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use super::rows::{self, int, text, uuid};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue};
 use crate::sql::dialect::Batch;
-use crate::sql::text::Text;
+use crate::sql::text::SqlTemplate;
 use crate::sql::{Expects, Row, Statement, Value};
 use crate::store::{Identity, Stored};
 use crate::support::clock::Timestamp;
@@ -28,7 +28,7 @@ const LEASES_MAX: usize = 1000;
 /// A text with many payloads must not outgrow what the server takes at once.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
-impl Verbs {
+impl SqlVerbs {
     pub(crate) async fn enqueue(
         &self,
         session: &mut impl Session,
@@ -231,7 +231,7 @@ impl Verbs {
     pub(super) async fn execute_list(
         &self,
         session: &mut impl Session,
-        sql: &Text,
+        sql: &SqlTemplate,
         values: &[Value],
         rows: Vec<Vec<Value>>,
     ) -> Result<u64> {
@@ -244,7 +244,7 @@ impl Verbs {
 
     /// Stores messages by one statement, outside any other transaction; none when that cannot be: nothing is stored.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-    pub(crate) async fn enqueue_alone(
+    pub(crate) async fn autocommit_enqueue(
         &self,
         session: &mut impl Session,
         messages: &[NewMessage],

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::floor::BEGINNING;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 use super::look::Looked;
-use super::passed::Look;
 use super::rows::{self, int, read_claimed, row_count, time, uuid};
-use super::{Session, Verbs};
+use super::scan_start::BEGINNING;
+use super::topic_scan_start::Look;
+use super::{Session, SqlVerbs};
 use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, Topics};
 use crate::sql::dialect::Batch;
 use crate::sql::{Row, Value};
@@ -25,7 +25,7 @@ pub(super) struct Taken {
     rest: Timestamp,
 }
 
-impl Verbs {
+impl SqlVerbs {
     /// A claim in a database that is asked without a trip.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
     pub(crate) async fn claim(
@@ -35,7 +35,7 @@ impl Verbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Claims> {
-        let reaped = self.put_right(session, queue, request.batch, now, (true, true)).await?;
+        let reaped = self.reap_and_expire(session, queue, request.batch, now, (true, true)).await?;
         let from = self.beginning(queue, request, now);
         let taken = self.claim_in_line(session, queue, request, now, from).await?;
         self.or_when(session, queue, request, taken, reaped).await
@@ -63,7 +63,7 @@ impl Verbs {
         };
         let early = self.early(now);
         let is_wrong = (looked.is_over(early), looked.is_expired(early));
-        let reaped = self.put_right(session, queue, request.batch, now, is_wrong).await?;
+        let reaped = self.reap_and_expire(session, queue, request.batch, now, is_wrong).await?;
         if reaped.total() > 0 {
             looked = self.look(session, queue, now).await?;
         }
@@ -119,7 +119,7 @@ impl Verbs {
     }
 
     /// Frees rows whose lease ran out and expires what is past its time, if there may be such.
-    async fn put_right(
+    async fn reap_and_expire(
         &self,
         session: &mut impl Session,
         queue: Queue,
@@ -136,7 +136,7 @@ impl Verbs {
 
     /// A claim in one statement, outside any other transaction: none when it takes more than that.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-    pub(crate) async fn claim_alone(
+    pub(crate) async fn autocommit_claim(
         &self,
         session: &mut impl Session,
         queue: Queue,
@@ -154,7 +154,7 @@ impl Verbs {
     /// Whether it is time for more than a claim alone: to look for what ran out, and below where claims begin.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn is_look_due(&self, queue: Queue, now: Timestamp) -> bool {
-        !self.batch.claims_at_once() || self.floor(queue).is_look_due(now)
+        !self.batch.claims_at_once() || self.scan_start(queue).is_look_due(now)
     }
 
     /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where one of all begins.
@@ -162,8 +162,8 @@ impl Verbs {
         match &request.topics {
             // They have an index of their own, and are few.
             _ if request.suspects => BEGINNING,
-            Some(topics) => self.passed.beginning(queue, topics, now),
-            None => self.floor(queue).from(),
+            Some(topics) => self.topic_scan_start.beginning(queue, topics, now),
+            None => self.scan_start(queue).from(),
         }
     }
 
@@ -209,8 +209,10 @@ impl Verbs {
         let first = claimed.first().map(|(at, _)| *at);
         match (&request.topics, first) {
             _ if request.suspects => {}
-            (Some(topics), _) => self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first }),
-            (None, Some(first)) => self.floor(queue).raise(first),
+            (Some(topics), _) => {
+                self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first })
+            }
+            (None, Some(first)) => self.scan_start(queue).raise(first),
             (None, None) => {}
         }
         // What does not fit in the budget is not seen here.
@@ -263,7 +265,7 @@ impl Verbs {
         let found = session.query_while(&select, read).await?;
         let first = found.first().map(|(at, ..)| *at);
         if let Some(topics) = request.topics.as_ref().filter(|_| !request.suspects) {
-            self.passed.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
+            self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
         }
         let is_whole = request.topics.is_none() && !request.suspects && found.iter().all(|(_, _, row)| row.is_some());
         let mut line = Vec::new();

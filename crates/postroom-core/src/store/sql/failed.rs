@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::rows::{count, filter_values, int, moment, number, read_dismissal, read_origin, row_count};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::queue::{Queue, State, Work};
 use crate::sql::Row;
-use crate::sql::text::Text;
+use crate::sql::text::SqlTemplate;
 use crate::store::{Failed, FailedGroup, Filter};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
@@ -31,7 +31,7 @@ mod column {
 /// The states in which messages are given up.
 const ENDS: [State; 2] = [State::Dead, State::Expired];
 
-impl Verbs {
+impl SqlVerbs {
     pub(crate) async fn failed_groups(
         &self,
         session: &mut impl Session,
@@ -116,7 +116,7 @@ impl Verbs {
         self.counted(session, &self.statements.of(queue).count_purgeable, before, limit).await
     }
 
-    async fn counted(&self, session: &mut impl Session, sql: &Text, at: Timestamp, limit: usize) -> Result<u64> {
+    async fn counted(&self, session: &mut impl Session, sql: &SqlTemplate, at: Timestamp, limit: usize) -> Result<u64> {
         let select = sql.with(vec![int(at.as_micros()), int(row_count(limit))]);
         let rows = session.query(&select, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))

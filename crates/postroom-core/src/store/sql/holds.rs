@@ -1,7 +1,7 @@
 //! Places that are left alone, and what waits for them.
 
 use super::rows::{int, row_count, text, uuid};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::message::error_text;
 use crate::queue::{Cause, Place, Queue};
 use crate::sql::{Row, Value};
@@ -10,7 +10,7 @@ use crate::store::{Hold, HoldChange};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-impl Verbs {
+impl SqlVerbs {
     pub(crate) async fn hold(
         &self,
         session: &mut impl Session,

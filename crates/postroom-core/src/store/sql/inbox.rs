@@ -2,15 +2,15 @@
 
 use super::arriving::{Arriving, hash_value};
 use super::rows::{headers_json, int, opt, text};
-use super::{Record, Session, Statement, Verbs};
+use super::{Record, Session, SqlVerbs, Statement};
 use crate::message::{ContentHash, InboxKey, Incoming};
 use crate::queue::{Queue, State};
 use crate::sql::{Expects, Value};
-use crate::store::{Arrival, Mark, PutMode, Sighting};
+use crate::store::{Arrival, ManualMove, PutMode, Sighting};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
-impl Verbs {
+impl SqlVerbs {
     /// In the caller's own transaction: the row is new, or was only seen before.
     pub(crate) fn accept(&self, incoming: &Incoming, now: Timestamp) -> Statement {
         let values = self.arriving(incoming, now).in_line();
@@ -75,12 +75,12 @@ impl Verbs {
         &self,
         session: &mut impl Session,
         key: &InboxKey,
-        mark: &Mark,
+        mark: &ManualMove,
         now: Timestamp,
     ) -> Result<bool> {
         let Some(mut record) = self.by_key(session, key).await? else { return Ok(false) };
         let (was, claim_no) = (record.state(), record.work.claim_no);
-        let processing = *mark == Mark::Processing;
+        let processing = *mark == ManualMove::Processing;
         let began = was == State::Processing && record.last_attempt_at() == Some(now);
         if session.in_doubt() && processing && began {
             return Ok(true);

@@ -1,7 +1,7 @@
 //! Dead letters and old rows: dismissed, expired, deleted, without loading what the rows hold; and what is taken back.
 
 use super::rows::{int, row_count, text, uuid};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::message::WorkItemId;
 use crate::queue::{Queue, State};
 use crate::sql::Statement;
@@ -9,7 +9,7 @@ use crate::store::{Filter, Operator};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-impl Verbs {
+impl SqlVerbs {
     pub(crate) async fn dismiss(
         &self,
         session: &mut impl Session,

@@ -4,9 +4,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::claim::Taken;
-use super::floor::{Lines, Look};
 use super::rows::{int, moment};
-use super::{Session, Verbs};
+use super::scan_start::{Lines, Look};
+use super::{Session, SqlVerbs};
 use crate::queue::{ClaimRequest, Claims, Queue, Reaped};
 use crate::sql::Row;
 use crate::support::clock::{Timestamp, monotonic};
@@ -63,17 +63,17 @@ impl Asked {
     }
 }
 
-impl Verbs {
+impl SqlVerbs {
     /// Looks along the lines of a queue.
     pub(super) async fn look(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<Looked> {
-        let (floor, asked) = (self.floor(queue), monotonic());
-        let begin = floor.begin(asked);
+        let (start, asked) = (self.scan_start(queue), monotonic());
+        let begin = start.begin(asked);
         let values = [self.early(now), begin.ready, begin.leased, begin.expiring].map(|at| int(at.as_micros()));
         let read =
             |row: &dyn Row| Ok(Looked { ready: moment(row, 0)?, leased: moment(row, 1)?, expiring: moment(row, 2)? });
         let look = self.statements.of(queue).claim_look.with(values.to_vec());
         let first = session.query(&look, read).await?.pop().unwrap_or_default();
-        floor.looked(Look { asked, took: asked.elapsed(), now }, begin, first);
+        start.looked(Look { asked, took: asked.elapsed(), now }, begin, first);
         Ok(first)
     }
 
@@ -94,10 +94,10 @@ impl Verbs {
             }
         }
         if request.is_special() {
-            return if claims_first { self.claim_alone(session, queue, request, now).await } else { Ok(None) };
+            return if claims_first { self.autocommit_claim(session, queue, request, now).await } else { Ok(None) };
         }
         if claims_first {
-            let claims = self.claim_alone(session, queue, request, now).await?;
+            let claims = self.autocommit_claim(session, queue, request, now).await?;
             if claims.is_some() {
                 return Ok(claims);
             }
@@ -132,21 +132,21 @@ impl Verbs {
     }
 
     /// Whether there may be something to claim, in the outbox and in the inbox; and whether the server is read-only.
-    pub(crate) async fn pulse(&self, session: &mut impl Session, now: Timestamp) -> Result<([bool; 2], bool)> {
+    pub(crate) async fn idle_poll(&self, session: &mut impl Session, now: Timestamp) -> Result<([bool; 2], bool)> {
         let asked = monotonic();
-        let begins = [Queue::Outbox, Queue::Inbox].map(|queue| self.floor(queue).begin(asked));
+        let begins = [Queue::Outbox, Queue::Inbox].map(|queue| self.scan_start(queue).begin(asked));
         let [outbox, inbox] = begins;
         let values = [now, outbox.ready, inbox.ready, outbox.leased, inbox.leased].map(|at| int(at.as_micros()));
         let read = |row: &dyn Row| {
             let is_on = |column| row.int(column).map(|value| value == Some(1));
             Ok(([is_on(0)?, is_on(1)?], is_on(2)?))
         };
-        let found = session.query(&self.statements.pulse.with(values.to_vec()), read).await?.pop();
+        let found = session.query(&self.statements.idle_poll.with(values.to_vec()), read).await?.pop();
         let (may_have_work, is_read_only) = found.unwrap_or_default();
         for ((queue, begin), has_work) in [Queue::Outbox, Queue::Inbox].into_iter().zip(begins).zip(may_have_work) {
             // It says that there is something, not where: the claim that follows finds out.
             if !has_work {
-                self.floor(queue).passed(Look { asked, took: asked.elapsed(), now }, begin);
+                self.scan_start(queue).passed(Look { asked, took: asked.elapsed(), now }, begin);
             }
         }
         Ok((may_have_work, is_read_only))

@@ -1,18 +1,18 @@
 //! The verbs of marks: one for each handler of a message that arrives by some other way than the inbox.
 
 use super::rows::{int, row_count, text};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::sql::{Expects, Value};
-use crate::store::{MarkId, Marked};
+use crate::store::{HandledMark, Marked};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-impl Verbs {
+impl SqlVerbs {
     /// Puts a mark, or waits for the transaction that is putting it; none when it is there already.
     pub(crate) async fn put_mark(
         &self,
         session: &mut impl Session,
-        mark: &MarkId,
+        mark: &HandledMark,
         topic: &str,
         now: Timestamp,
     ) -> Result<Option<Timestamp>> {
@@ -29,7 +29,7 @@ impl Verbs {
     pub(crate) async fn remove_mark(
         &self,
         session: &mut impl Session,
-        mark: &MarkId,
+        mark: &HandledMark,
         marked_at: Timestamp,
     ) -> Result<bool> {
         let mut values = id_values(mark);
@@ -55,7 +55,7 @@ impl Verbs {
     pub(crate) async fn is_marked(
         &self,
         session: &mut impl Session,
-        mark: &MarkId,
+        mark: &HandledMark,
         marked_at: Timestamp,
         now: Timestamp,
     ) -> Result<bool> {
@@ -66,11 +66,11 @@ impl Verbs {
         self.is_marked_at(session, mark, marked_at).await
     }
 
-    async fn is_marked_at(&self, session: &mut impl Session, mark: &MarkId, at: Timestamp) -> Result<bool> {
+    async fn is_marked_at(&self, session: &mut impl Session, mark: &HandledMark, at: Timestamp) -> Result<bool> {
         Ok(self.find_mark(session, mark).await?.is_some_and(|found| found.at == at))
     }
 
-    pub(crate) async fn find_mark(&self, session: &mut impl Session, mark: &MarkId) -> Result<Option<Marked>> {
+    pub(crate) async fn find_mark(&self, session: &mut impl Session, mark: &HandledMark) -> Result<Option<Marked>> {
         let find = self.statements.mark_find.with(id_values(mark));
         let found = session.query(&find, |row| Ok((row.int(0)?, row.text(1)?))).await?.into_iter().next();
         let Some((at, topic)) = found else { return Ok(None) };
@@ -78,6 +78,6 @@ impl Verbs {
     }
 }
 
-fn id_values(mark: &MarkId) -> Vec<Value> {
+fn id_values(mark: &HandledMark) -> Vec<Value> {
     vec![text(Some(mark.key.source())), text(Some(mark.key.message_id())), text(Some(&mark.handler))]
 }

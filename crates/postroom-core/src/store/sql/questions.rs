@@ -1,11 +1,11 @@
 //! What operators ask.
 
 use super::rows::{count, int, moment, number, row_count, text};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::message::InboxKey;
 use crate::queue::{Cause, Queue, State};
 use crate::sql::Row;
-use crate::sql::text::Text;
+use crate::sql::text::SqlTemplate;
 use crate::store::questions::{
     Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Passed, Place, Tally,
 };
@@ -25,7 +25,7 @@ mod column {
     pub(super) const PAYLOAD: usize = 11;
 }
 
-impl Verbs {
+impl SqlVerbs {
     pub(crate) async fn keys_of(&self, session: &mut impl Session, id: &str) -> Result<Vec<InboxKey>> {
         let select = self.statements.questions(Queue::Inbox).keys.with(vec![text(Some(id))]);
         let read = |row: &dyn Row| InboxKey::new(row.text(0)?.unwrap_or_default(), row.text(1)?.unwrap_or_default());
@@ -147,7 +147,7 @@ impl Verbs {
         let (statements, full) = (self.statements.questions(queue), request.with_payload);
         let read = |row: &dyn Row| read_occurrence(row, queue, full);
         let limit = int(row_count(request.limit));
-        let behind = |sql: &Text, number: i64| sql.with(vec![int(number), limit.clone()]);
+        let behind = |sql: &SqlTemplate, number: i64| sql.with(vec![int(number), limit.clone()]);
         match &request.place {
             Place::Row { number, skipped } => {
                 let mut found = self.skipped(session, statements.arrived_rows.of(full), skipped, read).await?;
@@ -171,7 +171,7 @@ impl Verbs {
     async fn skipped(
         &self,
         session: &mut impl Session,
-        sql: &Text,
+        sql: &SqlTemplate,
         numbers: &[i64],
         read: impl FnMut(&dyn Row) -> Result<Occurrence> + Send,
     ) -> Result<Vec<Occurrence>> {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 #[cfg(feature = "sqlite")]
 use super::arriving::Arriving;
-use super::{Record, Session, Verbs};
+use super::{Record, Session, SqlVerbs};
 use crate::message::{InboxKey, Incoming, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Cause, Lease, Noted, Queue, State};
 use crate::sql::{Expects, Statement, Value};
@@ -14,7 +14,7 @@ use crate::store::Admission;
 use crate::support::clock::Timestamp;
 use crate::support::error::{ErrorKind, Result};
 
-impl Verbs {
+impl SqlVerbs {
     /// Puts the row of an arrived message into this transaction and holds it for `hold`; or says what is known of it.
     pub(crate) async fn arrive(
         &self,

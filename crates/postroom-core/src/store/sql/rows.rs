@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::message::{ContentHash, Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Cause, Claimed, Lease, Queue, State, Work};
-use crate::sql::text::Text;
+use crate::sql::text::SqlTemplate;
 use crate::sql::{Row, Statement, Value};
 use crate::store::{Failure, Filter, Operator, Record};
 use crate::support::clock::Timestamp;
@@ -275,7 +275,7 @@ pub(super) fn filter_values(filter: &Filter, state: Option<State>) -> Vec<Value>
 }
 
 /// What puts a row back in line, if it still stands as it was.
-pub(super) fn put_back(sql: &Text, seq: i64, claim_no: i64, was: State, work: &Work) -> Statement {
+pub(super) fn put_back(sql: &SqlTemplate, seq: i64, claim_no: i64, was: State, work: &Work) -> Statement {
     sql.with(vec![
         int(seq),
         int(claim_no),

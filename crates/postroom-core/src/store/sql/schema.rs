@@ -2,11 +2,11 @@
 
 use crate::queue::Queue;
 use crate::sql::Session;
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::store::sql::rows::text;
 use crate::support::error::{Error, ErrorKind, Result};
 
-impl Verbs {
+impl SqlVerbs {
     /// The version of the schema; none when the tables are not there. Run inside a transaction.
     pub(crate) async fn schema_version(&self, session: &mut impl Session) -> Result<Option<i64>> {
         let names = [Queue::Outbox, Queue::Inbox].map(|queue| text(Some(self.tables.of(queue))));

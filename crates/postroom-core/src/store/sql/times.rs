@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rows::{int, moment, number, row_count, time};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::queue::{AHEAD, Queue, State, Work};
 use crate::sql::Row;
 use crate::support::clock::{Clock, Timestamp};
@@ -43,7 +43,7 @@ impl Place {
     }
 }
 
-impl Verbs {
+impl SqlVerbs {
     /// Judges by this clock.
     pub(crate) fn by(self, clock: Clock) -> Self {
         Self { clock, ..self }
@@ -84,8 +84,8 @@ impl Verbs {
                 continue;
             }
             if work.state == State::Ready {
-                self.floor(queue).lower(work.visible_at());
-                self.passed.lower(queue, work.visible_at());
+                self.scan_start(queue).lower(work.visible_at());
+                self.topic_scan_start.lower(queue, work.visible_at());
             }
             let values = vec![
                 int(place.seq),

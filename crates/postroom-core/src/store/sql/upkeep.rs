@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::failed::Ended;
 use super::inbox::key_values;
 use super::rows::{self, filter_values, int, read_failure, read_record, row_count, text, time};
-use super::{Change, Record, Session, Verbs, uuid};
+use super::{Change, Record, Session, SqlVerbs, uuid};
 use crate::queue::{AHEAD, Queue, Reaped, State};
 use crate::sql::Row;
 use crate::store::{Failure, Filter, Identity, QueueStats, Revival};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
 
-impl Verbs {
+impl SqlVerbs {
     pub(crate) async fn reap(
         &self,
         session: &mut impl Session,
@@ -74,7 +74,7 @@ impl Verbs {
         let mut count = 0;
         for Ended { failed, claim_no, mut work } in self.ended(session, queue, states, filter).await? {
             if revival.put_back(&mut work, count, now) {
-                self.floor(queue).lower(work.visible_at());
+                self.scan_start(queue).lower(work.visible_at());
                 // Another operator may have been faster: then it stands in line already, in the place it was given.
                 let put_back = rows::put_back(sql, failed.seq, claim_no, failed.state, &work);
                 count += session.execute(&put_back).await?.rows;

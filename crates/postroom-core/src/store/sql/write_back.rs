@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use super::batch::{ARRAY_ROWS_MAX, LIST_MAX, chunks_of, filled, lease_columns, lease_list};
 use super::rows::{self, int, read_record, row_count, text, uuid};
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::queue::{Lease, Noted, Queue, State};
 use crate::sql::Value;
 use crate::sql::dialect::Batch;
-use crate::sql::text::Text;
+use crate::sql::text::SqlTemplate;
 use crate::store::{FAILURES_KEPT, Record};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ const SERVER_VALUES_MAX: usize = 2_000;
 const FAILURE_VALUES: usize = 6;
 const SAVE_VALUES: usize = 17;
 
-impl Verbs {
+impl SqlVerbs {
     /// The rows that these leases still hold, by their numbers, locked in that order. Without what they hold: the
     /// payload stays as it is.
     pub(super) async fn load_held(
@@ -95,8 +95,8 @@ impl Verbs {
             return Ok(());
         }
         for change in changes.iter().filter(|change| change.record.state() == State::Ready) {
-            self.floor(queue).lower(change.record.visible_at());
-            self.passed.lower(queue, change.record.visible_at());
+            self.scan_start(queue).lower(change.record.visible_at());
+            self.topic_scan_start.lower(queue, change.record.visible_at());
         }
         self.note_failures(session, queue, changes, now).await?;
         self.save_many(session, queue, changes).await?;
@@ -167,7 +167,7 @@ impl Verbs {
     async fn write_rows(
         &self,
         session: &mut impl Session,
-        sql: &Text,
+        sql: &SqlTemplate,
         rows: Vec<Vec<Value>>,
         values: usize,
     ) -> Result<u64> {

@@ -12,7 +12,7 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What took long is not tried again: perhaps it was rolled back because it did, and its caller has waited enough.
-pub async fn persist<T, F: Future<Output = Result<T>>>(mut attempt: impl FnMut() -> F) -> Result<T> {
+pub async fn retry_conflicts<T, F: Future<Output = Result<T>>>(mut attempt: impl FnMut() -> F) -> Result<T> {
     let mut pause = PAUSE;
     for _ in 1..TRIES {
         let began = monotonic();

@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage};
 use crate::queue::{Claimed, Lease, Queue};
-use crate::store::{Admission, MarkId, Marks, Store, Stored};
+use crate::store::{Admission, HandledMark, HandledMarks, Store, Stored};
 use crate::support::error::Result;
 use crate::telemetry;
-use crate::work::batch::Run;
+use crate::work::batch::BatchRun;
 use crate::work::handler::{HandlerError, HandlerResult, State, States};
 
 /// For so long an async handler that is not a worker's may keep everybody else from writing on an embedded database.
@@ -47,7 +47,7 @@ pub const HOLD_MAX: Duration = Duration::from_secs(5);
 )]
 pub trait Backend: Sized + Send + Sync + 'static {
     /// The store handlers run on.
-    type Store: Store + Marks + Clone;
+    type Store: Store + HandledMarks + Clone;
     /// A transaction that owns its connection.
     type Tx: Send + 'static;
     /// What a handler is lent of it.
@@ -79,7 +79,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// Puts a mark on a message of that topic, there from the commit on; false when it is there already. While another
     /// transaction is putting it, this waits for that to end.
-    fn mark(tx: &mut Self::Tx, mark: &MarkId, topic: &str) -> impl Future<Output = Result<bool>> + Send;
+    fn mark(tx: &mut Self::Tx, mark: &HandledMark, topic: &str) -> impl Future<Output = Result<bool>> + Send;
 
     #[doc(hidden)]
     /// Runs a blocking handler in the transaction.
@@ -110,7 +110,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// Commits what has nothing to acknowledge: an error means that nothing of it is stored, except one of kind
     /// [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without a mark may end with.
-    fn conclude(store: &Self::Store, tx: Self::Tx) -> impl Future<Output = Result<()>> + Send;
+    fn commit_unacked(store: &Self::Store, tx: Self::Tx) -> impl Future<Output = Result<()>> + Send;
 
     /// Whether the handler held the transaction for longer than it may.
     fn overran(tx: &Self::Tx) -> bool;
@@ -147,7 +147,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
         queue: Queue,
         work: Vec<(Claimed, Self::Blocking)>,
         state: &States,
-        run: &Run,
+        run: &BatchRun,
     ) -> impl Future<Output = ()> + Send;
 }
 

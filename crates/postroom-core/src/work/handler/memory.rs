@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::message::{Incoming, Message, MessageId, NewMessage, WorkItemId};
 use crate::queue::{Claimed, Lease, Queue};
 use crate::store::memory::{Arrived, Held};
-use crate::store::{Admission, MarkId, MemoryStore, Store, Stored};
+use crate::store::{Admission, HandledMark, MemoryStore, Store, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
-use crate::work::batch::Run;
+use crate::work::batch::BatchRun;
 use crate::work::handler::{Backend, HandlerResult, Received, States};
 
 /// The in-memory store, as handlers see it.
@@ -75,7 +75,7 @@ impl Backend for Memory {
         Ok(tx.store.knows(id))
     }
 
-    async fn mark(tx: &mut MemoryTx, mark: &MarkId, topic: &str) -> Result<bool> {
+    async fn mark(tx: &mut MemoryTx, mark: &HandledMark, topic: &str) -> Result<bool> {
         tx.marked = tx.store.hold_mark(mark, topic).await;
         Ok(tx.marked.is_some())
     }
@@ -107,8 +107,8 @@ impl Backend for Memory {
         Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"))
     }
 
-    async fn conclude(store: &MemoryStore, mut tx: MemoryTx) -> Result<()> {
-        store.conclude(&tx.enqueued);
+    async fn commit_unacked(store: &MemoryStore, mut tx: MemoryTx) -> Result<()> {
+        store.commit_unacked(&tx.enqueued);
         tx.marked.take().into_iter().for_each(Held::keep);
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Backend for Memory {
         match handler {}
     }
 
-    async fn run_blocking(_: &MemoryStore, _: Queue, work: Vec<(Claimed, Infallible)>, _: &States, _: &Run) {
+    async fn run_blocking(_: &MemoryStore, _: Queue, work: Vec<(Claimed, Infallible)>, _: &States, _: &BatchRun) {
         if let Some((_, never)) = work.into_iter().next() {
             match never {}
         }

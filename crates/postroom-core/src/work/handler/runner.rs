@@ -19,7 +19,7 @@ use crate::store::{BoxFuture, Store};
 use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
-use crate::work::batch::{Process, Run, Slots};
+use crate::work::batch::{BatchRun, Process, Slots};
 use crate::work::handler::erased::{Entry, Erased};
 use crate::work::handler::{Backend, Ctx, HandlerError, Handlers};
 use crate::work::places::{Known, Places};
@@ -56,7 +56,7 @@ impl<B: Backend> Runner<B> {
         }
     }
 
-    async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &Run) {
+    async fn run_one(&self, lease: Lease, message: Message, handler: Arc<dyn Erased<B>>, run: &BatchRun) {
         let (lost, place) = (run.lost(&lease), self.place(&Place::Topic(message.topic.clone())));
         let endpoint = self.slots.endpoints.slots(&message.topic);
         // First its topic's and its endpoint's, then ours: slow handlers take no place from the others.
@@ -84,7 +84,7 @@ impl<B: Backend> Runner<B> {
         run.report(lease, outcome);
     }
 
-    async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &Run) -> Outcome {
+    async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &BatchRun) -> Outcome {
         let mut pause = PAUSE_AT_ONCE;
         for _ in 1..TRIES_AT_ONCE {
             match self.attempt(lease, message.clone(), handler, run).await {
@@ -108,7 +108,7 @@ impl<B: Backend> Runner<B> {
         lease: &Lease,
         message: Arc<Message>,
         handler: &dyn Erased<B>,
-        run: &Run,
+        run: &BatchRun,
     ) -> Result<Outcome> {
         let cancelled = run.lost(lease);
         let hold_max = self.hold_max(&message.topic, run.lease);
@@ -133,7 +133,7 @@ impl<B: Backend> Runner<B> {
             Some(Ok(Err(error))) => error,
             Some(Err(panic)) => HandlerError::panicked(panic.as_ref()),
             Some(Ok(Ok(response))) => {
-                let concluded = conclude(ctx, self.queue, lease, response).await;
+                let concluded = ack_and_commit(ctx, self.queue, lease, response).await;
                 if concluded.is_err() {
                     // Perhaps because it was held too long: more time next time does no harm.
                     self.is_slow_from_now_on(&message.topic);
@@ -160,7 +160,7 @@ impl<B: Backend> Runner<B> {
     }
 
     /// A rolling deploy is no error: the topic is left alone until somebody handles it.
-    fn nobody_handles(&self, lease: Lease, message: &Message, run: &Run) {
+    fn nobody_handles(&self, lease: Lease, message: &Message, run: &BatchRun) {
         if !run.enter(&lease, &self.place(&Place::of(message))) {
             return run.report(lease, Outcome::Release);
         }
@@ -184,7 +184,7 @@ impl<B: Backend> Process for Runner<B> {
         self.place(place).permits()
     }
 
-    fn process(self: Arc<Self>, batch: Vec<Claimed>, run: Run) -> BoxFuture<'static, ()> {
+    fn process(self: Arc<Self>, batch: Vec<Claimed>, run: BatchRun) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let mut waiting = FuturesUnordered::new();
             let mut blocking = Vec::new();
@@ -226,7 +226,7 @@ impl<B: Backend> Process for Runner<B> {
 
 /// Ends a message that was handled: the answer goes to whoever waits for it and is kept with the message, in the
 /// handler's transaction.
-pub(crate) async fn conclude<B: Backend>(
+pub(crate) async fn ack_and_commit<B: Backend>(
     mut ctx: Ctx<B>,
     queue: Queue,
     lease: &Lease,

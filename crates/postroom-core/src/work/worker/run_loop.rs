@@ -20,7 +20,7 @@ use crate::store::{BoxFuture, WakeListener};
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
-use crate::work::batch::{Process, Run};
+use crate::work::batch::{BatchRun, Process};
 use crate::work::places::Places;
 use crate::work::worker::WorkerOptions;
 use crate::work::worker::claims::{Answer, SUSPECTS_EVERY, Target};
@@ -220,7 +220,7 @@ impl Loop {
         if self.stop.is_cancelled() {
             return self.give_back(batch);
         }
-        let run = Run {
+        let run = BatchRun {
             store: self.queue.store_name().into(),
             reports: self.reporter.clone(),
             lost: Arc::new(batch.iter().map(|claimed| (claimed.lease.seq(), CancellationToken::new())).collect()),

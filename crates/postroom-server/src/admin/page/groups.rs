@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use postroom::clock::Timestamp;
-use postroom::operator::{ERROR_CHARS_LOOKED_AT, Failed, FailedGroup};
+use postroom::operator::{ERROR_GROUP_CHARS, Failed, FailedGroup};
 use postroom::queue::{State, WorkQueue};
 use sha2::{Digest, Sha256};
 
@@ -101,7 +101,7 @@ fn digest(topic: &str, party: Option<&str>, text: &str) -> String {
 /// The text without ids, numbers and quoted parts, which differ each time. If a long text was cut, an open word or
 /// quotation at its end is left out too.
 fn normalise(text: &str) -> String {
-    let is_cut = text.chars().count() >= ERROR_CHARS_LOOKED_AT;
+    let is_cut = text.chars().count() >= ERROR_GROUP_CHARS;
     let whole_words = text.rfind(char::is_whitespace).filter(|_| is_cut).map_or(text, |end| &text[..end]);
     let (mut plain, mut rest) = (String::new(), whole_words.trim());
     let mut in_word = false;
@@ -182,13 +182,13 @@ mod tests {
 
     #[test]
     fn what_a_cut_left_open_is_left_out() {
-        let cut = |text: String| text.chars().take(ERROR_CHARS_LOOKED_AT).collect::<String>();
+        let cut = |text: String| text.chars().take(ERROR_GROUP_CHARS).collect::<String>();
         let quoted = |name: &str| normalise(&cut(format!("refused: \"{name} {}", "x y ".repeat(60))));
         assert_eq!((quoted("Ada"), quoted("Bob")), ("refused: “…”".into(), "refused: “…”".into()));
         let words = "no stock ".repeat(22);
         let id = |id: &str| normalise(&cut(format!("{words}{id}{id}")));
         assert_eq!((id("abc"), id("xyz")), (words.trim().into(), words.trim().into()));
-        let without_blanks = "x".repeat(ERROR_CHARS_LOOKED_AT);
+        let without_blanks = "x".repeat(ERROR_GROUP_CHARS);
         assert_eq!(normalise(&without_blanks), without_blanks);
     }
 

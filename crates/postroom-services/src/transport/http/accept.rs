@@ -19,8 +19,8 @@ use tower_service::Service;
 
 use super::Stream;
 use super::guests::Guests;
+use super::idle_timeout::{Answer, Impatient, Talk};
 use super::listen::{self, ListenOptions, Listener};
-use super::quiet::{Answer, Impatient, Talk};
 use postroom_core::support::clock::monotonic;
 use postroom_core::telemetry;
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::floor::BEGINNING;
+use super::scan_start::BEGINNING;
 use crate::queue::{Queue, Topics};
 use crate::support::clock::Timestamp;
 
@@ -29,7 +29,7 @@ const SETS_MAX: usize = 256;
 
 /// For each set of topics, what its claims have passed.
 #[derive(Debug, Default)]
-pub(crate) struct Passed(Mutex<HashMap<(Queue, Topics), Seen>>);
+pub(crate) struct TopicScanStart(Mutex<HashMap<(Queue, Topics), Seen>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -64,7 +64,7 @@ pub(super) struct Look {
     pub(super) first: Option<Timestamp>,
 }
 
-impl Passed {
+impl TopicScanStart {
     fn sets(&self) -> MutexGuard<'_, HashMap<(Queue, Topics), Seen>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,14 +123,14 @@ mod tests {
 
     #[test]
     fn a_line_that_is_short_is_always_looked_along_from_its_beginning() {
-        let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
+        let (passed, topics) = (TopicScanStart::default(), Topics::only(["a"]).unwrap());
         passed.looked(Queue::Outbox, &topics, look(BEGINNING, Duration::from_micros(20), None));
         assert_eq!(passed.beginning(Queue::Outbox, &topics, AT.plus(SECOND)), BEGINNING);
     }
 
     #[test]
     fn what_took_long_to_pass_is_not_passed_again_soon() {
-        let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
+        let (passed, topics) = (TopicScanStart::default(), Topics::only(["a"]).unwrap());
         let (first, soon) = (AT.minus(SECOND * 60), AT.plus(SECOND * 4));
         passed.looked(Queue::Outbox, &topics, look(BEGINNING, SECOND / 10, Some(first)));
         assert_eq!(passed.beginning(Queue::Outbox, &topics, soon), first);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn last_moments_that_take_long_to_pass_are_not_passed_each_time() {
-        let (passed, topics) = (Passed::default(), Topics::only(["a"]).unwrap());
+        let (passed, topics) = (TopicScanStart::default(), Topics::only(["a"]).unwrap());
         let next = |after| passed.beginning(Queue::Outbox, &topics, AT.plus(after));
         let look = |after, took| {
             let look = Look { from: next(after), now: AT.plus(after), took, first: None };

@@ -40,7 +40,7 @@ pub(crate) struct Lines<T> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Floor(Mutex<Seen>);
+pub(crate) struct ScanStart(Mutex<Seen>);
 
 #[derive(Debug)]
 struct Seen {
@@ -81,7 +81,7 @@ pub(super) struct Look {
     pub(super) now: Timestamp,
 }
 
-impl Floor {
+impl ScanStart {
     pub(super) fn new() -> Self {
         let lines = Lines { ready: Line::NEW, leased: Line::NEW, expiring: Line::NEW };
         Self(Mutex::new(Seen { lines, looked_at: BEGINNING, lowered: VecDeque::new() }))
@@ -174,47 +174,47 @@ mod tests {
 
     #[test]
     fn what_lies_below_is_looked_for_once_a_second() {
-        let floor = Floor::new();
-        assert_eq!(floor.from(), BEGINNING);
-        assert!(floor.is_look_due(NOW));
-        floor.raise(NOW);
-        assert_eq!(floor.from(), NOW);
-        assert!(!floor.is_look_due(NOW));
-        assert!(floor.is_look_due(NOW.plus(SECOND)));
-        assert!(floor.is_look_due(NOW), "a clock that was set back does not stop it");
-        floor.lower(Some(NOW.minus(SECOND)));
-        assert_eq!(floor.from(), NOW.minus(SECOND));
+        let start = ScanStart::new();
+        assert_eq!(start.from(), BEGINNING);
+        assert!(start.is_look_due(NOW));
+        start.raise(NOW);
+        assert_eq!(start.from(), NOW);
+        assert!(!start.is_look_due(NOW));
+        assert!(start.is_look_due(NOW.plus(SECOND)));
+        assert!(start.is_look_due(NOW), "a clock that was set back does not stop it");
+        start.lower(Some(NOW.minus(SECOND)));
+        assert_eq!(start.from(), NOW.minus(SECOND));
     }
 
     #[test]
     fn a_claim_that_began_before_a_row_went_back_in_line_does_not_hide_it() {
-        let (floor, back) = (Floor::new(), NOW.minus(SECOND * 60));
-        floor.raise(NOW.minus(SECOND));
-        floor.lower(Some(back));
-        floor.raise(NOW);
-        assert_eq!(floor.from(), back);
+        let (start, back) = (ScanStart::new(), NOW.minus(SECOND * 60));
+        start.raise(NOW.minus(SECOND));
+        start.lower(Some(back));
+        start.raise(NOW);
+        assert_eq!(start.from(), back);
         let asked = monotonic();
-        floor.looked(Look { asked, took: SECOND, now: NOW }, floor.begin(asked), NOTHING);
-        assert_eq!(floor.from(), back);
-        (0..2 * LOWERED_MAX).for_each(|_| floor.lower(Some(NOW)));
-        assert_eq!(floor.from(), back, "however many follow it");
+        start.looked(Look { asked, took: SECOND, now: NOW }, start.begin(asked), NOTHING);
+        assert_eq!(start.from(), back);
+        (0..2 * LOWERED_MAX).for_each(|_| start.lower(Some(NOW)));
+        assert_eq!(start.from(), back, "however many follow it");
     }
 
     #[test]
     fn what_took_long_to_pass_is_not_passed_again_soon() {
-        let (floor, asked) = (Floor::new(), monotonic());
+        let (start, asked) = (ScanStart::new(), monotonic());
         let whole = Lines { ready: BEGINNING, leased: BEGINNING, expiring: BEGINNING };
-        assert_eq!(floor.begin(asked), whole);
-        floor.looked(Look { asked, took: CHEAP, now: NOW }, whole, NOTHING);
-        assert_eq!(floor.begin(asked), whole, "what is cheap is always done");
+        assert_eq!(start.begin(asked), whole);
+        start.looked(Look { asked, took: CHEAP, now: NOW }, whole, NOTHING);
+        assert_eq!(start.begin(asked), whole, "what is cheap is always done");
         let (first, due) = (NOW.minus(SECOND * 60), NOW.plus(SECOND * 60));
         let found = Lines { ready: Some(first), leased: Some(due), expiring: None };
-        floor.looked(Look { asked, took: SECOND / 10, now: NOW }, whole, found);
+        start.looked(Look { asked, took: SECOND / 10, now: NOW }, whole, found);
         let (passed, soon) = (NOW.minus(SLACK), asked + SECOND * 4);
-        assert_eq!(floor.begin(soon), Lines { ready: first, leased: passed, expiring: passed });
-        assert_eq!(floor.begin(asked + SECOND * 5), whole);
+        assert_eq!(start.begin(soon), Lines { ready: first, leased: passed, expiring: passed });
+        assert_eq!(start.begin(asked + SECOND * 5), whole);
         // What was begun at the floor says nothing of what lies below.
-        floor.looked(Look { asked: soon, took: CHEAP, now: NOW.plus(SECOND * 4) }, floor.begin(soon), NOTHING);
-        assert_eq!(floor.begin(asked + SECOND * 5), whole);
+        start.looked(Look { asked: soon, took: CHEAP, now: NOW.plus(SECOND * 4) }, start.begin(soon), NOTHING);
+        assert_eq!(start.begin(asked + SECOND * 5), whole);
     }
 }

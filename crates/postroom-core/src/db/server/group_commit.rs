@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::db::server::{Core, Engine};
+use crate::db::server::{Engine, ServerShared};
 use crate::message::NewMessage;
 use crate::store::Stored;
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
 
@@ -59,7 +59,7 @@ impl Gatherer {
     }
 }
 
-impl<E: Engine> Core<E> {
+impl<E: Engine> ServerShared<E> {
     pub(super) async fn enqueue(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
         if messages.len() > GROUP_ROWS_MAX {
             return self.store(messages).await;
@@ -72,10 +72,10 @@ impl<E: Engine> Core<E> {
     }
 
     async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
-        self.transact_briefly(
+        self.transact_autocommit(
             messages,
-            |verbs: &Verbs, link: &mut E::Link, messages: &Vec<NewMessage>, now| {
-                Box::pin(verbs.enqueue_alone(link, messages, now))
+            |verbs: &SqlVerbs, link: &mut E::ServerConnection, messages: &Vec<NewMessage>, now| {
+                Box::pin(verbs.autocommit_enqueue(link, messages, now))
             },
             |verbs, link, messages, now| Box::pin(verbs.enqueue(link, messages, now)),
         )
@@ -83,7 +83,7 @@ impl<E: Engine> Core<E> {
     }
 }
 
-async fn send_groups<E: Engine>(core: Arc<Core<E>>) {
+async fn send_groups<E: Engine>(core: Arc<ServerShared<E>>) {
     while let Some(callers) = core.gatherer.next() {
         let messages = callers.iter().flat_map(|caller| caller.messages.clone()).collect();
         match core.store(messages).await {

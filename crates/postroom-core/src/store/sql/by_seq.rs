@@ -2,18 +2,18 @@
 
 use super::batch::{ARRAY_ROWS_MAX, LIST_MAX, filled};
 use super::rows::int;
-use super::{Session, Verbs};
+use super::{Session, SqlVerbs};
 use crate::sql::dialect::Batch;
-use crate::sql::text::Text;
+use crate::sql::text::SqlTemplate;
 use crate::sql::{Row, Value};
 use crate::support::error::Result;
 
-impl Verbs {
+impl SqlVerbs {
     /// The rows with these numbers, as far as they are there, in any order.
     pub(super) async fn by_number<T: Send>(
         &self,
         session: &mut impl Session,
-        sql: &Text,
+        sql: &SqlTemplate,
         seqs: &[i64],
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {

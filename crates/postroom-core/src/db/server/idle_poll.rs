@@ -4,16 +4,16 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::db::server::{Core, Engine, Link};
+use crate::db::server::{Engine, ServerConnection, ServerShared};
 use crate::store::Wake;
-use crate::store::sql::Verbs;
+use crate::store::sql::SqlVerbs;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
 
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Looks until the store is gone.
-pub(super) async fn beat<E: Engine>(core: Weak<Core<E>>) {
+pub(super) async fn beat<E: Engine>(core: Weak<ServerShared<E>>) {
     loop {
         // Not all stores of a program at the same moment.
         let pause = PAUSE.mul_f64(0.9 + fastrand::f64() / 10.0);
@@ -28,10 +28,10 @@ pub(super) async fn beat<E: Engine>(core: Weak<Core<E>>) {
     }
 }
 
-async fn look<E: Engine>(core: &Arc<Core<E>>) -> Result<[bool; 2]> {
-    core.transact_briefly(
+async fn look<E: Engine>(core: &Arc<ServerShared<E>>) -> Result<[bool; 2]> {
+    core.transact_autocommit(
         (),
-        |verbs: &Verbs, link: &mut E::Link, (): &(), now| {
+        |verbs: &SqlVerbs, link: &mut E::ServerConnection, (): &(), now| {
             Box::pin(async move { felt(verbs, link, now).await.map(Some) })
         },
         |verbs, link, (), now| Box::pin(felt(verbs, link, now)),
@@ -40,8 +40,8 @@ async fn look<E: Engine>(core: &Arc<Core<E>>) -> Result<[bool; 2]> {
 }
 
 /// A server that is read-only answers too; but nobody uses this connection again.
-async fn felt(verbs: &Verbs, link: &mut impl Link, now: Timestamp) -> Result<[bool; 2]> {
-    let (may_have_work, is_read_only) = verbs.pulse(link, now).await?;
+async fn felt(verbs: &SqlVerbs, link: &mut impl ServerConnection, now: Timestamp) -> Result<[bool; 2]> {
+    let (may_have_work, is_read_only) = verbs.idle_poll(link, now).await?;
     if is_read_only {
         link.spend();
     }
