@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use crate::by_wire::ByWire;
 use crate::case::{Verdict, cases};
 use crate::harness::{Stage, Testable, eventually, soon};
+use crate::on_server::OnServer;
 use crate::peer::{Letter, Peer, Said};
 use crate::script::{Gate, Script};
 use crate::services::{Desk, Receives, TOPIC, asynchronous};
@@ -21,6 +22,7 @@ cases! { twins:
     worker a_twin_is_told_to_come_back_while_the_first_is_handled [];
     server a_twin_in_another_process_is_told_to_come_back [];
     server a_twin_in_another_process_holds_no_connection [];
+    server the_same_id_in_other_tables_is_no_twin [];
     worker of_64_at_once_one_is_handled ["SQM-1.2"];
     server of_64_at_once_in_two_processes_one_is_handled ["SQM-1.2"];
     worker more_than_can_be_handled_are_told_to_come_back [];
@@ -78,6 +80,23 @@ async fn a_twin_in_another_process_is_told_to_come_back<B: ByWire + Receives>(st
     gate.open.add_permits(1);
     assert_eq!(first.said().await?.status, 200);
     assert_eq!((there.send(&letter).await?.is_duplicate(), gate.script.count()), (true, 1));
+    Ok(())
+}
+
+/// Two tenants in one database, each with tables of its own.
+async fn the_same_id_in_other_tables_is_no_twin<B: OnServer + Receives>(stage: &Stage<B>) -> Verdict {
+    let mut gate = Gate::shut();
+    let (here, letter) = (stage.desk_playing(asynchronous::<B>, &gate.script)?, Letter::new(TOPIC));
+    let tables = B::tables(&stage.place, "their_outbox", "their_inbox")?;
+    let (store, script) = (B::open_tables(&stage.place, tables, true).await?, Script::succeed());
+    let peer = Peer::new(stage.clock.clone());
+    let there = Desk::open(store, peer, asynchronous::<B>(&script), ReceiverOptions::default())?;
+    let first = Sending::start(&here, &letter);
+    soon("the first is being handled", gate.begun.recv()).await?;
+    let other = soon("the other is answered", there.send(&letter)).await??;
+    assert_eq!((other.status, script.count()), (200, 1));
+    gate.open.add_permits(1);
+    assert_eq!(first.said().await?.status, 200);
     Ok(())
 }
 

@@ -98,10 +98,12 @@ pub(crate) const POSTGRES: Dialect = Dialect {
          WHERE {t}.state = 5"
     ),
     inbox_accept_seen: UNUSED,
-    // A twin's transaction holds the lock: nobody waits for it.
+    // A twin's transaction holds the lock: nobody waits for it. Locks are the database's, so the key tells our table
+    // from those of other tenants; the length of the source tells a/b and c from a and b/c.
     inbox_arrive: concat!(
         "WITH twin AS MATERIALIZED (
-             SELECT pg_try_advisory_xact_lock(hashtextextended($1::text || '/' || $2::text, 7305521903)) AS free
+             SELECT pg_try_advisory_xact_lock(hashtextextended(
+                 length($1::text) || '/' || $1::text || '/' || $2::text, '{t}'::regclass::oid::bigint)) AS free
          ), arrived AS (
              INSERT INTO {t}
                  (source, message_id, kind, topic, payload, hash, headers, correlation_id, state, visible_at, due_at,
