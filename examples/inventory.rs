@@ -1,6 +1,6 @@
 //! The receiving service: reserves stock, once for each message, whatever happens on the way.
 //!
-//! `cargo run --example inventory --features http`, then `orders` beside it.
+//! `cargo run -p postroom --features sqlite,http --example inventory`, then `orders` beside it.
 
 use postroom::message::Kind;
 use postroom::services::{Key, ListenOptions, Listener, Receiver, Secret, Source};

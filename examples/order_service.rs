@@ -1,6 +1,6 @@
 //! A shop: the order and the message about it are one transaction, and the stock is reserved exactly once.
 //!
-//! `cargo run -p postroom --example order_service`
+//! `cargo run -p postroom --features sqlite --example order_service`
 
 use std::time::Duration;
 

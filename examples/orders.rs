@@ -1,6 +1,6 @@
 //! The sending service: an order and the message about it are one transaction, and the answer comes back.
 //!
-//! `cargo run --example orders --features http -- 7 teapot`, before or after `inventory` is started.
+//! `cargo run -p postroom --features sqlite,http --example orders -- 7 teapot`, before or after `inventory` is started.
 
 use postroom::message::Kind;
 use postroom::services::{Courier, Key, Secret, Service, Services};

@@ -1,6 +1,6 @@
 //! A program with a rusqlite connection of its own: enqueue, and acknowledge, in its own transactions.
 //!
-//! `cargo run -p postroom --example own_connection`
+//! `cargo run -p postroom --features sqlite --example own_connection`
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! A webhook that is delivered three times, and applied once.
 //!
-//! `cargo run -p postroom --example webhook_inbox`
+//! `cargo run -p postroom --features sqlite --example webhook_inbox`
 
 use std::time::Duration;
 

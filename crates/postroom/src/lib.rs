@@ -4,7 +4,8 @@
 //! acknowledged is ever lost while the storage honours fsync.*
 //!
 //! A message is written in the caller's own transaction ([`Outbox`]), claimed under a lease and handled or sent
-//! ([`Worker`]), and what arrives is applied once ([`Inbox`]), also what a broker delivers ([`idempotent`]).
+//! ([`Worker`]), and what arrives is applied once ([`Inbox`]), also what a broker delivers ([`idempotent`]). The
+//! [`guides`] explain each part; the first is `getting_started`.
 //!
 //! ```
 //! use postroom::{Event, HandlerError, Handlers, Outbox, Worker};
@@ -235,25 +236,35 @@ pub mod macro_support;
 pub mod guides {
     //! The guides of the repository. The programs in them are compiled with the other examples.
 
+    // On a code host the links of a guide lead to files, as the definitions at its end say. Here the definitions in
+    // `guides.links` come first and count instead. Doctests do without them: they would shift the line numbers.
+
     #[cfg(feature = "sqlite")]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/getting-started.md")]
     pub mod getting_started {}
     #[cfg(feature = "sqlite")]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/handlers.md")]
     pub mod handlers {}
     #[cfg(all(feature = "sqlite", feature = "http"))]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/services.md")]
     pub mod services {}
     #[cfg(all(feature = "sqlite", feature = "http", feature = "macros"))]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/two-services.md")]
     pub mod two_services {}
     #[cfg(all(feature = "sqlite", feature = "axum"))]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/idempotency.md")]
     pub mod idempotency {}
     #[cfg(feature = "sqlite")]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/multi-tenant.md")]
     pub mod multi_tenant {}
     #[cfg(all(feature = "sqlite", feature = "testing", feature = "macros"))]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/testing.md")]
     pub mod testing {}
     #[cfg(all(
@@ -264,37 +275,60 @@ pub mod guides {
         feature = "tiberius-0_13",
         feature = "tokio-postgres-0_7"
     ))]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/transactions.md")]
     pub mod transactions {}
     #[cfg(feature = "sqlx-0_9-postgres")]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/postgres.md")]
     pub mod postgres {}
     #[cfg(feature = "sqlx-0_9-mysql")]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/mysql.md")]
     pub mod mysql {}
     #[cfg(feature = "tiberius-0_13")]
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/sqlserver.md")]
     pub mod sqlserver {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/guarantees.md")]
     pub mod guarantees {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/states.md")]
     pub mod states {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/operations.md")]
     pub mod operations {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/trouble.md")]
     pub mod trouble {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/node.md")]
     pub mod node {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/any-language.md")]
     pub mod any_language {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/http-api.md")]
     pub mod http_api {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/wire.md")]
     pub mod wire {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/install.md")]
     pub mod install {}
+    #[cfg_attr(not(doctest), doc = include_str!("guides.links"))]
     #[doc = include_str!("../guides/glossary.md")]
     pub mod glossary {}
+    // The programs of these two are compiled with `examples/brokers` and `examples/tracing`.
+    #[cfg(not(doctest))]
+    #[doc = include_str!("guides.links")]
+    #[doc = include_str!("../guides/brokers.md")]
+    pub mod brokers {}
+    #[cfg(not(doctest))]
+    #[doc = include_str!("guides.links")]
+    #[doc = include_str!("../guides/tracing.md")]
+    pub mod tracing {}
     #[cfg(all(doctest, feature = "sqlite", feature = "sqlx-0_9-postgres", feature = "http", feature = "macros"))]
     #[doc = include_str!("../../../README.md")]
     mod readme {}
