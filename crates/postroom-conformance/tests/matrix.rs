@@ -49,7 +49,10 @@ fn main() {
     let pooled =
         pooled.filter_map(|case| case.on.iter().find(|(backend, _)| *backend == "postgres").map(|on| (case, on)));
     let pooled = pooled.map(|(case, (_, run))| trial(case, servers::PGBOUNCER, *run));
-    libtest_mimic::run(&Arguments::from_args(), trials.chain(pooled).collect()).exit();
+    let mut arguments = Arguments::from_args();
+    // Cases wait for servers and disks, not only for the processors.
+    arguments.test_threads.get_or_insert_with(|| 2 * std::thread::available_parallelism().map_or(1, usize::from));
+    libtest_mimic::run(&arguments, trials.chain(pooled).collect()).exit();
 }
 
 fn trial(case: &Case, backend: &'static str, run: Run) -> Trial {

@@ -1,5 +1,12 @@
 //! What the macros take, and what they say about what they do not take.
 
+#[path = "pass/all_at_once.rs"]
+mod all_at_once;
+#[path = "pass/trees.rs"]
+mod trees;
+#[path = "pass/unusual_names.rs"]
+mod unusual_names;
+
 #[test]
 fn what_is_wrong_is_said_before_the_program_runs() {
     trybuild::TestCases::new().compile_fail("tests/fail/*.rs");
@@ -7,5 +14,7 @@ fn what_is_wrong_is_said_before_the_program_runs() {
 
 #[test]
 fn what_is_right_compiles() {
-    trybuild::TestCases::new().pass("tests/pass/*.rs");
+    all_at_once::main();
+    trees::main();
+    unusual_names::main();
 }

@@ -117,7 +117,7 @@ fn own_keys() -> postroom::services::Key {
     Key::new("1", Secret::parse("long enough to be a secret in a test").unwrap()).unwrap()
 }
 
-fn main() {
+pub(crate) fn main() {
     assert_eq!((SendMail::TOPIC, SendMail::KIND), ("mail.send", postroom::message::Kind::PushCall));
     let old = OrderApproved::read(1, r#"{"order":7}"#).unwrap();
     assert_eq!((old.order, old.by.as_str()), (7, "unknown"));

@@ -15,7 +15,7 @@ struct Thread {
     first: Comment,
 }
 
-fn main() {
+pub(crate) fn main() {
     let answer = |text: &str, answers| Comment { text: text.into(), answers, thread: None };
     let first = answer("a", vec![answer("b", Vec::new())]);
     let written = Comment { thread: Some(Box::new(Thread { first })), ..answer("c", Vec::new()) };

@@ -51,7 +51,7 @@ struct Typed {
 #[derive(Serialize, Deserialize)]
 struct Id<T>(u64, PhantomData<T>);
 
-fn main() {
+pub(crate) fn main() {
     let handlers = Handlers::<Memory>::new().call::<Handle>().call::<Type>().call::<First>();
     let _ = handlers.calls(std::sync::Arc::new(Mailer::<Memory>(PhantomData)));
     let _ = (Handle { ctx: 1, call: 2, handlers: 3 }, Type { r#match: 1, unused: 2 }, Send { ctx: String::new() });
