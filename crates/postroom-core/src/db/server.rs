@@ -12,10 +12,8 @@ mod options;
 #[cfg(feature = "testing")]
 mod plans;
 mod pool;
-mod questions;
 mod store;
 mod texts;
-mod times;
 mod transact;
 
 pub(crate) use backend::handlers_on_server;

@@ -49,8 +49,7 @@ struct Inner {
     dead_letter_topic: Option<String>,
     tables: Mutex<Tables>,
     marks: MarkTable,
-    outbox_wake: Wake,
-    inbox_wake: Wake,
+    wakes: [Wake; 2],
     holding: [Holding; 2],
 }
 
@@ -106,8 +105,7 @@ impl MemoryStore {
             dead_letter_topic,
             tables: Mutex::default(),
             marks: MarkTable::default(),
-            outbox_wake: Wake::new(),
-            inbox_wake: Wake::new(),
+            wakes: [Wake::new(), Wake::new()],
             holding: Default::default(),
         }))
     }
@@ -154,7 +152,7 @@ impl MemoryStore {
             }
         }
         drop(tables);
-        self.0.outbox_wake.ring();
+        self.wake(Queue::Outbox).ring();
         Ok(settled)
     }
 
@@ -166,7 +164,7 @@ impl MemoryStore {
             tables.outbox.insert_new(message, now, doubt.late(now));
         }
         drop(tables);
-        self.0.outbox_wake.ring();
+        self.wake(Queue::Outbox).ring();
     }
 }
 
@@ -180,17 +178,11 @@ impl Store for MemoryStore {
     }
 
     fn wake(&self, queue: Queue) -> &Wake {
-        match queue {
-            Queue::Outbox => &self.0.outbox_wake,
-            Queue::Inbox => &self.0.inbox_wake,
-        }
+        &self.0.wakes[queue.index()]
     }
 
     fn holding(&self, queue: Queue) -> &Holding {
-        match queue {
-            Queue::Outbox => &self.0.holding[0],
-            Queue::Inbox => &self.0.holding[1],
-        }
+        &self.0.holding[queue.index()]
     }
 
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {

@@ -60,7 +60,7 @@ impl Gatherer {
 }
 
 impl<E: Engine> ServerShared<E> {
-    pub(super) async fn enqueue(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+    pub(super) async fn gather(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
         if messages.len() > GROUP_ROWS_MAX {
             return self.store(messages).await;
         }
@@ -72,7 +72,7 @@ impl<E: Engine> ServerShared<E> {
     }
 
     async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
-        self.transact_autocommit(
+        self.write_autocommit(
             messages,
             |verbs: &SqlVerbs, link: &mut E::ServerConnection, messages: &Vec<NewMessage>, now| {
                 Box::pin(verbs.autocommit_enqueue(link, messages, now))

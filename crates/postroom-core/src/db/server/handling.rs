@@ -82,7 +82,7 @@ impl<E: Engine> HandlerTx<E> {
             self.link.commit().await?;
             self.link.give_back();
             return core
-                .transact(ack, |_: &SqlVerbs, link: &mut E::ServerConnection, ack, _| {
+                .write(ack, |_: &SqlVerbs, link: &mut E::ServerConnection, ack, _| {
                     Box::pin(async move { link.execute(ack).await.map(|_| ()) })
                 })
                 .await;
@@ -130,7 +130,7 @@ async fn read_back<E: Engine>(
     unanswered: Error,
 ) -> Result<()> {
     let committed = core
-        .transact((queue, lease), |verbs: &SqlVerbs, link: &mut E::ServerConnection, (queue, lease), _| {
+        .write((queue, lease), |verbs: &SqlVerbs, link: &mut E::ServerConnection, (queue, lease), _| {
             Box::pin(async move {
                 if verbs.is_held(link, *queue, lease).await? {
                     return Ok(false);

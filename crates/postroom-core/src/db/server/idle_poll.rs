@@ -29,7 +29,7 @@ pub(super) async fn beat<E: Engine>(core: Weak<ServerShared<E>>) {
 }
 
 async fn look<E: Engine>(core: &Arc<ServerShared<E>>) -> Result<[bool; 2]> {
-    core.transact_autocommit(
+    core.write_autocommit(
         (),
         |verbs: &SqlVerbs, link: &mut E::ServerConnection, (): &(), now| {
             Box::pin(async move { felt(verbs, link, now).await.map(Some) })

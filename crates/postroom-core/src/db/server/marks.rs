@@ -1,38 +1,15 @@
 //! Marks on a database server, and a handler's transaction that ends without an ack.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::db::server::{Engine, HandlerTx, ServerConnection, ServerShared, ServerStore, handling};
+use crate::db::server::{Engine, HandlerTx, ServerConnection, ServerShared, handling};
 use crate::queue::Queue;
+use crate::store::HandledMark;
 use crate::store::sql::SqlVerbs;
-use crate::store::{BoxFuture, HandledMark, HandledMarks, Marked};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::run_to_completion;
 use crate::telemetry;
-
-impl<E: Engine> HandledMarks for ServerStore<E> {
-    fn put_mark(&self, mark: HandledMark, topic: String) -> BoxFuture<'_, Result<Option<Timestamp>>> {
-        self.verb((mark, topic), |verbs, link, (mark, topic), now| Box::pin(verbs.put_mark(link, mark, topic, now)))
-    }
-
-    fn find_mark(&self, mark: HandledMark) -> BoxFuture<'_, Result<Option<Marked>>> {
-        self.verb(mark, |verbs, link, mark, _| Box::pin(verbs.find_mark(link, mark)))
-    }
-
-    fn remove_mark(&self, mark: HandledMark, marked_at: Timestamp) -> BoxFuture<'_, Result<bool>> {
-        self.verb((mark, marked_at), |verbs, link, (mark, marked_at), _| {
-            Box::pin(verbs.remove_mark(link, mark, *marked_at))
-        })
-    }
-
-    fn purge_marks(&self, handler: Arc<str>, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb((handler, retention, limit), |verbs, link, (handler, retention, limit), now| {
-            Box::pin(verbs.purge_marks(link, handler, now.minus(*retention), *limit))
-        })
-    }
-}
 
 impl<E: Engine> HandlerTx<E> {
     /// Puts a mark that is there from the commit on; false when it is there already.
@@ -79,7 +56,7 @@ async fn read_back<E: Engine>(
         return Err(Error::new(ErrorKind::InDoubt, "the connection broke at the commit").caused_by(unanswered));
     };
     let committed = core
-        .transact(marked, |verbs: &SqlVerbs, link: &mut E::ServerConnection, (mark, marked_at), now| {
+        .write(marked, |verbs: &SqlVerbs, link: &mut E::ServerConnection, (mark, marked_at), now| {
             Box::pin(verbs.is_marked(link, mark, *marked_at, now))
         })
         .await;

@@ -44,7 +44,7 @@ impl Failed {
 
 impl<E: Engine> ServerShared<E> {
     /// Runs a verb in a transaction of its own.
-    pub(crate) async fn transact<A, T>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T>
+    pub(crate) async fn write<A, T>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,
@@ -54,7 +54,7 @@ impl<E: Engine> ServerShared<E> {
     }
 
     /// Runs a verb as one statement that commits itself, if it can be; otherwise in a transaction of its own.
-    pub(crate) async fn transact_autocommit<A, T>(
+    pub(crate) async fn write_autocommit<A, T>(
         self: &Arc<Self>,
         args: A,
         alone: TxFn<E, A, Option<T>>,

@@ -31,7 +31,7 @@ pub(super) async fn receive(
 ) -> Result<Received> {
     let (reply, answer) = oneshot::channel();
     let (core, incoming, state) = (store.0.clone(), incoming.clone(), state.clone());
-    let rings = core.outbox_wake.clone();
+    let rings = core.wakes[Queue::Outbox.index()].clone();
     let job = ReceiveJob { core, incoming, handler, state, received: Err(lost()), enqueued: false, rings, reply };
     store.0.writer.submit(Box::new(job))?;
     answer.await.map_err(|_| broken_down())?
