@@ -2,6 +2,7 @@
 
 mod admit;
 mod again;
+mod blocking;
 mod call;
 mod context;
 mod erased;
@@ -15,6 +16,7 @@ mod tuning;
 
 pub use admit::{Held, admit};
 pub use again::retry_conflicts;
+pub use blocking::Blocking;
 pub use call::{Callable, Calls};
 pub use context::{Backend, Ctx};
 pub use context::{HOLD_MAX, Received};

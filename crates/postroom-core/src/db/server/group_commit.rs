@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 use crate::db::server::{Engine, ServerShared};
 use crate::message::NewMessage;
 use crate::store::Stored;
-use crate::store::sql::SqlVerbs;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
 
@@ -74,9 +73,7 @@ impl<E: Engine> ServerShared<E> {
     async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
         self.write_autocommit(
             messages,
-            |verbs: &SqlVerbs, link: &mut E::ServerConnection, messages: &Vec<NewMessage>, now| {
-                Box::pin(verbs.autocommit_enqueue(link, messages, now))
-            },
+            |verbs, link, messages, now| Box::pin(verbs.autocommit_enqueue(link, messages, now)),
             |verbs, link, messages, now| Box::pin(verbs.enqueue(link, messages, now)),
         )
         .await

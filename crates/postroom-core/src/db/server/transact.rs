@@ -15,7 +15,7 @@ use crate::telemetry;
 
 /// A verb with its arguments apart, so that it can be run again.
 pub(crate) type TxFn<E, A, T> =
-    for<'v> fn(&'v SqlVerbs, &'v mut <E as Engine>::ServerConnection, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
+    for<'v> fn(&'v SqlVerbs, &'v mut Pooled<E>, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
 
 /// Deadlocks and lost races are tried again so often.
 const CONFLICTS_MAX: u32 = 20;
@@ -125,7 +125,6 @@ impl<E: Engine> ServerShared<E> {
         verb: TxFn<E, A, T>,
     ) -> Result<T, Failed> {
         let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
-        link.set_in_doubt(false);
         let now = match &self.clock {
             Clock::Server(clock) => clock.tick(),
             other => other.now(),
@@ -160,8 +159,7 @@ impl<E: Engine> ServerShared<E> {
         verb: TxFn<E, A, T>,
         doubt: Option<Timestamp>,
     ) -> Result<T, Failed> {
-        link.set_in_doubt(doubt.is_some());
-        link.set_outage(self.outage.at());
+        (link.in_doubt, link.outage_at) = (doubt.is_some(), self.outage.at());
         let asked = monotonic();
         let began = link.begin().await.and_then(Began::writable);
         let said = began.map_err(if link.is_fresh() { Failed::RolledBack } else { Failed::Stale })?;

@@ -46,7 +46,7 @@ pub struct SqliteTx {
     core: Arc<SqliteShared>,
     limit: Duration,
     open: Option<Open>,
-    pub(crate) enqueued: bool,
+    enqueued: bool,
     /// It held the writer for longer than it may.
     pub(crate) overran: bool,
     /// What was done so far is undone: nothing more may be done, or it would stand alone.
@@ -102,7 +102,7 @@ impl SqliteTx {
     pub(crate) async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
         self.enqueued = true;
         let core = self.core.clone();
-        self.step(move |conn| core.enqueue_on(conn, &message)).await
+        self.step(move |conn| core.insert_on(conn, &message)).await
     }
 
     pub(crate) async fn arrive(&mut self, incoming: Incoming, hold: Duration) -> Result<Admission> {
@@ -209,7 +209,14 @@ impl SqliteTx {
         let is_heard = open.steps.send(Step::Commit(ack)).is_ok();
         let ended = open.ended().await;
         self.overran = ended.overran;
-        if is_heard { ended.result } else { ended.result.and_then(|()| Err(broken_off())) }
+        ended.result?;
+        if !is_heard {
+            return Err(broken_off());
+        }
+        if self.enqueued {
+            self.core.wakes[Queue::Outbox.index()].ring();
+        }
+        Ok(())
     }
 
     /// Undoes everything, and waits until it is undone.
