@@ -131,18 +131,16 @@ impl MemoryStore {
         self.tables().outbox.knows(id)
     }
 
-    /// Ends a handler's transaction: what it enqueued and its ack together, or an error and neither.
+    /// Ends a handler's transaction: what it enqueued, its answers and its ack together, or false and none of it.
     pub(crate) fn commit(
         &self,
-        queue: Queue,
-        lease: &Lease,
-        response: Option<String>,
+        ack: Option<(Queue, Settle)>,
         enqueued: &[NewMessage],
         answers: &[(WorkItemId, String)],
-    ) -> Result<bool> {
+    ) -> bool {
         let (now, doubt) = self.time();
         let (mut tables, late) = (self.tables(), doubt.late(now));
-        let settled = tables.of(queue).settle(&Settle::ack_with(lease.clone(), response), now, late).is_some();
+        let settled = ack.is_none_or(|(queue, ack)| tables.of(queue).settle(&ack, now, late).is_some());
         if settled {
             for message in enqueued {
                 tables.outbox.insert_new(message, now, late);
@@ -153,18 +151,7 @@ impl MemoryStore {
         }
         drop(tables);
         self.wake(Queue::Outbox).ring();
-        Ok(settled)
-    }
-
-    /// Ends a handler's transaction that has nothing to acknowledge.
-    pub(crate) fn commit_unacked(&self, enqueued: &[NewMessage]) {
-        let (now, doubt) = self.time();
-        let mut tables = self.tables();
-        for message in enqueued {
-            tables.outbox.insert_new(message, now, doubt.late(now));
-        }
-        drop(tables);
-        self.wake(Queue::Outbox).ring();
+        settled
     }
 }
 

@@ -104,7 +104,7 @@ impl<B: Backend> Inner<B> {
         let Some(tx) = ctx.tx else { return Err(Error::new(ErrorKind::NotCommitted, "the transaction is gone")) };
         match handled {
             Ok(response) => {
-                B::commit(tx, Queue::Inbox, &lease, response.clone()).await?;
+                B::commit(tx, Some((Queue::Inbox, &lease, response.clone()))).await?;
                 Ok(Received::Handled(response))
             }
             Err(failure) => {
@@ -157,7 +157,7 @@ impl<B: Backend> Inner<B> {
                 return Err(error);
             }
         }
-        B::commit(tx, Queue::Inbox, &lease, None).await?;
+        B::commit(tx, Some((Queue::Inbox, &lease, None))).await?;
         Ok(Received::Handled(None))
     }
 }

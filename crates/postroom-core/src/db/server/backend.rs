@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::db::server::{Engine, HandlerTx, ServerStore};
 use crate::message::{Incoming, MessageId, NewMessage};
-use crate::queue::{Lease, Queue};
 use crate::sql::Session;
 use crate::store::{Admission, HandledMark, Stored};
 use crate::support::error::Result;
-use crate::work::handler::Backend;
+use crate::work::handler::{Ack, Backend};
 
 /// What a handler is lent of a server's connection.
 pub trait Lends {
@@ -55,12 +54,8 @@ impl<E: Engine> Backend for E {
         Ok(marked_at.is_some())
     }
 
-    async fn commit(tx: HandlerTx<E>, queue: Queue, lease: &Lease, response: Option<String>) -> Result<()> {
-        tx.commit(Some((queue, lease.clone(), response))).await
-    }
-
-    async fn commit_unacked(tx: HandlerTx<E>) -> Result<()> {
-        tx.commit(None).await
+    async fn commit(tx: HandlerTx<E>, ack: Option<Ack<'_>>) -> Result<()> {
+        tx.commit(ack.map(|(queue, lease, response)| (queue, lease.clone(), response))).await
     }
 
     async fn roll_back(tx: HandlerTx<E>) -> bool {

@@ -15,7 +15,7 @@ use crate::store::sql::{Asked, SqlVerbs};
 use crate::store::{Fingerprint, Stored, Wake};
 use crate::support::clock::{Clock, ServerClock};
 use crate::support::error::Result;
-use crate::support::task::{in_background, run_to_completion};
+use crate::support::task::{Portable, in_background, run_to_completion};
 
 /// A store on a database server, beside the user's own tables. Cheap to clone.
 ///
@@ -138,19 +138,15 @@ impl<E: Engine> ServerShared<E> {
     }
 
     /// A question: there is nobody but the server to ask.
-    pub(crate) async fn ask<A, T>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T>
-    where
-        A: Send + Sync + 'static,
-        T: Send + 'static,
-    {
+    pub(crate) async fn ask<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T> {
         self.write(args, verb).await
     }
 
     /// A verb after which there may be work in line.
     pub(crate) async fn ring<A, T>(self: &Arc<Self>, queue: Queue, args: A, verb: TxFn<E, A, T>) -> Result<T>
     where
-        A: Send + Sync + 'static,
-        T: Send + 'static,
+        A: Portable,
+        T: Portable,
     {
         let answer = self.write(args, verb).await?;
         self.rang(queue);

@@ -10,11 +10,13 @@ use crate::db::sqlite::receive::receive;
 use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::{BlockingFn, SqliteStore, SqliteTx};
 use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage, Payload};
-use crate::queue::{Claimed, Lease, Queue};
+use crate::queue::{Claimed, Queue};
 use crate::store::{Admission, HandledMark, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::work::batch::BatchRun;
-use crate::work::handler::{Backend, Blocking, Entry, HandlerError, HandlerResult, Handlers, Received, State, States};
+use crate::work::handler::{
+    Ack, Backend, Blocking, Entry, HandlerError, HandlerResult, Handlers, Received, State, States,
+};
 
 /// SQLite, as handlers see it.
 ///
@@ -195,23 +197,26 @@ impl Backend for Sqlite {
     }
 
     async fn arrive(tx: &mut SqliteTx, incoming: &Incoming, hold: Duration) -> Result<Admission> {
-        tx.arrive(incoming.clone(), hold).await
+        let arrive = tx.verb((incoming.clone(), hold), |verbs, conn, (incoming, hold), now| {
+            Box::pin(verbs.arrive(conn, incoming, *hold, now))
+        });
+        arrive.await
     }
 
     async fn answer(tx: &mut SqliteTx, request: MessageId, from: &str, response: &str) -> Result<bool> {
-        tx.answer(request, from.to_owned(), response.to_owned()).await
+        let args = (request, from.to_owned(), response.to_owned());
+        let answer = tx.verb(args, |verbs, conn, (request, from, response), now| {
+            Box::pin(verbs.answer(conn, (*request, from), response, now))
+        });
+        answer.await
     }
 
     async fn mark(tx: &mut SqliteTx, mark: &HandledMark, topic: &str) -> Result<bool> {
         tx.mark(mark.clone(), topic.to_owned()).await
     }
 
-    async fn commit(tx: SqliteTx, queue: Queue, lease: &Lease, response: Option<String>) -> Result<()> {
-        tx.commit(queue, lease, response.as_deref()).await
-    }
-
-    async fn commit_unacked(tx: SqliteTx) -> Result<()> {
-        tx.commit_unacked().await
+    async fn commit(tx: SqliteTx, ack: Option<Ack<'_>>) -> Result<()> {
+        tx.commit(ack).await
     }
 
     fn overran(tx: &SqliteTx) -> bool {
@@ -224,7 +229,7 @@ impl Backend for Sqlite {
     }
 
     async fn leave(tx: SqliteTx) -> Result<()> {
-        tx.commit_unacked().await
+        tx.commit(None).await
     }
 
     async fn scope<F: Future + Send>(store: &SqliteStore, handler: F) -> F::Output {

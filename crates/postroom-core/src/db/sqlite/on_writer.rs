@@ -9,10 +9,10 @@ use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::schema::schema_version;
 use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::thread::OnFile;
-use crate::message::{InboxKey, Incoming, MessageId, NewMessage};
+use crate::message::{InboxKey, Incoming, NewMessage};
 use crate::queue::Queue;
 use crate::sql::BlockingTx;
-use crate::store::{Admission, Arrival, HandledMark, PutMode, Stored};
+use crate::store::{Admission, Arrival, PutMode, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
 
@@ -39,14 +39,6 @@ impl SqliteShared {
 
     pub(crate) fn arrive_on(&self, conn: &Connection, incoming: &Incoming, hold: Duration) -> Result<Admission> {
         now(self.verbs.arrive(&mut SqliteConn::new(conn), incoming, hold, self.clock.now()))
-    }
-
-    pub(crate) fn answer_on(&self, conn: &Connection, request: (MessageId, &str), response: &str) -> Result<bool> {
-        now(self.verbs.answer(&mut SqliteConn::new(conn), request, response, self.clock.now()))
-    }
-
-    pub(crate) fn mark_on(&self, conn: &Connection, mark: &HandledMark, topic: &str) -> Result<bool> {
-        Ok(now(self.verbs.put_mark(&mut SqliteConn::new(conn), mark, topic, self.clock.now()))?.is_some())
     }
 
     /// A door: what arrives here is told.

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::db::sqlite::blocking::{blocking, now};
 use crate::db::sqlite::dialect::SQLITE;
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
-use crate::db::sqlite::job::{UserJob, VerbJob};
+use crate::db::sqlite::job::{user_job, verb_job};
 use crate::db::sqlite::readers::Readers;
 use crate::db::sqlite::schema::{deploy_schema, schema_version};
 use crate::db::sqlite::thread::OnFile;
@@ -23,6 +23,7 @@ use crate::store::sql::SqlVerbs;
 use crate::store::{Fingerprint, Stored, Wake};
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
+use crate::support::task::Portable;
 use crate::telemetry;
 
 /// A store in a SQLite file, beside the user's own tables. Cheap to clone.
@@ -142,8 +143,8 @@ impl SqliteStore {
     {
         let (core, caller) = (self.0.clone(), telemetry::Caller::here());
         let code = move |conn: &Connection| caller.within(|| code(&WriteTx { conn, core: &core }));
-        let (job, answer) = UserJob::new(code, self.0.wakes.clone());
-        self.0.writer.submit(Box::new(job))?;
+        let (job, answer) = user_job(code, self.0.wakes.clone());
+        self.0.writer.submit(job)?;
         answer.await.map_err(|_| broken_down())?
     }
 
@@ -158,7 +159,8 @@ impl SqliteStore {
 }
 
 /// A verb with its arguments apart, so that it can be run again.
-type JobFn<A, T> = for<'v> fn(&'v SqlVerbs, &'v mut SqliteConn<'v>, &'v A, Timestamp) -> LocalBoxFuture<'v, Result<T>>;
+pub(super) type JobFn<A, T> =
+    for<'v> fn(&'v SqlVerbs, &'v mut SqliteConn<'v>, &'v A, Timestamp) -> LocalBoxFuture<'v, Result<T>>;
 
 impl SqliteShared {
     pub(super) async fn read<T, F>(self: &Arc<Self>, code: F) -> Result<T>
@@ -172,47 +174,37 @@ impl SqliteShared {
     }
 
     /// A question, answered by a reader.
-    pub(crate) async fn ask<A, T>(self: &Arc<Self>, args: A, verb: JobFn<A, T>) -> Result<T>
-    where
-        A: Send + 'static,
-        T: Send + 'static,
-    {
+    pub(crate) async fn ask<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: JobFn<A, T>) -> Result<T> {
         let core = self.clone();
         self.read(move |conn| now(verb(&core.verbs, &mut SqliteConn::new(conn), &args, core.clock.now()))).await
     }
 
     /// A verb on the writer thread.
-    pub(crate) async fn write<A, T>(self: &Arc<Self>, args: A, verb: JobFn<A, T>) -> Result<T>
-    where
-        A: Send + 'static,
-        T: Send + 'static,
-    {
+    pub(crate) async fn write<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: JobFn<A, T>) -> Result<T> {
         self.submit(None, args, verb).await
     }
 
     /// A verb after which there may be work in line.
     pub(crate) async fn ring<A, T>(self: &Arc<Self>, queue: Queue, args: A, verb: JobFn<A, T>) -> Result<T>
     where
-        A: Send + 'static,
-        T: Send + 'static,
+        A: Portable,
+        T: Portable,
     {
         self.submit(Some(queue), args, verb).await
     }
 
     async fn submit<A, T>(self: &Arc<Self>, rings: Option<Queue>, args: A, verb: JobFn<A, T>) -> Result<T>
     where
-        A: Send + 'static,
-        T: Send + 'static,
+        A: Portable,
+        T: Portable,
     {
         let core = self.clone();
-        let (mut job, answer) = VerbJob::new(move |conn: &Connection| {
+        let verb = move |conn: &Connection| {
             let mut session = SqliteConn::after_outage(conn, core.outage.at());
             now(verb(&core.verbs, &mut session, &args, core.clock.now()))
-        });
-        if let Some(queue) = rings {
-            job = job.ringing(self.wakes[queue.index()].clone());
-        }
-        self.writer.submit(Box::new(job))?;
+        };
+        let (job, answer) = verb_job(verb, rings.map(|queue| self.wakes[queue.index()].clone()));
+        self.writer.submit(job)?;
         answer.await.map_err(|_| broken_down())?
     }
 
@@ -244,11 +236,12 @@ impl SqliteShared {
         lease: Duration,
     ) -> Result<Vec<bool>> {
         let core = self.clone();
-        let (job, answer) = VerbJob::new(move |conn: &Connection| {
+        let extend = move |conn: &Connection| {
             now(core.verbs.extend(&mut SqliteConn::new(conn), queue, &leases, lease, core.clock.now()))
-        });
+        };
+        let (job, answer) = verb_job(extend, None);
         // In front of everybody: behind slow handlers the leases would run out.
-        self.writer.submit_first(Box::new(job))?;
+        self.writer.submit_first(job)?;
         answer.await.map_err(|_| broken_down())?
     }
 

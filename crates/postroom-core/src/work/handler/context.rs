@@ -80,17 +80,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// transaction is putting it, this waits for that to end.
     fn mark(tx: &mut Self::Tx, mark: &HandledMark, topic: &str) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Acknowledges and commits: an error means that nothing of it is stored.
-    fn commit(
-        tx: Self::Tx,
-        queue: Queue,
-        lease: &Lease,
-        response: Option<String>,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Commits what has nothing to acknowledge: an error means that nothing of it is stored, except one of kind
-    /// [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without a mark may end with.
-    fn commit_unacked(tx: Self::Tx) -> impl Future<Output = Result<()>> + Send;
+    /// Acknowledges, if there is something to, and commits: an error means that nothing of it is stored, except one of
+    /// kind [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without an ack and without a mark may end with.
+    fn commit(tx: Self::Tx, ack: Option<Ack<'_>>) -> impl Future<Output = Result<()>> + Send;
 
     /// Whether the handler held the transaction for longer than it may.
     fn overran(_: &Self::Tx) -> bool {
@@ -114,6 +106,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
         handler
     }
 }
+
+/// What a transaction acknowledges: a message of that queue, under its lease, with an answer or without.
+pub type Ack<'l> = (Queue, &'l Lease, Option<String>);
 
 /// What became of a message that a blocking handler was to receive.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::message::{Incoming, MessageId, NewMessage, WorkItemId};
-use crate::queue::{Lease, Queue};
+use crate::queue::Settle;
 use crate::store::memory::{Arrived, Held};
 use crate::store::{Admission, HandledMark, MemoryStore, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::work::handler::Backend;
+use crate::work::handler::{Ack, Backend};
 
 /// The in-memory store, as handlers see it.
 ///
@@ -75,16 +75,12 @@ impl Backend for Memory {
         Ok(tx.marked.is_some())
     }
 
-    async fn commit(mut tx: MemoryTx, queue: Queue, lease: &Lease, response: Option<String>) -> Result<()> {
-        if tx.store.commit(queue, lease, response, &tx.enqueued, &tx.answers)? {
-            tx.arrived.take().into_iter().for_each(Arrived::keep);
-            return Ok(());
+    async fn commit(mut tx: MemoryTx, ack: Option<Ack<'_>>) -> Result<()> {
+        let ack = ack.map(|(queue, lease, response)| (queue, Settle::ack_with(lease.clone(), response)));
+        if !tx.store.commit(ack, &tx.enqueued, &tx.answers) {
+            return Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"));
         }
-        Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"))
-    }
-
-    async fn commit_unacked(mut tx: MemoryTx) -> Result<()> {
-        tx.store.commit_unacked(&tx.enqueued);
+        tx.arrived.take().into_iter().for_each(Arrived::keep);
         tx.marked.take().into_iter().for_each(Held::keep);
         Ok(())
     }

@@ -227,7 +227,7 @@ pub(crate) async fn ack_and_commit<B: Backend>(
     }
     // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
     let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
-    match B::commit(tx, queue, lease, response).await {
+    match B::commit(tx, Some((queue, lease, response))).await {
         Ok(()) => Ok(Outcome::Settled),
         Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Outcome::Lost),
         Err(error) => Err(error),
