@@ -16,3 +16,5 @@ pub(crate) mod server;
 pub(crate) mod sqlite;
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "sqlx-0_9-sqlite"))]
 mod sqlx_09;
+#[cfg(any(feature = "sqlite", feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+mod store;

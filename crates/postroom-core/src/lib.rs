@@ -52,7 +52,7 @@ pub use db::mysql::{MySql, MySqlOptions, MySqlStore};
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use db::postgres::{Postgres, PostgresOptions, PostgresStore};
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-pub use db::server::ServerStore;
+pub use db::server::{ServerOptions, ServerStore};
 #[cfg(feature = "sqlite")]
 pub use db::sqlite::{
     BackupProgress, BlockingCtx, BlockingFn, Durability, Sqlite, SqliteOptions, SqliteStore, SqliteTx, WriteTx,

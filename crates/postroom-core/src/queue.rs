@@ -61,6 +61,14 @@ impl Queue {
             Self::Inbox => "inbox",
         }
     }
+
+    /// Its place where both have one.
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Outbox => 0,
+            Self::Inbox => 1,
+        }
+    }
 }
 
 impl fmt::Display for Queue {

@@ -108,7 +108,7 @@ impl<B: Backend> Idempotent<B> {
     /// Commits the handler's transaction.
     pub(super) async fn commit(&self, ctx: Ctx<B>) -> Result<()> {
         match ctx.tx {
-            Some(tx) => B::commit_unacked(&self.core.store, tx).await,
+            Some(tx) => B::commit(tx, None).await,
             None if self.core.options.enabled && self.core.options.marking == Marking::InTransaction => {
                 Err(Error::new(ErrorKind::NotCommitted, "the transaction is gone"))
             }

@@ -104,14 +104,14 @@ pub mod operator {
 pub mod store {
     //! The contract of a store, and the one in memory.
 
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-    #[doc(inline)]
-    pub use postroom_core::ServerStore;
     #[doc(inline)]
     pub use postroom_core::{
         Admission, Arrival, BoxFuture, HandledMark, HandledMarks, Identity, ManualMove, Marked, Memory, MemoryStore,
         PutMode, Sighting, Store, Times, Wake, WakeListener,
     };
+    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+    #[doc(inline)]
+    pub use postroom_core::{ServerOptions, ServerStore};
 }
 
 pub mod handler {

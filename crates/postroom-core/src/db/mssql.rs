@@ -25,8 +25,10 @@ pub type MssqlConnection = tiberius::Client<tokio_util::compat::Compat<tokio::ne
 
 use crate::db::mssql::dialect::MSSQL;
 use crate::db::mssql::driver_tiberius_013::{MssqlServerConnection, MssqlTarget};
-use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
+use crate::db::server::{Engine, Lends, Purpose, ServerStore, Silence};
 use crate::sql::dialect::Dialect;
+#[cfg(feature = "testing")]
+use crate::sql::dialect::Fence;
 use crate::support::error::Result;
 
 /// SQL Server, as handlers see it.
@@ -62,9 +64,9 @@ pub enum Mssql {}
 /// ```
 pub type MssqlStore = ServerStore<Mssql>;
 
-/// The transaction of a handler on SQL Server.
-#[derive(Debug)]
-pub struct MssqlTx(HandlerTx<Mssql>);
+impl Lends for Mssql {
+    type Lent = MssqlConnection;
+}
 
 impl Engine for Mssql {
     type Target = MssqlTarget;
@@ -72,11 +74,15 @@ impl Engine for Mssql {
     type Signal = Silence;
 
     const DIALECT: &'static Dialect = &MSSQL;
+    #[cfg(feature = "testing")]
+    const NO_FENCE: Fence = dialect::NO_FENCE;
     const LISTENERS: usize = 0;
 
     async fn connect(target: &MssqlTarget, _: Purpose) -> Result<MssqlServerConnection> {
         MssqlServerConnection::connect(target).await
     }
-}
 
-handlers_on_server!(Mssql, MssqlStore, MssqlTx, MssqlConnection);
+    fn lend(link: &mut MssqlServerConnection) -> &mut MssqlConnection {
+        link.connection()
+    }
+}

@@ -10,9 +10,11 @@ pub use options::MySqlOptions;
 
 use crate::db::mysql::dialect::MYSQL;
 use crate::db::mysql::driver_sqlx_09::MySqlServerConnection;
-use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, Silence, handlers_on_server};
+use crate::db::server::{Engine, Lends, Purpose, ServerStore, Silence};
 use crate::db::sqlx_09::Reach;
 use crate::sql::dialect::Dialect;
+#[cfg(feature = "testing")]
+use crate::sql::dialect::Fence;
 use crate::support::error::Result;
 
 /// MySQL and MariaDB, as handlers see it.
@@ -49,9 +51,9 @@ pub enum MySql {}
 /// ```
 pub type MySqlStore = ServerStore<MySql>;
 
-/// The transaction of a handler on MySQL and MariaDB.
-#[derive(Debug)]
-pub struct MySqlTx(HandlerTx<MySql>);
+impl Lends for MySql {
+    type Lent = sqlx::MySqlConnection;
+}
 
 impl Engine for MySql {
     type Target = Reach<sqlx::MySql>;
@@ -59,11 +61,15 @@ impl Engine for MySql {
     type Signal = Silence;
 
     const DIALECT: &'static Dialect = &MYSQL;
+    #[cfg(feature = "testing")]
+    const NO_FENCE: Fence = dialect::NO_FENCE;
     const LISTENERS: usize = 0;
 
     async fn connect(target: &Self::Target, purpose: Purpose) -> Result<MySqlServerConnection> {
         MySqlServerConnection::connect(target, purpose).await
     }
-}
 
-handlers_on_server!(MySql, MySqlStore, MySqlTx, sqlx::MySqlConnection);
+    fn lend(link: &mut MySqlServerConnection) -> &mut sqlx::MySqlConnection {
+        link.connection()
+    }
+}

@@ -13,8 +13,10 @@ pub use options::PostgresOptions;
 
 use crate::db::postgres::dialect::POSTGRES;
 use crate::db::postgres::driver_sqlx_09::{PgServerConnection, PgTarget};
-use crate::db::server::{Engine, HandlerTx, Purpose, ServerStore, handlers_on_server};
+use crate::db::server::{Engine, Lends, Purpose, ServerStore};
 use crate::sql::dialect::Dialect;
+#[cfg(feature = "testing")]
+use crate::sql::dialect::Fence;
 use crate::support::error::Result;
 
 /// PostgreSQL, as handlers see it.
@@ -51,9 +53,9 @@ pub enum Postgres {}
 /// ```
 pub type PostgresStore = ServerStore<Postgres>;
 
-/// The transaction of a handler on PostgreSQL.
-#[derive(Debug)]
-pub struct PostgresTx(HandlerTx<Postgres>);
+impl Lends for Postgres {
+    type Lent = sqlx::PgConnection;
+}
 
 impl Engine for Postgres {
     type Target = PgTarget;
@@ -61,11 +63,15 @@ impl Engine for Postgres {
     type Signal = signal::Notify;
 
     const DIALECT: &'static Dialect = &POSTGRES;
+    #[cfg(feature = "testing")]
+    const NO_FENCE: Fence = dialect::NO_FENCE;
     const LISTENERS: usize = 1;
 
     async fn connect(target: &PgTarget, purpose: Purpose) -> Result<PgServerConnection> {
         PgServerConnection::connect(target, purpose).await
     }
-}
 
-handlers_on_server!(Postgres, PostgresStore, PostgresTx, sqlx::PgConnection);
+    fn lend(link: &mut PgServerConnection) -> &mut sqlx::PgConnection {
+        link.connection()
+    }
+}

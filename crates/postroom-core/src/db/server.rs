@@ -7,36 +7,38 @@ mod examine;
 mod group_commit;
 mod handling;
 mod idle_poll;
-mod marks;
 mod options;
 #[cfg(feature = "testing")]
 mod plans;
 mod pool;
-mod questions;
 mod store;
 mod texts;
-mod times;
 mod transact;
 
-pub(crate) use backend::handlers_on_server;
+pub(crate) use backend::Lends;
 pub(crate) use examine::examine;
 pub(crate) use handling::HandlerTx;
-pub(crate) use options::{Settings, check_scheme, shared_options};
+pub use options::ServerOptions;
+pub(crate) use options::{Settings, check_scheme};
 pub(crate) use pool::{Pool, Pooled};
 pub(crate) use store::ServerShared;
 pub use store::ServerStore;
 
 use std::fmt;
 use std::future::Future;
-use std::time::Duration;
 
+use crate::db::server::connection::Patience;
 use crate::sql::Session;
 use crate::sql::dialect::Dialect;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 
 /// A database server through one of its drivers.
-pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a database of Postroom",
+    note = "those are `Sqlite`, `Postgres`, `MySql`, `Mssql` and `Memory`, each with its feature"
+)]
+pub(crate) trait Engine: Lends + fmt::Debug + Send + Sync + Sized + 'static {
     /// Where the server is and who we are there.
     type Target: fmt::Debug + Clone + Send + Sync;
     type ServerConnection: ServerConnection;
@@ -44,10 +46,16 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + Sized + 'static {
     type Signal: Signal<Self>;
 
     const DIALECT: &'static Dialect;
+    /// For a test that shows what happens without one.
+    #[cfg(feature = "testing")]
+    const NO_FENCE: crate::sql::dialect::Fence;
     /// How many connections listen for other processes.
     const LISTENERS: usize;
 
     fn connect(target: &Self::Target, purpose: Purpose) -> impl Future<Output = Result<Self::ServerConnection>> + Send;
+
+    /// What a handler is lent of a connection.
+    fn lend(link: &mut Self::ServerConnection) -> &mut Self::Lent;
 }
 
 /// What a connection is for.
@@ -79,12 +87,8 @@ pub(crate) trait ServerConnection: Session + fmt::Debug + Send + Sync + 'static 
     /// Undoes the transaction.
     fn roll_back(&mut self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Whether it must not be used again: it broke, did not answer, or leads to a server that is read-only. Another
-    /// connection may lead to the server that has taken over.
-    fn is_spent(&self) -> bool;
-
-    /// From now on it must not be used again.
-    fn spend(&mut self);
+    /// How long it waits, and whether it must not be used again.
+    fn patience(&mut self) -> &mut Patience;
 
     /// Fails when a handler's transaction is no longer the one that was begun: what is written now would stand alone.
     fn check_open(&mut self) -> impl Future<Output = Result<()>> + Send;
@@ -92,16 +96,9 @@ pub(crate) trait ServerConnection: Session + fmt::Debug + Send + Sync + 'static 
     /// What comes before the commit of a handler's transaction that ends without an ack: it fails as the ack would when
     /// the transaction is no longer open, or was aborted by an error that the handler overlooked. PostgreSQL takes the
     /// COMMIT of such a one for a ROLLBACK, and says nothing.
-    fn seal(&mut self) -> impl Future<Output = Result<()>> + Send;
-
-    /// So long an answer may take; then the connection is given up.
-    fn set_patience(&mut self, limit: Duration);
-
-    /// Says whether the same work was tried before and nobody knows if it was committed.
-    fn set_in_doubt(&mut self, in_doubt: bool);
-
-    /// Says when the database was last out of reach.
-    fn set_outage(&mut self, at: Option<Timestamp>);
+    fn seal(&mut self) -> impl Future<Output = Result<()>> + Send {
+        self.check_open()
+    }
 }
 
 /// What a server says when a transaction begins.

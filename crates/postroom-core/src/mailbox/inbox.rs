@@ -7,7 +7,7 @@ use tracing::Instrument;
 use crate::mailbox::work_queue::WorkQueue;
 use crate::message::{ContentHash, InboxKey, Incoming, error_text};
 use crate::queue::{Lease, Queue};
-use crate::sql::{BlockingTx, Statement, Tx};
+use crate::sql::{BlockingTx, Done, Statement, Tx};
 use crate::store::{Arrival, Identity, ManualMove, PutMode, Record, Store};
 use crate::support::error::Result;
 use crate::telemetry;
@@ -131,7 +131,7 @@ impl Inbox {
         if let (true, Some(seen)) = (done.duplicate, accept.otherwise()) {
             done = tx.run(seen).await?;
         }
-        Ok(!done.duplicate)
+        Ok(self.accepted(incoming, done))
     }
 
     /// Like [`accept_in`](Self::accept_in), on a connection that answers at once.
@@ -142,7 +142,14 @@ impl Inbox {
         if let (true, Some(seen)) = (done.duplicate, accept.otherwise()) {
             done = tx.run(seen)?;
         }
-        Ok(!done.duplicate)
+        Ok(self.accepted(incoming, done))
+    }
+
+    fn accepted(&self, incoming: &Incoming, done: Done) -> bool {
+        let known = Arrival::Known { done: false, differs: false };
+        let arrival = if done.duplicate { known } else { Arrival::First };
+        telemetry::arrived(self.queue.named(), incoming.key(), &incoming.topic, arrival);
+        !done.duplicate
     }
 
     /// The statement that puts a message in line, for a driver this crate does not know.

@@ -49,8 +49,7 @@ struct Inner {
     dead_letter_topic: Option<String>,
     tables: Mutex<Tables>,
     marks: MarkTable,
-    outbox_wake: Wake,
-    inbox_wake: Wake,
+    wakes: [Wake; 2],
     holding: [Holding; 2],
 }
 
@@ -106,8 +105,7 @@ impl MemoryStore {
             dead_letter_topic,
             tables: Mutex::default(),
             marks: MarkTable::default(),
-            outbox_wake: Wake::new(),
-            inbox_wake: Wake::new(),
+            wakes: [Wake::new(), Wake::new()],
             holding: Default::default(),
         }))
     }
@@ -133,18 +131,16 @@ impl MemoryStore {
         self.tables().outbox.knows(id)
     }
 
-    /// Ends a handler's transaction: what it enqueued and its ack together, or an error and neither.
+    /// Ends a handler's transaction: what it enqueued, its answers and its ack together, or false and none of it.
     pub(crate) fn commit(
         &self,
-        queue: Queue,
-        lease: &Lease,
-        response: Option<String>,
+        ack: Option<(Queue, Settle)>,
         enqueued: &[NewMessage],
         answers: &[(WorkItemId, String)],
-    ) -> Result<bool> {
+    ) -> bool {
         let (now, doubt) = self.time();
         let (mut tables, late) = (self.tables(), doubt.late(now));
-        let settled = tables.of(queue).settle(&Settle::ack_with(lease.clone(), response), now, late).is_some();
+        let settled = ack.is_none_or(|(queue, ack)| tables.of(queue).settle(&ack, now, late).is_some());
         if settled {
             for message in enqueued {
                 tables.outbox.insert_new(message, now, late);
@@ -154,19 +150,8 @@ impl MemoryStore {
             }
         }
         drop(tables);
-        self.0.outbox_wake.ring();
-        Ok(settled)
-    }
-
-    /// Ends a handler's transaction that has nothing to acknowledge.
-    pub(crate) fn commit_unacked(&self, enqueued: &[NewMessage]) {
-        let (now, doubt) = self.time();
-        let mut tables = self.tables();
-        for message in enqueued {
-            tables.outbox.insert_new(message, now, doubt.late(now));
-        }
-        drop(tables);
-        self.0.outbox_wake.ring();
+        self.wake(Queue::Outbox).ring();
+        settled
     }
 }
 
@@ -180,17 +165,11 @@ impl Store for MemoryStore {
     }
 
     fn wake(&self, queue: Queue) -> &Wake {
-        match queue {
-            Queue::Outbox => &self.0.outbox_wake,
-            Queue::Inbox => &self.0.inbox_wake,
-        }
+        &self.0.wakes[queue.index()]
     }
 
     fn holding(&self, queue: Queue) -> &Holding {
-        match queue {
-            Queue::Outbox => &self.0.holding[0],
-            Queue::Inbox => &self.0.holding[1],
-        }
+        &self.0.holding[queue.index()]
     }
 
     fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {

@@ -6,6 +6,11 @@ use tokio::task::JoinHandle;
 
 use crate::support::error::{Error, ErrorKind, Result};
 
+/// What can be taken along to another task.
+pub(crate) trait Portable: Send + Sync + 'static {}
+
+impl<T: Send + Sync + 'static> Portable for T {}
+
 /// Begins the work. Dropping the handle does not end it.
 #[allow(clippy::disallowed_methods, reason = "this is where tasks begin that outlive their caller")]
 pub fn in_background<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {

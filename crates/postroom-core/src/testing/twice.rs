@@ -131,20 +131,17 @@ impl<B: Backend> Workbench<B> {
         let _ = queue.release(others.into_iter().map(|claimed| claimed.lease)).await?;
         let claimed = ours.into_iter().next().ok_or_else(|| Error::invalid("the message is not in line"))?;
         let message = claimed.message.map_err(Error::invalid)?;
-        match handlers.find(&message.topic) {
-            None => return Err(Error::invalid(format!("no handler for the topic {}", message.topic))),
-            Some(Entry::Blocking(handler)) => {
-                B::rehearse(&self.store, Arc::new(message), handler, &handlers.state).await?;
-            }
-            Some(Entry::Async(handler)) => {
-                let mut ctx = Ctx::<B>::new(&self.store, LEASE, Arc::new(message), &handlers.state);
-                let handled = B::scope(&self.store, async { handler.run(&mut ctx).await }).await;
-                if let Some(tx) = ctx.tx {
-                    B::roll_back(tx).await;
-                }
-                handled.map_err(|failure| Error::invalid(format!("the handler failed: {failure}")))?;
-            }
+        let entry = handlers.find(&message.topic);
+        let entry = entry.ok_or_else(|| Error::invalid(format!("no handler for the topic {}", message.topic)))?;
+        let mut ctx = Ctx::<B>::new(&self.store, LEASE, Arc::new(message), &handlers.state);
+        let handled = match entry {
+            Entry::Blocking(handler) => ctx.call_blocking(handler).await,
+            Entry::Async(handler) => B::scope(&self.store, async { handler.run(&mut ctx).await }).await,
+        };
+        if let Some(tx) = ctx.tx {
+            B::roll_back(tx).await;
         }
+        handled.map_err(|failure| Error::invalid(format!("the handler failed: {failure}")))?;
         Ok(())
     }
 }

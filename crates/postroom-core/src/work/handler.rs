@@ -2,6 +2,7 @@
 
 mod admit;
 mod again;
+mod blocking;
 mod call;
 mod context;
 mod erased;
@@ -15,9 +16,10 @@ mod tuning;
 
 pub use admit::{Held, admit};
 pub use again::retry_conflicts;
+pub use blocking::Blocking;
 pub use call::{Callable, Calls};
+pub use context::{Ack, HOLD_MAX, Received};
 pub use context::{Backend, Ctx};
-pub use context::{HOLD_MAX, Received};
 pub use erased::{Entry, Erased, decode, encode};
 pub use erased::{Handle, Handlers};
 pub use failure::{HandlerError, HandlerResult};

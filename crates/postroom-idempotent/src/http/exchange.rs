@@ -93,7 +93,7 @@ impl<B: Backend> LayerShared<B> {
                     B::roll_back(tx).await;
                     return self.refuse(incoming, kept, head, body).await;
                 }
-                B::commit(&self.store, tx, Queue::Inbox, &lease, Some(kept)).await?;
+                B::commit(tx, Some((Queue::Inbox, &lease, Some(kept)))).await?;
                 Ok(Response::from_parts(head, Body::from(body)))
             }
             (Ok(Served::Final(..)), None) => {
@@ -120,7 +120,7 @@ impl<B: Backend> LayerShared<B> {
     ) -> Result<Response> {
         match admit::<B>(&self.store, incoming, self.options.timeout.saturating_mul(2)).await? {
             Ok(Held { tx, lease, .. }) => {
-                B::commit(&self.store, tx, Queue::Inbox, &lease, Some(kept)).await?;
+                B::commit(tx, Some((Queue::Inbox, &lease, Some(kept)))).await?;
                 Ok(Response::from_parts(head, Body::from(body)))
             }
             // Another process handled the same request in the meantime.

@@ -15,7 +15,8 @@ use postroom_core::store::{Admission, Arrival, PutMode, Store};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 use postroom_core::telemetry;
 use postroom_core::work::handler::{
-    Backend, Ctx, Entry, Erased, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit, retry_conflicts,
+    Backend, Blocking, Ctx, Entry, Erased, HOLD_MAX, HandlerError, HandlerResult, Held, Received, admit,
+    retry_conflicts,
 };
 
 impl<B: Backend> Inner<B> {
@@ -86,9 +87,7 @@ impl<B: Backend> Inner<B> {
     async fn attempt(&self, incoming: &Arc<Incoming>, handler: &Entry<B>) -> Result<Received> {
         match handler {
             Entry::Async(handler) => self.in_transaction(incoming, handler.as_ref()).await,
-            Entry::Blocking(handler) => {
-                B::receive_blocking(&self.store, incoming, handler.clone(), &self.handlers.state).await
-            }
+            Entry::Blocking(handler) => handler.clone().receive(&self.store, incoming, &self.handlers.state).await,
         }
     }
 
@@ -105,7 +104,7 @@ impl<B: Backend> Inner<B> {
         let Some(tx) = ctx.tx else { return Err(Error::new(ErrorKind::NotCommitted, "the transaction is gone")) };
         match handled {
             Ok(response) => {
-                B::commit(&self.store, tx, Queue::Inbox, &lease, response.clone()).await?;
+                B::commit(tx, Some((Queue::Inbox, &lease, response.clone()))).await?;
                 Ok(Received::Handled(response))
             }
             Err(failure) => {
@@ -158,7 +157,7 @@ impl<B: Backend> Inner<B> {
                 return Err(error);
             }
         }
-        B::commit(&self.store, tx, Queue::Inbox, &lease, None).await?;
+        B::commit(tx, Some((Queue::Inbox, &lease, None))).await?;
         Ok(Received::Handled(None))
     }
 }

@@ -50,6 +50,7 @@ pub(in crate::tidy) const ORDER: &[Crate] = &[
             "db::doctor",
             "db::server",
             "db::sqlite",
+            "db::store",
             "db::postgres",
             "db::mysql",
             "db::mssql",

@@ -44,6 +44,7 @@ async fn count(stage: &Stage<Sqlite>, table: &str) -> anyhow::Result<i64> {
 
 async fn a_write_is_committed_when_it_returns(stage: &Stage<Sqlite>) -> Verdict {
     tables(stage).await?;
+    stage.setup.logs.listen();
     let write = |tx: &postroom::sqlite::WriteTx<'_>| {
         tx.execute("INSERT INTO orders VALUES (7)", [])?;
         tx.accept(&postroom::Incoming::new(postroom::InboxKey::new("shop", "7")?, "a", ""))?;
@@ -54,6 +55,9 @@ async fn a_write_is_committed_when_it_returns(stage: &Stage<Sqlite>) -> Verdict 
     for table in ["orders", "outbox_messages", "inbox_messages"] {
         let rows: i64 = other.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
         assert_eq!(rows, 1, "{table}");
+    }
+    for told in ["outbox: message enqueued", "inbox: message enqueued"] {
+        assert_eq!(stage.setup.logs.saying(told).len(), 1, "{told}");
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ mod values;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use futures_util::io::{AsyncRead, AsyncWrite};
 use tiberius::error::Error as TdsError;
@@ -77,8 +76,6 @@ pub(crate) struct MssqlServerConnection {
     /// The database it was opened in.
     database: String,
     patience: Patience,
-    in_doubt: bool,
-    outage_at: Option<Timestamp>,
 }
 
 /// The client would print what it has read last.
@@ -92,7 +89,7 @@ impl MssqlServerConnection {
     pub(crate) async fn connect(target: &MssqlTarget) -> Result<Self> {
         let conn = target.connect().await?;
         let (database, patience) = (String::new(), Patience::new());
-        let mut link = Self { conn, database, patience, in_doubt: false, outage_at: None };
+        let mut link = Self { conn, database, patience };
         link.database = link.ask(SETTINGS).await?.str(0)?.unwrap_or_default().to_owned();
         Ok(link)
     }
@@ -189,12 +186,8 @@ impl ServerConnection for MssqlServerConnection {
         Ok(())
     }
 
-    fn is_spent(&self) -> bool {
-        self.patience.is_spent()
-    }
-
-    fn spend(&mut self) {
-        self.patience.spend();
+    fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
     }
 
     async fn check_open(&mut self) -> Result<()> {
@@ -206,22 +199,6 @@ impl ServerConnection for MssqlServerConnection {
                 Err(Error::new(ErrorKind::NotCommitted, why))
             }
         }
-    }
-
-    async fn seal(&mut self) -> Result<()> {
-        self.check_open().await
-    }
-
-    fn set_patience(&mut self, limit: Duration) {
-        self.patience.limit = limit;
-    }
-
-    fn set_in_doubt(&mut self, in_doubt: bool) {
-        self.in_doubt = in_doubt;
-    }
-
-    fn set_outage(&mut self, at: Option<Timestamp>) {
-        self.outage_at = at;
     }
 }
 
@@ -246,14 +223,6 @@ impl Session for MssqlServerConnection {
         };
         let rows = self.patience.wait(rows).await?;
         rows.iter().map(|row| read(row)).collect()
-    }
-
-    fn in_doubt(&self) -> bool {
-        self.in_doubt
-    }
-
-    fn outage_at(&self) -> Option<Timestamp> {
-        self.outage_at
     }
 }
 

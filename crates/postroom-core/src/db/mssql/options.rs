@@ -6,8 +6,8 @@ use crate::db::doctor::Report;
 use crate::db::mssql::connection_string::{self, ConnectionString};
 use crate::db::mssql::doctor::{self, QUESTIONS};
 use crate::db::mssql::driver_tiberius_013::MssqlTarget;
-use crate::db::mssql::{Mssql, MssqlConnection, MssqlStore};
-use crate::db::server::{Settings, examine};
+use crate::db::mssql::{Mssql, MssqlConnection};
+use crate::db::server::{ServerOptions, Settings, examine};
 use crate::sql::TableNames;
 use crate::support::error::Result;
 
@@ -20,11 +20,7 @@ use crate::support::error::Result;
 /// let store = MssqlOptions::new("mssql://app:secret@db.example/shop")?.deploy_schema(true).open().await?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
-pub struct MssqlOptions {
-    target: MssqlTarget,
-    settings: Settings,
-}
+pub type MssqlOptions = ServerOptions<Mssql>;
 
 impl MssqlOptions {
     /// A store in the database at `url`, which may also be a connection string of the .NET world. Connections are
@@ -68,11 +64,6 @@ impl MssqlOptions {
         Self { target, settings: Settings::new("mssql".to_owned(), TableNames::infra_capitals()) }
     }
 
-    crate::db::server::shared_options! {
-        crate::db::mssql::dialect::NO_FENCE,
-        /// What the tables are called: `infra.Outbox` and `infra.Inbox`.
-    }
-
     /// A connection of your own, made in the same way as the store's.
     pub async fn connect(&self) -> Result<MssqlConnection> {
         self.target.connect().await
@@ -82,19 +73,6 @@ impl MssqlOptions {
     pub async fn examine(self) -> Result<Report> {
         let facts = Box::pin(examine::<Mssql>(self.target.clone(), &self.settings, QUESTIONS)).await?;
         Ok(doctor::report(&facts))
-    }
-
-    /// Connects, and deploys the schema if it is to.
-    pub async fn open(self) -> Result<MssqlStore> {
-        Box::pin(MssqlStore::open(self.target, self.settings.checked()?)).await
-    }
-}
-
-impl MssqlStore {
-    /// The schema with its procedures as SQL text, for people with migrations of their own. `GO` ends each batch, as
-    /// sqlcmd and others want it.
-    pub fn schema(tables: &TableNames) -> String {
-        Self::schema_text(tables)
     }
 }
 

@@ -1,7 +1,5 @@
 //! sqlx 0.9 on MySQL and MariaDB.
 
-use std::time::Duration;
-
 use sqlx::mysql::{MySqlArguments, MySqlRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, MySql, MySqlConnection, Row as _, SqlSafeStr};
@@ -28,8 +26,6 @@ const NO_SUCH_SAVEPOINT: u16 = 1305;
 pub(crate) struct MySqlServerConnection {
     conn: MySqlConnection,
     patience: Patience,
-    in_doubt: bool,
-    outage_at: Option<Timestamp>,
 }
 
 impl MySqlServerConnection {
@@ -38,7 +34,7 @@ impl MySqlServerConnection {
         let options = target.options().disable_statement_logging();
         let mut conn = MySqlConnection::connect_with(&options).await.map_err(failed)?;
         begin_for_good(&mut conn, "START TRANSACTION".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self { conn, patience: Patience::new(), in_doubt: false, outage_at: None };
+        let mut link = Self { conn, patience: Patience::new() };
         link.roll_back().await?;
         if purpose == Purpose::SqlVerbs {
             link.say(FOR_VERBS).await?;
@@ -114,12 +110,8 @@ impl ServerConnection for MySqlServerConnection {
         if self.conn.is_in_transaction() { Ok(()) } else { Err(ended_inside()) }
     }
 
-    fn is_spent(&self) -> bool {
-        self.patience.is_spent()
-    }
-
-    fn spend(&mut self) {
-        self.patience.spend();
+    fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
     }
 
     async fn check_open(&mut self) -> Result<()> {
@@ -131,22 +123,6 @@ impl ServerConnection for MySqlServerConnection {
             }
         };
         self.patience.wait(released).await
-    }
-
-    async fn seal(&mut self) -> Result<()> {
-        self.check_open().await
-    }
-
-    fn set_patience(&mut self, limit: Duration) {
-        self.patience.limit = limit;
-    }
-
-    fn set_in_doubt(&mut self, in_doubt: bool) {
-        self.in_doubt = in_doubt;
-    }
-
-    fn set_outage(&mut self, at: Option<Timestamp>) {
-        self.outage_at = at;
     }
 }
 
@@ -172,14 +148,6 @@ impl Session for MySqlServerConnection {
         let rows = async { bound(statement).fetch_all(&mut self.conn).await.map_err(failed) };
         let rows = self.patience.wait(rows).await?;
         rows.iter().map(|row| read(row)).collect()
-    }
-
-    fn in_doubt(&self) -> bool {
-        self.in_doubt
-    }
-
-    fn outage_at(&self) -> Option<Timestamp> {
-        self.outage_at
     }
 }
 

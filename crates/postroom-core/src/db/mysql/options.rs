@@ -6,9 +6,9 @@ use sqlx::MySqlPool;
 use sqlx::mysql::MySqlConnectOptions;
 
 use crate::db::doctor::Report;
+use crate::db::mysql::MySql;
 use crate::db::mysql::doctor::{self, QUESTIONS};
-use crate::db::mysql::{MySql, MySqlStore};
-use crate::db::server::{Settings, check_scheme, examine};
+use crate::db::server::{ServerOptions, Settings, check_scheme, examine};
 use crate::db::sqlx_09::Reach;
 use crate::sql::TableNames;
 use crate::support::error::{Error, Result};
@@ -23,11 +23,7 @@ use crate::support::error::{Error, Result};
 ///     .await?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
-pub struct MySqlOptions {
-    target: Reach<sqlx::MySql>,
-    settings: Settings,
-}
+pub type MySqlOptions = ServerOptions<MySql>;
 
 impl MySqlOptions {
     /// A store in the database at `url`. TLS is chosen there: `ssl-mode=VERIFY_IDENTITY`.
@@ -66,27 +62,10 @@ impl MySqlOptions {
         Self { target, settings: Settings::new(name, TableNames::infra_prefix()) }
     }
 
-    crate::db::server::shared_options! {
-        crate::db::mysql::dialect::NO_FENCE,
-        /// What the tables are called: `infra_outbox` and `infra_inbox`.
-    }
-
     /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
         let facts = examine::<MySql>(self.target.clone(), &self.settings, QUESTIONS).await?;
         Ok(doctor::report(self.target.options().get_database().unwrap_or("none"), &facts))
-    }
-
-    /// Connects, and deploys the schema if it is to.
-    pub async fn open(self) -> Result<MySqlStore> {
-        MySqlStore::open(self.target, self.settings.checked()?).await
-    }
-}
-
-impl MySqlStore {
-    /// The schema as SQL text, for people with migrations of their own.
-    pub fn schema(tables: &TableNames) -> String {
-        Self::schema_text(tables)
     }
 }
 

@@ -1,7 +1,5 @@
 //! sqlx 0.9 on PostgreSQL.
 
-use std::time::Duration;
-
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, Postgres, Row as _, SqlSafeStr};
@@ -44,11 +42,9 @@ impl PgTarget {
 pub(crate) struct PgServerConnection {
     conn: PgConnection,
     patience: Patience,
-    in_doubt: bool,
     is_pooled: bool,
     /// Whether it has none of the settings for verbs: each transaction sets them for itself.
     is_plain: bool,
-    outage_at: Option<Timestamp>,
 }
 
 impl PgServerConnection {
@@ -56,14 +52,7 @@ impl PgServerConnection {
         let wants_settings = purpose == Purpose::SqlVerbs && !target.is_pooled;
         let mut conn = open(target, wants_settings).await.map_err(failed)?;
         begin_for_good(&mut conn, "BEGIN".into_sql_str()).await.map_err(failed)?;
-        let mut link = Self {
-            conn,
-            patience: Patience::new(),
-            in_doubt: false,
-            outage_at: None,
-            is_pooled: target.is_pooled,
-            is_plain: true,
-        };
+        let mut link = Self { conn, patience: Patience::new(), is_pooled: target.is_pooled, is_plain: true };
         link.roll_back().await?;
         if wants_settings {
             link.is_plain = number(&link.ask(HAS_SETTINGS).await?, 0)? != 1;
@@ -151,12 +140,8 @@ impl ServerConnection for PgServerConnection {
         self.check_open().await
     }
 
-    fn is_spent(&self) -> bool {
-        self.patience.is_spent()
-    }
-
-    fn spend(&mut self) {
-        self.patience.spend();
+    fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
     }
 
     async fn check_open(&mut self) -> Result<()> {
@@ -166,18 +151,6 @@ impl ServerConnection for PgServerConnection {
     async fn seal(&mut self) -> Result<()> {
         self.check_open().await?;
         self.say(SEAL).await
-    }
-
-    fn set_patience(&mut self, limit: Duration) {
-        self.patience.limit = limit;
-    }
-
-    fn set_in_doubt(&mut self, in_doubt: bool) {
-        self.in_doubt = in_doubt;
-    }
-
-    fn set_outage(&mut self, at: Option<Timestamp>) {
-        self.outage_at = at;
     }
 }
 
@@ -197,14 +170,6 @@ impl Session for PgServerConnection {
         let rows = async { query.fetch_all(&mut self.conn).await.map_err(failed) };
         let rows = self.patience.wait(rows).await?;
         rows.iter().map(|row| read(row)).collect()
-    }
-
-    fn in_doubt(&self) -> bool {
-        self.in_doubt
-    }
-
-    fn outage_at(&self) -> Option<Timestamp> {
-        self.outage_at
     }
 }
 

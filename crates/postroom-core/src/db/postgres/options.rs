@@ -9,7 +9,7 @@ use crate::db::doctor::Report;
 use crate::db::postgres::doctor::{self, QUESTIONS};
 use crate::db::postgres::driver_sqlx_09::PgTarget;
 use crate::db::postgres::{Postgres, PostgresStore};
-use crate::db::server::{Settings, check_scheme, examine};
+use crate::db::server::{ServerOptions, Settings, check_scheme, examine};
 use crate::db::sqlx_09::Reach;
 use crate::sql::TableNames;
 use crate::support::error::{Error, Result};
@@ -24,11 +24,7 @@ use crate::support::error::{Error, Result};
 ///     .await?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
-pub struct PostgresOptions {
-    target: PgTarget,
-    settings: Settings,
-}
+pub type PostgresOptions = ServerOptions<Postgres>;
 
 impl PostgresOptions {
     /// A store in the database at `url`. TLS is chosen there: `sslmode=verify-full`; and `pooler=true` stands for
@@ -80,11 +76,6 @@ impl PostgresOptions {
         self
     }
 
-    crate::db::server::shared_options! {
-        crate::db::postgres::dialect::NO_FENCE,
-        /// What the tables are called: `infra.outbox` and `infra.inbox`.
-    }
-
     /// Looks at the server without opening a store: which of its settings can lose messages or hold them up.
     pub async fn examine(self) -> Result<Report> {
         // Whatever was declared: a pooler that nobody knows of must not get in the way of the questions.
@@ -92,11 +83,6 @@ impl PostgresOptions {
         let database = database_of(&target);
         let facts = examine::<Postgres>(target, &self.settings, QUESTIONS).await?;
         Ok(doctor::report(&database, &facts))
-    }
-
-    /// Connects, and deploys the schema if it is to.
-    pub async fn open(self) -> Result<PostgresStore> {
-        PostgresStore::open(self.target, self.settings.checked()?).await
     }
 }
 
@@ -113,11 +99,6 @@ fn without_pooler(url: &str) -> (String, bool) {
 }
 
 impl PostgresStore {
-    /// The schema as SQL text, for people with migrations of their own.
-    pub fn schema(tables: &TableNames) -> String {
-        Self::schema_text(tables)
-    }
-
     /// The settings of connections for its own statements: for a test that looks at their plans.
     #[cfg(feature = "testing")]
     pub fn settings_for_verbs() -> &'static [(&'static str, &'static str)] {

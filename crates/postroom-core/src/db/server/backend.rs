@@ -1,113 +1,64 @@
-//! What handlers see of a database server, the same for all of them.
+//! Handlers on a database server: what is the same for all of them.
 
-/// Says how handlers run on a server: its store, what they are lent, and that they never run where the connection is.
-macro_rules! handlers_on_server {
-    ($backend:ident, $store:ident, $tx:ident, $conn:ty) => {
-        impl $crate::Backend for $backend {
-            type Store = $store;
-            type Tx = $tx;
-            type Conn<'t> = &'t mut $conn;
-            type Blocking = std::convert::Infallible;
+use std::convert::Infallible;
+use std::time::Duration;
 
-            async fn begin(store: &$store, _: std::time::Duration) -> $crate::Result<$tx> {
-                $crate::db::server::HandlerTx::begin(store).await.map($tx)
-            }
+use crate::db::server::{Engine, HandlerTx, ServerStore};
+use crate::message::{Incoming, MessageId, NewMessage};
+use crate::sql::Session;
+use crate::store::{Admission, HandledMark, Stored};
+use crate::support::error::Result;
+use crate::work::handler::{Ack, Backend};
 
-            fn conn(tx: &mut $tx) -> &mut $conn {
-                tx.0.link.connection()
-            }
-
-            async fn enqueue(tx: &mut $tx, message: $crate::NewMessage) -> $crate::Result<$crate::Stored> {
-                tx.0.enqueue(message).await
-            }
-
-            async fn arrive(
-                tx: &mut $tx,
-                incoming: &$crate::Incoming,
-                hold: std::time::Duration,
-            ) -> $crate::Result<$crate::Admission> {
-                tx.0.arrive(incoming, hold).await
-            }
-
-            async fn answer(
-                tx: &mut $tx,
-                request: $crate::MessageId,
-                from: &str,
-                response: &str,
-            ) -> $crate::Result<bool> {
-                tx.0.answer(request, from, response).await
-            }
-
-            async fn mark(tx: &mut $tx, mark: &$crate::HandledMark, topic: &str) -> $crate::Result<bool> {
-                tx.0.mark(mark, topic).await
-            }
-
-            async fn call_blocking(
-                _: &mut $tx,
-                _: std::sync::Arc<$crate::Message>,
-                handler: std::convert::Infallible,
-                _: &$crate::work::handler::States,
-            ) -> $crate::HandlerResult<Option<String>> {
-                match handler {}
-            }
-
-            async fn receive_blocking(
-                _: &$store,
-                _: &std::sync::Arc<$crate::Incoming>,
-                handler: std::convert::Infallible,
-                _: &$crate::work::handler::States,
-            ) -> $crate::Result<$crate::work::handler::Received> {
-                match handler {}
-            }
-
-            async fn commit(
-                _: &$store,
-                tx: $tx,
-                queue: $crate::Queue,
-                lease: &$crate::Lease,
-                response: Option<String>,
-            ) -> $crate::Result<()> {
-                tx.0.commit(queue, lease, response).await
-            }
-
-            async fn commit_unacked(_: &$store, tx: $tx) -> $crate::Result<()> {
-                tx.0.commit_unacked().await
-            }
-
-            fn overran(_: &$tx) -> bool {
-                false
-            }
-
-            async fn roll_back(tx: $tx) -> bool {
-                tx.0.roll_back().await
-            }
-
-            async fn scope<F: Future + Send>(_: &$store, handler: F) -> F::Output {
-                handler.await
-            }
-
-            #[cfg(feature = "testing")]
-            async fn rehearse(
-                _: &$store,
-                _: std::sync::Arc<$crate::Message>,
-                handler: std::convert::Infallible,
-                _: &$crate::work::handler::States,
-            ) -> $crate::Result<()> {
-                match handler {}
-            }
-
-            async fn run_blocking(
-                _: &$store,
-                _: $crate::Queue,
-                work: Vec<($crate::Claimed, std::convert::Infallible)>,
-                _: &$crate::work::handler::States,
-                _: &$crate::work::batch::BatchRun,
-            ) {
-                if let Some((_, never)) = work.into_iter().next() {
-                    match never {}
-                }
-            }
-        }
-    };
+/// What a handler is lent of a server's connection.
+pub trait Lends {
+    /// The driver's own connection.
+    type Lent: Send + 'static;
 }
-pub(crate) use handlers_on_server;
+
+impl<E: Engine> Backend for E {
+    type Store = ServerStore<E>;
+    type Tx = HandlerTx<E>;
+    type Conn<'t> = &'t mut E::Lent;
+    type Blocking = Infallible;
+
+    async fn begin(store: &ServerStore<E>, _: Duration) -> Result<HandlerTx<E>> {
+        HandlerTx::begin(store).await
+    }
+
+    fn conn(tx: &mut HandlerTx<E>) -> &mut E::Lent {
+        E::lend(&mut tx.link)
+    }
+
+    async fn enqueue(tx: &mut HandlerTx<E>, message: NewMessage) -> Result<Stored> {
+        tx.enqueued = true;
+        let insert = tx.core.verbs.insert(&message, tx.core.clock.now());
+        let done = tx.link.execute(&insert).await?;
+        Ok(Stored { id: message.work_item_id(), duplicate: done.duplicate })
+    }
+
+    async fn arrive(tx: &mut HandlerTx<E>, incoming: &Incoming, hold: Duration) -> Result<Admission> {
+        let now = tx.core.clock.now();
+        tx.core.verbs.arrive(&mut tx.link, incoming, hold, now).await
+    }
+
+    async fn answer(tx: &mut HandlerTx<E>, request: MessageId, from: &str, response: &str) -> Result<bool> {
+        let now = tx.core.clock.now();
+        tx.core.verbs.answer(&mut tx.link, (request, from), response, now).await
+    }
+
+    async fn mark(tx: &mut HandlerTx<E>, mark: &HandledMark, topic: &str) -> Result<bool> {
+        let now = tx.core.clock.now();
+        let marked_at = tx.core.verbs.put_mark(&mut tx.link, mark, topic, now).await?;
+        tx.marked = marked_at.map(|at| (mark.clone(), at));
+        Ok(marked_at.is_some())
+    }
+
+    async fn commit(tx: HandlerTx<E>, ack: Option<Ack<'_>>) -> Result<()> {
+        tx.commit(ack.map(|(queue, lease, response)| (queue, lease.clone(), response))).await
+    }
+
+    async fn roll_back(tx: HandlerTx<E>) -> bool {
+        tx.roll_back().await
+    }
+}

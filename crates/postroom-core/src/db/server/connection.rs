@@ -42,7 +42,8 @@ impl Patience {
         self.is_spent = true;
     }
 
-    /// Whether the connection must not be used again.
+    /// Whether the connection must not be used again: it broke, did not answer, or leads to a server that is read-only.
+    /// Another connection may lead to the server that has taken over.
     pub(crate) fn is_spent(&self) -> bool {
         self.is_spent
     }

@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 use crate::db::server::{Engine, ServerShared};
 use crate::message::NewMessage;
 use crate::store::Stored;
-use crate::store::sql::SqlVerbs;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
 
@@ -60,7 +59,7 @@ impl Gatherer {
 }
 
 impl<E: Engine> ServerShared<E> {
-    pub(super) async fn enqueue(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+    pub(super) async fn gather(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
         if messages.len() > GROUP_ROWS_MAX {
             return self.store(messages).await;
         }
@@ -72,11 +71,9 @@ impl<E: Engine> ServerShared<E> {
     }
 
     async fn store(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
-        self.transact_autocommit(
+        self.write_autocommit(
             messages,
-            |verbs: &SqlVerbs, link: &mut E::ServerConnection, messages: &Vec<NewMessage>, now| {
-                Box::pin(verbs.autocommit_enqueue(link, messages, now))
-            },
+            |verbs, link, messages, now| Box::pin(verbs.autocommit_enqueue(link, messages, now)),
             |verbs, link, messages, now| Box::pin(verbs.enqueue(link, messages, now)),
         )
         .await

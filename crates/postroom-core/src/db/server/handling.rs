@@ -1,31 +1,33 @@
 //! A handler's transaction: the user's writes, the messages it enqueues and the ack commit together, or not at all.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::db::server::{Began, Engine, Pooled, ServerConnection, ServerShared, ServerStore};
-use crate::message::{Incoming, MessageId, NewMessage};
 use crate::queue::{Lease, Queue};
 use crate::sql::{Expects, Session, Statement};
-use crate::store::sql::SqlVerbs;
-use crate::store::{Admission, HandledMark, Stored};
+use crate::store::HandledMark;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::run_to_completion;
 use crate::telemetry;
 
 /// A transaction on a connection of its own. Dropped without an end, the connection is closed.
+#[allow(private_bounds, reason = "the engines are this crate's own")]
 #[derive(Debug)]
-pub(crate) struct HandlerTx<E: Engine> {
-    pub(crate) link: Pooled<E>,
+pub struct HandlerTx<E: Engine> {
+    pub(super) link: Pooled<E>,
     pub(super) core: Arc<ServerShared<E>>,
     pub(super) enqueued: bool,
     /// The mark it put, and when.
     pub(super) marked: Option<(HandledMark, Timestamp)>,
 }
 
+/// What a transaction acknowledges, and with which answer.
+type Acked = (Queue, Lease, Option<String>);
+
+#[allow(private_bounds, reason = "the engines are this crate's own")]
 impl<E: Engine> HandlerTx<E> {
-    pub(crate) async fn begin(store: &ServerStore<E>) -> Result<Self> {
+    pub(super) async fn begin(store: &ServerStore<E>) -> Result<Self> {
         let core = store.0.clone();
         run_to_completion(async move {
             let mut stale = 0;
@@ -49,45 +51,23 @@ impl<E: Engine> HandlerTx<E> {
         .await
     }
 
-    pub(crate) async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
-        self.enqueued = true;
-        let insert = self.core.verbs.insert(&message, self.core.clock.now());
-        let done = self.link.execute(&insert).await?;
-        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
-        telemetry::Enqueued::of(std::slice::from_ref(&message)).tell(&self.core.name, &[stored]);
-        Ok(stored)
+    /// Acknowledges, if there is something to, and commits. An error means that nothing of it is stored, or that nobody
+    /// can say: then the lease decides. Without an ack, that is an error of kind `InDoubt`.
+    pub(super) async fn commit(self, acked: Option<Acked>) -> Result<()> {
+        run_to_completion(self.commit_to_the_end(acked)).await
     }
 
-    pub(crate) async fn arrive(&mut self, incoming: &Incoming, hold: Duration) -> Result<Admission> {
-        let now = self.core.clock.now();
-        self.core.verbs.arrive(&mut *self.link, incoming, hold, now).await
-    }
-
-    pub(crate) async fn answer(&mut self, request: MessageId, from: &str, response: &str) -> Result<bool> {
-        let now = self.core.clock.now();
-        self.core.verbs.answer(&mut *self.link, (request, from), response, now).await
-    }
-
-    /// Acknowledges and commits. An error means that nothing of it is stored, or that nobody can say: then the lease
-    /// decides.
-    pub(crate) async fn commit(self, queue: Queue, lease: &Lease, response: Option<String>) -> Result<()> {
-        let lease = lease.clone();
-        run_to_completion(self.commit_to_the_end(queue, lease, response)).await
-    }
-
-    async fn commit_to_the_end(mut self, queue: Queue, lease: Lease, response: Option<String>) -> Result<()> {
+    async fn commit_to_the_end(mut self, acked: Option<Acked>) -> Result<()> {
         let core = self.core.clone();
-        let ack = core.verbs.ack(queue, &lease, response.as_deref(), core.clock.now());
-        if core.ack_outside {
+        let ack = acked.as_ref().map(|(queue, lease, response)| {
+            core.verbs.ack(*queue, lease, response.as_deref(), core.clock.now()).expecting(Expects::RowOrLeaseLost)
+        });
+        if let Some(ack) = ack.clone().filter(|_| core.ack_outside) {
             self.link.commit().await?;
             self.link.give_back();
-            return core
-                .transact(ack, |_: &SqlVerbs, link: &mut E::ServerConnection, ack, _| {
-                    Box::pin(async move { link.execute(ack).await.map(|_| ()) })
-                })
-                .await;
+            return core.write(ack, |_, link, ack, _| Box::pin(async { link.execute(ack).await.map(|_| ()) })).await;
         }
-        if let Err(error) = self.acknowledge(&ack.expecting(Expects::RowOrLeaseLost)).await {
+        if let Err(error) = self.seal(ack.as_ref()).await {
             self.roll_back().await;
             return Err(error);
         }
@@ -96,7 +76,10 @@ impl<E: Engine> HandlerTx<E> {
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 telemetry::commit_in_doubt(&core.name, &error);
                 drop(self.link);
-                read_back(&core, queue, lease, error).await?;
+                match acked {
+                    Some((queue, lease, _)) => read_back(&core, queue, lease, error).await?,
+                    None => read_mark_back(&core, self.marked, error).await?,
+                }
             }
             Err(error) => return Err(error),
         }
@@ -106,13 +89,15 @@ impl<E: Engine> HandlerTx<E> {
         Ok(())
     }
 
-    async fn acknowledge(&mut self, ack: &Statement) -> Result<()> {
+    /// The last word before the commit.
+    async fn seal(&mut self, ack: Option<&Statement>) -> Result<()> {
+        let Some(ack) = ack else { return self.link.seal().await };
         self.link.check_open().await?;
         self.link.execute(ack).await.map(|_| ())
     }
 
     /// Undoes everything. False when the connection is gone: then it is undone without us.
-    pub(crate) async fn roll_back(mut self) -> bool {
+    pub(super) async fn roll_back(mut self) -> bool {
         let is_undone = self.link.roll_back().await.is_ok();
         if is_undone {
             self.link.give_back();
@@ -129,21 +114,34 @@ async fn read_back<E: Engine>(
     lease: Lease,
     unanswered: Error,
 ) -> Result<()> {
-    let committed = core
-        .transact((queue, lease), |verbs: &SqlVerbs, link: &mut E::ServerConnection, (queue, lease), _| {
-            Box::pin(async move {
-                if verbs.is_held(link, *queue, lease).await? {
-                    return Ok(false);
-                }
-                verbs.acked_before(link, *queue, lease).await
-            })
+    let committed = core.ask((queue, lease), |verbs, link, (queue, lease), _| {
+        Box::pin(async move {
+            if verbs.is_held(link, *queue, lease).await? {
+                return Ok(false);
+            }
+            verbs.acked_before(link, *queue, lease).await
         })
-        .await;
+    });
+    judged(committed.await, unanswered)
+}
+
+/// The same for one that acknowledged nothing. Its mark says; without a mark nobody does.
+async fn read_mark_back<E: Engine>(
+    core: &Arc<ServerShared<E>>,
+    marked: Option<(HandledMark, Timestamp)>,
+    unanswered: Error,
+) -> Result<()> {
+    let Some(marked) = marked else {
+        return Err(Error::new(ErrorKind::InDoubt, "the connection broke at the commit").caused_by(unanswered));
+    };
+    let committed =
+        core.ask(marked, |verbs, link, (mark, marked_at), now| Box::pin(verbs.is_marked(link, mark, *marked_at, now)));
+    let committed = committed.await.map_err(|error| Error::new(ErrorKind::InDoubt, error.to_string()));
     judged(committed, unanswered)
 }
 
 /// What is known by now of a commit without an answer.
-pub(super) fn judged(committed: Result<bool>, unanswered: Error) -> Result<()> {
+fn judged(committed: Result<bool>, unanswered: Error) -> Result<()> {
     match committed {
         Ok(true) => Ok(()),
         Ok(false) => {

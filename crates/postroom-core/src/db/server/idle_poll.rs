@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::db::server::{Engine, ServerConnection, ServerShared};
+use crate::db::server::{Engine, Pooled, ServerConnection, ServerShared};
 use crate::store::Wake;
 use crate::store::sql::SqlVerbs;
 use crate::support::clock::{Timestamp, monotonic};
@@ -29,21 +29,19 @@ pub(super) async fn beat<E: Engine>(core: Weak<ServerShared<E>>) {
 }
 
 async fn look<E: Engine>(core: &Arc<ServerShared<E>>) -> Result<[bool; 2]> {
-    core.transact_autocommit(
+    core.write_autocommit(
         (),
-        |verbs: &SqlVerbs, link: &mut E::ServerConnection, (): &(), now| {
-            Box::pin(async move { felt(verbs, link, now).await.map(Some) })
-        },
+        |verbs, link, (), now| Box::pin(async move { felt(verbs, link, now).await.map(Some) }),
         |verbs, link, (), now| Box::pin(felt(verbs, link, now)),
     )
     .await
 }
 
 /// A server that is read-only answers too; but nobody uses this connection again.
-async fn felt(verbs: &SqlVerbs, link: &mut impl ServerConnection, now: Timestamp) -> Result<[bool; 2]> {
+async fn felt<E: Engine>(verbs: &SqlVerbs, link: &mut Pooled<E>, now: Timestamp) -> Result<[bool; 2]> {
     let (may_have_work, is_read_only) = verbs.idle_poll(link, now).await?;
     if is_read_only {
-        link.spend();
+        link.patience().spend();
     }
     Ok(may_have_work)
 }

@@ -1,7 +1,9 @@
 //! What every server's options have in common.
 
+use std::fmt;
 use std::time::Duration;
 
+use crate::db::server::{Engine, ServerStore};
 use crate::sql::TableNames;
 use crate::sql::dialect::Fence;
 use crate::support::clock::Clock;
@@ -87,92 +89,124 @@ pub(crate) fn check_scheme(url: &str, allowed: [&str; 2]) -> Result<()> {
     Err(Error::invalid(format!("the URL of the database must begin with {usual}:// or {also}://")))
 }
 
-/// The options that do not depend on the server.
-macro_rules! shared_options {
-    ($no_fence:expr, $(#[$tables:meta])*) => {
-        /// What this store is called in logs: the database's name, unless it is told here.
-        #[must_use]
-        pub fn name(mut self, name: impl Into<String>) -> Self {
-            self.settings.name = name.into();
-            self
-        }
-
-        $(#[$tables])*
-        #[must_use]
-        pub fn tables(mut self, tables: $crate::TableNames) -> Self {
-            self.settings.tables = tables;
-            self
-        }
-
-        /// Creates the tables and indexes if they are missing: no.
-        #[must_use]
-        pub fn deploy_schema(mut self, deploy: bool) -> Self {
-            self.settings.deploy_schema = deploy;
-            self
-        }
-
-        /// At most so many connections for handlers: 16. A handler that writes has one while it runs. The store's own
-        /// verbs have as many more, but at least two and at most six; on PostgreSQL one more listens.
-        #[must_use]
-        pub fn connections(mut self, connections: usize) -> Self {
-            self.settings.connections = connections;
-            self
-        }
-
-        /// How long a connection that nobody uses is kept: 10 minutes.
-        #[must_use]
-        pub fn idle(mut self, idle: std::time::Duration) -> Self {
-            self.settings.idle = idle;
-            self
-        }
-
-        /// How long a statement may take before its connection is given up: a minute. A server that died without a
-        /// word, or one behind a broken network, never answers.
-        #[must_use]
-        pub fn answer_within(mut self, patience: std::time::Duration) -> Self {
-            self.settings.patience = patience;
-            self
-        }
-
-        /// Enqueues an event under this topic, in the same transaction, whenever a message is given up.
-        #[must_use]
-        pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
-            self.settings.dead_letter_topic = Some(topic.into());
-            self
-        }
-
-        /// Another clock than the server's: for tests.
-        #[must_use]
-        pub fn clock(mut self, clock: $crate::Clock) -> Self {
-            self.settings.clock = clock;
-            self
-        }
-
-        /// Runs every verb between BEGIN and COMMIT, also what one statement could do: for a test that watches commits.
-        #[cfg(feature = "testing")]
-        #[must_use]
-        pub fn in_transactions(mut self) -> Self {
-            self.settings.statements_alone = false;
-            self
-        }
-
-        /// How long the server's clock is carried on by this machine's: for a test that cannot wait for a minute.
-        #[cfg(feature = "testing")]
-        #[must_use]
-        pub fn hear_again_after(mut self, span: std::time::Duration) -> Self {
-            self.settings.hear_again_after = span;
-            self
-        }
-
-        /// Removes a guard, for a test that shows what happens without it.
-        #[cfg(feature = "testing")]
-        #[must_use]
-        pub fn sabotage(mut self, sabotage: Option<$crate::store::sabotage::Sabotage>) -> Self {
-            use $crate::store::sabotage::Sabotage;
-            self.settings.fence = (sabotage == Some(Sabotage::Fencing)).then_some($no_fence);
-            self.settings.ack_outside = sabotage == Some(Sabotage::AckOutside);
-            self
-        }
-    };
+/// How to open a store on a database server: `PostgresOptions`, `MySqlOptions` and `MssqlOptions` are this type.
+///
+/// ```
+/// # #[cfg(feature = "sqlx-0_9-postgres")]
+/// # {
+/// use postroom::postgres::{Postgres, PostgresOptions};
+/// use postroom::store::ServerOptions;
+///
+/// let small = |options: ServerOptions<Postgres>| -> PostgresOptions { options.name("shop").connections(4) };
+/// # }
+/// ```
+#[allow(private_bounds, reason = "the engines are this crate's own")]
+pub struct ServerOptions<E: Engine> {
+    pub(crate) target: E::Target,
+    pub(crate) settings: Settings,
 }
-pub(crate) use shared_options;
+
+impl<E: Engine> Clone for ServerOptions<E> {
+    fn clone(&self) -> Self {
+        Self { target: self.target.clone(), settings: self.settings.clone() }
+    }
+}
+
+impl<E: Engine> fmt::Debug for ServerOptions<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions").field("target", &self.target).field("settings", &self.settings).finish()
+    }
+}
+
+#[allow(private_bounds, reason = "the engines are this crate's own")]
+impl<E: Engine> ServerOptions<E> {
+    /// Connects, and deploys the schema if it is to.
+    pub async fn open(self) -> Result<ServerStore<E>> {
+        Box::pin(ServerStore::open(self.target, self.settings.checked()?)).await
+    }
+
+    /// What this store is called in logs: the database's name, unless it is told here.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.settings.name = name.into();
+        self
+    }
+
+    /// What the tables are called: `infra.outbox` and `infra.inbox` on PostgreSQL, `infra_outbox` and `infra_inbox` on
+    /// MySQL and MariaDB, `infra.Outbox` and `infra.Inbox` on SQL Server.
+    #[must_use]
+    pub fn tables(mut self, tables: TableNames) -> Self {
+        self.settings.tables = tables;
+        self
+    }
+
+    /// Creates the tables and indexes if they are missing: no.
+    #[must_use]
+    pub fn deploy_schema(mut self, deploy: bool) -> Self {
+        self.settings.deploy_schema = deploy;
+        self
+    }
+
+    /// At most so many connections for handlers: 16. A handler that writes has one while it runs. The store's own
+    /// verbs have as many more, but at least two and at most six; on PostgreSQL one more listens.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.settings.connections = connections;
+        self
+    }
+
+    /// How long a connection that nobody uses is kept: 10 minutes.
+    #[must_use]
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.settings.idle = idle;
+        self
+    }
+
+    /// How long a statement may take before its connection is given up: a minute. A server that died without a
+    /// word, or one behind a broken network, never answers.
+    #[must_use]
+    pub fn answer_within(mut self, patience: Duration) -> Self {
+        self.settings.patience = patience;
+        self
+    }
+
+    /// Enqueues an event under this topic, in the same transaction, whenever a message is given up.
+    #[must_use]
+    pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
+        self.settings.dead_letter_topic = Some(topic.into());
+        self
+    }
+
+    /// Another clock than the server's: for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.settings.clock = clock;
+        self
+    }
+
+    /// Runs every verb between BEGIN and COMMIT, also what one statement could do: for a test that watches commits.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn in_transactions(mut self) -> Self {
+        self.settings.statements_alone = false;
+        self
+    }
+
+    /// How long the server's clock is carried on by this machine's: for a test that cannot wait for a minute.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn hear_again_after(mut self, span: Duration) -> Self {
+        self.settings.hear_again_after = span;
+        self
+    }
+
+    /// Removes a guard, for a test that shows what happens without it.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn sabotage(mut self, sabotage: Option<crate::store::sabotage::Sabotage>) -> Self {
+        use crate::store::sabotage::Sabotage;
+        self.settings.fence = (sabotage == Some(Sabotage::Fencing)).then_some(E::NO_FENCE);
+        self.settings.ack_outside = sabotage == Some(Sabotage::AckOutside);
+        self
+    }
+}

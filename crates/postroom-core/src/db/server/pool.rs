@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::db::server::{Engine, Purpose, ServerConnection, Settings};
-use crate::support::clock::monotonic;
+use crate::sql::{Done, Row, Session, Statement};
+use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::in_background;
 
@@ -71,7 +72,8 @@ impl<E: Engine> Pool<E> {
             Some((_, link)) => link,
             None => self.connect().await?,
         };
-        Ok(Pooled { link: Some(link), is_fresh, pool: self.clone(), _permit: permit })
+        let pool = self.clone();
+        Ok(Pooled { link: Some(link), is_fresh, in_doubt: false, outage_at: None, pool, _permit: permit })
     }
 
     async fn connect(&self) -> Result<E::ServerConnection> {
@@ -79,7 +81,7 @@ impl<E: Engine> Pool<E> {
         let link = tokio::time::timeout(patience, E::connect(&self.target, self.purpose)).await;
         let mut link = link
             .map_err(|_| Error::new(ErrorKind::Unavailable, format!("the server did not answer for {patience:?}")))??;
-        link.set_patience(self.patience);
+        link.patience().limit = self.patience;
         Ok(link)
     }
 
@@ -129,6 +131,10 @@ async fn sweep<E: Engine>(pool: std::sync::Weak<Pool<E>>, idle_max: Duration) {
 pub(crate) struct Pooled<E: Engine> {
     link: Option<E::ServerConnection>,
     is_fresh: bool,
+    /// Whether the same work was tried before and nobody knows if it was committed.
+    pub(crate) in_doubt: bool,
+    /// When the database was last out of reach.
+    pub(crate) outage_at: Option<Timestamp>,
     pool: Arc<Pool<E>>,
     _permit: OwnedSemaphorePermit,
 }
@@ -136,7 +142,9 @@ pub(crate) struct Pooled<E: Engine> {
 impl<E: Engine> Pooled<E> {
     /// It is in no transaction. Where it is not in good order it is closed.
     pub(crate) fn give_back(mut self) {
-        if let Some(link) = self.link.take().filter(|link| !link.is_spent()) {
+        if let Some(mut link) = self.link.take()
+            && !link.patience().is_spent()
+        {
             self.pool.take_back(link);
         }
     }
@@ -158,5 +166,27 @@ impl<E: Engine> Deref for Pooled<E> {
 impl<E: Engine> DerefMut for Pooled<E> {
     fn deref_mut(&mut self) -> &mut E::ServerConnection {
         self.link.as_mut().unwrap_or_else(|| unreachable!("only given back when it is consumed"))
+    }
+}
+
+impl<E: Engine> Session for Pooled<E> {
+    async fn execute(&mut self, statement: &Statement) -> Result<Done> {
+        (**self).execute(statement).await
+    }
+
+    async fn query<T: Send>(
+        &mut self,
+        statement: &Statement,
+        read: impl FnMut(&dyn Row) -> Result<T> + Send,
+    ) -> Result<Vec<T>> {
+        (**self).query(statement, read).await
+    }
+
+    fn in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    fn outage_at(&self) -> Option<Timestamp> {
+        self.outage_at
     }
 }

@@ -11,8 +11,9 @@ use crate::support::task::run_to_completion;
 
 #[allow(private_bounds, reason = "the engines are this crate's own")]
 impl<E: Engine> ServerStore<E> {
-    /// The schema as SQL text, for people with migrations of their own.
-    pub(crate) fn schema_text(tables: &TableNames) -> String {
+    /// The schema as SQL text, for people with migrations of their own. On SQL Server it has procedures, and `GO` ends
+    /// each batch, as sqlcmd and others want it.
+    pub fn schema(tables: &TableNames) -> String {
         SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence).statements.schema
     }
 

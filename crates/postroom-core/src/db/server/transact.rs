@@ -10,12 +10,12 @@ use crate::store::BoxFuture;
 use crate::store::sql::SqlVerbs;
 use crate::support::clock::{Clock, Timestamp, monotonic};
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::support::task::run_to_completion;
+use crate::support::task::{Portable, run_to_completion};
 use crate::telemetry;
 
 /// A verb with its arguments apart, so that it can be run again.
 pub(crate) type TxFn<E, A, T> =
-    for<'v> fn(&'v SqlVerbs, &'v mut <E as Engine>::ServerConnection, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
+    for<'v> fn(&'v SqlVerbs, &'v mut Pooled<E>, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
 
 /// Deadlocks and lost races are tried again so often.
 const CONFLICTS_MAX: u32 = 20;
@@ -44,26 +44,18 @@ impl Failed {
 
 impl<E: Engine> ServerShared<E> {
     /// Runs a verb in a transaction of its own.
-    pub(crate) async fn transact<A, T>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T>
-    where
-        A: Send + Sync + 'static,
-        T: Send + 'static,
-    {
+    pub(crate) async fn write<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T> {
         let core = self.clone();
         run_to_completion(async move { core.retry_until_known(&args, None, verb).await }).await
     }
 
     /// Runs a verb as one statement that commits itself, if it can be; otherwise in a transaction of its own.
-    pub(crate) async fn transact_autocommit<A, T>(
+    pub(crate) async fn write_autocommit<A: Portable, T: Portable>(
         self: &Arc<Self>,
         args: A,
         alone: TxFn<E, A, Option<T>>,
         verb: TxFn<E, A, T>,
-    ) -> Result<T>
-    where
-        A: Send + Sync + 'static,
-        T: Send + 'static,
-    {
+    ) -> Result<T> {
         let core = self.clone();
         let alone = Some(alone).filter(|_| self.statements_alone && !self.is_clock_old());
         run_to_completion(async move { core.retry_until_known(&args, alone, verb).await }).await
@@ -81,7 +73,10 @@ impl<E: Engine> ServerShared<E> {
         loop {
             let tried = match alone.take() {
                 Some(alone) => self.once_autocommit(args, alone, verb).await,
-                None => self.once(args, verb, doubt).await,
+                None => match self.pool.get().await {
+                    Ok(link) => self.transaction(link, args, verb, doubt).await,
+                    Err(error) => Err(Failed::RolledBack(error)),
+                },
             };
             if tried.as_ref().is_err_and(|failed| failed.error().kind() == ErrorKind::Unavailable) {
                 self.outage.note(self.clock.now());
@@ -125,7 +120,6 @@ impl<E: Engine> ServerShared<E> {
         verb: TxFn<E, A, T>,
     ) -> Result<T, Failed> {
         let mut link = self.pool.get().await.map_err(Failed::RolledBack)?;
-        link.set_in_doubt(false);
         let now = match &self.clock {
             Clock::Server(clock) => clock.tick(),
             other => other.now(),
@@ -143,16 +137,6 @@ impl<E: Engine> ServerShared<E> {
         }
     }
 
-    async fn once<A: Sync, T: Send>(
-        self: &Arc<Self>,
-        args: &A,
-        verb: TxFn<E, A, T>,
-        doubt: Option<Timestamp>,
-    ) -> Result<T, Failed> {
-        let link = self.pool.get().await.map_err(Failed::RolledBack)?;
-        self.transaction(link, args, verb, doubt).await
-    }
-
     async fn transaction<A: Sync, T: Send>(
         &self,
         mut link: Pooled<E>,
@@ -160,8 +144,7 @@ impl<E: Engine> ServerShared<E> {
         verb: TxFn<E, A, T>,
         doubt: Option<Timestamp>,
     ) -> Result<T, Failed> {
-        link.set_in_doubt(doubt.is_some());
-        link.set_outage(self.outage.at());
+        (link.in_doubt, link.outage_at) = (doubt.is_some(), self.outage.at());
         let asked = monotonic();
         let began = link.begin().await.and_then(Began::writable);
         let said = began.map_err(if link.is_fresh() { Failed::RolledBack } else { Failed::Stale })?;

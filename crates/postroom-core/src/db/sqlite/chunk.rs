@@ -104,7 +104,7 @@ async fn ack_outside(
         let acked = match outcome {
             Outcome::Settled => {
                 let (tx, lease) = (SqliteTx::new(store.0.clone(), Duration::ZERO), lease.clone());
-                tx.commit(queue, &lease, None).await.map_or(Outcome::Lost, |()| Outcome::Settled)
+                tx.commit(Some((queue, &lease, None))).await.map_or(Outcome::Lost, |()| Outcome::Settled)
             }
             other => other,
         };

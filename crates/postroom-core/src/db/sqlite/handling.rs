@@ -6,14 +6,17 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::db::sqlite::chunk::run_all;
+use crate::db::sqlite::receive::receive;
 use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::{BlockingFn, SqliteStore, SqliteTx};
 use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage, Payload};
-use crate::queue::{Claimed, Lease, Queue};
-use crate::store::{Admission, HandledMark, Store, Stored};
+use crate::queue::{Claimed, Queue};
+use crate::store::{Admission, HandledMark, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::work::batch::BatchRun;
-use crate::work::handler::{Backend, Entry, HandlerError, HandlerResult, Handlers, Received, State, States};
+use crate::work::handler::{
+    Ack, Backend, Blocking, Entry, HandlerError, HandlerResult, Handlers, Received, State, States,
+};
 
 /// SQLite, as handlers see it.
 ///
@@ -194,57 +197,26 @@ impl Backend for Sqlite {
     }
 
     async fn arrive(tx: &mut SqliteTx, incoming: &Incoming, hold: Duration) -> Result<Admission> {
-        tx.arrive(incoming.clone(), hold).await
+        let arrive = tx.verb((incoming.clone(), hold), |verbs, conn, (incoming, hold), now| {
+            Box::pin(verbs.arrive(conn, incoming, *hold, now))
+        });
+        arrive.await
     }
 
     async fn answer(tx: &mut SqliteTx, request: MessageId, from: &str, response: &str) -> Result<bool> {
-        tx.answer(request, from.to_owned(), response.to_owned()).await
+        let args = (request, from.to_owned(), response.to_owned());
+        let answer = tx.verb(args, |verbs, conn, (request, from, response), now| {
+            Box::pin(verbs.answer(conn, (*request, from), response, now))
+        });
+        answer.await
     }
 
     async fn mark(tx: &mut SqliteTx, mark: &HandledMark, topic: &str) -> Result<bool> {
         tx.mark(mark.clone(), topic.to_owned()).await
     }
 
-    async fn call_blocking(
-        tx: &mut SqliteTx,
-        message: Arc<Message>,
-        handler: BlockingHandler,
-        state: &States,
-    ) -> HandlerResult<Option<String>> {
-        tx.call(handler, message, state.clone()).await
-    }
-
-    async fn receive_blocking(
-        store: &SqliteStore,
-        incoming: &Arc<Incoming>,
-        handler: BlockingHandler,
-        state: &States,
-    ) -> Result<Received> {
-        crate::db::sqlite::receive::receive(store, incoming, handler, state).await
-    }
-
-    async fn commit(
-        store: &SqliteStore,
-        tx: SqliteTx,
-        queue: Queue,
-        lease: &Lease,
-        response: Option<String>,
-    ) -> Result<()> {
-        let enqueued = tx.enqueued;
-        tx.commit(queue, lease, response.as_deref()).await?;
-        if enqueued {
-            store.wake(Queue::Outbox).ring();
-        }
-        Ok(())
-    }
-
-    async fn commit_unacked(store: &SqliteStore, tx: SqliteTx) -> Result<()> {
-        let enqueued = tx.enqueued;
-        tx.commit_unacked().await?;
-        if enqueued {
-            store.wake(Queue::Outbox).ring();
-        }
-        Ok(())
+    async fn commit(tx: SqliteTx, ack: Option<Ack<'_>>) -> Result<()> {
+        tx.commit(ack).await
     }
 
     fn overran(tx: &SqliteTx) -> bool {
@@ -257,43 +229,24 @@ impl Backend for Sqlite {
     }
 
     async fn leave(tx: SqliteTx) -> Result<()> {
-        tx.commit_unacked().await
+        tx.commit(None).await
     }
 
     async fn scope<F: Future + Send>(store: &SqliteStore, handler: F) -> F::Output {
         store.0.writer.in_handler(handler).await
     }
+}
 
-    #[cfg(feature = "testing")]
-    async fn rehearse(
-        store: &SqliteStore,
-        message: Arc<Message>,
-        handler: BlockingHandler,
-        state: &States,
-    ) -> Result<()> {
-        let (state, (told, heard)) = (state.clone(), std::sync::mpsc::channel());
-        let undone = store.write(move |tx| {
-            let mut ctx =
-                BlockingCtx { conn: tx.conn, core: tx.core, message: &message, state: &state, enqueued: false };
-            let handled = call(&handler, &mut ctx);
-            let _ = told.send(handled.map_err(HandlerError::into_why));
-            Err::<(), _>(Error::new(ErrorKind::Callback, "only rehearsed"))
-        });
-        let undone = undone.await;
-        match heard.try_recv() {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(failure)) => Err(Error::invalid(format!("the handler failed: {failure}"))),
-            Err(_) => undone,
-        }
+impl Blocking<Sqlite> for BlockingHandler {
+    async fn call(self, tx: &mut SqliteTx, message: Arc<Message>, state: &States) -> HandlerResult<Option<String>> {
+        tx.call(self, message, state.clone()).await
     }
 
-    async fn run_blocking(
-        store: &SqliteStore,
-        queue: Queue,
-        work: Vec<(Claimed, BlockingHandler)>,
-        state: &States,
-        run: &BatchRun,
-    ) {
+    async fn receive(self, store: &SqliteStore, incoming: &Arc<Incoming>, state: &States) -> Result<Received> {
+        receive(store, incoming, self, state).await
+    }
+
+    async fn run_all(store: &SqliteStore, queue: Queue, work: Vec<(Claimed, Self)>, state: &States, run: &BatchRun) {
         run_all(store, queue, work, state, run).await;
     }
 }

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::db::sqlite::guard::{Guard, TransactionLost};
+use crate::db::sqlite::guard::{Guard, TransactionLost, catch};
 use crate::store::Wake;
 use crate::support::error::{Error, ErrorKind, Result};
 
@@ -37,94 +37,63 @@ pub(crate) trait Job: Send {
     }
 }
 
-/// One of our own verbs: it needs no savepoint, because an error in it undoes the whole group.
-pub(crate) struct VerbJob<F, T> {
-    verb: F,
+/// What a job leaves in the transaction: its own success or failure, unless everybody's work is gone.
+pub(crate) type Kept<T> = std::result::Result<Result<T>, TransactionLost>;
+
+/// A job with one caller, who is told after the commit.
+struct Call<F, R, T> {
+    code: F,
+    /// Wakes workers after the commit, before the caller is told: they have further to go.
+    ring: R,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
+}
+
+/// A job that runs `code`, and calls `ring` when what it answered is committed.
+pub(crate) fn job<T: Send + 'static>(
+    code: impl FnMut(&Connection, &Guard) -> Kept<T> + Send + 'static,
+    ring: impl Fn(&T) + Send + 'static,
+) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
+    let (reply, answer) = oneshot::channel();
+    (Box::new(Call { code, ring, outcome: None, reply }), answer)
+}
+
+/// One of our own verbs: it needs no savepoint, because an error in it undoes the whole group.
+pub(crate) fn verb_job<T: Send + 'static>(
+    mut verb: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     rings: Option<Wake>,
+) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
+    job(move |conn, _| verb(conn).map(Ok).map_err(TransactionLost), move |_| rings.iter().for_each(Wake::ring))
 }
 
-impl<F, T> VerbJob<F, T> {
-    pub(crate) fn new(verb: F) -> (Self, oneshot::Receiver<Result<T>>) {
-        let (reply, answer) = oneshot::channel();
-        (Self { verb, outcome: None, reply, rings: None }, answer)
-    }
-
-    /// Wakes workers after the commit, before the caller is told: they have further to go.
-    pub(crate) fn ringing(mut self, wake: Wake) -> Self {
-        self.rings = Some(wake);
-        self
-    }
+/// The user's own writes, in a savepoint.
+pub(crate) fn user_job<T: Send + 'static>(
+    mut code: impl FnMut(&Connection) -> Result<T> + Send + 'static,
+    rings: [Wake; 2],
+) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
+    let in_savepoint = move |conn: &Connection, guard: &Guard| match guard.savepoints(conn) {
+        Ok(mut savepoints) => savepoints.run(|| catch(|| code(conn)), |_| Ok(())),
+        Err(error) => Ok(Err(error)),
+    };
+    job(in_savepoint, move |_| rings.iter().for_each(Wake::ring))
 }
 
-impl<F, T> Job for VerbJob<F, T>
+impl<F, R, T> Job for Call<F, R, T>
 where
-    F: FnMut(&Connection) -> Result<T> + Send,
+    F: FnMut(&Connection, &Guard) -> Kept<T> + Send,
+    R: Fn(&T) + Send,
     T: Send,
 {
-    fn run(&mut self, conn: &Connection, _: &Guard) -> Ran {
-        let outcome = (self.verb)(conn);
-        let ran = match &outcome {
-            Ok(_) if conn.is_autocommit() => Ran::Spoilt(lost()),
-            Ok(_) => Ran::Well,
-            Err(error) => Ran::Spoilt(the_same(error)),
-        };
+    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
+        let (outcome, ran) = kept((self.code)(conn, guard));
         self.outcome = Some(outcome);
         ran
     }
 
-    fn is_wanted(&self) -> bool {
-        !self.reply.is_closed()
-    }
-
-    fn failed_as(&self) -> Option<ErrorKind> {
-        kind_in(self.outcome.as_ref())
-    }
-
     fn answer(self: Box<Self>, commit: Result<()>) {
-        if let (Ok(()), Some(wake)) = (&commit, &self.rings) {
-            wake.ring();
-        }
-        let _ = self.reply.send(joined(self.outcome, commit));
-    }
-}
-
-/// The user's own writes, in a savepoint.
-pub(crate) struct UserJob<F, T> {
-    code: F,
-    outcome: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
-    rings: [Wake; 2],
-}
-
-impl<F, T> UserJob<F, T> {
-    pub(crate) fn new(code: F, rings: [Wake; 2]) -> (Self, oneshot::Receiver<Result<T>>) {
-        let (reply, answer) = oneshot::channel();
-        (Self { code, outcome: None, reply, rings }, answer)
-    }
-}
-
-impl<F, T> Job for UserJob<F, T>
-where
-    F: FnMut(&Connection) -> Result<T> + Send,
-    T: Send,
-{
-    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
-        let ran = match guard.savepoints(conn) {
-            Ok(mut savepoints) => savepoints.run(|| super::guard::catch(|| (self.code)(conn)), |_| Ok(())),
-            Err(error) => Ok(Err(error)),
-        };
-        match ran {
-            Ok(outcome) => {
-                self.outcome = Some(outcome);
-                Ran::Well
-            }
-            Err(TransactionLost(error)) => {
-                self.outcome = Some(Err(the_same(&error)));
-                Ran::Spoilt(error)
-            }
-        }
+        let answer = joined(self.outcome, commit);
+        answer.iter().for_each(&self.ring);
+        let _ = self.reply.send(answer);
     }
 
     fn is_wanted(&self) -> bool {
@@ -132,14 +101,18 @@ where
     }
 
     fn failed_as(&self) -> Option<ErrorKind> {
-        kind_in(self.outcome.as_ref())
+        self.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).map(Error::kind)
     }
+}
 
-    fn answer(self: Box<Self>, commit: Result<()>) {
-        if commit.is_ok() {
-            self.rings.iter().for_each(Wake::ring);
+/// What the caller is told, and what became of the transaction.
+pub(crate) fn kept<T>(kept: Kept<T>) -> (Result<T>, Ran) {
+    match kept {
+        Ok(outcome) => (outcome, Ran::Well),
+        Err(TransactionLost(error)) => {
+            let why = the_same(&error);
+            (Err(error), Ran::Spoilt(why))
         }
-        let _ = self.reply.send(joined(self.outcome, commit));
     }
 }
 
@@ -154,10 +127,6 @@ pub(crate) fn lost() -> Error {
 /// The same error for one more of those it concerns.
 pub(crate) fn the_same(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
-}
-
-fn kind_in<T>(outcome: Option<&Result<T>>) -> Option<ErrorKind> {
-    outcome.and_then(|outcome| outcome.as_ref().err()).map(Error::kind)
 }
 
 pub(crate) fn joined<T>(outcome: Option<Result<T>>, commit: Result<()>) -> Result<T> {

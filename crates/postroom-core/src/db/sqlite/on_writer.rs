@@ -9,19 +9,25 @@ use crate::db::sqlite::driver_rusqlite::SqliteConn;
 use crate::db::sqlite::schema::schema_version;
 use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::thread::OnFile;
-use crate::message::{InboxKey, Incoming, MessageId, NewMessage};
+use crate::message::{InboxKey, Incoming, NewMessage};
+use crate::queue::Queue;
 use crate::sql::BlockingTx;
-use crate::store::{Admission, Arrival, HandledMark, PutMode, Stored};
+use crate::store::{Admission, Arrival, PutMode, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
 
 impl SqliteShared {
+    /// A door: what is enqueued here is told.
     pub(crate) fn enqueue_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
         message.check()?;
-        let done = conn.run(&self.verbs.insert(&telemetry::traced(message), self.clock.now()))?;
-        let stored = Stored { id: message.work_item_id(), duplicate: done.duplicate };
+        let stored = self.insert_on(conn, &telemetry::traced(message))?;
         telemetry::Enqueued::of(std::slice::from_ref(message)).tell(&self.name, &[stored]);
         Ok(stored)
+    }
+
+    pub(crate) fn insert_on(&self, conn: &Connection, message: &NewMessage) -> Result<Stored> {
+        let done = conn.run(&self.verbs.insert(message, self.clock.now()))?;
+        Ok(Stored { id: message.work_item_id(), duplicate: done.duplicate })
     }
 
     /// Whether the inbox knows a message already.
@@ -35,17 +41,14 @@ impl SqliteShared {
         now(self.verbs.arrive(&mut SqliteConn::new(conn), incoming, hold, self.clock.now()))
     }
 
-    pub(crate) fn answer_on(&self, conn: &Connection, request: (MessageId, &str), response: &str) -> Result<bool> {
-        now(self.verbs.answer(&mut SqliteConn::new(conn), request, response, self.clock.now()))
-    }
-
-    pub(crate) fn mark_on(&self, conn: &Connection, mark: &HandledMark, topic: &str) -> Result<bool> {
-        Ok(now(self.verbs.put_mark(&mut SqliteConn::new(conn), mark, topic, self.clock.now()))?.is_some())
-    }
-
+    /// A door: what arrives here is told.
     pub(crate) fn accept_on(&self, conn: &Connection, incoming: &Incoming) -> Result<Arrival> {
         incoming.check_from_outside()?;
-        now(self.verbs.put(&mut SqliteConn::new(conn), incoming, PutMode::FirstWins, self.clock.now()))
+        let mut session = SqliteConn::new(conn);
+        let arrival = now(self.verbs.put(&mut session, incoming, PutMode::FirstWins, self.clock.now()))?;
+        let queue = telemetry::Named { store: &self.name, kind: Queue::Inbox };
+        telemetry::arrived(queue, incoming.key(), &incoming.topic, arrival);
+        Ok(arrival)
     }
 }
 

@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
 use crate::db::sqlite::guard::{Guard, Savepoints, TransactionLost};
 use crate::db::sqlite::handling::{as_error, call};
-use crate::db::sqlite::job::{Job, Ran, lost, the_same};
+use crate::db::sqlite::job::{Kept, job, lost};
 use crate::db::sqlite::store::SqliteShared;
 use crate::db::sqlite::writer::broken_down;
 use crate::db::sqlite::{BlockingCtx, BlockingHandler, SqliteStore};
 use crate::message::{Incoming, Message};
 use crate::queue::Queue;
 use crate::sql::BlockingTx;
-use crate::store::{Admission, Wake};
-use crate::support::error::{Error, ErrorKind, Result};
+use crate::store::Admission;
+use crate::support::error::Result;
 use crate::telemetry;
 use crate::work::handler::{HandlerError, Received, States};
 
@@ -29,26 +28,29 @@ pub(super) async fn receive(
     handler: BlockingHandler,
     state: &States,
 ) -> Result<Received> {
-    let (reply, answer) = oneshot::channel();
     let (core, incoming, state) = (store.0.clone(), incoming.clone(), state.clone());
-    let rings = core.outbox_wake.clone();
-    let job = ReceiveJob { core, incoming, handler, state, received: Err(lost()), enqueued: false, rings, reply };
-    store.0.writer.submit(Box::new(job))?;
-    answer.await.map_err(|_| broken_down())?
+    let rings = core.wakes[Queue::Outbox.index()].clone();
+    let mut receiving = Receiving { core, incoming, handler, state, enqueued: false };
+    let receive = move |conn: &Connection, guard: &Guard| {
+        let received = receiving.receive(conn, guard)?;
+        Ok(received.map(|received| (received, receiving.enqueued)))
+    };
+    let (job, answer) = job(receive, move |(_, enqueued)| {
+        if *enqueued {
+            rings.ring();
+        }
+    });
+    store.0.writer.submit(job)?;
+    Ok(answer.await.map_err(|_| broken_down())??.0)
 }
 
-struct ReceiveJob {
+struct Receiving {
     core: Arc<SqliteShared>,
     incoming: Arc<Incoming>,
     handler: BlockingHandler,
     state: States,
-    received: Result<Received>,
     enqueued: bool,
-    rings: Wake,
-    reply: oneshot::Sender<Result<Received>>,
 }
-
-type Kept = std::result::Result<Result<Received>, TransactionLost>;
 
 /// How far the code in the savepoint came.
 enum Step {
@@ -56,8 +58,8 @@ enum Step {
     Not(Admission),
 }
 
-impl ReceiveJob {
-    fn receive(&mut self, conn: &Connection, guard: &Guard) -> Kept {
+impl Receiving {
+    fn receive(&mut self, conn: &Connection, guard: &Guard) -> Kept<Received> {
         let mut savepoints = match guard.savepoints(conn) {
             Ok(savepoints) => savepoints,
             Err(error) => return Ok(Err(error)),
@@ -71,7 +73,7 @@ impl ReceiveJob {
 
     /// Nobody else can write until the group commits: what is not there now can be written after the handler, in one
     /// piece, and outside its savepoint. SQLite copies every page that is changed inside one.
-    fn receive_new(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept {
+    fn receive_new(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept<Received> {
         if self.incoming.is_past_expiry(self.core.clock.doubt().early(self.core.clock.now())) {
             return Ok(Ok(Received::Not(Admission::Expired)));
         }
@@ -91,7 +93,7 @@ impl ReceiveJob {
     }
 
     /// It may wait in line, or be finished: its row says.
-    fn receive_known(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept {
+    fn receive_known(&mut self, conn: &Connection, savepoints: &mut Savepoints<'_>) -> Kept<Received> {
         let (core, mut failure) = (self.core.clone(), None);
         let step = || match core.arrive_on(conn, &self.incoming, HOLD)? {
             Admission::Held { lease, message } => {
@@ -128,35 +130,5 @@ fn received(step: Result<Step>, failure: Option<HandlerError>) -> Result<Receive
         (Ok(Step::Not(admission)), _) => Ok(Received::Not(admission)),
         (Err(_), Some(failure)) => Ok(Received::Failed(failure)),
         (Err(error), None) => Err(error),
-    }
-}
-
-impl Job for ReceiveJob {
-    fn run(&mut self, conn: &Connection, guard: &Guard) -> Ran {
-        match self.receive(conn, guard) {
-            Ok(received) => {
-                self.received = received;
-                Ran::Well
-            }
-            Err(TransactionLost(error)) => {
-                self.received = Err(the_same(&error));
-                Ran::Spoilt(error)
-            }
-        }
-    }
-
-    fn answer(self: Box<Self>, commit: Result<()>) {
-        if commit.is_ok() && self.enqueued {
-            self.rings.ring();
-        }
-        let _ = self.reply.send(commit.and(self.received));
-    }
-
-    fn is_wanted(&self) -> bool {
-        !self.reply.is_closed()
-    }
-
-    fn failed_as(&self) -> Option<ErrorKind> {
-        self.received.as_ref().err().map(Error::kind)
     }
 }

@@ -6,19 +6,22 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::db::sqlite::guard::{Guard, TransactionLost, catch};
-use crate::db::sqlite::job::{Job, Ran, VerbJob, joined, the_same};
-use crate::db::sqlite::store::SqliteShared;
+use crate::db::sqlite::blocking::now;
+use crate::db::sqlite::driver_rusqlite::SqliteConn;
+use crate::db::sqlite::guard::{Guard, catch};
+use crate::db::sqlite::job::{Job, Ran, joined, kept, verb_job};
+use crate::db::sqlite::store::{JobFn, SqliteShared};
 use crate::db::sqlite::writer::broken_down;
 use crate::db::sqlite::{BlockingCtx, BlockingHandler, handling};
-use crate::message::{Incoming, Message, MessageId, NewMessage};
-use crate::queue::{Lease, Queue};
+use crate::message::{Message, NewMessage};
+use crate::queue::Queue;
 use crate::sql::{BlockingTx, Statement};
-use crate::store::{Admission, HandledMark, Stored};
+use crate::store::{HandledMark, Stored};
 use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
+use crate::support::task::Portable;
 use crate::telemetry;
-use crate::work::handler::{HandlerResult, States};
+use crate::work::handler::{Ack, HandlerResult, States};
 
 /// The transaction of an async handler on SQLite. Its statements run on the writer thread, one closure at a time.
 ///
@@ -46,7 +49,7 @@ pub struct SqliteTx {
     core: Arc<SqliteShared>,
     limit: Duration,
     open: Option<Open>,
-    pub(crate) enqueued: bool,
+    enqueued: bool,
     /// It held the writer for longer than it may.
     pub(crate) overran: bool,
     /// What was done so far is undone: nothing more may be done, or it would stand alone.
@@ -99,27 +102,24 @@ impl SqliteTx {
         self.step(move |conn| Ok(caller.within(|| code(conn))?)).await
     }
 
-    pub(crate) async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
+    pub(super) async fn enqueue(&mut self, message: NewMessage) -> Result<Stored> {
         self.enqueued = true;
         let core = self.core.clone();
-        self.step(move |conn| core.enqueue_on(conn, &message)).await
+        self.step(move |conn| core.insert_on(conn, &message)).await
     }
 
-    pub(crate) async fn arrive(&mut self, incoming: Incoming, hold: Duration) -> Result<Admission> {
-        let core = self.core.clone();
-        self.step(move |conn| core.arrive_on(conn, &incoming, hold)).await
-    }
-
-    pub(crate) async fn answer(&mut self, request: MessageId, from: String, response: String) -> Result<bool> {
-        let core = self.core.clone();
-        self.step(move |conn| core.answer_on(conn, (request, &from), &response)).await
-    }
-
-    pub(crate) async fn mark(&mut self, mark: HandledMark, topic: String) -> Result<bool> {
+    pub(super) async fn mark(&mut self, mark: HandledMark, topic: String) -> Result<bool> {
         // It comes before the handler: one that is running already is another message's.
         self.core.writer.check_outside()?;
+        let put = self
+            .verb((mark, topic), |verbs, conn, (mark, topic), now| Box::pin(verbs.put_mark(conn, mark, topic, now)));
+        Ok(put.await?.is_some())
+    }
+
+    /// Runs a verb in the handler's transaction.
+    pub(super) async fn verb<A: Portable, T: Portable>(&mut self, args: A, verb: JobFn<A, T>) -> Result<T> {
         let core = self.core.clone();
-        self.step(move |conn| core.mark_on(conn, &mark, &topic)).await
+        self.step(move |conn| now(verb(&core.verbs, &mut SqliteConn::new(conn), &args, core.clock.now()))).await
     }
 
     /// Runs a blocking handler.
@@ -180,28 +180,18 @@ impl SqliteTx {
         self.open.as_ref().map(|open| &open.steps).ok_or_else(broken_off)
     }
 
-    /// Acknowledges and commits. An error means that nothing of it is stored.
-    pub(crate) async fn commit(mut self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<()> {
+    /// Acknowledges, if there is something to, and commits. An error means that nothing of it is stored.
+    pub(crate) async fn commit(mut self, ack: Option<Ack<'_>>) -> Result<()> {
         if self.is_lost {
             return Err(broken_off());
         }
-        let ack = self.core.verbs.ack(queue, lease, response, self.core.clock.now());
-        if self.core.ack_outside {
+        let Some((queue, lease, response)) = ack else { return self.finish(None).await };
+        let ack = self.core.verbs.ack(queue, lease, response.as_deref(), self.core.clock.now());
+        if self.core.ack_outside || self.open.is_none() {
             self.finish(None).await?;
             return submit_ack(self.core, ack).await;
         }
-        if self.open.is_none() {
-            return submit_ack(self.core, ack).await;
-        }
         self.finish(Some(ack)).await
-    }
-
-    /// Commits what has nothing to acknowledge. An error means that nothing of it is stored.
-    pub(crate) async fn commit_unacked(mut self) -> Result<()> {
-        if self.is_lost {
-            return Err(broken_off());
-        }
-        self.finish(None).await
     }
 
     async fn finish(&mut self, ack: Option<Statement>) -> Result<()> {
@@ -209,7 +199,14 @@ impl SqliteTx {
         let is_heard = open.steps.send(Step::Commit(ack)).is_ok();
         let ended = open.ended().await;
         self.overran = ended.overran;
-        if is_heard { ended.result } else { ended.result.and_then(|()| Err(broken_off())) }
+        ended.result?;
+        if !is_heard {
+            return Err(broken_off());
+        }
+        if self.enqueued {
+            self.core.wakes[Queue::Outbox.index()].ring();
+        }
+        Ok(())
     }
 
     /// Undoes everything, and waits until it is undone.
@@ -222,12 +219,13 @@ impl SqliteTx {
 
 /// A handler that wrote nothing needs no session: its ack is a verb like any other.
 async fn submit_ack(core: Arc<SqliteShared>, ack: Statement) -> Result<()> {
-    let (job, answer) = VerbJob::new(move |conn: &Connection| match conn.run(&ack) {
+    let acknowledge = move |conn: &Connection| match conn.run(&ack) {
         // A lost lease changed nothing: no reason to undo the neighbours' work.
         Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Err(error)),
         other => other.map(Ok),
-    });
-    core.writer.submit_unchecked(Box::new(job))?;
+    };
+    let (job, answer) = verb_job(acknowledge, None);
+    core.writer.submit_unchecked(job)?;
     answer.await.map_err(|_| broken_down())??.map(|_| ())
 }
 
@@ -271,16 +269,9 @@ impl Job for SessionJob {
             Err(error) => Ok(Err(error)),
         };
         self.overran = overran;
-        match ran {
-            Ok(outcome) => {
-                self.outcome = Some(outcome.map(|_| ()));
-                Ran::Well
-            }
-            Err(TransactionLost(error)) => {
-                self.outcome = Some(Err(the_same(&error)));
-                Ran::Spoilt(error)
-            }
-        }
+        let (outcome, ran) = kept(ran);
+        self.outcome = Some(outcome.map(|_| ()));
+        ran
     }
 
     fn answer(self: Box<Self>, commit: Result<()>) {

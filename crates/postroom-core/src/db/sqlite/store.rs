@@ -4,28 +4,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use rusqlite::Connection;
 
 use crate::db::sqlite::blocking::{blocking, now};
 use crate::db::sqlite::dialect::SQLITE;
 use crate::db::sqlite::driver_rusqlite::SqliteConn;
-use crate::db::sqlite::job::{UserJob, VerbJob};
+use crate::db::sqlite::job::{user_job, verb_job};
 use crate::db::sqlite::readers::Readers;
 use crate::db::sqlite::schema::{deploy_schema, schema_version};
 use crate::db::sqlite::thread::OnFile;
 use crate::db::sqlite::writer::{Writer, broken_down};
 use crate::db::sqlite::{SqliteOptions, WriteTx, connect, watch};
-use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
-use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State, Verb};
-use crate::sql::Statement;
+use crate::message::NewMessage;
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Settle, Settled, Verb};
 use crate::store::outage::Outage;
 use crate::store::sql::SqlVerbs;
-use crate::store::{
-    Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Fingerprint, Hold, HoldChange,
-    Holding, Identity, ManualMove, Operation, PutMode, QueueStats, Record, Sighting, Store, Stored, Wake,
-};
+use crate::store::{Fingerprint, Stored, Wake};
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
+use crate::support::task::Portable;
 use crate::telemetry;
 
 /// A store in a SQLite file, beside the user's own tables. Cheap to clone.
@@ -50,8 +48,7 @@ pub(crate) struct SqliteShared {
     pub(crate) verbs: SqlVerbs,
     pub(crate) clock: Clock,
     pub(crate) writer: Writer,
-    pub(crate) outbox_wake: Wake,
-    pub(crate) inbox_wake: Wake,
+    pub(crate) wakes: [Wake; 2],
     pub(crate) ack_outside: bool,
     pub(crate) outage: Outage,
     pub(super) readers: Readers,
@@ -105,9 +102,8 @@ impl SqliteStore {
             Ok((options, verbs))
         })
         .await?;
-        let (outbox_wake, inbox_wake) = (Wake::new(), Wake::new());
-        let wakes = [outbox_wake.clone(), inbox_wake.clone()];
-        let watch = options.watch.then(|| watch::watch(writer.place().clone(), wakes)).flatten();
+        let wakes = [Wake::new(), Wake::new()];
+        let watch = options.watch.then(|| watch::watch(writer.place().clone(), wakes.clone())).flatten();
         let core = Arc::new(SqliteShared {
             path: writer.place().path().to_path_buf(),
             ack_outside: options.ack_outside(),
@@ -115,8 +111,7 @@ impl SqliteStore {
             name: options.name,
             verbs,
             clock: options.clock,
-            outbox_wake,
-            inbox_wake,
+            wakes,
             outage: Outage::default(),
             readers: Readers::new(),
             watched: watch,
@@ -130,15 +125,7 @@ impl SqliteStore {
     /// else has it open. Without it the log stays behind when the program ends, which loses nothing. A later call on
     /// this store or a clone of it opens the file again.
     pub async fn close(self) {
-        self.let_go().await;
-    }
-
-    async fn let_go(&self) {
-        self.0.readers.close();
-        if let Some(watched) = &self.0.watched {
-            watched.end().await;
-        }
-        self.0.writer.end().await;
+        self.0.let_go().await;
     }
 
     /// The file.
@@ -155,10 +142,9 @@ impl SqliteStore {
         F: FnMut(&WriteTx<'_>) -> Result<T> + Send + 'static,
     {
         let (core, caller) = (self.0.clone(), telemetry::Caller::here());
-        let rings = [self.0.outbox_wake.clone(), self.0.inbox_wake.clone()];
         let code = move |conn: &Connection| caller.within(|| code(&WriteTx { conn, core: &core }));
-        let (job, answer) = UserJob::new(code, rings);
-        self.0.writer.submit(Box::new(job))?;
+        let (job, answer) = user_job(code, self.0.wakes.clone());
+        self.0.writer.submit(job)?;
         answer.await.map_err(|_| broken_down())?
     }
 
@@ -168,218 +154,106 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
-        self.0.writer.follow().await?;
-        let core = self.0.clone();
-        blocking(move || core.readers.read(core.writer.place(), code)).await
-    }
-
-    /// A verb on the writer thread.
-    pub(super) fn verb<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
-    where
-        T: Send + 'static,
-        F: FnMut(&SqlVerbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
-    {
-        Box::pin(self.submit(None, verb))
-    }
-
-    /// A verb after which there may be work in line.
-    pub(super) fn ringing<'a, T, F>(&'a self, queue: Queue, verb: F) -> BoxFuture<'a, Result<T>>
-    where
-        T: Send + 'static,
-        F: FnMut(&SqlVerbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
-    {
-        Box::pin(self.submit(Some(queue), verb))
-    }
-
-    async fn submit<T, F>(&self, rings: Option<Queue>, mut verb: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnMut(&SqlVerbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
-    {
-        let core = self.0.clone();
-        let (mut job, answer) = VerbJob::new(move |conn: &Connection| {
-            let mut session = SqliteConn::after_outage(conn, core.outage.at());
-            verb(&core.verbs, &mut session, core.clock.now())
-        });
-        if let Some(queue) = rings {
-            job = job.ringing(self.wake(queue).clone());
-        }
-        self.0.writer.submit(Box::new(job))?;
-        answer.await.map_err(|_| broken_down())?
-    }
-
-    /// A question, answered by a reader.
-    pub(super) fn ask<'a, T, F>(&'a self, verb: F) -> BoxFuture<'a, Result<T>>
-    where
-        T: Send + 'static,
-        F: FnOnce(&SqlVerbs, &mut SqliteConn<'_>, Timestamp) -> Result<T> + Send + 'static,
-    {
-        let core = self.0.clone();
-        Box::pin(self.read(move |conn| verb(&core.verbs, &mut SqliteConn::new(conn), core.clock.now())))
+        self.0.read(code).await
     }
 }
 
-impl Store for SqliteStore {
-    fn name(&self) -> &str {
-        &self.0.name
+/// A verb with its arguments apart, so that it can be run again.
+pub(super) type JobFn<A, T> =
+    for<'v> fn(&'v SqlVerbs, &'v mut SqliteConn<'v>, &'v A, Timestamp) -> LocalBoxFuture<'v, Result<T>>;
+
+impl SqliteShared {
+    pub(super) async fn read<T, F>(self: &Arc<Self>, code: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        self.writer.follow().await?;
+        let core = self.clone();
+        blocking(move || core.readers.read(core.writer.place(), code)).await
     }
 
-    fn clock(&self) -> &Clock {
-        &self.0.clock
+    /// A question, answered by a reader.
+    pub(crate) async fn ask<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: JobFn<A, T>) -> Result<T> {
+        let core = self.clone();
+        self.read(move |conn| now(verb(&core.verbs, &mut SqliteConn::new(conn), &args, core.clock.now()))).await
     }
 
-    fn wake(&self, queue: Queue) -> &Wake {
-        match queue {
-            Queue::Outbox => &self.0.outbox_wake,
-            Queue::Inbox => &self.0.inbox_wake,
-        }
+    /// A verb on the writer thread.
+    pub(crate) async fn write<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: JobFn<A, T>) -> Result<T> {
+        self.submit(None, args, verb).await
     }
 
-    fn holding(&self, queue: Queue) -> &Holding {
-        self.0.verbs.holding(queue)
+    /// A verb after which there may be work in line.
+    pub(crate) async fn ring<A, T>(self: &Arc<Self>, queue: Queue, args: A, verb: JobFn<A, T>) -> Result<T>
+    where
+        A: Portable,
+        T: Portable,
+    {
+        self.submit(Some(queue), args, verb).await
     }
 
-    fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
-        self.ringing(Queue::Outbox, move |verbs, conn, time| now(verbs.enqueue(conn, &messages, time)))
+    async fn submit<A, T>(self: &Arc<Self>, rings: Option<Queue>, args: A, verb: JobFn<A, T>) -> Result<T>
+    where
+        A: Portable,
+        T: Portable,
+    {
+        let core = self.clone();
+        let verb = move |conn: &Connection| {
+            let mut session = SqliteConn::after_outage(conn, core.outage.at());
+            now(verb(&core.verbs, &mut session, &args, core.clock.now()))
+        };
+        let (job, answer) = verb_job(verb, rings.map(|queue| self.wakes[queue.index()].clone()));
+        self.writer.submit(job)?;
+        answer.await.map_err(|_| broken_down())?
     }
 
-    fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
-        self.verb(move |verbs, conn, time| now(verbs.claim(conn, queue, &request, time)))
+    pub(crate) async fn enqueue(self: &Arc<Self>, messages: Vec<NewMessage>) -> Result<Vec<Stored>> {
+        let enqueue = self
+            .ring(Queue::Outbox, messages, |verbs, conn, messages, now| Box::pin(verbs.enqueue(conn, messages, now)));
+        enqueue.await
     }
 
-    fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
+    pub(crate) async fn claim(self: &Arc<Self>, queue: Queue, request: ClaimRequest) -> Result<Claims> {
+        let claim = self.write((queue, request), |verbs, conn, (queue, request), now| {
+            Box::pin(verbs.claim(conn, *queue, request, now))
+        });
+        claim.await
+    }
+
+    pub(crate) async fn settle(self: &Arc<Self>, queue: Queue, settles: Arc<Vec<Settle>>) -> Result<Settled> {
         let at_once = settles.iter().any(|settle| settle.verb == Verb::Release);
-        let verb =
-            move |verbs: &SqlVerbs, conn: &mut SqliteConn<'_>, time| now(verbs.settle(conn, queue, &settles, time));
-        if at_once { self.ringing(queue, verb) } else { self.verb(verb) }
+        let settle = self.submit(at_once.then_some(queue), (queue, settles), |verbs, conn, (queue, settles), now| {
+            Box::pin(verbs.settle(conn, *queue, settles, now))
+        });
+        settle.await
     }
 
-    fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {
-        Box::pin(async move {
-            let core = self.0.clone();
-            let (job, answer) = VerbJob::new(move |conn: &Connection| {
-                now(core.verbs.extend(&mut SqliteConn::new(conn), queue, &leases, lease, core.clock.now()))
-            });
-            // In front of everybody: behind slow handlers the leases would run out.
-            self.0.writer.submit_first(Box::new(job))?;
-            answer.await.map_err(|_| broken_down())?
-        })
+    pub(crate) async fn extend(
+        self: &Arc<Self>,
+        queue: Queue,
+        leases: Vec<Lease>,
+        lease: Duration,
+    ) -> Result<Vec<bool>> {
+        let core = self.clone();
+        let extend = move |conn: &Connection| {
+            now(core.verbs.extend(&mut SqliteConn::new(conn), queue, &leases, lease, core.clock.now()))
+        };
+        let (job, answer) = verb_job(extend, None);
+        // In front of everybody: behind slow handlers the leases would run out.
+        self.writer.submit_first(job)?;
+        answer.await.map_err(|_| broken_down())?
     }
 
-    fn reap(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Reaped>> {
-        self.ringing(queue, move |verbs, conn, time| now(verbs.reap(conn, queue, limit, time)))
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        connect::fingerprint(&self.path)
     }
 
-    fn expire(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(move |verbs, conn, time| now(verbs.expire(conn, queue, limit, time)))
-    }
-
-    fn expire_dead(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(move |verbs, conn, time| now(verbs.expire_dead(conn, queue, limit, time)))
-    }
-
-    fn purge(&self, queue: Queue, state: State, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.verb(move |verbs, conn, time| now(verbs.purge(conn, queue, state, time.minus(retention), limit)))
-    }
-
-    fn change(&self, queue: Queue, change: Operation, deed: Deed) -> BoxFuture<'_, Result<u64>> {
-        self.ringing(queue, move |verbs, conn, time| now(verbs.change(conn, queue, &change, &deed, time)))
-    }
-
-    fn audit(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<Vec<Audited>>> {
-        self.ask(move |verbs, conn, _| now(verbs.audit(conn, queue, limit)))
-    }
-
-    fn see(&self, key: InboxKey, hash: Option<ContentHash>) -> BoxFuture<'_, Result<Sighting>> {
-        self.verb(move |verbs, conn, time| now(verbs.see(conn, &key, hash.as_ref(), time)))
-    }
-
-    fn put(&self, incoming: Incoming, mode: PutMode) -> BoxFuture<'_, Result<Arrival>> {
-        self.ringing(Queue::Inbox, move |verbs, conn, time| now(verbs.put(conn, &incoming, mode, time)))
-    }
-
-    fn refuse(&self, incoming: Incoming, why: String) -> BoxFuture<'_, Result<Admission>> {
-        self.verb(move |verbs, conn, time| now(verbs.refuse(conn, &incoming, &why, time)))
-    }
-
-    fn mark(&self, key: InboxKey, mark: ManualMove) -> BoxFuture<'_, Result<bool>> {
-        self.verb(move |verbs, conn, time| now(verbs.mark(conn, &key, &mark, time)))
-    }
-
-    fn find(&self, id: Identity) -> BoxFuture<'_, Result<Vec<Record>>> {
-        self.ask(move |verbs, conn, _| now(verbs.find(conn, &id)))
-    }
-
-    fn list(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Record>>> {
-        self.ask(move |verbs, conn, _| now(verbs.list(conn, queue, &filter)))
-    }
-
-    fn failures(&self, queue: Queue, seq: i64) -> BoxFuture<'_, Result<Vec<Failure>>> {
-        self.ask(move |verbs, conn, _| now(verbs.failures(conn, queue, seq)))
-    }
-
-    fn failed(&self, queue: Queue, filter: Filter) -> BoxFuture<'_, Result<Vec<Failed>>> {
-        self.ask(move |verbs, conn, _| now(verbs.failed(conn, queue, &filter)))
-    }
-
-    fn failed_groups(&self, queue: Queue, rows: usize) -> BoxFuture<'_, Result<Vec<FailedGroup>>> {
-        self.ask(move |verbs, conn, _| now(verbs.failed_groups(conn, queue, rows)))
-    }
-
-    fn hold(&self, queue: Queue, change: HoldChange) -> BoxFuture<'_, Result<()>> {
-        self.verb(move |verbs, conn, time| now(verbs.hold(conn, queue, &change, time)))
-    }
-
-    fn holds(&self, queue: Queue) -> BoxFuture<'_, Result<Vec<Hold>>> {
-        self.ask(move |verbs, conn, time| now(verbs.holds(conn, queue, time)))
-    }
-
-    fn overdue(&self, queue: Queue, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.ask(move |verbs, conn, time| now(verbs.overdue(conn, queue, limit, time)))
-    }
-
-    fn purgeable(&self, queue: Queue, retention: Duration, limit: usize) -> BoxFuture<'_, Result<u64>> {
-        self.ask(move |verbs, conn, time| now(verbs.purgeable(conn, queue, time.minus(retention), limit)))
-    }
-
-    fn stats(&self, queue: Queue) -> BoxFuture<'_, Result<QueueStats>> {
-        self.ask(move |verbs, conn, time| now(verbs.stats(conn, queue, time)))
-    }
-
-    fn backlog(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
-        self.ask(move |verbs, conn, _| now(verbs.backlog(conn, queue)))
-    }
-
-    fn inbox_size(&self) -> BoxFuture<'_, Result<u64>> {
-        self.ask(move |verbs, conn, _| now(verbs.inbox_size(conn)))
-    }
-
-    fn insert_statement(&self, message: &NewMessage) -> Result<Statement> {
-        Ok(self.0.verbs.insert(message, self.0.clock.now()))
-    }
-
-    fn accept_statement(&self, incoming: &Incoming) -> Result<Statement> {
-        Ok(self.0.verbs.accept(incoming, self.0.clock.now()))
-    }
-
-    fn ack_statement(&self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<Statement> {
-        Ok(self.0.verbs.ack(queue, lease, response, self.0.clock.now()))
-    }
-
-    fn take_maintenance(&self, interval: Duration) -> BoxFuture<'_, Result<bool>> {
-        self.verb(move |verbs, conn, time| now(verbs.take_maintenance(conn, interval, time)))
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        connect::fingerprint(&self.0.path)
-    }
-
-    fn check_schema(&self) -> BoxFuture<'_, Result<()>> {
-        let core = self.0.clone();
-        Box::pin(self.read(move |conn| core.verbs.check_schema(schema_version(conn, &core.verbs)?)))
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.let_go())
+    pub(crate) async fn let_go(&self) {
+        self.readers.close();
+        if let Some(watched) = &self.watched {
+            watched.end().await;
+        }
+        self.writer.end().await;
     }
 }

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::db::sqlite::Durability;
-use crate::db::sqlite::job::{Job, VerbJob, the_same};
+use crate::db::sqlite::job::{Job, the_same, verb_job};
 use crate::db::sqlite::line::{JOBS_MAX, Line, Waiting};
 use crate::db::sqlite::place::Place;
 use crate::db::sqlite::thread::{Broken, OnFile, Shared};
@@ -72,8 +71,8 @@ impl Writer {
             if !self.0.place.has_changed() || self.check_outside().is_err() {
                 return Ok(());
             }
-            let (job, answer) = VerbJob::new(|_: &Connection| Ok(()));
-            self.submit_first(Box::new(job))?;
+            let (job, answer) = verb_job(|_| Ok(()), None);
+            self.submit_first(job)?;
             followed = answer.await.unwrap_or_else(|_| Err(broken_down()));
         }
         followed
@@ -189,6 +188,8 @@ pub(super) fn broken_down() -> Error {
 mod tests {
     use std::sync::mpsc;
 
+    use rusqlite::Connection;
+
     use super::*;
     use crate::db::sqlite::{SqliteOptions, SqliteStore, SqliteTx};
 
@@ -206,8 +207,8 @@ mod tests {
         store: &SqliteStore,
         verb: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (job, answer) = VerbJob::new(verb);
-        store.0.writer.submit(Box::new(job)).unwrap();
+        let (job, answer) = verb_job(verb, None);
+        store.0.writer.submit(job).unwrap();
         answer.await.unwrap()
     }
 
@@ -217,24 +218,25 @@ mod tests {
         let (store, (let_go, wait)) = (store(&dir).await, mpsc::channel::<()>());
         let (begin, begun) = oneshot::channel();
         let mut begin = Some(begin);
-        let (job, held) = VerbJob::new(move |_: &Connection| {
+        let hold = move |_: &Connection| {
             begin.take().map(|begin| begin.send(()));
             Ok(wait.recv().is_err())
-        });
-        store.0.writer.submit(Box::new(job)).unwrap();
+        };
+        let (job, held) = verb_job(hold, None);
+        store.0.writer.submit(job).unwrap();
         begun.await.unwrap();
         let mut answers = Vec::new();
         let refused = loop {
-            let (job, answer) = VerbJob::new(|_: &Connection| Ok(()));
-            match store.0.writer.submit(Box::new(job)) {
+            let (job, answer) = verb_job(|_| Ok(()), None);
+            match store.0.writer.submit(job) {
                 Ok(()) => answers.push(answer),
                 Err(error) => break error,
             }
         };
         assert_eq!((answers.len(), refused.kind()), (JOBS_MAX, ErrorKind::Unavailable));
         assert!(refused.to_string().contains("too many jobs are waiting for the writer"), "{refused}");
-        let (job, renewed) = VerbJob::new(|_: &Connection| Ok(()));
-        store.0.writer.submit_first(Box::new(job)).unwrap();
+        let (job, renewed) = verb_job(|_| Ok(()), None);
+        store.0.writer.submit_first(job).unwrap();
         drop(let_go);
         assert!(held.await.unwrap().unwrap());
         renewed.await.unwrap().unwrap();
@@ -250,7 +252,7 @@ mod tests {
         let other = store.write(move |tx| Ok(tx.execute_batch(sql)?));
         let (refused, ended) = tokio::join!(other, async {
             // Polled after the other: that one stands in line by now.
-            session.commit_unacked().await
+            session.commit(None).await
         });
         refused.unwrap_err();
         ended.unwrap_err()

@@ -2,7 +2,7 @@
 
 use super::{MemoryStore, Tables};
 use crate::queue::Queue;
-use crate::store::{BoxFuture, Times};
+use crate::store::{BoxFuture, Times, Wake};
 use crate::support::clock::{Doubt, Timestamp};
 use crate::support::error::Result;
 
@@ -31,8 +31,7 @@ impl MemoryStore {
             let result = verb(&mut tables, now, doubt);
             self.tell_deaths(&mut tables, now);
             drop(tables);
-            self.0.outbox_wake.ring();
-            self.0.inbox_wake.ring();
+            self.0.wakes.iter().for_each(Wake::ring);
             result
         })
     }

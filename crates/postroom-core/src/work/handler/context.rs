@@ -8,12 +8,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::message::{Headers, Incoming, IntoMessage, Message, MessageId, NewMessage};
-use crate::queue::{Claimed, Lease, Queue};
+use crate::queue::{Lease, Queue};
 use crate::store::{Admission, HandledMark, HandledMarks, Store, Stored};
 use crate::support::error::Result;
 use crate::telemetry;
-use crate::work::batch::BatchRun;
-use crate::work::handler::{HandlerError, HandlerResult, State, States};
+use crate::work::handler::{Blocking, HandlerError, HandlerResult, State, States};
 
 /// For so long an async handler that is not a worker's may keep everybody else from writing on an embedded database.
 pub const HOLD_MAX: Duration = Duration::from_secs(5);
@@ -43,7 +42,7 @@ pub const HOLD_MAX: Duration = Duration::from_secs(5);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database of Postroom",
-    note = "those are `Sqlite`, `Postgres`, `MySql` and `Memory`, each with its feature"
+    note = "those are `Sqlite`, `Postgres`, `MySql`, `Mssql` and `Memory`, each with its feature"
 )]
 pub trait Backend: Sized + Send + Sync + 'static {
     /// The store handlers run on.
@@ -53,7 +52,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// What a handler is lent of it.
     type Conn<'t>: Send;
     /// A handler that runs where the connection is, without waiting; uninhabited where there is no such thing.
-    type Blocking: Clone + Send + Sync + 'static;
+    type Blocking: Blocking<Self>;
 
     /// Begins a handler's transaction; it is held for at most `limit`.
     fn begin(store: &Self::Store, limit: Duration) -> impl Future<Output = Result<Self::Tx>> + Send;
@@ -81,39 +80,14 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// transaction is putting it, this waits for that to end.
     fn mark(tx: &mut Self::Tx, mark: &HandledMark, topic: &str) -> impl Future<Output = Result<bool>> + Send;
 
-    #[doc(hidden)]
-    /// Runs a blocking handler in the transaction.
-    fn call_blocking(
-        tx: &mut Self::Tx,
-        message: Arc<Message>,
-        handler: Self::Blocking,
-        state: &States,
-    ) -> impl Future<Output = HandlerResult<Option<String>>> + Send;
-
-    #[doc(hidden)]
-    /// Receives a message with a blocking handler: its row, the handler's effects and the answer are one transaction.
-    fn receive_blocking(
-        store: &Self::Store,
-        incoming: &Arc<Incoming>,
-        handler: Self::Blocking,
-        state: &States,
-    ) -> impl Future<Output = Result<Received>> + Send;
-
-    /// Acknowledges and commits: an error means that nothing of it is stored.
-    fn commit(
-        store: &Self::Store,
-        tx: Self::Tx,
-        queue: Queue,
-        lease: &Lease,
-        response: Option<String>,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Commits what has nothing to acknowledge: an error means that nothing of it is stored, except one of kind
-    /// [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without a mark may end with.
-    fn commit_unacked(store: &Self::Store, tx: Self::Tx) -> impl Future<Output = Result<()>> + Send;
+    /// Acknowledges, if there is something to, and commits: an error means that nothing of it is stored, except one of
+    /// kind [`InDoubt`](crate::ErrorKind::InDoubt), which a transaction without an ack and without a mark may end with.
+    fn commit(tx: Self::Tx, ack: Option<Ack<'_>>) -> impl Future<Output = Result<()>> + Send;
 
     /// Whether the handler held the transaction for longer than it may.
-    fn overran(tx: &Self::Tx) -> bool;
+    fn overran(_: &Self::Tx) -> bool {
+        false
+    }
 
     /// Undoes everything. False when the connection is gone, and the database undoes it without us.
     fn roll_back(tx: Self::Tx) -> impl Future<Output = bool> + Send;
@@ -128,28 +102,13 @@ pub trait Backend: Sized + Send + Sync + 'static {
     }
 
     /// Marks the handler's task, so that a call that would wait for itself can be told.
-    fn scope<F: Future + Send>(store: &Self::Store, handler: F) -> impl Future<Output = F::Output> + Send;
-
-    #[cfg(feature = "testing")]
-    #[doc(hidden)]
-    /// Runs a blocking handler to its end and undoes all it did.
-    fn rehearse(
-        store: &Self::Store,
-        message: Arc<Message>,
-        handler: Self::Blocking,
-        state: &States,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    #[doc(hidden)]
-    /// Runs blocking handlers, each in a transaction of its own, and reports each outcome.
-    fn run_blocking(
-        store: &Self::Store,
-        queue: Queue,
-        work: Vec<(Claimed, Self::Blocking)>,
-        state: &States,
-        run: &BatchRun,
-    ) -> impl Future<Output = ()> + Send;
+    fn scope<F: Future + Send>(_: &Self::Store, handler: F) -> impl Future<Output = F::Output> + Send {
+        handler
+    }
 }
+
+/// What a transaction acknowledges: a message of that queue, under its lease, with an answer or without.
+pub type Ack<'l> = (Queue, &'l Lease, Option<String>);
 
 /// What became of a message that a blocking handler was to receive.
 #[derive(Debug)]
@@ -221,7 +180,7 @@ impl<B: Backend> Ctx<B> {
     #[doc(hidden)]
     pub async fn call_blocking(&mut self, handler: B::Blocking) -> HandlerResult<Option<String>> {
         let (message, state) = (self.message.clone(), self.state.clone());
-        B::call_blocking(self.begun().await?, message, handler, &state).await
+        handler.call(self.begun().await?, message, &state).await
     }
 
     async fn begun(&mut self) -> Result<&mut B::Tx> {
@@ -270,7 +229,10 @@ impl<B: Backend> Ctx<B> {
         message.check()?;
         // Here: the database may have a thread of its own, which knows nothing of the handler's span.
         let message = telemetry::into_traced(message);
-        B::enqueue(self.begun().await?, message).await
+        let told = telemetry::Enqueued::of(std::slice::from_ref(&message));
+        let stored = B::enqueue(self.begun().await?, message).await?;
+        told.tell(self.store.name(), &[stored]);
+        Ok(stored)
     }
 }
 

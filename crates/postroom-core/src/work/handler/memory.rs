@@ -1,17 +1,14 @@
 //! Handlers on the in-memory store: what they enqueue is kept until they succeed.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::message::{Incoming, Message, MessageId, NewMessage, WorkItemId};
-use crate::queue::{Claimed, Lease, Queue};
+use crate::message::{Incoming, MessageId, NewMessage, WorkItemId};
+use crate::queue::Settle;
 use crate::store::memory::{Arrived, Held};
-use crate::store::{Admission, HandledMark, MemoryStore, Store, Stored};
+use crate::store::{Admission, HandledMark, MemoryStore, Stored};
 use crate::support::error::{Error, ErrorKind, Result};
-use crate::telemetry;
-use crate::work::batch::BatchRun;
-use crate::work::handler::{Backend, HandlerResult, Received, States};
+use crate::work::handler::{Ack, Backend};
 
 /// The in-memory store, as handlers see it.
 ///
@@ -57,10 +54,8 @@ impl Backend for Memory {
     async fn enqueue(tx: &mut MemoryTx, message: NewMessage) -> Result<Stored> {
         let id = message.work_item_id();
         let duplicate = tx.store.knows(id) || tx.enqueued.iter().any(|other| other.work_item_id() == id);
-        let stored = Stored { id, duplicate };
-        telemetry::Enqueued::of(std::slice::from_ref(&message)).tell(tx.store.name(), &[stored]);
         tx.enqueued.push(message);
-        Ok(stored)
+        Ok(Stored { id, duplicate })
     }
 
     async fn arrive(tx: &mut MemoryTx, incoming: &Incoming, hold: Duration) -> Result<Admission> {
@@ -80,59 +75,17 @@ impl Backend for Memory {
         Ok(tx.marked.is_some())
     }
 
-    async fn call_blocking(
-        _: &mut MemoryTx,
-        _: Arc<Message>,
-        handler: Infallible,
-        _: &States,
-    ) -> HandlerResult<Option<String>> {
-        match handler {}
-    }
-
-    async fn receive_blocking(_: &MemoryStore, _: &Arc<Incoming>, handler: Infallible, _: &States) -> Result<Received> {
-        match handler {}
-    }
-
-    async fn commit(
-        store: &MemoryStore,
-        mut tx: MemoryTx,
-        queue: Queue,
-        lease: &Lease,
-        response: Option<String>,
-    ) -> Result<()> {
-        if store.commit(queue, lease, response, &tx.enqueued, &tx.answers)? {
-            tx.arrived.take().into_iter().for_each(Arrived::keep);
-            return Ok(());
+    async fn commit(mut tx: MemoryTx, ack: Option<Ack<'_>>) -> Result<()> {
+        let ack = ack.map(|(queue, lease, response)| (queue, Settle::ack_with(lease.clone(), response)));
+        if !tx.store.commit(ack, &tx.enqueued, &tx.answers) {
+            return Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"));
         }
-        Err(Error::new(ErrorKind::LeaseLost, "the lease was lost: another worker may hold the message"))
-    }
-
-    async fn commit_unacked(store: &MemoryStore, mut tx: MemoryTx) -> Result<()> {
-        store.commit_unacked(&tx.enqueued);
+        tx.arrived.take().into_iter().for_each(Arrived::keep);
         tx.marked.take().into_iter().for_each(Held::keep);
         Ok(())
     }
 
-    fn overran(_: &MemoryTx) -> bool {
-        false
-    }
-
     async fn roll_back(_: MemoryTx) -> bool {
         true
-    }
-
-    async fn scope<F: Future + Send>(_: &MemoryStore, handler: F) -> F::Output {
-        handler.await
-    }
-
-    #[cfg(feature = "testing")]
-    async fn rehearse(_: &MemoryStore, _: Arc<Message>, handler: Infallible, _: &States) -> Result<()> {
-        match handler {}
-    }
-
-    async fn run_blocking(_: &MemoryStore, _: Queue, work: Vec<(Claimed, Infallible)>, _: &States, _: &BatchRun) {
-        if let Some((_, never)) = work.into_iter().next() {
-            match never {}
-        }
     }
 }

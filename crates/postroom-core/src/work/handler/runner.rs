@@ -20,14 +20,10 @@ use crate::support::clock::monotonic;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::telemetry;
 use crate::work::batch::{BatchRun, Process, Slots};
+use crate::work::handler::again::retry;
 use crate::work::handler::erased::{Entry, Erased};
-use crate::work::handler::{Backend, Ctx, HandlerError, Handlers};
+use crate::work::handler::{Backend, Blocking, Ctx, HandlerError, Handlers};
 use crate::work::places::{Known, Places};
-
-/// So often a handler is run when the database rolled its transaction back, before that counts as a failure.
-const TRIES_AT_ONCE: u32 = 3;
-/// So long at most before the second of them.
-const PAUSE_AT_ONCE: Duration = Duration::from_millis(5);
 
 pub(crate) struct Runner<B: Backend> {
     store: B::Store,
@@ -85,21 +81,14 @@ impl<B: Backend> Runner<B> {
     }
 
     async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &BatchRun) -> Outcome {
-        let mut pause = PAUSE_AT_ONCE;
-        for _ in 1..TRIES_AT_ONCE {
-            match self.attempt(lease, message.clone(), handler, run).await {
-                // A deadlock, a connection that broke, a neighbour that spoilt the commit: not this message's failure.
-                Err(error) if error.kind() == ErrorKind::NotCommitted => {
-                    telemetry::handled_again(self.store.name(), self.queue, &message, &error);
-                    let jitter = pause.mul_f64(fastrand::f64());
-                    tokio::time::sleep_until((monotonic() + jitter).into()).await;
-                    pause *= 4;
-                }
-                other => return other.unwrap_or_else(|error| Outcome::of_database(&error)),
-            }
-        }
-        // Time after time: then it may be the message's after all.
-        self.attempt(lease, message, handler, run).await.unwrap_or_else(|error| Outcome::of_database(&error))
+        // A deadlock, a connection that broke, a neighbour that spoilt the commit: not this message's failure. Time after
+        // time, it may be the message's after all.
+        let attempt = || self.attempt(lease, message.clone(), handler, run);
+        let tried = retry(attempt, |error, _| {
+            telemetry::handled_again(self.store.name(), self.queue, &message, error);
+            true
+        });
+        tried.await.unwrap_or_else(|error| Outcome::of_database(&error))
     }
 
     /// Runs the handler once. An error is the database's, not the handler's.
@@ -216,7 +205,7 @@ impl<B: Backend> Process for Runner<B> {
                         permit = self.slots.all.acquire() => permit.ok(),
                         () = run.stop.cancelled() => None,
                     };
-                    B::run_blocking(&self.store, self.queue, blocking, state, &run).await;
+                    B::Blocking::run_all(&self.store, self.queue, blocking, state, &run).await;
                 }
             };
             tokio::join!(blocking, async { while waiting.next().await.is_some() {} });
@@ -238,7 +227,7 @@ pub(crate) async fn ack_and_commit<B: Backend>(
     }
     // Without a transaction there is nothing for the ack to commit with: it can share a batch's.
     let Some(tx) = ctx.tx else { return Ok(Outcome::Done { response }) };
-    match B::commit(&ctx.store, tx, queue, lease, response).await {
+    match B::commit(tx, Some((queue, lease, response))).await {
         Ok(()) => Ok(Outcome::Settled),
         Err(error) if error.kind() == ErrorKind::LeaseLost => Ok(Outcome::Lost),
         Err(error) => Err(error),

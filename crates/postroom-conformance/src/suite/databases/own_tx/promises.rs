@@ -116,6 +116,7 @@ async fn a_duplicate_is_told_and_the_transaction_goes_on<C: Caller>(stage: &Stag
 }
 
 async fn an_accept_commits_with_the_caller<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
+    stage.setup.logs.listen();
     let mut caller = C::connect(stage).await?;
     let incoming = Draft::new("a").incoming()?;
     let mut tx = caller.begin().await?;
@@ -129,6 +130,9 @@ async fn an_accept_commits_with_the_caller<C: Caller>(stage: &Stage<C::Backend>)
     tx.order().await?;
     tx.commit().await?;
     assert_eq!((stage.inbox.queue().stats().await?.ready, caller.orders().await?), (1, 2));
+    let told = stage.setup.logs.saying("inbox: message enqueued");
+    let firsts: Vec<_> = told.iter().map(|line| (line.field("topic"), line.field("first"))).collect();
+    assert_eq!(firsts, [(Some("a"), Some("true")), (Some("a"), Some("false")), (Some("a"), Some("false"))]);
     Ok(())
 }
 

@@ -1,0 +1,221 @@
+//! The store on SQL, whatever the database: each verb is one line here, which says how it runs and what it says.
+//!
+//! What differs is how a verb runs: `ask` reads, `write` is a transaction, and `ring` is one after which there may be
+//! work in line. The hot verbs differ too, and so do leaving the files and the connections. Each database has these on
+//! what its stores share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+use crate::db::server::{Engine, ServerStore};
+#[cfg(feature = "sqlite")]
+use crate::db::sqlite::SqliteStore;
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
+use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
+use crate::sql::Statement;
+use crate::store::questions::{Activity, Flow, LastFailure, Newest, Occurrence, OccurrencesAfter, Questions, Tally};
+use crate::store::{
+    Admission, Arrival, Audited, BoxFuture, Deed, Failed, FailedGroup, Failure, Filter, Fingerprint, HandledMark,
+    HandledMarks, Hold, HoldChange, Holding, Identity, ManualMove, Marked, Operation, PutMode, QueueStats, Record,
+    Sighting, Store, Stored, Times, Wake,
+};
+use crate::support::clock::{Clock, Timestamp};
+use crate::support::error::Result;
+
+/// Methods of a store: how each runs, what it is given, and what it says to the database. A verb may run more than
+/// once, and so it is lent its arguments.
+macro_rules! verbs {
+    ($verbs:ident, $session:ident, $now:ident: $(
+        $how:ident $(($queue:expr))? fn $name:ident($($arg:ident: $type:ty),*) -> $answer:ty { $call:expr }
+    )*) => { $(
+        #[allow(unused_variables, reason = "not every verb goes by the time")]
+        fn $name(&self, $($arg: $type),*) -> BoxFuture<'_, Result<$answer>> {
+            Box::pin(self.0.$how($($queue,)? ($($arg,)*), |$verbs, $session, ($($arg,)*), $now| Box::pin($call)))
+        }
+    )* };
+}
+
+macro_rules! sql_store {
+    ([$($generics:tt)*] $store:ty) => {
+        impl<$($generics)*> Store for $store {
+            fn name(&self) -> &str {
+                &self.0.name
+            }
+
+            fn clock(&self) -> &Clock {
+                &self.0.clock
+            }
+
+            fn wake(&self, queue: Queue) -> &Wake {
+                &self.0.wakes[queue.index()]
+            }
+
+            fn holding(&self, queue: Queue) -> &Holding {
+                self.0.verbs.holding(queue)
+            }
+
+            fn enqueue(&self, messages: Vec<NewMessage>) -> BoxFuture<'_, Result<Vec<Stored>>> {
+                Box::pin(self.0.enqueue(messages))
+            }
+
+            fn claim(&self, queue: Queue, request: ClaimRequest) -> BoxFuture<'_, Result<Claims>> {
+                Box::pin(self.0.claim(queue, request))
+            }
+
+            fn settle(&self, queue: Queue, settles: Arc<Vec<Settle>>) -> BoxFuture<'_, Result<Settled>> {
+                Box::pin(self.0.settle(queue, settles))
+            }
+
+            fn extend(&self, queue: Queue, leases: Vec<Lease>, lease: Duration) -> BoxFuture<'_, Result<Vec<bool>>> {
+                Box::pin(self.0.extend(queue, leases, lease))
+            }
+
+            fn insert_statement(&self, message: &NewMessage) -> Result<Statement> {
+                Ok(self.0.verbs.insert(message, self.0.clock.now()))
+            }
+
+            fn accept_statement(&self, incoming: &Incoming) -> Result<Statement> {
+                Ok(self.0.verbs.accept(incoming, self.0.clock.now()))
+            }
+
+            fn ack_statement(&self, queue: Queue, lease: &Lease, response: Option<&str>) -> Result<Statement> {
+                Ok(self.0.verbs.ack(queue, lease, response, self.0.clock.now()))
+            }
+
+            fn fingerprint(&self) -> Option<Fingerprint> {
+                self.0.fingerprint()
+            }
+
+            fn close(&self) -> BoxFuture<'_, ()> {
+                Box::pin(self.0.let_go())
+            }
+
+            verbs! { verbs, session, now:
+                ring(queue) fn reap(queue: Queue, limit: usize) -> Reaped {
+                    verbs.reap(session, *queue, *limit, now)
+                }
+                write fn expire(queue: Queue, limit: usize) -> u64 { verbs.expire(session, *queue, *limit, now) }
+                write fn expire_dead(queue: Queue, limit: usize) -> u64 {
+                    verbs.expire_dead(session, *queue, *limit, now)
+                }
+                write fn purge(queue: Queue, state: State, retention: Duration, limit: usize) -> u64 {
+                    verbs.purge(session, *queue, *state, now.minus(*retention), *limit)
+                }
+                ring(queue) fn change(queue: Queue, change: Operation, deed: Deed) -> u64 {
+                    verbs.change(session, *queue, change, deed, now)
+                }
+                ask fn audit(queue: Queue, limit: usize) -> Vec<Audited> { verbs.audit(session, *queue, *limit) }
+                write fn see(key: InboxKey, hash: Option<ContentHash>) -> Sighting {
+                    verbs.see(session, key, hash.as_ref(), now)
+                }
+                ring(Queue::Inbox) fn put(incoming: Incoming, mode: PutMode) -> Arrival {
+                    verbs.put(session, incoming, *mode, now)
+                }
+                write fn refuse(incoming: Incoming, why: String) -> Admission {
+                    verbs.refuse(session, incoming, why, now)
+                }
+                write fn mark(key: InboxKey, mark: ManualMove) -> bool { verbs.mark(session, key, mark, now) }
+                ask fn find(id: Identity) -> Vec<Record> { verbs.find(session, id) }
+                ask fn list(queue: Queue, filter: Filter) -> Vec<Record> { verbs.list(session, *queue, filter) }
+                ask fn failures(queue: Queue, seq: i64) -> Vec<Failure> { verbs.failures(session, *queue, *seq) }
+                ask fn failed(queue: Queue, filter: Filter) -> Vec<Failed> { verbs.failed(session, *queue, filter) }
+                ask fn failed_groups(queue: Queue, rows: usize) -> Vec<FailedGroup> {
+                    verbs.failed_groups(session, *queue, *rows)
+                }
+                write fn hold(queue: Queue, change: HoldChange) -> () { verbs.hold(session, *queue, change, now) }
+                ask fn holds(queue: Queue) -> Vec<Hold> { verbs.holds(session, *queue, now) }
+                ask fn overdue(queue: Queue, limit: usize) -> u64 { verbs.overdue(session, *queue, *limit, now) }
+                ask fn purgeable(queue: Queue, retention: Duration, limit: usize) -> u64 {
+                    verbs.purgeable(session, *queue, now.minus(*retention), *limit)
+                }
+                ask fn stats(queue: Queue) -> QueueStats { verbs.stats(session, *queue, now) }
+                ask fn backlog(queue: Queue) -> u64 { verbs.backlog(session, *queue) }
+                ask fn inbox_size() -> u64 { verbs.inbox_size(session) }
+                ask fn check_schema() -> () {
+                    async move { verbs.check_schema(verbs.schema_version(session).await?) }
+                }
+                write fn take_maintenance(interval: Duration) -> bool {
+                    verbs.take_maintenance(session, *interval, now)
+                }
+            }
+        }
+
+        impl<$($generics)*> Questions for $store {
+            verbs! { verbs, session, now:
+                ask fn keys_of(id: String) -> Vec<InboxKey> { verbs.keys_of(session, id) }
+                ask fn newest(queue: Queue) -> Newest { verbs.newest(session, *queue) }
+                ask fn activity(queue: Queue) -> Activity { verbs.activity(session, *queue, now) }
+                ask fn ahead_of(queue: Queue, visible_at: Timestamp, seq: i64, limit: usize) -> u64 {
+                    verbs.ahead_of(session, *queue, (*visible_at, *seq), *limit)
+                }
+                ask fn flow(queue: Queue, from: Timestamp, until: Timestamp, rows: usize) -> Flow {
+                    verbs.flow(session, *queue, (*from, *until), *rows)
+                }
+                ask fn tally(queue: Queue, state: State, rows: usize) -> Vec<Tally> {
+                    verbs.tally(session, *queue, *state, *rows)
+                }
+                ask fn last_failures(queue: Queue, limit: usize) -> Vec<LastFailure> {
+                    verbs.last_failures(session, *queue, *limit)
+                }
+                ask fn occurrences(queue: Queue, request: OccurrencesAfter) -> Vec<Occurrence> {
+                    verbs.occurrences(session, *queue, request)
+                }
+                ask fn count_delivered(destination: String, since: Timestamp) -> u64 {
+                    verbs.count_delivered(session, destination, *since)
+                }
+                ask fn delivered_up_to(
+                    destination: String, since: Timestamp, after: i64, limit: usize
+                ) -> Option<i64> {
+                    verbs.delivered_up_to(session, (destination, *since), *after, *limit)
+                }
+            }
+        }
+
+        impl<$($generics)*> Times for $store {
+            /// In steps, each a transaction.
+            fn correct_times(&self, queue: Queue) -> BoxFuture<'_, Result<u64>> {
+                Box::pin(async move {
+                    let (mut rows, mut from) = (0, None);
+                    loop {
+                        let correct = self.0.write((queue, from), |verbs, session, (queue, from), now| {
+                            Box::pin(verbs.correct_times(session, *queue, *from, now))
+                        });
+                        let step = correct.await?;
+                        (rows, from) = (rows + step.rows, step.next);
+                        if step.rows > 0 {
+                            self.wake(queue).ring_everywhere();
+                        }
+                        if from.is_none() {
+                            return Ok(rows);
+                        }
+                    }
+                })
+            }
+
+            fn is_time_check_due(&self, queue: Queue) -> bool {
+                self.0.verbs.is_time_check_due(queue)
+            }
+        }
+
+        impl<$($generics)*> HandledMarks for $store {
+            verbs! { verbs, session, now:
+                write fn put_mark(mark: HandledMark, topic: String) -> Option<Timestamp> {
+                    verbs.put_mark(session, mark, topic, now)
+                }
+                ask fn find_mark(mark: HandledMark) -> Option<Marked> { verbs.find_mark(session, mark) }
+                write fn remove_mark(mark: HandledMark, marked_at: Timestamp) -> bool {
+                    verbs.remove_mark(session, mark, *marked_at)
+                }
+                write fn purge_marks(handler: Arc<str>, retention: Duration, limit: usize) -> u64 {
+                    verbs.purge_marks(session, handler, now.minus(*retention), *limit)
+                }
+            }
+        }
+    };
+}
+
+#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+sql_store!([E: Engine] ServerStore<E>);
+#[cfg(feature = "sqlite")]
+sql_store!([] SqliteStore);
