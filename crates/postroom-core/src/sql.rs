@@ -3,6 +3,7 @@
 pub(crate) mod columns;
 pub(crate) mod dialect;
 mod names;
+pub(crate) mod plans;
 pub(crate) mod purge;
 pub(crate) mod questions;
 mod render;

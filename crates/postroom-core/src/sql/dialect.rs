@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use crate::queue::{Queue, State};
 use crate::sql::TableNames;
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
 use crate::sql::purge::{PurgeTexts, Purges};
 use crate::sql::questions::{QuestionSql, QuestionStatements};
 use crate::sql::render::{Renderer, named, schema};
@@ -103,49 +104,6 @@ impl Identity {
     }
 }
 
-/// How messages are inserted together. `sizes` are the numbers of rows that a text is made for, largest first; none
-/// where rows travel as arrays.
-#[derive(Debug)]
-pub(crate) enum InsertMany<T = &'static str> {
-    /// One after the other.
-    Each,
-    /// By a statement that answers with the ids of those that are new. `null` stands for null in a text.
-    Answered { sql: T, sizes: &'static [usize], null: Option<&'static str> },
-    /// By a statement that stores all of them, or none if one is there already.
-    AllOrNone { sql: T, sizes: &'static [usize] },
-}
-
-/// How messages are claimed. Every claim is given the same values: now, how many, owner, end of the lease, where to
-/// begin, bytes, how many whatever their size; then four that say which topics and destinations are meant.
-#[derive(Debug)]
-pub(crate) enum Claim<T = &'static str> {
-    /// By one statement. A `look` finds the first that is ready, the first lease that ends, and the first message past
-    /// its time.
-    AtOnce { take: Lines<T>, look: T },
-    /// Rows are read and locked; those that fit get a lease. What is too large comes without its payload at first.
-    Listed { select: Lines<T>, lease: T, look: T },
-    /// The same where reading costs no trip and nobody else can write. `lease_all` is for all that a select finds.
-    Embedded { select: Lines<T>, lease: T, lease_all: T, next: T },
-}
-
-/// How leases are extended.
-#[derive(Debug)]
-pub(crate) enum Extend<T = &'static str> {
-    /// One after the other.
-    Each(T),
-    /// Together; answered with those that held.
-    Answered(T),
-}
-
-/// How a row arrives in a receiver's transaction and is held there.
-#[derive(Debug)]
-pub(crate) enum Arrive<T = &'static str> {
-    /// By a statement that answers whether no twin is in another transaction, and with the number of the row.
-    Answered(T),
-    /// An insert would wait for a twin: a look comes before it, and the number is asked for.
-    Looked { look: T, insert: T, seq: T },
-}
-
 macro_rules! statements {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident),* $(,)? }) => {
         $(#[$doc])*
@@ -163,7 +121,7 @@ macro_rules! statements {
             /// Each by its name.
             #[cfg(feature = "testing")]
             #[allow(dead_code, reason = "for tests that look at plans")]
-            fn named(&self) -> Vec<(&'static str, &T)> {
+            pub(crate) fn named(&self) -> Vec<(&'static str, &T)> {
                 vec![$((stringify!($field), &self.$field),)*]
             }
         }
@@ -174,10 +132,10 @@ pub(crate) use statements;
 statements! {
     /// What both queues do.
     QueueSql {
-        topics_next, suspects_next, ack, held, load_lease, load_claimed, load_over, load_expired, load_key, find_key, list,
-        list_rows, brief_rows, save, put_back, dismiss, expire_dead, count_overdue, count_purgeable, failure_add,
-        failure_trim, failure_list, hold_remove, hold_add, hold_list, audit_more, audit_add, audit_list, count_to, count_of,
-        count, count_waiting, oldest, ahead_set,
+        topics_next, suspects_next, ack, held, load_lease, load_claimed, load_over, load_expired, load_key, find_key,
+        list, list_rows, brief_rows, save, put_back, dismiss, expire_dead, count_overdue, count_purgeable, failure_add,
+        failure_trim, failure_list, hold_remove, hold_add, hold_list, audit_more, audit_add, audit_list, count_to,
+        count_of, count, count_waiting, oldest, ahead_set,
     }
 }
 
@@ -193,16 +151,6 @@ statements! {
         /// Rows that wait for a time ahead.
         ahead,
     }
-}
-
-statements! {
-    /// Some lines of a queue: all that is ready, that of some topics, what workers crashed with.
-    Lines { all, topics, suspects }
-}
-
-statements! {
-    /// What is done to many rows by one statement.
-    ManySql { ack_many, save_many, load_leases, failure_add_many, failure_trim_many }
 }
 
 statements! {
@@ -274,23 +222,9 @@ impl QueueStatements {
         };
         Self {
             sql: dialect.queue.map(one),
-            claim: match &dialect.claim {
-                Claim::AtOnce { take, look } => Claim::AtOnce { take: take.map(one), look: on.one(look) },
-                Claim::Listed { select, lease, look } => {
-                    Claim::Listed { select: select.map(one), lease: on.one(lease), look: on.one(look) }
-                }
-                Claim::Embedded { select, lease, lease_all, next } => Claim::Embedded {
-                    select: select.map(one),
-                    lease: on.one(lease),
-                    lease_all: on.one(lease_all),
-                    next: on.one(next),
-                },
-            },
+            claim: dialect.claim.map(one),
             many: dialect.many.as_ref().map(|many| many.map(one)),
-            extend: match dialect.extend {
-                Extend::Each(sql) => Extend::Each(on.one(sql)),
-                Extend::Answered(sql) => Extend::Answered(on.one(sql)),
-            },
+            extend: dialect.extend.map(one),
             states: State::FINISHED.into_iter().chain([State::Ready, State::Leased]).map(in_state).collect(),
             purges: Purges::new(&dialect.purge, queue, |sql| on.one(sql)),
             questions: QuestionStatements::new(&dialect.questions, |sql| on.one(sql)),
@@ -338,7 +272,6 @@ impl QueueStatements {
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) schema: String,
-    #[allow(dead_code, reason = "only servers have tables that are thrown away")]
     pub(crate) schema_drop: String,
     pub(crate) schema_version: i64,
     pub(crate) schema_read: SqlTemplate,
@@ -351,7 +284,6 @@ pub(crate) struct Statements {
     pub(crate) inbox_alone: InboxSql<SqlTemplate>,
     pub(crate) accept_seen: Option<SqlTemplate>,
     pub(crate) arrive: Arrive<SqlTemplate>,
-    #[allow(dead_code, reason = "only servers are polled")]
     pub(crate) idle_poll: Option<SqlTemplate>,
     pub(crate) checks_saves: bool,
 }
@@ -368,21 +300,12 @@ impl Statements {
             maintenance_take: outbox.one(shared::MAINTENANCE_TAKE),
             outbox: QueueStatements::new(dialect, Queue::Outbox, &outbox),
             inbox: QueueStatements::new(dialect, Queue::Inbox, &inbox),
-            insert_many: match dialect.insert_many {
-                InsertMany::Each => InsertMany::Each,
-                InsertMany::Answered { sql, sizes, null } => InsertMany::Answered { sql: outbox.one(sql), sizes, null },
-                InsertMany::AllOrNone { sql, sizes } => InsertMany::AllOrNone { sql: outbox.one(sql), sizes },
-            },
+            insert_many: dialect.insert_many.map(|sql| outbox.one(sql)),
             outbox_insert: outbox.one(dialect.outbox_insert),
             outbox_by_message: outbox.one(dialect.outbox_by_message),
             inbox_alone: dialect.inbox_alone.map(|sql| inbox.one(sql)),
             accept_seen: dialect.accept_seen.map(|sql| inbox.one(sql)),
-            arrive: match dialect.arrive {
-                Arrive::Answered(sql) => Arrive::Answered(inbox.one(sql)),
-                Arrive::Looked { look, insert, seq } => {
-                    Arrive::Looked { look: inbox.one(look), insert: inbox.one(insert), seq: inbox.one(seq) }
-                }
-            },
+            arrive: dialect.arrive.map(|sql| inbox.one(sql)),
             idle_poll: dialect.idle_poll.map(|sql| inbox.one(&named(sql, tables))),
             checks_saves: dialect.checks_saves,
         }

@@ -1,5 +1,6 @@
 //! A statement's text as its database wants it. Values are numbered in every text (`?1`); each database gets its own
-//! sign before the number, or, if it only counts (`?`), the values in the order it counts in. A text may take many rows.
+//! sign before the number, or, if it only counts (`?`), the values in the order it counts in. A text may take many
+//! rows.
 
 use std::sync::Arc;
 

@@ -8,7 +8,6 @@ mod failed;
 mod holds;
 mod inbox;
 mod letters;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 mod look;
 mod marks;
 mod questions;
@@ -22,21 +21,16 @@ mod upkeep;
 mod write_back;
 
 use std::collections::HashMap;
-
 use std::sync::atomic::AtomicU64;
 
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue, Settle, Settled, State, Verb};
 use crate::sql::dialect::{Dialect, Fence, Statements};
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 use crate::sql::text::SIZES;
 use crate::sql::{Expects, Session, Statement, TableNames};
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-use crate::store::Filter;
-use crate::store::{Holding, Record};
+use crate::store::{Filter, Holding, Record};
 use crate::support::clock::{Clock, Timestamp};
 use crate::support::error::Result;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub(crate) use look::Asked;
 use rows::{int, outbox_row, read_record, text, uuid};
 use scan_start::ScanStart;
@@ -194,7 +188,6 @@ impl SqlVerbs {
     }
 
     /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn autocommit_settle(
         &self,
         session: &mut impl Session,
@@ -213,14 +206,12 @@ impl SqlVerbs {
     }
 
     /// Whether a lease's row is done, by the one who held the lease.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn acked_before(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
         let found = self.list(session, queue, &Filter::one(lease.seq)).await?.pop();
         Ok(found.is_some_and(|row| is_acked(&row, lease)))
     }
 
     /// Whether the lease still holds; while another transaction changes the row, the question waits for it.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn is_held(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
         let load = self.statements.of(queue).load_lease.with(Self::fence(lease));
         Ok(!self.load(session, queue, &load).await?.is_empty())

@@ -9,9 +9,8 @@ pub(crate) use session::{
     BATCH_END, BEGIN, BEGIN_HANDLER, COMMIT, DEPTH, FORGIVING, HELLO, ROLL_BACK, ROW_COUNT, SETTINGS, STATE,
 };
 
-use crate::sql::dialect::{
-    Arrive, Claim, Dialect, Extend, Fence, Identity, InStateSql, InboxSql, InsertMany, Lines, ManySql, QueueSql,
-};
+use crate::sql::dialect::{Dialect, Fence, Identity, InStateSql, InboxSql, QueueSql};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
 use crate::sql::purge::PurgeTexts;
 use crate::sql::shared;
 use crate::sql::text::Places;
@@ -226,3 +225,21 @@ const INBOX_INSERT: &str = "INSERT INTO {t} ({new}, state) SELECT {new_values}, 
 /// For a test only: a settle that does not ask who holds the row. It takes the same values.
 #[cfg(feature = "testing")]
 pub(crate) const NO_FENCE: Fence = Fence { one: "(?2 IS NOT NULL OR ?3 IS NOT NULL)", each: Some("a.o IS NOT NULL") };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::TableNames;
+    use crate::sql::dialect::Statements;
+
+    #[test]
+    fn nothing_is_shared_that_the_server_does_not_understand() {
+        let statements = format!("{:?}", Statements::new(&MSSQL, &TableNames::infra_capitals(), MSSQL.fence));
+        for foreign in
+            [" LIMIT ", "ON CONFLICT", "RETURNING", " || ", "count(*)", "FOR UPDATE", "substr(", "octet_length"]
+        {
+            let found = statements.find(foreign).map(|at| &statements[at.saturating_sub(200)..at + foreign.len()]);
+            assert_eq!(found, None, "{foreign}");
+        }
+    }
+}

@@ -1,9 +1,8 @@
 //! MySQL 8 and MariaDB. Under READ COMMITTED: rows are found through an index, locked, and written by their number.
 //! MySQL sets columns from left to right, and each later one sees what the earlier ones became.
 
-use crate::sql::dialect::{
-    Arrive, Claim, Dialect, Extend, Fence, Identity, InStateSql, InboxSql, InsertMany, Lines, ManySql, QueueSql,
-};
+use crate::sql::dialect::{Dialect, Fence, Identity, InStateSql, InboxSql, QueueSql};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::questions::QuestionSql;
 use crate::sql::shared;
@@ -65,7 +64,8 @@ pub(crate) const MYSQL: Dialect = Dialect {
             "among",
             "CASE WHEN {here}
                   THEN (LOCATE({br}, topic) = 0 AND LOCATE(CONCAT({br}, topic, {br}), ?8) > 0) = ?9
-                  ELSE (LOCATE({br}, {destination}) = 0 AND LOCATE(CONCAT({br}, {destination}, {br}), ?10) > 0) = ?11 END",
+                  ELSE (LOCATE({br}, {destination}) = 0
+                        AND LOCATE(CONCAT({br}, {destination}, {br}), ?10) > 0) = ?11 END",
         ),
         ("br", "CHAR(10 USING utf8mb4)"),
         // What a claim reads: the message, where it stood, and how large it is. A large payload is read afterwards, if
@@ -88,10 +88,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
     },
     outbox: Identity::outbox("id, message_id, destination, NULL"),
     inbox: Identity::INBOX,
-    insert_many: InsertMany::AllOrNone {
-        sql: "INSERT INTO {t} ({new}) VALUES {each|({new_marks})|, }",
-        sizes: &SIZES,
-    },
+    insert_many: InsertMany::AllOrNone { sql: "INSERT INTO {t} ({new}) VALUES {each|({new_marks})|, }", sizes: &SIZES },
     claim: Claim::Listed {
         select: Lines {
             all: "{claimed}{by_work} WHERE state = 0 AND visible_at BETWEEN ?5 AND ?1 AND {in_time} AND crashes = 0
@@ -156,7 +153,7 @@ pub(crate) const MYSQL: Dialect = Dialect {
         ),
         rows: "DELETE FROM {t} WHERE {old} ORDER BY {age}, seq LIMIT ?2",
         ended: shared::ENDED,
-        // An index on the time they were last seen would have every row in it. So all that were only seen are looked at.
+        // An index on the time they were last seen would have every row in it: all that were only seen are looked at.
         seen: Old { rows: "state = {state} AND processed_at IS NULL AND last_seen_at < ?1", age: "last_seen_at" },
     },
     questions: QuestionSql {

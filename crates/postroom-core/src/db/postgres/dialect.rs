@@ -1,9 +1,8 @@
 //! PostgreSQL. A row that is read to be written is locked on the way; rows that others hold are passed over. The CTE of
 //! a claim is materialized: as a subquery a nested loop would run it again for each row, and claim them all.
 
-use crate::sql::dialect::{
-    Arrive, Claim, Dialect, Extend, Fence, Identity, InboxSql, InsertMany, Lines, ManySql, QueueSql,
-};
+use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines, ManySql};
 use crate::sql::purge::PurgeTexts;
 use crate::sql::shared;
 use crate::sql::text::Places;
@@ -128,9 +127,12 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         expire_dead: "UPDATE {t} SET state = 4, processed_at = ?1 WHERE seq = ANY (ARRAY(
                  SELECT seq FROM {t} WHERE state = 3 AND expires_at <= ?1
                  ORDER BY expires_at, seq LIMIT ?2 FOR UPDATE SKIP LOCKED))",
-        count: "SELECT 0, count(*) FROM {t} WHERE state = 0 UNION ALL SELECT 1, count(*) FROM {t} WHERE state = 1
-             UNION ALL SELECT 2, count(*) FROM {t} WHERE state = 2 UNION ALL SELECT 3, count(*) FROM {t} WHERE state = 3
-             UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4 UNION ALL SELECT 7, count(*) FROM {t} WHERE state = 7",
+        count: "SELECT 0, count(*) FROM {t} WHERE state = 0
+             UNION ALL SELECT 1, count(*) FROM {t} WHERE state = 1
+             UNION ALL SELECT 2, count(*) FROM {t} WHERE state = 2
+             UNION ALL SELECT 3, count(*) FROM {t} WHERE state = 3
+             UNION ALL SELECT 4, count(*) FROM {t} WHERE state = 4
+             UNION ALL SELECT 7, count(*) FROM {t} WHERE state = 7",
         count_waiting: "SELECT (SELECT count(*) FROM {t} WHERE state = 0) + (SELECT count(*) FROM {t} WHERE state = 1)",
         ..shared::QUEUE
     },

@@ -1,7 +1,8 @@
 //! SQLite. Everything runs under `BEGIN IMMEDIATE`, so a row that was read is still so when it is written.
 //! A `+` before a column keeps the planner from using an index on it.
 
-use crate::sql::dialect::{Arrive, Claim, Dialect, Extend, Fence, Identity, InboxSql, InsertMany, Lines, QueueSql};
+use crate::sql::dialect::{Dialect, Fence, Identity, InboxSql, QueueSql};
+use crate::sql::plans::{Arrive, Claim, Extend, InsertMany, Lines};
 use crate::sql::purge::{Old, PurgeTexts};
 use crate::sql::shared;
 use crate::sql::text::Places;

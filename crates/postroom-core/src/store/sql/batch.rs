@@ -6,7 +6,7 @@ use super::rows::{int, number, outbox_row, text};
 use super::{Session, SqlVerbs};
 use crate::message::NewMessage;
 use crate::queue::{Lease, Queue};
-use crate::sql::dialect::{Extend, InsertMany};
+use crate::sql::plans::{Extend, InsertMany};
 use crate::sql::text::{ARRAY_ROWS_MAX, SMALL, SqlTemplate, TEXT_BYTES_MAX};
 use crate::sql::{Expects, Row, Statement, Value};
 use crate::store::{Identity, Stored};
@@ -44,7 +44,6 @@ impl SqlVerbs {
     }
 
     /// Stores messages by one statement, outside any other transaction; none when that cannot be: nothing is stored.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn autocommit_enqueue(
         &self,
         session: &mut impl Session,

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 use super::look::Looked;
 use super::rows::{self, int, read_claimed, row_count, time, uuid};
 use super::scan_start::BEGINNING;
 use super::topic_scan_start::Look;
 use super::{Session, SqlVerbs};
 use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped};
-use crate::sql::dialect::{Claim, Lines};
+use crate::sql::plans::{Claim, Lines};
 use crate::sql::text::SqlTemplate;
 use crate::sql::{Row, Value};
 use crate::store::Filter;
@@ -28,7 +27,6 @@ pub(super) struct Taken {
 
 impl SqlVerbs {
     /// A claim in a database that is asked without a trip.
-    #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
     pub(crate) async fn claim(
         &self,
         session: &mut impl Session,
@@ -43,7 +41,6 @@ impl SqlVerbs {
     }
 
     /// A claim where asking costs a trip: what was looked for just now is not asked again.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(super) async fn claim_looked(
         &self,
         session: &mut impl Session,
@@ -137,7 +134,6 @@ impl SqlVerbs {
     }
 
     /// A claim in one statement, outside any other transaction: none when it takes more than that.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn autocommit_claim(
         &self,
         session: &mut impl Session,
@@ -152,7 +148,6 @@ impl SqlVerbs {
     }
 
     /// Whether it is time for more than a claim alone: to look for what ran out, and below where claims begin.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn is_look_due(&self, queue: Queue, now: Timestamp) -> bool {
         self.statements.of(queue).claims_at_once().is_none() || self.scan_start(queue).is_look_due(now)
     }
@@ -297,7 +292,6 @@ impl SqlVerbs {
     }
 
     /// What a claim took whose commit was not answered.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     async fn claimed_before(
         &self,
         session: &mut impl Session,

@@ -9,7 +9,7 @@ use super::scan_start::{Lines, Look};
 use super::{Session, SqlVerbs};
 use crate::queue::{ClaimRequest, Claims, Queue, Reaped};
 use crate::sql::Row;
-use crate::sql::dialect::Claim;
+use crate::sql::plans::Claim;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
 

@@ -51,7 +51,6 @@ impl SqlVerbs {
 
     /// Whether the mark that a transaction put at that time is there. Asked by putting it again: while the server still
     /// works on that transaction, the question waits.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn is_marked(
         &self,
         session: &mut impl Session,

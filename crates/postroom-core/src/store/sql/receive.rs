@@ -8,9 +8,8 @@ use super::rows::{inbox_row, uuid};
 use super::{Change, Record, Session, SqlVerbs};
 use crate::message::{InboxKey, Incoming, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Cause, Lease, Noted, Queue, State};
-#[cfg(feature = "sqlite")]
 use crate::sql::Statement;
-use crate::sql::dialect::Arrive;
+use crate::sql::plans::Arrive;
 use crate::sql::text::SqlTemplate;
 use crate::sql::{Expects, Value};
 use crate::store::Admission;
@@ -57,7 +56,6 @@ impl SqlVerbs {
     }
 
     /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
         let late = self.late(now);
         let mut row = inbox_row(incoming, None, late, late);
@@ -160,7 +158,6 @@ impl SqlVerbs {
     }
 
     /// Finds the row without holding it.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn find_by_key(&self, key: &InboxKey) -> Statement {
         self.statements.inbox.find_key.with(super::inbox::key_values(key))
     }
