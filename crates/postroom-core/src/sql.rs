@@ -1,9 +1,13 @@
 //! The narrow waist between what the library says and what a database hears: a statement is a text and its values.
 
+pub(crate) mod columns;
 pub(crate) mod dialect;
 mod names;
+pub(crate) mod plans;
 pub(crate) mod purge;
 pub(crate) mod questions;
+mod render;
+pub(crate) mod shared;
 pub(crate) mod text;
 
 pub use names::TableNames;

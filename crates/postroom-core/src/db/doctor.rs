@@ -93,6 +93,11 @@ impl Finding {
     ) -> Self {
         Self { level, advice: Some(advice.into()), ..Self::ok(setting, value, meaning) }
     }
+
+    /// As it should be only if this holds; else how bad it is, what that means, and what to do.
+    pub(crate) fn only_if(self, is_fine: bool, (level, meaning, advice): (Level, &str, &str)) -> Self {
+        if is_fine { self } else { Self::new(level, &self.setting, self.value, meaning, advice) }
+    }
 }
 
 /// Everything that was looked at in one database.

@@ -3,7 +3,7 @@
 use sqlx::{Connection, Database, Pool, SqlSafeStr, SqlStr, Transaction};
 
 use crate::mailbox::transaction::{Begin, Commit};
-use crate::sql::{Done, Statement, Tx};
+use crate::sql::{Done, Row, Statement, Tx};
 use crate::support::error::{Error, ErrorKind, Result};
 
 /// A transaction of the driver's own type runs what its connection runs.
@@ -46,13 +46,11 @@ impl<DB: Behind> Commit for Transaction<'_, DB> {
 
 /// How a server is reached: as we were told once, or as a pool of the caller's reaches it at that moment. It is never
 /// printed: there is a password in it.
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(crate) enum Reach<DB: Database> {
     Told(<DB::Connection as Connection>::Options),
     Like(Pool<DB>),
 }
 
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 impl<DB: Database> Reach<DB> {
     /// What to connect with now.
     pub(crate) fn options(&self) -> <DB::Connection as Connection>::Options {
@@ -63,7 +61,6 @@ impl<DB: Database> Reach<DB> {
     }
 }
 
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 impl<DB: Database> Clone for Reach<DB> {
     fn clone(&self) -> Self {
         match self {
@@ -73,7 +70,6 @@ impl<DB: Database> Clone for Reach<DB> {
     }
 }
 
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 impl<DB: Database> std::fmt::Debug for Reach<DB> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("…")
@@ -82,12 +78,39 @@ impl<DB: Database> std::fmt::Debug for Reach<DB> {
 
 /// Makes the driver believe for good that the connection is inside a transaction. We begin and end transactions in our
 /// own words; what a handler begins on the connection is a savepoint then, and cannot commit what is not finished.
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql"))]
 pub(crate) async fn begin_for_good<C: Connection>(conn: &mut C, begin: SqlStr) -> sqlx::Result<()> {
     let transaction = conn.begin_with(begin).await?;
     // It only borrows; dropped, it would roll back and count down.
     std::mem::forget(transaction);
     Ok(())
+}
+
+/// What one of our connections says and is told, in the words of the driver: the same on every server behind sqlx.
+macro_rules! conversation {
+    ($row:ty) => {
+        async fn say(&mut self, text: &'static str) -> Result<()> {
+            let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
+            self.patience.wait(said).await
+        }
+
+        /// Asks without values: one trip, nothing is prepared, and the server answers in text.
+        async fn ask(&mut self, text: &'static str) -> Result<$row> {
+            let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
+            self.patience.wait(answer).await
+        }
+
+        async fn began(&mut self, text: &'static str) -> Result<Began> {
+            let answer = self.ask(text).await?;
+            Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
+        }
+    };
+}
+pub(crate) use conversation;
+
+/// A number that a server told as text.
+pub(crate) fn number(row: &impl Row, column: usize) -> Result<i64> {
+    let text = row.str(column)?.unwrap_or_default();
+    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
 }
 
 /// An error of the driver. `kind_of` knows the codes of its database.

@@ -7,8 +7,8 @@ use crate::sql::text::SqlTemplate;
 /// The first value is the time before which a row must have come to its state, the second how many are deleted at most.
 #[derive(Debug)]
 pub(crate) struct PurgeTexts {
-    /// What went wrong with the rows; empty where the other text does both.
-    pub(crate) failures: &'static str,
+    /// What went wrong with the rows; none where the other text does both.
+    pub(crate) failures: Option<&'static str>,
     /// The rows themselves.
     pub(crate) rows: &'static str,
     /// Rows that ended: done, dead, expired, dismissed. `{state}` is one of these.
@@ -43,8 +43,7 @@ impl Purges {
             let old = if state == State::Seen { &texts.seen } else { &texts.ended };
             let which = old.rows.replace("{state}", &state.code().to_string());
             let told = |text: &str| render(&text.replace("{old}", &which).replace("{age}", old.age));
-            let failures = (!texts.failures.is_empty()).then(|| told(texts.failures));
-            (state, Purge { failures, rows: told(texts.rows) })
+            (state, Purge { failures: texts.failures.map(told), rows: told(texts.rows) })
         };
         // Only what arrived can be seen without being in line.
         let is_there = |state: &State| queue == Queue::Inbox || *state != State::Seen;

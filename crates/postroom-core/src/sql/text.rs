@@ -1,5 +1,6 @@
-//! A statement's text as its database wants it. Values are numbered in every text (`?1`, `$1`); for a database that
-//! only counts (`?`), they are put in the order it counts in.
+//! A statement's text as its database wants it. Values are numbered in every text (`?1`); each database gets its own
+//! sign before the number, or, if it only counts (`?`), the values in the order it counts in. A text may take many
+//! rows.
 
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use crate::sql::{Statement, Value};
 /// How a database marks the places of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Places {
-    /// By number: a value can stand in several places.
-    Numbered,
+    /// By number, behind this sign: a value can stand in several places.
+    Numbered(&'static str),
     /// One after the other.
     Counted,
 }
@@ -18,9 +19,17 @@ pub(crate) enum Places {
 #[derive(Clone, Debug)]
 pub(crate) struct SqlTemplate {
     sql: Arc<str>,
-    /// What stands in each place; none when the places are numbered.
-    order: Option<Arc<[Place]>>,
-    each: Option<Each>,
+    order: Order,
+    rows: RowsAs,
+}
+
+/// Which values go where.
+#[derive(Clone, Debug)]
+enum Order {
+    /// Where the number says: as many as the highest, behind this sign.
+    Numbered(usize, &'static str),
+    /// In the order of the places.
+    Counted(Arc<[Place]>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,24 +40,35 @@ enum Place {
     Rows,
 }
 
-/// A part that is repeated for each row of a batch: `{each|(?, ?)|, }`.
+/// How many rows travel in one statement.
 #[derive(Clone, Debug)]
-struct Each {
-    item: Arc<str>,
-    separator: Arc<str>,
+enum RowsAs {
+    /// As columns: the first values are arrays.
+    Columns,
+    /// As one JSON text, which is the first value: `{json|n o}`, with the names of a row's values.
+    Json(Arc<str>),
+    /// In the text, by a part that is repeated for each row: `{each|(?, ?)|, }`. A `{list|` may name a row twice.
+    Text { item: Arc<str>, separator: Arc<str>, is_list: bool },
 }
 
-const EACH: &str = "{each|";
 const ROWS_HERE: &str = "{rows}";
+/// The number of rows in one set of arrays.
+pub(crate) const ARRAY_ROWS_MAX: usize = 20_000;
+/// The number of rows in one JSON text.
+const JSON_ROWS_MAX: usize = 1000;
+/// The numbers of rows in one text: a few sizes, so that their statements stay prepared.
+pub(crate) const SIZES: [usize; 4] = [500, 200, 100, 50];
+/// Fewer than that travel as they are.
+pub(crate) const SMALL: usize = 32;
+/// A server that numbers values takes 2,100 in one statement.
+const NUMBERED_VALUES_MAX: usize = 2_000;
+/// A text with many payloads must not outgrow what the server takes at once.
+pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
 impl SqlTemplate {
     pub(crate) fn new(places: Places, text: &str) -> Self {
-        let (text, each) = cut_each(text);
-        if places == Places::Numbered {
-            return Self { sql: text.into(), order: None, each };
-        }
-        let mut order = Vec::new();
-        let mut sql = String::with_capacity(text.len());
+        let (text, rows) = cut_rows(text);
+        let (mut sql, mut order, mut highest) = (String::with_capacity(text.len()), Vec::new(), 0);
         let mut rest = text.as_str();
         while let Some(at) = rest.find(['?', '{']) {
             let (before, found) = rest.split_at(at);
@@ -60,63 +80,109 @@ impl SqlTemplate {
                 continue;
             }
             let digits = found[1..].bytes().take_while(u8::is_ascii_digit).count();
-            if let Ok(number) = found[1..=digits].parse::<usize>() {
-                order.push(Place::Value(number.saturating_sub(1)));
-                sql.push('?');
-            } else {
-                sql.push_str(&found[..1]);
+            let (place, after) = found.split_at(1 + digits);
+            match (place[1..].parse::<usize>(), places) {
+                (Ok(number), Places::Numbered(sign)) => {
+                    highest = highest.max(number);
+                    sql.extend([sign, &place[1..]]);
+                }
+                (Ok(number), Places::Counted) => {
+                    order.push(Place::Value(number.saturating_sub(1)));
+                    sql.push('?');
+                }
+                (Err(_), _) => sql.push_str(place),
             }
-            rest = &found[1 + digits..];
+            rest = after;
         }
         sql.push_str(rest);
-        Self { sql: sql.into(), order: Some(order.into()), each }
+        let order = match places {
+            Places::Numbered(sign) => Order::Numbered(highest, sign),
+            Places::Counted => Order::Counted(order.into()),
+        };
+        Self { sql: sql.into(), order, rows }
     }
 
     pub(crate) fn sql(&self) -> &Arc<str> {
         &self.sql
     }
 
-    /// The text with one value for each number.
-    pub(crate) fn with(&self, values: Vec<Value>) -> Statement {
+    /// Whether rows travel as JSON, which changes some texts.
+    pub(crate) fn takes_json(&self) -> bool {
+        matches!(self.rows, RowsAs::Json(_))
+    }
+
+    /// The text with one value for each number. There may be more values than it asks for.
+    pub(crate) fn with(&self, mut values: Vec<Value>) -> Statement {
         let values = match &self.order {
-            None => values,
-            Some(order) => placed(order, &values, &[]),
+            Order::Numbered(highest, _) => {
+                values.truncate(*highest);
+                values
+            }
+            Order::Counted(order) => placed(order, &values, &[]),
         };
         Statement::new(self.sql.clone(), values)
     }
 
-    /// The text with one value for each number, and its repeated part once for each row. Where values are numbered,
-    /// those of the rows come last.
-    pub(crate) fn with_rows(&self, values: &[Value], rows: &[Vec<Value>]) -> Statement {
-        let Some(each) = &self.each else { return self.with(values.to_vec()) };
-        let Some(order) = &self.order else {
-            let sql = self.sql.replace(ROWS_HERE, &each.numbered(values.len(), rows.len()));
-            return Statement::new(sql.into(), values.iter().chain(rows.iter().flatten()).cloned().collect());
+    /// The text for these rows, with more values that are the same for all. Where the rows are in the text the others
+    /// are numbered from one; elsewhere they follow what holds the rows.
+    pub(crate) fn with_rows(&self, rows: &[Vec<Value>], values: &[Value]) -> Statement {
+        let (item, separator) = match &self.rows {
+            RowsAs::Columns => return self.with([columns_of(rows), values.to_vec()].concat()),
+            RowsAs::Json(names) => return self.with([vec![json(names, rows)], values.to_vec()].concat()),
+            RowsAs::Text { item, separator, .. } => (item.as_ref(), separator.as_ref()),
         };
-        let repeated = vec![each.item.as_ref(); rows.len()].join(each.separator.as_ref());
-        let sql = self.sql.replace(ROWS_HERE, &repeated);
-        Statement::new(sql.into(), placed(order, values, rows))
+        let (repeated, values) = match &self.order {
+            Order::Numbered(_, sign) => {
+                let repeated = numbered(&vec![item; rows.len()].join(separator), values.len(), sign);
+                (repeated, values.iter().chain(rows.iter().flatten()).cloned().collect())
+            }
+            Order::Counted(order) => (vec![item; rows.len()].join(separator), placed(order, values, rows)),
+        };
+        Statement::new(self.sql.replace(ROWS_HERE, &repeated).into(), values)
+    }
+
+    /// The statements that take these rows to the database, each as many as it can.
+    pub(crate) fn for_rows(&self, mut rest: &[Vec<Value>], values: &[Value]) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        while let Some(first) = rest.first() {
+            let rows_max = match (&self.rows, &self.order) {
+                (RowsAs::Columns, _) => ARRAY_ROWS_MAX,
+                (RowsAs::Json(_), _) => JSON_ROWS_MAX,
+                (RowsAs::Text { .. }, Order::Numbered(..)) => SIZES[0].min(NUMBERED_VALUES_MAX / first.len()),
+                (RowsAs::Text { .. }, Order::Counted(_)) => SIZES[0],
+            };
+            let mut bytes = 0;
+            let fit = rest.iter().take(rows_max).take_while(|row| {
+                bytes += row.iter().map(Value::text_bytes).sum::<usize>();
+                bytes <= TEXT_BYTES_MAX
+            });
+            let (chunk, after) = rest.split_at(fit.count().max(1));
+            statements.push(match self.rows {
+                RowsAs::Text { is_list: true, .. } => self.with_rows(&filled(chunk), values),
+                _ => self.with_rows(chunk, values),
+            });
+            rest = after;
+        }
+        statements
     }
 }
 
-impl Each {
-    /// Once for each row, with the numbers that follow `taken`.
-    fn numbered(&self, taken: usize, rows: usize) -> String {
-        let mut repeated = String::with_capacity(rows * self.item.len() * 2);
-        let mut number = taken;
-        for row in 0..rows {
-            repeated.push_str(if row == 0 { "" } else { &self.separator });
-            for (place, piece) in self.item.split('?').enumerate() {
-                if place > 0 {
-                    number += 1;
-                    repeated.push_str("@P");
-                    repeated.push_str(&number.to_string());
-                }
-                repeated.push_str(piece);
-            }
-        }
-        repeated
+/// Numbers the places of a text, from the one after `taken` on.
+fn numbered(text: &str, taken: usize, sign: &str) -> String {
+    let mut pieces = text.split('?');
+    let mut told = pieces.next().unwrap_or_default().to_owned();
+    for (number, piece) in (taken + 1..).zip(pieces) {
+        told.extend([sign, &number.to_string(), piece]);
     }
+    told
+}
+
+/// A list that is filled up to a size that stays prepared: a row that is named twice is found, or changes, once.
+fn filled(list: &[Vec<Value>]) -> Vec<Vec<Value>> {
+    let size = SIZES.into_iter().rev().find(|size| list.len() > SMALL && *size >= list.len()).unwrap_or(list.len());
+    let mut list = list.to_vec();
+    list.resize(size, list.last().cloned().unwrap_or_default());
+    list
 }
 
 fn placed(order: &[Place], values: &[Value], rows: &[Vec<Value>]) -> Vec<Value> {
@@ -130,13 +196,54 @@ fn placed(order: &[Place], values: &[Value], rows: &[Vec<Value>]) -> Vec<Value> 
     placed
 }
 
-fn cut_each(text: &str) -> (String, Option<Each>) {
-    let cut = text.split_once(EACH).and_then(|(before, rest)| {
+/// Rows as columns: an array of each.
+fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
+    let empty = |value: &Value| match value {
+        Value::Text(_) => Value::Texts(Vec::with_capacity(rows.len())),
+        Value::Uuid(_) => Value::Uuids(Vec::with_capacity(rows.len())),
+        _ => Value::Ints(Vec::with_capacity(rows.len())),
+    };
+    let mut columns: Vec<Value> = rows.first().into_iter().flatten().map(empty).collect();
+    for row in rows {
+        for (column, value) in columns.iter_mut().zip(row) {
+            match (column, value) {
+                (Value::Texts(column), Value::Text(value)) => column.push(value.clone()),
+                (Value::Uuids(column), Value::Uuid(value)) => column.push(*value),
+                (Value::Ints(column), Value::Int(value)) => column.push(*value),
+                _ => {}
+            }
+        }
+    }
+    columns
+}
+
+/// Rows as a JSON array of objects: numbers and ids alone.
+fn json(names: &str, rows: &[Vec<Value>]) -> Value {
+    let told = |value: &Value| match value {
+        Value::Int(value) => serde_json::json!(value),
+        Value::Uuid(value) => serde_json::json!(value.map(|id| id.to_string())),
+        _ => serde_json::Value::Null,
+    };
+    let object = |row: &Vec<Value>| {
+        serde_json::Value::from_iter(names.split(' ').zip(row).map(|(name, value)| (name, told(value))))
+    };
+    Value::Text(Some(serde_json::Value::from_iter(rows.iter().map(object)).to_string()))
+}
+
+fn cut_rows(text: &str) -> (String, RowsAs) {
+    if let Some((before, rest)) = text.split_once("{json|")
+        && let Some((names, after)) = rest.split_once('}')
+    {
+        return (format!("{before}?1{after}"), RowsAs::Json(names.into()));
+    }
+    let cut = |mark: &str, is_list: bool| {
+        let (before, rest) = text.split_once(mark)?;
         let (item, rest) = rest.split_once('|')?;
         let (separator, after) = rest.split_once('}')?;
-        Some((format!("{before}{ROWS_HERE}{after}"), Each { item: item.into(), separator: separator.into() }))
-    });
-    cut.map_or_else(|| (text.to_owned(), None), |(text, each)| (text, Some(each)))
+        let rows = RowsAs::Text { item: item.into(), separator: separator.into(), is_list };
+        Some((format!("{before}{ROWS_HERE}{after}"), rows))
+    };
+    cut("{each|", false).or_else(|| cut("{list|", true)).unwrap_or_else(|| (text.to_owned(), RowsAs::Columns))
 }
 
 #[cfg(test)]
@@ -157,23 +264,48 @@ mod tests {
 
     #[test]
     fn numbers_stay_where_the_database_knows_them() {
-        let text = SqlTemplate::new(Places::Numbered, "SET a = $2, b = $1, c = $2");
+        let text = SqlTemplate::new(Places::Numbered("$"), "SET a = ?2, b = ?1, c = ?2");
         assert_eq!(text.with(ints(&[1, 2])).sql(), "SET a = $2, b = $1, c = $2");
     }
 
     #[test]
     fn a_part_is_repeated_for_each_row() {
         let text = SqlTemplate::new(Places::Counted, "a = ?1 IN ({each|(?, ?)|, }) AND b = ?1");
-        let statement = text.with_rows(&ints(&[9]), &[ints(&[1, 2]), ints(&[3, 4])]);
+        let statement = text.with_rows(&[ints(&[1, 2]), ints(&[3, 4])], &ints(&[9]));
         assert_eq!(statement.sql(), "a = ? IN ((?, ?), (?, ?)) AND b = ?");
         assert_eq!(statement.values(), ints(&[9, 1, 2, 3, 4, 9]));
     }
 
     #[test]
     fn the_values_of_rows_are_numbered_after_the_others() {
-        let text = SqlTemplate::new(Places::Numbered, "a = @P1 IN ({each|(?, ?)|, }) AND b = @P1");
-        let statement = text.with_rows(&ints(&[9]), &[ints(&[1, 2]), ints(&[3, 4])]);
+        let text = SqlTemplate::new(Places::Numbered("@P"), "a = ?1 IN ({each|(?, ?)|, }) AND b = ?1");
+        let statement = text.with_rows(&[ints(&[1, 2]), ints(&[3, 4])], &ints(&[9]));
         assert_eq!(statement.sql(), "a = @P1 IN ((@P2, @P3), (@P4, @P5)) AND b = @P1");
         assert_eq!(statement.values(), ints(&[9, 1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn rows_travel_as_columns_or_as_json_before_the_other_values() {
+        let rows = [ints(&[1, 2]), ints(&[3, 4])];
+        let columns = SqlTemplate::new(Places::Numbered("$"), "n = ANY (?1) AND m = ANY (?2) AND at = ?3");
+        let column = |values: [i64; 2]| Value::Ints(values.map(Some).to_vec());
+        let values = [column([1, 3]), column([2, 4]), Value::Int(Some(9))];
+        assert_eq!(columns.with_rows(&rows, &ints(&[9])).values(), values);
+        let text = SqlTemplate::new(Places::Numbered("@P"), "OPENJSON({json|n c}) WHERE at = ?2");
+        let statement = text.with_rows(&rows, &ints(&[9]));
+        assert_eq!(statement.sql(), "OPENJSON(@P1) WHERE at = @P2");
+        let json = Value::Text(Some(r#"[{"c":2,"n":1},{"c":4,"n":3}]"#.into()));
+        assert_eq!(statement.values(), [json, Value::Int(Some(9))]);
+    }
+
+    #[test]
+    fn a_list_is_filled_up_and_rows_that_are_written_are_not() {
+        let rows: Vec<_> = (0..140).map(|number| ints(&[number])).collect();
+        let values = |text: &str| {
+            let statements = SqlTemplate::new(Places::Counted, text).for_rows(&rows, &[]);
+            statements.iter().map(|statement| statement.values().len()).collect::<Vec<_>>()
+        };
+        assert_eq!(values("IN ({list|?|, })"), [200]);
+        assert_eq!(values("VALUES {each|(?)|, }"), [140]);
     }
 }

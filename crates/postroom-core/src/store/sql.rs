@@ -1,16 +1,13 @@
 //! The verbs, written once for every SQL database: pick the statement, bind, run, read. What a verb does to a row is
 //! decided by [`Work`](crate::queue::Work); only the hot ones (insert, claim, ack, extend) are told in SQL alone.
 
-mod arriving;
 mod audit;
 mod batch;
-mod by_seq;
 mod claim;
 mod failed;
 mod holds;
 mod inbox;
 mod letters;
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 mod look;
 mod marks;
 mod questions;
@@ -24,21 +21,18 @@ mod upkeep;
 mod write_back;
 
 use std::collections::HashMap;
-
 use std::sync::atomic::AtomicU64;
 
-use crate::message::{NewMessage, OwnerToken};
-use crate::queue::{Lease, Noted, Queue, Settle, Settled, State, Verb};
-use crate::sql::dialect::{Batch, Dialect, Fence, Statements};
+use crate::message::NewMessage;
+use crate::queue::{Lease, Queue, Settle, Settled, State, Verb};
+use crate::sql::dialect::{Dialect, Fence, Statements};
+use crate::sql::text::SIZES;
 use crate::sql::{Expects, Session, Statement, TableNames};
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
-use crate::store::Filter;
-use crate::store::{FAILURES_KEPT, Holding, Record};
+use crate::store::{Filter, Holding, Record};
 use crate::support::clock::{Clock, Timestamp};
-use crate::support::error::{Error, ErrorKind, Result};
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
+use crate::support::error::Result;
 pub(crate) use look::Asked;
-use rows::{int, read_record, row_count, text, uuid};
+use rows::{int, outbox_row, read_record, text, uuid};
 use scan_start::ScanStart;
 use topic_scan_start::TopicScanStart;
 use write_back::Change;
@@ -48,7 +42,6 @@ use write_back::Change;
 pub(crate) struct SqlVerbs {
     /// Boxed: there are many, and they would be part of every future that opens a store.
     pub(crate) statements: Box<Statements>,
-    batch: Batch,
     pub(crate) tables: TableNames,
     /// Where the news of a death goes, in the transaction of that death.
     pub(crate) dead_letter_topic: Option<String>,
@@ -61,20 +54,15 @@ pub(crate) struct SqlVerbs {
 
 impl SqlVerbs {
     pub(crate) fn new(dialect: &Dialect, tables: TableNames, dead_letter_topic: Option<String>, fence: Fence) -> Self {
-        let statements = Box::new(Statements::new(dialect, &tables, fence));
-        let (batch, scan_starts) = (dialect.batch, [ScanStart::new(), ScanStart::new()]);
-        let (topic_scan_start, times_checked) = (TopicScanStart::default(), Default::default());
-        let (clock, holding) = (Clock::Database, Default::default());
         Self {
-            statements,
-            batch,
+            statements: Box::new(Statements::new(dialect, &tables, fence)),
             tables,
             dead_letter_topic,
-            scan_starts,
-            topic_scan_start,
-            holding,
-            clock,
-            times_checked,
+            scan_starts: [ScanStart::new(), ScanStart::new()],
+            topic_scan_start: TopicScanStart::default(),
+            holding: Default::default(),
+            clock: Clock::Database,
+            times_checked: Default::default(),
         }
     }
 
@@ -93,12 +81,12 @@ impl SqlVerbs {
     }
 
     pub(crate) fn insert(&self, message: &NewMessage, now: Timestamp) -> Statement {
-        self.statements.outbox_insert.with(batch::row(message, now, self.late(now))).expecting(Expects::RowOrDuplicate)
+        self.statements.outbox_insert.with(outbox_row(message, now, self.late(now))).expecting(Expects::RowOrDuplicate)
     }
 
     pub(crate) fn ack(&self, queue: Queue, lease: &Lease, response: Option<&str>, now: Timestamp) -> Statement {
         let mut values = Self::fence(lease);
-        values.extend([int(self.late(now).as_micros()), text(response)]);
+        values.extend([text(response), int(self.late(now).as_micros())]);
         self.statements.of(queue).ack.with(values).expecting(Expects::RowOrLeaseLost)
     }
 
@@ -169,7 +157,7 @@ impl SqlVerbs {
             };
             let was = record.state();
             let failure = record.work.settle(&settle.verb, now, now);
-            let failure = failure.map(|failure| (settle.lease.clone(), failure.clone()));
+            let failure = failure.map(|failure| (Some(settle.lease.owner), failure.clone()));
             settled.count(Some(record.state()));
             changes.push(Change { record, was, claim_no: settle.lease.claim_no, failure });
         }
@@ -200,7 +188,6 @@ impl SqlVerbs {
     }
 
     /// Settles by one statement, outside any other transaction; none when there is more to it than acks.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn autocommit_settle(
         &self,
         session: &mut impl Session,
@@ -210,22 +197,21 @@ impl SqlVerbs {
     ) -> Result<Option<Settled>> {
         let is_ack = |settle: &Settle| matches!(settle.verb, Verb::Ack { .. });
         let is_answered = |settle: &Settle| matches!(settle.verb, Verb::Ack { response: Some(_) });
-        let goes_alone = self.batch == Batch::Lists && settles.len() > 1 && settles.iter().any(is_answered);
-        if settles.len() > batch::LIST_MAX || goes_alone || !settles.iter().all(is_ack) {
+        let takes_json = self.statements.of(queue).many.as_ref().is_some_and(|many| many.ack_many.takes_json());
+        let goes_alone = takes_json && settles.len() > 1 && settles.iter().any(is_answered);
+        if settles.len() > SIZES[0] || goes_alone || !settles.iter().all(is_ack) {
             return Ok(None);
         }
         self.settle(session, queue, settles, now).await.map(Some)
     }
 
     /// Whether a lease's row is done, by the one who held the lease.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn acked_before(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
         let found = self.list(session, queue, &Filter::one(lease.seq)).await?.pop();
         Ok(found.is_some_and(|row| is_acked(&row, lease)))
     }
 
     /// Whether the lease still holds; while another transaction changes the row, the question waits for it.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn is_held(&self, session: &mut impl Session, queue: Queue, lease: &Lease) -> Result<bool> {
         let load = self.statements.of(queue).load_lease.with(Self::fence(lease));
         Ok(!self.load(session, queue, &load).await?.is_empty())
@@ -233,64 +219,6 @@ impl SqlVerbs {
 
     async fn load(&self, session: &mut impl Session, queue: Queue, select: &Statement) -> Result<Vec<Record>> {
         session.query(select, |row| read_record(row, queue)).await
-    }
-
-    /// Writes a row's work columns back, if its claim number is still `claim_no`; a death is told in the same breath.
-    async fn save(
-        &self,
-        session: &mut impl Session,
-        queue: Queue,
-        record: &Record,
-        was: State,
-        claim_no: i64,
-        now: Timestamp,
-    ) -> Result<()> {
-        if record.state() == State::Ready {
-            self.scan_start(queue).lower(record.visible_at());
-            self.topic_scan_start.lower(queue, record.visible_at());
-        }
-        let mut save = rows::save(record, claim_no);
-        if self.batch == Batch::Lists {
-            save.push(int(was.code()));
-        }
-        let saved = session.execute(&self.statements.of(queue).save.with(save)).await?;
-        // A server that takes no notice of locks lets others change what was read.
-        if saved.rows == 0 && self.batch == Batch::Lists {
-            return Err(Error::new(ErrorKind::NotCommitted, "the row was changed by somebody else in the same moment"));
-        }
-        if let (1.., Some(topic)) = (saved.rows, &self.dead_letter_topic)
-            && let Some(news) = record.obituary(queue, was, topic)
-        {
-            session.execute(&self.insert(&news, now)).await?;
-        }
-        Ok(())
-    }
-
-    async fn note_failure(
-        &self,
-        session: &mut impl Session,
-        queue: Queue,
-        record: &Record,
-        worker: Option<OwnerToken>,
-        failure: &Noted,
-        now: Timestamp,
-    ) -> Result<()> {
-        let statements = self.statements.of(queue);
-        let values = vec![
-            int(record.seq),
-            int(now.as_micros()),
-            int(i64::from(record.work.attempts)),
-            uuid(worker.map(OwnerToken::as_uuid)),
-            text(failure.error.as_deref()),
-            text(Some(failure.cause.code())),
-        ];
-        session.execute(&statements.failure_add.with(values)).await?;
-        // Each failure follows a claim, or a mark by hand, which counts as one: with fewer there is nothing to trim.
-        if record.work.claim_no > row_count(FAILURES_KEPT) {
-            let values = vec![int(record.seq), int(row_count(FAILURES_KEPT))];
-            session.execute(&statements.failure_trim.with(values)).await?;
-        }
-        Ok(())
     }
 }
 

@@ -24,8 +24,8 @@ cases! { plans:
 /// What settles or renews one lease, or a batch of them, and by which index; then what else finds rows to write.
 const INDEXES: [(&str, &str); 11] = [
     ("ack", "pkey"),
-    ("ack_batch", "pkey"),
-    ("extend_batch", "pkey"),
+    ("ack_many", "pkey"),
+    ("extend_many", "pkey"),
     ("held", "pkey"),
     ("load_lease", "pkey"),
     ("save", "pkey"),
@@ -33,7 +33,7 @@ const INDEXES: [(&str, &str); 11] = [
     ("list_rows", "pkey"),
     ("load_claimed", "leased"),
     ("load_over", "leased"),
-    ("claim_line", "ready"),
+    ("claim", "ready"),
 ];
 
 fn text_of(texts: &[(&'static str, String)], name: &str) -> anyhow::Result<String> {

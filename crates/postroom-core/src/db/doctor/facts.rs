@@ -22,14 +22,12 @@ impl Facts {
     }
 
     /// Whether a switch is on, in any of the words databases have for it.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
     pub(crate) fn is_on(&self, name: &str) -> Option<bool> {
         let value = self.text(name)?;
         Some(!["off", "0", "false", "f", "no", ""].iter().any(|off| value.eq_ignore_ascii_case(off)))
     }
 
     /// Everything whose name begins so, without that beginning.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }

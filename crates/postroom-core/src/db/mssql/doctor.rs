@@ -39,12 +39,10 @@ const JUDGES: &[Judge] = &[
 
 fn version(facts: &Facts) -> Option<Finding> {
     let (version, product) = (facts.text("version")?, facts.text("product").unwrap_or_default());
-    Some(if is_new_enough(version, facts.text("edition").unwrap_or_default(), product) {
-        Finding::ok("version", version, "new enough")
-    } else {
-        let means = "it knows no JSON, which leases travel in, and opening the store is refused";
-        Finding::new(Level::Danger, "version", version, means, "SQL Server 2016 (13.0) is the oldest")
-    })
+    let means = "it knows no JSON, which leases travel in, and opening the store is refused";
+    let (fine, wrong) =
+        (Finding::ok("version", version, "new enough"), (Level::Danger, means, "SQL Server 2016 (13.0) is the oldest"));
+    Some(fine.only_if(is_new_enough(version, facts.text("edition").unwrap_or_default(), product), wrong))
 }
 
 /// Without its tables there is nothing to miss.
@@ -52,35 +50,26 @@ fn procedures(facts: &Facts) -> Option<Finding> {
     facts.number("schema.found")?;
     let found = facts.number("procedures")?;
     let value = format!("{found} of {PROCEDURES}");
-    Some(if found == PROCEDURES {
-        Finding::ok("procedures", value, "this user sees all that the library calls")
-    } else {
-        let means = "nothing can be claimed: they are missing, or this user may not execute them";
-        let advice = "run what `postroom migrate --print` prints, and GRANT EXECUTE ON SCHEMA::infra";
-        Finding::new(Level::Danger, "procedures", value, means, advice)
-    })
+    let means = "nothing can be claimed: they are missing, or this user may not execute them";
+    let advice = "run what `postroom migrate --print` prints, and GRANT EXECUTE ON SCHEMA::infra";
+    let fine = Finding::ok("procedures", value, "this user sees all that the library calls");
+    Some(fine.only_if(found == PROCEDURES, (Level::Danger, means, advice)))
 }
 
 fn updateability(facts: &Facts) -> Option<Finding> {
     let value = facts.text("updateability")?;
-    Some(if value == "READ_ONLY" {
-        let means = "the database takes no writes, as a secondary replica does, and opening a store on it is refused";
-        Finding::new(Level::Danger, "updateability", value, means, "connect to the primary")
-    } else {
-        Finding::ok("updateability", value, "the database takes writes")
-    })
+    let means = "the database takes no writes, as a secondary replica does, and opening a store on it is refused";
+    let wrong = (Level::Danger, means, "connect to the primary");
+    Some(Finding::ok("updateability", value, "the database takes writes").only_if(value != "READ_ONLY", wrong))
 }
 
 fn compatibility(facts: &Facts) -> Option<Finding> {
     let level = facts.number("compatibility_level")?;
     let value = level.to_string();
-    Some(if is_compatible(Some(level), facts.text("product").unwrap_or_default()) {
-        Finding::ok("compatibility_level", value, "JSON is known")
-    } else {
-        let means = "the database behaves like an old server that knows no JSON, and opening the store is refused";
-        let advice = "ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = 130, or higher";
-        Finding::new(Level::Danger, "compatibility_level", value, means, advice)
-    })
+    let means = "the database behaves like an old server that knows no JSON, and opening the store is refused";
+    let advice = "ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = 130, or higher";
+    let (fine, wrong) = (Finding::ok("compatibility_level", value, "JSON is known"), (Level::Danger, means, advice));
+    Some(fine.only_if(is_compatible(Some(level), facts.text("product").unwrap_or_default()), wrong))
 }
 
 fn delayed_durability(facts: &Facts) -> Option<Finding> {
@@ -102,22 +91,16 @@ fn delayed_durability(facts: &Facts) -> Option<Finding> {
 
 fn page_verify(facts: &Facts) -> Option<Finding> {
     let value = facts.text("page_verify")?;
-    Some(if value == "CHECKSUM" {
-        Finding::ok("page_verify", value, "damaged pages are noticed")
-    } else {
-        let means = "a page that was damaged on disk is not noticed";
-        Finding::new(Level::Warning, "page_verify", value, means, "ALTER DATABASE CURRENT SET PAGE_VERIFY CHECKSUM")
-    })
+    let means = "a page that was damaged on disk is not noticed";
+    let wrong = (Level::Warning, means, "ALTER DATABASE CURRENT SET PAGE_VERIFY CHECKSUM");
+    Some(Finding::ok("page_verify", value, "damaged pages are noticed").only_if(value == "CHECKSUM", wrong))
 }
 
 fn recovery_model(facts: &Facts) -> Option<Finding> {
     let value = facts.text("recovery_model")?;
-    Some(if value == "SIMPLE" {
-        let means = "the database can be restored to its last backup only: what came since is lost with the disk";
-        Finding::new(Level::Notice, "recovery_model", value, means, "FULL, and backups of the log")
-    } else {
-        Finding::ok("recovery_model", value, "with backups of the log, it can be restored to any moment")
-    })
+    let means = "the database can be restored to its last backup only: what came since is lost with the disk";
+    let fine = Finding::ok("recovery_model", value, "with backups of the log, it can be restored to any moment");
+    Some(fine.only_if(value != "SIMPLE", (Level::Notice, means, "FULL, and backups of the log")))
 }
 
 fn snapshots(facts: &Facts) -> Option<Finding> {
@@ -142,12 +125,9 @@ fn auto_close(facts: &Facts) -> Option<Finding> {
 fn transactions(facts: &Facts) -> Option<Finding> {
     let seconds = facts.number("oldest_transaction_seconds")?;
     let (name, value) = ("oldest transaction", format!("{seconds} s"));
-    Some(if seconds > TRANSACTION_LONG {
-        let means = "it holds its locks and keeps the log from being cut: claims pass over its rows";
-        Finding::new(Level::Warning, name, value, means, "end it: sys.dm_tran_session_transactions names its session")
-    } else {
-        Finding::ok(name, value, "no transaction is open for long")
-    })
+    let means = "it holds its locks and keeps the log from being cut: claims pass over its rows";
+    let wrong = (Level::Warning, means, "end it: sys.dm_tran_session_transactions names its session");
+    Some(Finding::ok(name, value, "no transaction is open for long").only_if(seconds <= TRANSACTION_LONG, wrong))
 }
 
 #[cfg(test)]

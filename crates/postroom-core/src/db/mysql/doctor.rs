@@ -43,12 +43,9 @@ const JUDGES: &[Judge] = &[
 
 fn version(facts: &Facts) -> Option<Finding> {
     let version = facts.text("version")?;
-    Some(if is_new_enough(version) {
-        Finding::ok("version", version, "new enough")
-    } else {
-        let means = "without SKIP LOCKED workers wait for each other, and opening the store is refused";
-        Finding::new(Level::Danger, "version", version, means, "MySQL 8.0 or MariaDB 10.6 is the oldest")
-    })
+    let means = "without SKIP LOCKED workers wait for each other, and opening the store is refused";
+    let wrong = (Level::Danger, means, "MySQL 8.0 or MariaDB 10.6 is the oldest");
+    Some(Finding::ok("version", version, "new enough").only_if(is_new_enough(version), wrong))
 }
 
 fn flush_at_commit(facts: &Facts) -> Option<Finding> {
@@ -67,35 +64,26 @@ fn flush_at_commit(facts: &Facts) -> Option<Finding> {
 fn sync_binlog(facts: &Facts) -> Option<Finding> {
     let name = "sync_binlog";
     let value = facts.text(name).filter(|_| facts.is_on("log_bin") == Some(true))?;
-    Some(if value == "1" {
-        Finding::ok(name, value, "commits are in the binary log before they are answered")
-    } else {
-        let means = "after a power cut the server undoes commits that the binary log has lost, and replicas miss them";
-        Finding::new(Level::Danger, name, value, means, "sync_binlog = 1, or no binary log")
-    })
+    let means = "after a power cut the server undoes commits that the binary log has lost, and replicas miss them";
+    let fine = Finding::ok(name, value, "commits are in the binary log before they are answered");
+    Some(fine.only_if(value == "1", (Level::Danger, means, "sync_binlog = 1, or no binary log")))
 }
 
 fn binlog_format(facts: &Facts) -> Option<Finding> {
     let name = "binlog_format";
     let value = facts.text(name).filter(|_| facts.is_on("log_bin") == Some(true))?;
-    Some(if value.eq_ignore_ascii_case("STATEMENT") {
-        let means = "the server refuses writes under READ COMMITTED, which is what claims need";
-        Finding::new(Level::Danger, name, value, means, "binlog_format = ROW")
-    } else {
-        Finding::ok(name, value, "rows are logged as they are")
-    })
+    let means = "the server refuses writes under READ COMMITTED, which is what claims need";
+    let fine = Finding::ok(name, value, "rows are logged as they are");
+    Some(fine.only_if(!value.eq_ignore_ascii_case("STATEMENT"), (Level::Danger, means, "binlog_format = ROW")))
 }
 
 fn doublewrite(facts: &Facts) -> Option<Finding> {
     let name = "innodb_doublewrite";
     let value = facts.text(name)?;
-    Some(if facts.is_on(name)? && !value.eq_ignore_ascii_case("DETECT_ONLY") {
-        Finding::ok(name, value, "half-written pages can be repaired")
-    } else {
-        let means = "a page that was half written in a power cut stays damaged";
-        let advice = "innodb_doublewrite = ON, unless the storage never writes half a page";
-        Finding::new(Level::Danger, name, value, means, advice)
-    })
+    let means = "a page that was half written in a power cut stays damaged";
+    let advice = "innodb_doublewrite = ON, unless the storage never writes half a page";
+    let fine = Finding::ok(name, value, "half-written pages can be repaired");
+    Some(fine.only_if(facts.is_on(name)? && !value.eq_ignore_ascii_case("DETECT_ONLY"), (Level::Danger, means, advice)))
 }
 
 fn flush_method(facts: &Facts) -> Option<Finding> {
@@ -164,12 +152,9 @@ fn isolation(facts: &Facts) -> Option<Finding> {
 fn history(facts: &Facts) -> Option<Finding> {
     let length = facts.number("innodb_history_list_length")?;
     let (name, value) = ("history list length", length.to_string());
-    Some(if length > HISTORY_LONG {
-        let means = "an old transaction keeps the server from clearing away what was done since: claims get slower";
-        Finding::new(Level::Warning, name, value, means, "end it: information_schema.innodb_trx shows the oldest")
-    } else {
-        Finding::ok(name, value, "nothing keeps old rows for long")
-    })
+    let means = "an old transaction keeps the server from clearing away what was done since: claims get slower";
+    let wrong = (Level::Warning, means, "end it: information_schema.innodb_trx shows the oldest");
+    Some(Finding::ok(name, value, "nothing keeps old rows for long").only_if(length <= HISTORY_LONG, wrong))
 }
 
 fn max_allowed_packet(facts: &Facts) -> Option<Finding> {

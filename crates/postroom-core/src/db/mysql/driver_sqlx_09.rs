@@ -11,7 +11,7 @@ use crate::db::mysql::dialect::{
 use crate::db::mysql::error::{failed, number_of};
 use crate::db::server::connection::{Patience, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Purpose, ServerConnection};
-use crate::db::sqlx_09::{Behind, Reach, begin_for_good};
+use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, number};
 use crate::sql::{Done, Expects, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -46,26 +46,7 @@ impl MySqlServerConnection {
         &mut self.conn
     }
 
-    async fn say(&mut self, text: &'static str) -> Result<()> {
-        let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
-        self.patience.wait(said).await
-    }
-
-    /// Asks without values: the server answers in text.
-    async fn ask(&mut self, text: &'static str) -> Result<MySqlRow> {
-        let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
-        self.patience.wait(answer).await
-    }
-
-    async fn began(&mut self, text: &'static str) -> Result<Began> {
-        let answer = self.ask(text).await?;
-        Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
-    }
-}
-
-fn number(row: &MySqlRow, column: usize) -> Result<i64> {
-    let text = row.str(column)?.unwrap_or_default();
-    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
+    conversation!(MySqlRow);
 }
 
 impl ServerConnection for MySqlServerConnection {

@@ -43,45 +43,32 @@ const JUDGES: &[Judge] = &[
 
 fn version(facts: &Facts) -> Option<Finding> {
     let (version, number) = (facts.text("server_version")?, facts.number("server_version_num")?);
-    Some(if number < VERSION_MIN {
-        let means = "the store's statements need version 13 or newer, and opening it is refused";
-        Finding::new(Level::Danger, "server_version", version, means, "upgrade the server")
-    } else {
-        Finding::ok("server_version", version, "new enough")
-    })
+    let means = "the store's statements need version 13 or newer, and opening it is refused";
+    let wrong = (Level::Danger, means, "upgrade the server");
+    Some(Finding::ok("server_version", version, "new enough").only_if(number >= VERSION_MIN, wrong))
 }
 
 fn standby(facts: &Facts) -> Option<Finding> {
     let is_standby = facts.is_on("standby")?;
     let value = if is_standby { "yes" } else { "no" };
-    Some(if is_standby {
-        let means = "a standby cannot be written to, and opening a store on it is refused";
-        let advice = "connect to the primary; with several hosts, target_session_attrs has no effect here";
-        Finding::new(Level::Danger, "standby", value, means, advice)
-    } else {
-        Finding::ok("standby", value, "this is the primary")
-    })
+    let means = "a standby cannot be written to, and opening a store on it is refused";
+    let advice = "connect to the primary; with several hosts, target_session_attrs has no effect here";
+    Some(Finding::ok("standby", value, "this is the primary").only_if(!is_standby, (Level::Danger, means, advice)))
 }
 
 fn fsync(facts: &Facts) -> Option<Finding> {
     let value = facts.text("fsync")?;
-    Some(if facts.is_on("fsync")? {
-        Finding::ok("fsync", value, "commits reach the disk")
-    } else {
-        let means = "a power cut or a crash of the machine can lose commits and damage the whole database";
-        Finding::new(Level::Danger, "fsync", value, means, "fsync = on; off is for data that nobody needs")
-    })
+    let means = "a power cut or a crash of the machine can lose commits and damage the whole database";
+    let wrong = (Level::Danger, means, "fsync = on; off is for data that nobody needs");
+    Some(Finding::ok("fsync", value, "commits reach the disk").only_if(facts.is_on("fsync")?, wrong))
 }
 
 fn full_page_writes(facts: &Facts) -> Option<Finding> {
     let value = facts.text("full_page_writes")?;
-    Some(if facts.is_on("full_page_writes")? {
-        Finding::ok("full_page_writes", value, "half-written pages can be repaired")
-    } else {
-        let means = "a page that was half written in a power cut stays damaged";
-        let advice = "full_page_writes = on, unless the file system never writes half a page (ZFS)";
-        Finding::new(Level::Danger, "full_page_writes", value, means, advice)
-    })
+    let means = "a page that was half written in a power cut stays damaged";
+    let advice = "full_page_writes = on, unless the file system never writes half a page (ZFS)";
+    let fine = Finding::ok("full_page_writes", value, "half-written pages can be repaired");
+    Some(fine.only_if(facts.is_on("full_page_writes")?, (Level::Danger, means, advice)))
 }
 
 /// Our own transactions turn it on where it is off; the user's do not.
@@ -136,12 +123,9 @@ fn replicas(facts: &Facts) -> Option<Finding> {
 
 fn autovacuum(facts: &Facts) -> Option<Finding> {
     let value = facts.text("autovacuum")?;
-    Some(if facts.is_on("autovacuum")? {
-        Finding::ok("autovacuum", value, "what was claimed and done is cleared away")
-    } else {
-        let means = "every claim steps over the rows that were claimed before it: the queue gets slower without end";
-        Finding::new(Level::Warning, "autovacuum", value, means, "autovacuum = on")
-    })
+    let means = "every claim steps over the rows that were claimed before it: the queue gets slower without end";
+    let fine = Finding::ok("autovacuum", value, "what was claimed and done is cleared away");
+    Some(fine.only_if(facts.is_on("autovacuum")?, (Level::Warning, means, "autovacuum = on")))
 }
 
 fn old_transactions(facts: &Facts) -> Option<Finding> {
@@ -169,13 +153,10 @@ fn old_transactions(facts: &Facts) -> Option<Finding> {
 fn old_snapshots(facts: &Facts) -> Option<Finding> {
     let age = facts.number("oldest_snapshot_age")?;
     let (name, value) = ("oldest snapshot", format!("{age} transactions"));
-    Some(if age > SNAPSHOT_OLD {
-        let means = "rows that were done since it was taken cannot be cleared away: claims get slower";
-        let advice = "end what holds it: pg_stat_activity, pg_replication_slots, pg_prepared_xacts";
-        Finding::new(Level::Warning, name, value, means, advice)
-    } else {
-        Finding::ok(name, value, "nothing keeps old rows for long")
-    })
+    let means = "rows that were done since it was taken cannot be cleared away: claims get slower";
+    let advice = "end what holds it: pg_stat_activity, pg_replication_slots, pg_prepared_xacts";
+    let wrong = (Level::Warning, means, advice);
+    Some(Finding::ok(name, value, "nothing keeps old rows for long").only_if(age <= SNAPSHOT_OLD, wrong))
 }
 
 fn isolation(facts: &Facts) -> Option<Finding> {

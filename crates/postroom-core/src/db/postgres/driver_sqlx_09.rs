@@ -12,7 +12,7 @@ use crate::db::postgres::dialect::{
 use crate::db::postgres::error::{NO_SUCH_SETTING, POOLED, kind_of};
 use crate::db::server::connection::{Patience, ended_inside, may_not_deploy};
 use crate::db::server::{Began, Purpose, ServerConnection};
-use crate::db::sqlx_09::{Behind, Reach, begin_for_good, explained};
+use crate::db::sqlx_09::{Behind, Reach, begin_for_good, conversation, explained, number};
 use crate::sql::{Done, Row, Session, Statement, Tx, Value};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind, Result};
@@ -64,21 +64,7 @@ impl PgServerConnection {
         &mut self.conn
     }
 
-    async fn say(&mut self, text: &'static str) -> Result<()> {
-        let said = async { self.conn.execute(text).await.map(|_| ()).map_err(failed) };
-        self.patience.wait(said).await
-    }
-
-    /// Asks without values: one trip, nothing is prepared, and the server answers in text.
-    async fn ask(&mut self, text: &'static str) -> Result<PgRow> {
-        let answer = async { sqlx::raw_sql(text).fetch_one(&mut self.conn).await.map_err(failed) };
-        self.patience.wait(answer).await
-    }
-
-    async fn began(&mut self, text: &'static str) -> Result<Began> {
-        let answer = self.ask(text).await?;
-        Ok(self.patience.began(number(&answer, 0)?, number(&answer, 1)?))
-    }
+    conversation!(PgRow);
 
     /// Behind a pooler a statement's name may be another client's, or be unknown to the next connection.
     fn bound<'s>(&self, statement: &'s Statement) -> Query<'s, Postgres, PgArguments> {
@@ -96,11 +82,6 @@ async fn open(target: &PgTarget, wants_settings: bool) -> sqlx::Result<PgConnect
         }
     }
     PgConnection::connect_with(&target.options()).await
-}
-
-fn number(row: &PgRow, column: usize) -> Result<i64> {
-    let text = row.str(column)?.unwrap_or_default();
-    text.parse().map_err(|source| Error::new(ErrorKind::Database, "the server's answer is no number").caused_by(source))
 }
 
 impl ServerConnection for PgServerConnection {

@@ -1,8 +1,6 @@
-//! The SQL of a store's schema, and of its claims: for people who run it themselves, look at it, or take it back.
+//! The SQL of a store's schema: for people who run it themselves, look at it, or take it back.
 
 use crate::db::server::{Engine, ServerConnection, ServerStore};
-#[cfg(feature = "testing")]
-use crate::queue::Queue;
 use crate::sql::TableNames;
 use crate::store::Store;
 use crate::store::sql::SqlVerbs;
@@ -21,7 +19,9 @@ impl<E: Engine> ServerStore<E> {
     /// to be thrown away. On MySQL, which has no such schemas, only the store's own tables and procedures go.
     #[doc(hidden)]
     pub async fn drop_schema(self) -> Result<()> {
-        if self.0.verbs.tables.schema().is_none() && E::DIALECT.schema_drop.contains("{schema}") {
+        if self.0.verbs.tables.schema().is_none()
+            && E::DIALECT.schema_drop.is_some_and(|drop| drop.contains("{schema}"))
+        {
             return Err(Error::new(ErrorKind::Unsupported, "the tables are in no schema of their own"));
         }
         let core = self.0.clone();
@@ -34,15 +34,6 @@ impl<E: Engine> ServerStore<E> {
         let dropped = dropped.await;
         Store::close(&self).await;
         dropped
-    }
-
-    /// What a claim runs, in order: for a benchmark that looks at its plans.
-    #[cfg(feature = "testing")]
-    pub fn claim_statements(tables: &TableNames, queue: Queue) -> Vec<String> {
-        let verbs = SqlVerbs::new(E::DIALECT, tables.clone(), None, E::DIALECT.fence);
-        let statements = verbs.statements.of(queue);
-        let texts = [&statements.claim_look, &statements.claim_select, &statements.claim_line];
-        texts.map(|text| text.sql().to_string()).to_vec()
     }
 }
 

@@ -40,43 +40,34 @@ const JUDGES: &[Judge] = &[
 
 fn version(facts: &Facts) -> Option<Finding> {
     let (version, number) = (facts.text("version")?, facts.number("version_number")?);
-    Some(if number < i64::from(SQLITE_VERSION_MIN) {
-        let means = "it can corrupt a write-ahead log under this load, and opening a store is refused";
-        Finding::new(Level::Danger, "SQLite library", version, means, "build with SQLite 3.51.3 or newer")
-    } else {
-        Finding::ok("SQLite library", version, "new enough")
-    })
+    let means = "it can corrupt a write-ahead log under this load, and opening a store is refused";
+    let wrong = (Level::Danger, means, "build with SQLite 3.51.3 or newer");
+    Some(Finding::ok("SQLite library", version, "new enough").only_if(number >= i64::from(SQLITE_VERSION_MIN), wrong))
 }
 
 fn integrity(facts: &Facts) -> Option<Finding> {
     let verdict = facts.text("quick_check")?;
-    Some(if verdict == "ok" {
-        Finding::ok("quick_check", verdict, "the file is whole")
-    } else {
-        let advice = "stop everything that uses it, and go back to a copy made with `postroom backup`";
-        Finding::new(Level::Danger, "quick_check", verdict, "the file is damaged", advice)
-    })
+    let advice = "stop everything that uses it, and go back to a copy made with `postroom backup`";
+    let wrong = (Level::Danger, "the file is damaged", advice);
+    Some(Finding::ok("quick_check", verdict, "the file is whole").only_if(verdict == "ok", wrong))
 }
 
 fn journal_mode(facts: &Facts) -> Option<Finding> {
     let mode = facts.text("journal_mode")?;
-    Some(if mode.eq_ignore_ascii_case("wal") {
-        Finding::ok("journal_mode", mode, "readers and the writer do not wait for each other")
-    } else {
-        let means = "a store switches the file to a write-ahead log when it opens it, for every program that uses it";
-        Finding::new(Level::Notice, "journal_mode", mode, means, "nothing; PRAGMA journal_mode = WAL does it now")
-    })
+    let means = "a store switches the file to a write-ahead log when it opens it, for every program that uses it";
+    let (fine, wrong) = (
+        Finding::ok("journal_mode", mode, "readers and the writer do not wait for each other"),
+        (Level::Notice, means, "nothing; PRAGMA journal_mode = WAL does it now"),
+    );
+    Some(fine.only_if(mode.eq_ignore_ascii_case("wal"), wrong))
 }
 
 /// Every connection has its own; this is about the store's.
 fn synchronous(facts: &Facts) -> Option<Finding> {
     let value = facts.text("synchronous")?;
-    Some(if value == "FULL" {
-        Finding::ok("synchronous", value, "the store's commits reach the disk; other connections set their own")
-    } else {
-        let means = "a power cut loses acknowledged work of the last moments, though a crash of the program does not";
-        Finding::new(Level::Danger, "synchronous", value, means, "Durability::Full, which is the default")
-    })
+    let means = "a power cut loses acknowledged work of the last moments, though a crash of the program does not";
+    let fine = Finding::ok("synchronous", value, "the store's commits reach the disk; other connections set their own");
+    Some(fine.only_if(value == "FULL", (Level::Danger, means, "Durability::Full, which is the default")))
 }
 
 fn file_system(facts: &Facts) -> Option<Finding> {
@@ -108,23 +99,17 @@ fn file_system(facts: &Facts) -> Option<Finding> {
 fn permissions(facts: &Facts) -> Option<Finding> {
     let mode = facts.number("mode")?;
     let value = format!("{mode:o}");
-    Some(if mode & OTHERS == 0 {
-        Finding::ok("file mode", value, "for its owner's eyes only")
-    } else {
-        let means = "others on this machine can read the messages or write them";
-        Finding::new(Level::Notice, "file mode", value, means, "chmod 600, also for its -wal and -shm")
-    })
+    let means = "others on this machine can read the messages or write them";
+    let wrong = (Level::Notice, means, "chmod 600, also for its -wal and -shm");
+    Some(Finding::ok("file mode", value, "for its owner's eyes only").only_if(mode & OTHERS == 0, wrong))
 }
 
 fn log(facts: &Facts) -> Option<Finding> {
     let bytes = facts.number("log_bytes")?;
     let value = format!("{} MiB", bytes / MIB);
-    Some(if bytes > LOG_LARGE {
-        let means = "a reader that has been open for long keeps the log from being folded in: everything gets slower";
-        Finding::new(Level::Warning, "write-ahead log", value, means, "end the long read transaction")
-    } else {
-        Finding::ok("write-ahead log", value, "folded in as it should be")
-    })
+    let means = "a reader that has been open for long keeps the log from being folded in: everything gets slower";
+    let wrong = (Level::Warning, means, "end the long read transaction");
+    Some(Finding::ok("write-ahead log", value, "folded in as it should be").only_if(bytes <= LOG_LARGE, wrong))
 }
 
 fn room(facts: &Facts) -> Option<Finding> {

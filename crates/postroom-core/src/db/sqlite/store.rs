@@ -70,10 +70,7 @@ impl SqliteStore {
     /// What a claim runs, in order: for a benchmark that counts its steps.
     #[cfg(feature = "testing")]
     pub fn claim_statements(tables: &crate::TableNames, queue: Queue) -> Vec<String> {
-        let verbs = SqlVerbs::new(&SQLITE, tables.clone(), None, SQLITE.fence);
-        let statements = verbs.statements.of(queue);
-        let texts = [&statements.load_over, &statements.load_expired, &statements.claim_select, &statements.claim_line];
-        texts.map(|text| text.sql().to_string()).to_vec()
+        SqlVerbs::new(&SQLITE, tables.clone(), None, SQLITE.fence).statements.of(queue).claim_texts()
     }
 
     pub(crate) async fn open(options: SqliteOptions) -> Result<Self> {

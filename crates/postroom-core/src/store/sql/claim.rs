@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-#[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 use super::look::Looked;
 use super::rows::{self, int, read_claimed, row_count, time, uuid};
 use super::scan_start::BEGINNING;
 use super::topic_scan_start::Look;
 use super::{Session, SqlVerbs};
-use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped, Topics};
-use crate::sql::dialect::Batch;
+use crate::queue::{ClaimRequest, Claimed, Claims, Queue, Reaped};
+use crate::sql::plans::{Claim, Lines};
+use crate::sql::text::SqlTemplate;
 use crate::sql::{Row, Value};
 use crate::store::Filter;
 use crate::support::clock::{Timestamp, monotonic};
@@ -27,7 +27,6 @@ pub(super) struct Taken {
 
 impl SqlVerbs {
     /// A claim in a database that is asked without a trip.
-    #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
     pub(crate) async fn claim(
         &self,
         session: &mut impl Session,
@@ -38,11 +37,10 @@ impl SqlVerbs {
         let reaped = self.reap_and_expire(session, queue, request.batch, now, (true, true)).await?;
         let from = self.beginning(queue, request, now);
         let taken = self.claim_in_line(session, queue, request, now, from).await?;
-        self.or_when(session, queue, request, taken, reaped).await
+        self.or_when(session, queue, request, (taken, now), reaped).await
     }
 
     /// A claim where asking costs a trip: what was looked for just now is not asked again.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(super) async fn claim_looked(
         &self,
         session: &mut impl Session,
@@ -70,7 +68,7 @@ impl SqlVerbs {
         if request.is_special() {
             let from = self.beginning(queue, request, now);
             let taken = self.claim_in_line(session, queue, request, now, from).await?;
-            return self.or_when(session, queue, request, taken, reaped).await;
+            return self.or_when(session, queue, request, (taken, now), reaped).await;
         }
         let Some(first) = looked.ready.filter(|_| looked.is_ready(now)) else { return Ok(looked.nothing(reaped)) };
         let Taken { claimed, .. } = self.claim_in_line(session, queue, request, now, first).await?;
@@ -88,9 +86,11 @@ impl SqlVerbs {
         now: Timestamp,
         from: Timestamp,
     ) -> Result<Taken> {
-        match self.batch {
-            Batch::Arrays | Batch::Lists => self.claim_from(session, queue, request, now, from).await,
-            Batch::EachRow | Batch::Rows => self.select_and_claim(session, queue, request, now, from).await,
+        match &self.statements.of(queue).claim {
+            Claim::AtOnce { take, .. } => self.claim_from(session, (queue, take), request, now, from).await,
+            Claim::Listed { select, .. } | Claim::Embedded { select, .. } => {
+                self.select_and_claim(session, (queue, select), request, now, from).await
+            }
         }
     }
 
@@ -100,20 +100,19 @@ impl SqlVerbs {
         session: &mut impl Session,
         queue: Queue,
         request: &ClaimRequest,
-        taken: Taken,
+        (taken, now): (Taken, Timestamp),
         reaped: Reaped,
     ) -> Result<Claims> {
         if !taken.claimed.is_empty() {
             return Ok(Claims { claimed: taken.claimed, next_at: None, reaped });
         }
         let statements = self.statements.of(queue);
-        let next = match &request.topics {
-            _ if request.suspects => statements.suspects_next.with(among(&request.places()).into()),
-            Some(topics) => {
-                statements.topics_next.with(among(topics).into_iter().chain([int(taken.rest.as_micros())]).collect())
-            }
-            None => statements.claim_next.with(Vec::new()),
+        let next = match &statements.claim {
+            _ if request.suspects => &statements.suspects_next,
+            Claim::Embedded { next, .. } if request.topics.is_none() => next,
+            _ => &statements.topics_next,
         };
+        let next = next.with(self.claim_values(request, now, taken.rest));
         let next = session.query(&next, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(Claims { claimed: Vec::new(), next_at: next.map(Timestamp::from_micros), reaped })
     }
@@ -135,7 +134,6 @@ impl SqlVerbs {
     }
 
     /// A claim in one statement, outside any other transaction: none when it takes more than that.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn autocommit_claim(
         &self,
         session: &mut impl Session,
@@ -143,18 +141,15 @@ impl SqlVerbs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Option<Claims>> {
-        if !self.batch.claims_at_once() {
-            return Ok(None);
-        }
+        let Some(take) = self.statements.of(queue).claims_at_once() else { return Ok(None) };
         let from = self.beginning(queue, request, now);
-        let Taken { claimed, .. } = self.claim_from(session, queue, request, now, from).await?;
+        let Taken { claimed, .. } = self.claim_from(session, (queue, take), request, now, from).await?;
         Ok((!claimed.is_empty()).then_some(Claims { claimed, next_at: None, reaped: Reaped::default() }))
     }
 
     /// Whether it is time for more than a claim alone: to look for what ran out, and below where claims begin.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn is_look_due(&self, queue: Queue, now: Timestamp) -> bool {
-        !self.batch.claims_at_once() || self.scan_start(queue).is_look_due(now)
+        self.statements.of(queue).claims_at_once().is_none() || self.scan_start(queue).is_look_due(now)
     }
 
     /// Where a claim begins. One of a few topics leaves rows in line: it says nothing of where one of all begins.
@@ -167,36 +162,35 @@ impl SqlVerbs {
         }
     }
 
+    /// What every claim is given, and every question when to claim again.
+    pub(super) fn claim_values(&self, request: &ClaimRequest, now: Timestamp, from: Timestamp) -> Vec<Value> {
+        let [(topics, only_topics), (destinations, only_destinations)] = request.places().values();
+        let bytes = i64::try_from(request.budget.bytes).unwrap_or(i64::MAX);
+        vec![
+            int(now.as_micros()),
+            int(row_count(request.batch)),
+            uuid(Some(request.owner.as_uuid())),
+            int(self.late(now).plus(request.lease).as_micros()),
+            int(from.as_micros()),
+            int(bytes),
+            int(row_count(request.budget.least)),
+            Value::Text(Some(topics)),
+            int(only_topics),
+            Value::Text(Some(destinations)),
+            int(only_destinations),
+        ]
+    }
+
     pub(super) async fn claim_from(
         &self,
         session: &mut impl Session,
-        queue: Queue,
+        (queue, take): (Queue, &Lines<SqlTemplate>),
         request: &ClaimRequest,
         now: Timestamp,
         from: Timestamp,
     ) -> Result<Taken> {
         let until = self.late(now).plus(request.lease);
-        let mut values = vec![
-            int(now.as_micros()),
-            int(row_count(request.batch)),
-            uuid(Some(request.owner.as_uuid())),
-            int(until.as_micros()),
-            int(from.as_micros()),
-            byte_count(request.budget.bytes),
-            int(row_count(request.budget.least)),
-        ];
-        let statements = self.statements.of(queue);
-        let claim = match &request.topics {
-            _ if request.suspects => {
-                values.extend(among(&request.places()));
-                statements.suspects_line.with(values)
-            }
-            Some(topics) => {
-                values.extend(among(topics));
-                statements.topics_line.with(values)
-            }
-            None => statements.claim_line.with(values),
-        };
+        let claim = line_of(take, request).with(self.claim_values(request, now, from));
         let owner = request.owner;
         let read = move |row: &dyn Row| {
             let at = rows::claimed_at(row)?;
@@ -223,32 +217,14 @@ impl SqlVerbs {
     async fn select_and_claim(
         &self,
         session: &mut impl Session,
-        queue: Queue,
+        (queue, select): (Queue, &Lines<SqlTemplate>),
         request: &ClaimRequest,
         now: Timestamp,
         from: Timestamp,
     ) -> Result<Taken> {
-        let statements = self.statements.of(queue);
         let (until, owner) = (self.late(now).plus(request.lease), request.owner);
-        // What is larger than that comes without its payload at first, where all rows come at once.
-        let large = (request.budget.bytes / request.batch as u64).max(1);
-        let mut values = vec![int(now.as_micros()), int(row_count(request.batch)), byte_count(large)];
-        let select = match &request.topics {
-            _ if request.suspects => {
-                values.extend(among(&request.places()));
-                statements.suspects_select.with(values)
-            }
-            Some(topics) => {
-                values.extend(among(topics).into_iter().chain([int(from.as_micros())]));
-                statements.topics_select.with(values)
-            }
-            None => {
-                if self.batch == Batch::Rows {
-                    values.push(int(from.as_micros()));
-                }
-                statements.claim_select.with(values)
-            }
-        };
+        let values = self.claim_values(request, now, from);
+        let select = line_of(select, request).with(values.clone());
         let (budget, mut room) = (request.budget, Some((0, 0)));
         // Rows are read one by one, up to the first that does not fit.
         let read = move |row: &dyn Row| {
@@ -268,16 +244,21 @@ impl SqlVerbs {
             self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
         }
         let is_whole = request.topics.is_none() && !request.suspects && found.iter().all(|(_, _, row)| row.is_some());
+        // What is larger than that comes without its payload at first, where all rows come at once.
+        let large = match self.statements.of(queue).claim {
+            Claim::Listed { .. } => (request.budget.bytes / request.batch as u64).max(1),
+            _ => u64::MAX,
+        };
         let mut line = Vec::new();
         for (_, bytes, claimed) in found {
             let Some(mut claimed) = claimed else { break };
-            if self.batch == Batch::Rows && bytes > large {
+            if bytes > large {
                 let record = self.list(session, queue, &Filter::one(claimed.lease.seq)).await?.pop();
                 claimed.message = record.map_or(Err("the row is gone".to_owned()), |record| record.message);
             }
             line.push(claimed);
         }
-        self.take_line(session, queue, request, (now, until), &line, is_whole).await?;
+        self.take_line(session, queue, values, &line, is_whole).await?;
         Ok(Taken { claimed: line, rest: first.unwrap_or(now.plus(TICK)) })
     }
 
@@ -286,35 +267,31 @@ impl SqlVerbs {
         &self,
         session: &mut impl Session,
         queue: Queue,
-        request: &ClaimRequest,
-        (now, until): (Timestamp, Timestamp),
+        values: Vec<Value>,
         line: &[Claimed],
         is_whole: bool,
     ) -> Result<()> {
-        let statements = self.statements.of(queue);
-        let lease = vec![uuid(Some(request.owner.as_uuid())), int(until.as_micros()), int(now.as_micros())];
-        match self.batch {
-            _ if line.is_empty() => {}
-            Batch::EachRow if is_whole => {
-                let values = lease.into_iter().chain([int(row_count(request.batch))]).collect();
-                session.execute(&statements.claim_line.with(values)).await?;
+        let [now, _, owner, until] = &values[..4] else { return Ok(()) };
+        let lease = [owner.clone(), until.clone(), now.clone()];
+        let rows: Vec<_> = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
+        match &self.statements.of(queue).claim {
+            Claim::Embedded { lease_all, .. } if is_whole && !line.is_empty() => {
+                session.execute(&lease_all.with(values)).await?;
             }
-            Batch::EachRow => {
-                for claimed in line {
-                    let values = lease.iter().cloned().chain([int(claimed.lease.seq)]).collect();
-                    session.execute(&statements.claim_one.with(values)).await?;
+            Claim::Embedded { lease: sql, .. } => {
+                self.write_rows(session, (sql, None), &rows, &lease).await?;
+            }
+            Claim::Listed { lease: sql, .. } => {
+                for statement in sql.for_rows(&rows, &lease) {
+                    session.execute(&statement).await?;
                 }
             }
-            Batch::Arrays | Batch::Rows | Batch::Lists => {
-                let rows = line.iter().map(|claimed| vec![int(claimed.lease.seq)]).collect();
-                self.execute_list(session, &statements.claim_line, &lease, rows).await?;
-            }
+            Claim::AtOnce { .. } => {}
         }
         Ok(())
     }
 
     /// What a claim took whose commit was not answered.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     async fn claimed_before(
         &self,
         session: &mut impl Session,
@@ -335,12 +312,11 @@ impl SqlVerbs {
     }
 }
 
-/// The values that say which topics and destinations are meant.
-pub(super) fn among(topics: &Topics) -> [Value; 4] {
-    let [(topics, only_topics), (destinations, only_destinations)] = topics.values();
-    [Value::Text(Some(topics)), int(only_topics), Value::Text(Some(destinations)), int(only_destinations)]
-}
-
-fn byte_count(bytes: u64) -> Value {
-    int(i64::try_from(bytes).unwrap_or(i64::MAX))
+/// The line that a claim takes from.
+fn line_of<'t>(lines: &'t Lines<SqlTemplate>, request: &ClaimRequest) -> &'t SqlTemplate {
+    match &request.topics {
+        _ if request.suspects => &lines.suspects,
+        Some(_) => &lines.topics,
+        None => &lines.all,
+    }
 }

@@ -6,27 +6,11 @@ use super::rows::{count, filter_values, int, moment, number, read_dismissal, rea
 use super::{Session, SqlVerbs};
 use crate::queue::{Queue, State, Work};
 use crate::sql::Row;
+use crate::sql::columns::brief;
 use crate::sql::text::SqlTemplate;
 use crate::store::{Failed, FailedGroup, Filter};
 use crate::support::clock::Timestamp;
 use crate::support::error::Result;
-
-/// The columns of a message that was given up, in the order every dialect selects them.
-mod column {
-    pub(super) const SEQ: usize = 0;
-    pub(super) const ATTEMPTS: usize = 1;
-    pub(super) const PROCESSED_AT: usize = 2;
-    pub(super) const EXPIRES_AT: usize = 3;
-    pub(super) const ERROR: usize = 4;
-    pub(super) const TOPIC: usize = 5;
-    pub(super) const IDENTITY: usize = 6;
-    pub(super) const PARTY: usize = 10;
-    pub(super) const STATE: usize = 11;
-    pub(super) const CLAIM_NO: usize = 12;
-    pub(super) const DUE_AT: usize = 13;
-    pub(super) const CREATED_AT: usize = 14;
-    pub(super) const DISMISSAL: usize = 15;
-}
 
 /// The states in which messages are given up.
 const ENDS: [State; 2] = [State::Dead, State::Expired];
@@ -42,14 +26,14 @@ impl SqlVerbs {
         // One place for both states, from which on everything is looked at.
         let mut first = i64::MIN;
         for state in ENDS {
-            let sql = if state == State::Dead { &statements.nth_newest_dead } else { &statements.nth_newest_expired };
-            let select = sql.with(vec![int(state.code()), int(row_count(rows).saturating_sub(1))]);
+            let Some(sql) = statements.in_state(state) else { continue };
+            let select = sql.nth_newest.with(vec![int(row_count(rows).saturating_sub(1))]);
             first = session.query(&select, |row| number(row, 0)).await?.into_iter().fold(first, i64::max);
         }
         let mut groups = Vec::new();
         for state in ENDS {
-            let sql = if state == State::Dead { &statements.groups_dead } else { &statements.groups_expired };
-            let select = sql.with(vec![int(state.code()), int(first)]);
+            let Some(sql) = statements.in_state(state) else { continue };
+            let select = sql.groups.with(vec![int(first)]);
             groups.extend(merged(session.query(&select, |row| read_group(row, state)).await?));
         }
         Ok(groups)
@@ -81,13 +65,8 @@ impl SqlVerbs {
             ended.retain(|row| states.contains(&row.failed.state) && filter.accepts_ended(&row.failed));
         } else {
             for &state in states.iter().filter(|&&state| filter.state.is_none_or(|wanted| wanted == state)) {
-                let sql = match state {
-                    State::Done => &statements.brief_done,
-                    State::Expired => &statements.brief_expired,
-                    State::Dismissed => &statements.brief_dismissed,
-                    _ => &statements.brief_dead,
-                };
-                let select = sql.with(filter_values(filter, Some(state)));
+                let Some(sql) = statements.in_state(state) else { continue };
+                let select = sql.brief.with(filter_values(filter));
                 ended.extend(session.query(&select, |row| read_ended(row, queue)).await?);
             }
         }
@@ -162,23 +141,23 @@ pub(super) struct Ended {
 /// A row that nobody can read as a message is listed all the same. One whose state nobody knows has not ended: it is
 /// held for ready, which no list of those that ended has.
 fn read_ended(row: &dyn Row, queue: Queue) -> Result<Ended> {
-    let state = row.int(column::STATE).ok().flatten().and_then(State::from_code).unwrap_or(State::Ready);
-    let expires_at = moment(row, column::EXPIRES_AT).unwrap_or(None);
-    let created_at = Timestamp::from_micros(number(row, column::CREATED_AT).unwrap_or(0));
-    let due_at = moment(row, column::DUE_AT).unwrap_or(None);
+    let state = row.int(brief::STATE).ok().flatten().and_then(State::from_code).unwrap_or(State::Ready);
+    let expires_at = moment(row, brief::EXPIRES_AT).unwrap_or(None);
+    let created_at = Timestamp::from_micros(number(row, brief::CREATED_AT).unwrap_or(0));
+    let due_at = moment(row, brief::DUE_AT).unwrap_or(None);
     let failed = Failed {
-        seq: number(row, column::SEQ)?,
-        origin: read_origin(row, queue, column::IDENTITY).ok(),
-        topic: row.text(column::TOPIC).ok().flatten().unwrap_or_default(),
+        seq: number(row, brief::SEQ)?,
+        origin: read_origin(row, queue, brief::NEXT + 2).ok(),
+        topic: row.text(brief::TOPIC).ok().flatten().unwrap_or_default(),
         state,
-        attempts: count(row, column::ATTEMPTS).ok().flatten().unwrap_or(0),
-        error: row.text(column::ERROR).unwrap_or(None),
-        at: moment(row, column::PROCESSED_AT).unwrap_or(None),
+        attempts: count(row, brief::ATTEMPTS).ok().flatten().unwrap_or(0),
+        error: row.text(brief::NEXT).unwrap_or(None),
+        at: moment(row, brief::PROCESSED_AT).unwrap_or(None),
         expires_at,
-        dismissal: read_dismissal(row, column::DISMISSAL).filter(|_| state == State::Dismissed),
-        party: row.text(column::PARTY).unwrap_or(None),
+        dismissal: read_dismissal(row, brief::DISMISSED_BY, brief::DISMISSED_WHY).filter(|_| state == State::Dismissed),
+        party: row.text(brief::NEXT + 1).unwrap_or(None),
     };
     let mut work = Work::new(state, created_at);
     (work.due_at, work.expires_at) = (due_at, expires_at);
-    Ok(Ended { failed, claim_no: number(row, column::CLAIM_NO).unwrap_or(0), work })
+    Ok(Ended { failed, claim_no: number(row, brief::CLAIM_NO).unwrap_or(0), work })
 }

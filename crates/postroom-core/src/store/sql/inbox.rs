@@ -1,8 +1,7 @@
 //! The verbs of the inbox alone.
 
-use super::arriving::{Arriving, hash_value};
-use super::rows::{headers_json, int, opt, text};
-use super::{Record, Session, SqlVerbs, Statement};
+use super::rows::{hash_value, inbox_row, int, text};
+use super::{Change, Record, Session, SqlVerbs, Statement};
 use crate::message::{ContentHash, InboxKey, Incoming};
 use crate::queue::{Queue, State};
 use crate::sql::{Expects, Value};
@@ -13,16 +12,16 @@ use crate::support::error::{Error, ErrorKind, Result};
 impl SqlVerbs {
     /// In the caller's own transaction: the row is new, or was only seen before.
     pub(crate) fn accept(&self, incoming: &Incoming, now: Timestamp) -> Statement {
-        let values = self.arriving(incoming, now).in_line();
-        let seen = self.statements.inbox_accept_seen.as_ref();
+        let values = self.in_line(incoming, now);
+        let seen = self.statements.accept_seen.as_ref();
         let seen = seen.map(|seen| Box::new(seen.with(values.clone()).expecting(Expects::RowOrDuplicate)));
-        let mut accept = self.statements.inbox_accept.with(values).expecting(Expects::RowOrDuplicate);
+        let mut accept = self.statements.inbox_alone.accept.with(values).expecting(Expects::RowOrDuplicate);
         accept.otherwise = seen;
         accept
     }
 
-    pub(super) fn arriving<'a>(&self, incoming: &'a Incoming, now: Timestamp) -> Arriving<'a> {
-        Arriving { incoming, now, late: self.late(now) }
+    fn in_line(&self, incoming: &Incoming, now: Timestamp) -> Vec<Value> {
+        inbox_row(incoming, Some(now.max(incoming.due_at.unwrap_or(now))), now, self.late(now))
     }
 
     pub(crate) async fn see(
@@ -34,7 +33,7 @@ impl SqlVerbs {
     ) -> Result<Sighting> {
         let values =
             vec![text(Some(key.source())), text(Some(key.message_id())), hash_value(hash), int(now.as_micros())];
-        let see = self.statements.inbox_see.with(values).expecting(Expects::RowOrDuplicate);
+        let see = self.statements.inbox_alone.see.with(values).expecting(Expects::RowOrDuplicate);
         if !session.execute(&see).await?.duplicate {
             return Ok(Sighting { done: false, hash_differs: false });
         }
@@ -52,7 +51,7 @@ impl SqlVerbs {
         mode: PutMode,
         now: Timestamp,
     ) -> Result<Arrival> {
-        let insert = self.statements.inbox_insert.with(self.arriving(incoming, now).in_line());
+        let insert = self.statements.inbox_alone.insert.with(self.in_line(incoming, now));
         if !session.execute(&insert.expecting(Expects::RowOrDuplicate)).await?.duplicate {
             return Ok(Arrival::First);
         }
@@ -65,8 +64,9 @@ impl SqlVerbs {
         if matches!(arrival, Arrival::Known { .. }) {
             self.touch(session, &record, None, now).await?;
         } else {
-            session.execute(&self.content(record.seq, incoming, now)).await?;
-            self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
+            session.execute(&self.content(incoming, now)).await?;
+            let change = Change { record, was, claim_no, failure: None };
+            self.write_back(session, Queue::Inbox, &[change], now).await?;
         }
         Ok(arrival)
     }
@@ -90,13 +90,11 @@ impl SqlVerbs {
             return Ok(session.in_doubt() && record.processed_at() == Some(now));
         }
         if processing {
-            let begin = self.statements.inbox_begin.with(vec![int(record.seq), int(now.as_micros())]);
+            let begin = self.statements.inbox_alone.begin.with(vec![int(record.seq), int(now.as_micros())]);
             return Ok(session.execute(&begin).await?.rows > 0);
         }
-        self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
-        if let Some(failure) = mark.failure().filter(|_| !is_ours) {
-            self.note_failure(session, Queue::Inbox, &record, None, &failure, now).await?;
-        }
+        let failure = mark.failure().filter(|_| !is_ours).map(|failure| (None, failure));
+        self.write_back(session, Queue::Inbox, &[Change { record, was, claim_no, failure }], now).await?;
         Ok(true)
     }
 
@@ -108,23 +106,12 @@ impl SqlVerbs {
         now: Timestamp,
     ) -> Result<()> {
         let values = vec![int(record.seq), int(now.as_micros()), hash_value(hash)];
-        session.execute(&self.statements.inbox_touch.with(values)).await?;
+        session.execute(&self.statements.inbox_alone.touch.with(values)).await?;
         Ok(())
     }
 
-    pub(super) fn content(&self, seq: i64, incoming: &Incoming, now: Timestamp) -> Statement {
-        let values = vec![
-            int(seq),
-            text(Some(incoming.kind.as_str())),
-            text(Some(&incoming.topic)),
-            text(Some(&incoming.payload)),
-            hash_value(incoming.hash.as_ref()),
-            Value::Text(headers_json(&incoming.headers)),
-            text(incoming.correlation_id.as_deref()),
-            int(now.as_micros()),
-            opt(incoming.max_attempts.map(i64::from)),
-        ];
-        self.statements.inbox_content.with(values)
+    pub(super) fn content(&self, incoming: &Incoming, now: Timestamp) -> Statement {
+        self.statements.inbox_alone.content.with(inbox_row(incoming, None, now, self.late(now)))
     }
 }
 

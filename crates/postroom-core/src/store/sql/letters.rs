@@ -80,7 +80,7 @@ impl SqlVerbs {
         before: Timestamp,
         limit: usize,
     ) -> Result<u64> {
-        let Some(purge) = self.statements.purges(queue).of(state) else { return Ok(0) };
+        let Some(purge) = self.statements.of(queue).purges.of(state) else { return Ok(0) };
         let values = vec![int(self.early(before).as_micros()), int(row_count(limit))];
         if let Some(failures) = &purge.failures {
             session.execute(&failures.with(values.clone())).await?;

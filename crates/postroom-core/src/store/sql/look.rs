@@ -9,6 +9,7 @@ use super::scan_start::{Lines, Look};
 use super::{Session, SqlVerbs};
 use crate::queue::{ClaimRequest, Claims, Queue, Reaped};
 use crate::sql::Row;
+use crate::sql::plans::Claim;
 use crate::support::clock::{Timestamp, monotonic};
 use crate::support::error::Result;
 
@@ -71,8 +72,10 @@ impl SqlVerbs {
         let values = [self.early(now), begin.ready, begin.leased, begin.expiring].map(|at| int(at.as_micros()));
         let read =
             |row: &dyn Row| Ok(Looked { ready: moment(row, 0)?, leased: moment(row, 1)?, expiring: moment(row, 2)? });
-        let look = self.statements.of(queue).claim_look.with(values.to_vec());
-        let first = session.query(&look, read).await?.pop().unwrap_or_default();
+        let (Claim::AtOnce { look, .. } | Claim::Listed { look, .. }) = &self.statements.of(queue).claim else {
+            return Ok(Looked::default());
+        };
+        let first = session.query(&look.with(values.to_vec()), read).await?.pop().unwrap_or_default();
         start.looked(Look { asked, took: asked.elapsed(), now }, begin, first);
         Ok(first)
     }
@@ -85,9 +88,11 @@ impl SqlVerbs {
         now: Timestamp,
     ) -> Result<Option<Claims>> {
         let (queue, request) = (asked.queue, &asked.request);
-        let claims_first = self.batch.claims_at_once() && !asked.looks_first;
+        let take = self.statements.of(queue).claims_at_once();
+        let claims_first = take.is_some() && !asked.looks_first;
         if request.suspects {
-            let next = self.statements.of(queue).suspects_next.with(super::claim::among(&request.places()).into());
+            let values = self.claim_values(request, now, now);
+            let next = self.statements.of(queue).suspects_next.with(values);
             let next_at = session.query(&next, |row| moment(row, 0)).await?.into_iter().flatten().next();
             if next_at.is_none_or(|next_at| next_at > now) {
                 return Ok(Some(Claims { claimed: Vec::new(), next_at, reaped: Reaped::default() }));
@@ -105,10 +110,10 @@ impl SqlVerbs {
         let looked = self.look(session, queue, now).await?;
         let early = self.early(now);
         let is_more = looked.is_over(early) || looked.is_expired(early);
-        match looked.ready.filter(|_| looked.is_ready(now)) {
-            None if !is_more => Ok(Some(looked.nothing(Reaped::default()))),
-            Some(first) if !is_more && self.batch.claims_at_once() => {
-                let Taken { claimed, .. } = self.claim_from(session, queue, request, now, first).await?;
+        match (looked.ready.filter(|_| looked.is_ready(now)), take) {
+            (None, _) if !is_more => Ok(Some(looked.nothing(Reaped::default()))),
+            (Some(first), Some(take)) if !is_more => {
+                let Taken { claimed, .. } = self.claim_from(session, (queue, take), request, now, first).await?;
                 if claimed.is_empty() {
                     return Ok(Some(looked.nothing(Reaped::default())));
                 }
@@ -141,7 +146,8 @@ impl SqlVerbs {
             let is_on = |column| row.int(column).map(|value| value == Some(1));
             Ok(([is_on(0)?, is_on(1)?], is_on(2)?))
         };
-        let found = session.query(&self.statements.idle_poll.with(values.to_vec()), read).await?.pop();
+        let Some(poll) = &self.statements.idle_poll else { return Ok(([true; 2], false)) };
+        let found = session.query(&poll.with(values.to_vec()), read).await?.pop();
         let (may_have_work, is_read_only) = found.unwrap_or_default();
         for ((queue, begin), has_work) in [Queue::Outbox, Queue::Inbox].into_iter().zip(begins).zip(may_have_work) {
             // It says that there is something, not where: the claim that follows finds out.

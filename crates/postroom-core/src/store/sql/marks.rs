@@ -18,7 +18,7 @@ impl SqlVerbs {
     ) -> Result<Option<Timestamp>> {
         let (now, mut values) = (self.late(now), id_values(mark));
         values.extend([text(Some(topic)), int(now.as_micros())]);
-        let insert = self.statements.mark_put.with(values).expecting(Expects::RowOrDuplicate);
+        let insert = self.statements.inbox_alone.mark_put.with(values).expecting(Expects::RowOrDuplicate);
         if !session.execute(&insert).await?.duplicate {
             return Ok(Some(now));
         }
@@ -34,7 +34,7 @@ impl SqlVerbs {
     ) -> Result<bool> {
         let mut values = id_values(mark);
         values.push(int(marked_at.as_micros()));
-        let removed = session.execute(&self.statements.mark_remove.with(values)).await?.rows > 0;
+        let removed = session.execute(&self.statements.inbox_alone.mark_remove.with(values)).await?.rows > 0;
         Ok(removed || session.in_doubt())
     }
 
@@ -46,12 +46,11 @@ impl SqlVerbs {
         limit: usize,
     ) -> Result<u64> {
         let values = vec![text(Some(handler)), int(self.early(before).as_micros()), int(row_count(limit))];
-        Ok(session.execute(&self.statements.marks_purge.with(values)).await?.rows)
+        Ok(session.execute(&self.statements.inbox_alone.marks_purge.with(values)).await?.rows)
     }
 
     /// Whether the mark that a transaction put at that time is there. Asked by putting it again: while the server still
     /// works on that transaction, the question waits.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) async fn is_marked(
         &self,
         session: &mut impl Session,
@@ -71,7 +70,7 @@ impl SqlVerbs {
     }
 
     pub(crate) async fn find_mark(&self, session: &mut impl Session, mark: &HandledMark) -> Result<Option<Marked>> {
-        let find = self.statements.mark_find.with(id_values(mark));
+        let find = self.statements.inbox_alone.mark_find.with(id_values(mark));
         let found = session.query(&find, |row| Ok((row.int(0)?, row.text(1)?))).await?.into_iter().next();
         let Some((at, topic)) = found else { return Ok(None) };
         Ok(Some(Marked { topic: topic.unwrap_or_default(), at: Timestamp::from_micros(at.unwrap_or_default()) }))

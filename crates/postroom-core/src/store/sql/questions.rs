@@ -27,13 +27,13 @@ mod column {
 
 impl SqlVerbs {
     pub(crate) async fn keys_of(&self, session: &mut impl Session, id: &str) -> Result<Vec<InboxKey>> {
-        let select = self.statements.questions(Queue::Inbox).keys.with(vec![text(Some(id))]);
+        let select = self.statements.inbox.questions.keys.with(vec![text(Some(id))]);
         let read = |row: &dyn Row| InboxKey::new(row.text(0)?.unwrap_or_default(), row.text(1)?.unwrap_or_default());
         session.query(&select, read).await
     }
 
     pub(crate) async fn newest(&self, session: &mut impl Session, queue: Queue) -> Result<Newest> {
-        let select = self.statements.questions(queue).newest.with(Vec::new());
+        let select = self.statements.of(queue).questions.newest.with(Vec::new());
         let read = |row: &dyn Row| {
             Ok(Newest {
                 row: row.int(0)?,
@@ -49,7 +49,7 @@ impl SqlVerbs {
     }
 
     pub(crate) async fn activity(&self, session: &mut impl Session, queue: Queue, now: Timestamp) -> Result<Activity> {
-        let select = self.statements.questions(queue).activity.with(vec![
+        let select = self.statements.of(queue).questions.activity.with(vec![
             int(now.as_micros()),
             int(row_count(Activity::HELD_MAX)),
             text(Some(self.tables.of(Queue::Outbox))),
@@ -76,7 +76,7 @@ impl SqlVerbs {
         limit: usize,
     ) -> Result<u64> {
         let values = vec![int(visible_at.as_micros()), int(seq), int(row_count(limit))];
-        let select = self.statements.questions(queue).ahead.with(values);
+        let select = self.statements.of(queue).questions.ahead.with(values);
         Ok(session.query(&select, |row| counted(row, 0)).await?.pop().unwrap_or(0))
     }
 
@@ -87,7 +87,7 @@ impl SqlVerbs {
         (from, until): (Timestamp, Timestamp),
         rows: usize,
     ) -> Result<Flow> {
-        let statements = self.statements.questions(queue);
+        let statements = &self.statements.of(queue).questions;
         let values = vec![int(from.as_micros()), int(until.as_micros()), int(row_count(rows))];
         let read = |row: &dyn Row| Ok(Passed { messages: counted(row, 0)?, first_at: moment(row, 1)? });
         let arrived = session.query(&statements.arrived_rate.with(values.clone()), read).await?.pop();
@@ -102,7 +102,7 @@ impl SqlVerbs {
         state: State,
         rows: usize,
     ) -> Result<Vec<Tally>> {
-        let statements = self.statements.questions(queue);
+        let statements = &self.statements.of(queue).questions;
         let sql = match state {
             State::Ready => &statements.tally_ready,
             State::Dead => &statements.tally_dead,
@@ -125,7 +125,7 @@ impl SqlVerbs {
         queue: Queue,
         limit: usize,
     ) -> Result<Vec<LastFailure>> {
-        let select = self.statements.questions(queue).last_failures.with(vec![int(row_count(limit))]);
+        let select = self.statements.of(queue).questions.last_failures.with(vec![int(row_count(limit))]);
         let read = |row: &dyn Row| {
             Ok(LastFailure {
                 at: Timestamp::from_micros(number(row, 0)?),
@@ -144,7 +144,7 @@ impl SqlVerbs {
         queue: Queue,
         request: &OccurrencesAfter,
     ) -> Result<Vec<Occurrence>> {
-        let (statements, full) = (self.statements.questions(queue), request.with_payload);
+        let (statements, full) = (&self.statements.of(queue).questions, request.with_payload);
         let read = |row: &dyn Row| read_occurrence(row, queue, full);
         let limit = int(row_count(request.limit));
         let behind = |sql: &SqlTemplate, number: i64| sql.with(vec![int(number), limit.clone()]);
@@ -189,7 +189,7 @@ impl SqlVerbs {
         since: Timestamp,
     ) -> Result<u64> {
         let values = vec![int(since.as_micros()), text(Some(destination))];
-        let select = self.statements.questions(Queue::Outbox).count_delivered.with(values);
+        let select = self.statements.outbox.questions.count_delivered.with(values);
         Ok(session.query(&select, |row| counted(row, 0)).await?.pop().unwrap_or(0))
     }
 
@@ -201,7 +201,7 @@ impl SqlVerbs {
         limit: usize,
     ) -> Result<Option<i64>> {
         let values = vec![int(since.as_micros()), text(Some(destination)), int(after), int(row_count(limit))];
-        let select = self.statements.questions(Queue::Outbox).delivered_up_to.with(values);
+        let select = self.statements.outbox.questions.delivered_up_to.with(values);
         Ok(session.query(&select, |row| row.int(0)).await?.into_iter().flatten().next())
     }
 }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-#[cfg(feature = "sqlite")]
-use super::arriving::Arriving;
-use super::{Record, Session, SqlVerbs};
+use super::rows::{inbox_row, uuid};
+use super::{Change, Record, Session, SqlVerbs};
 use crate::message::{InboxKey, Incoming, MessageId, Origin, OwnerToken, WorkItemId};
 use crate::queue::{Cause, Lease, Noted, Queue, State};
-use crate::sql::{Expects, Statement, Value};
+use crate::sql::Statement;
+use crate::sql::plans::Arrive;
+use crate::sql::text::SqlTemplate;
+use crate::sql::{Expects, Value};
 use crate::store::Admission;
 use crate::support::clock::Timestamp;
 use crate::support::error::{ErrorKind, Result};
@@ -24,7 +26,7 @@ impl SqlVerbs {
         now: Timestamp,
     ) -> Result<Admission> {
         let (owner, until) = (OwnerToken::new(), self.late(now).plus(hold));
-        if let Some(look) = &self.statements.inbox_arrive_look {
+        if let Arrive::Looked { look, .. } = &self.statements.arrive {
             let found = self.load(session, Queue::Inbox, &look.with(super::inbox::key_values(&incoming.key))).await;
             match found.map(|mut rows| rows.pop()) {
                 Ok(None) => {}
@@ -38,9 +40,9 @@ impl SqlVerbs {
             let Some(record) = self.by_key(session, &incoming.key).await? else { return Ok(Admission::Expired) };
             return self.admit(session, record, incoming, owner, until, now).await;
         }
-        let values = self.arriving(incoming, now).held(owner, until);
-        let insert = self.statements.inbox_arrive.with(values).expecting(Expects::RowOrDuplicate);
-        match self.insert_arrival(session, &insert).await? {
+        let mut row = inbox_row(incoming, Some(until), now, self.late(now));
+        row.push(uuid(Some(owner.as_uuid())));
+        match self.insert_arrival(session, row).await? {
             Inserted::Row(seq) => {
                 let lease = Lease { seq, owner, claim_no: 1, until, attempts: 0, crashes: 0 };
                 Ok(Admission::Held { lease, message: Box::new(incoming.to_message(now)) })
@@ -54,27 +56,27 @@ impl SqlVerbs {
     }
 
     /// The row of a message that was new, and was handled in this transaction: one statement for its whole life.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn handled(&self, incoming: &Incoming, response: Option<&str>, now: Timestamp) -> Statement {
         let late = self.late(now);
-        let values = Arriving { incoming, now: late, late }.handled(OwnerToken::new(), response);
-        self.statements.inbox_handled.with(values).expecting(Expects::RowOrDuplicate)
+        let mut row = inbox_row(incoming, None, late, late);
+        row.extend([uuid(Some(OwnerToken::new().as_uuid())), super::text(response)]);
+        self.statements.inbox_alone.handled.with(row).expecting(Expects::RowOrDuplicate)
     }
 
-    async fn insert_arrival(&self, session: &mut impl Session, insert: &Statement) -> Result<Inserted> {
-        let Some(last_seq) = &self.statements.inbox_arrive_seq else {
-            let inserted = session.query(insert, |row| Ok((row.int(0)?, row.int(1)?))).await?.pop();
-            return Ok(match inserted {
-                Some((Some(0), _)) => Inserted::Twin,
-                Some((_, Some(seq))) => Inserted::Row(seq),
-                _ => Inserted::Nothing,
-            });
+    async fn insert_arrival(&self, session: &mut impl Session, row: Vec<Value>) -> Result<Inserted> {
+        let inserting = |sql: &SqlTemplate| sql.with(row).expecting(Expects::RowOrDuplicate);
+        let inserted = match &self.statements.arrive {
+            Arrive::Answered(sql) => session.query(&inserting(sql), |row| Ok((row.int(0)?, row.int(1)?))).await?.pop(),
+            Arrive::Looked { insert, seq, .. } => match session.execute(&inserting(insert)).await?.duplicate {
+                true => None,
+                false => session.query(&seq.with(Vec::new()), |row| Ok((None, row.int(0)?))).await?.pop(),
+            },
         };
-        if session.execute(insert).await?.duplicate {
-            return Ok(Inserted::Nothing);
-        }
-        let seq = session.query(&last_seq.with(Vec::new()), |row| row.int(0)).await?.pop().flatten();
-        Ok(seq.map_or(Inserted::Nothing, Inserted::Row))
+        Ok(match inserted {
+            Some((Some(0), _)) => Inserted::Twin,
+            Some((_, Some(seq))) => Inserted::Row(seq),
+            _ => Inserted::Nothing,
+        })
     }
 
     async fn admit(
@@ -90,9 +92,10 @@ impl SqlVerbs {
         let admission = record.admit(incoming, owner, until, now, self.clock.doubt());
         if matches!(admission, Admission::Held { .. }) {
             if was == State::Seen {
-                session.execute(&self.content(record.seq, incoming, now)).await?;
+                session.execute(&self.content(incoming, now)).await?;
             }
-            self.save(session, Queue::Inbox, &record, was, claim_no, now).await?;
+            let change = Change { record, was, claim_no, failure: None };
+            self.write_back(session, Queue::Inbox, &[change], now).await?;
         }
         Ok(admission)
     }
@@ -113,9 +116,9 @@ impl SqlVerbs {
         };
         let was = record.state();
         record.refuse(why, now);
-        let failure = Noted::new(Cause::Refused, why);
-        self.note_failure(session, Queue::Inbox, &record, Some(lease.owner), &failure, now).await?;
-        self.save(session, Queue::Inbox, &record, was, lease.claim_no, now).await?;
+        let failure = Some((Some(lease.owner), Noted::new(Cause::Refused, why)));
+        let change = Change { record, was, claim_no: lease.claim_no, failure };
+        self.write_back(session, Queue::Inbox, &[change], now).await?;
         Ok(Admission::Refused { why: why.to_owned() })
     }
 
@@ -149,12 +152,12 @@ impl SqlVerbs {
         }
         let (was, claim_no) = (record.state(), record.work.claim_no);
         record.response = Some(response.to_owned());
-        self.save(session, Queue::Outbox, &record, was, claim_no, now).await?;
+        let change = Change { record, was, claim_no, failure: None };
+        self.write_back(session, Queue::Outbox, &[change], now).await?;
         Ok(true)
     }
 
     /// Finds the row without holding it.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn find_by_key(&self, key: &InboxKey) -> Statement {
         self.statements.inbox.find_key.with(super::inbox::key_values(key))
     }

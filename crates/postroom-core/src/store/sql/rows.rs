@@ -2,8 +2,11 @@
 
 use uuid::Uuid;
 
-use crate::message::{ContentHash, Headers, InboxKey, Kind, Message, MessageId, Origin, OwnerToken, WorkItemId};
+use crate::message::{
+    ContentHash, Headers, InboxKey, Incoming, Kind, Message, MessageId, NewMessage, Origin, OwnerToken, WorkItemId,
+};
 use crate::queue::{Cause, Claimed, Lease, Queue, State, Work};
+use crate::sql::columns::{claimed, message, record};
 use crate::sql::text::SqlTemplate;
 use crate::sql::{Row, Statement, Value};
 use crate::store::{Failure, Filter, Operator, Record};
@@ -35,71 +38,9 @@ pub(super) fn row_count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-/// Rows as columns: an array of each.
-pub(super) fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
-    let mut columns: Vec<Value> =
-        rows.first().into_iter().flatten().map(|value| column_like(value, rows.len())).collect();
-    for row in rows {
-        for (column, value) in columns.iter_mut().zip(row) {
-            push(column, value.clone());
-        }
-    }
-    columns
-}
-
-/// An empty column for values of this kind.
-fn column_like(value: &Value, rows: usize) -> Value {
-    match value {
-        Value::Text(_) => Value::Texts(Vec::with_capacity(rows)),
-        Value::Uuid(_) => Value::Uuids(Vec::with_capacity(rows)),
-        _ => Value::Ints(Vec::with_capacity(rows)),
-    }
-}
-
-fn push(column: &mut Value, value: Value) {
-    match (column, value) {
-        (Value::Texts(column), Value::Text(value)) => column.push(value),
-        (Value::Uuids(column), Value::Uuid(value)) => column.push(value),
-        (Value::Ints(column), Value::Int(value)) => column.push(value),
-        _ => {}
-    }
-}
-
 pub(super) fn headers_json(headers: &Headers) -> Option<String> {
     // A map of strings always has a JSON form.
     (!headers.is_empty()).then(|| serde_json::to_string(headers).unwrap_or_default())
-}
-
-/// The columns of a message, in the order every dialect selects them.
-mod column {
-    pub(super) const SEQ: usize = 0;
-    pub(super) const CLAIM_NO: usize = 1;
-    pub(super) const ATTEMPTS: usize = 2;
-    pub(super) const CRASHES: usize = 3;
-    pub(super) const MAX_ATTEMPTS: usize = 4;
-    pub(super) const DUE_AT: usize = 5;
-    pub(super) const CREATED_AT: usize = 6;
-    pub(super) const EXPIRES_AT: usize = 7;
-    pub(super) const LAST_ERROR: usize = 8;
-    pub(super) const CORRELATION_ID: usize = 9;
-    pub(super) const HEADERS: usize = 10;
-    pub(super) const KIND: usize = 11;
-    pub(super) const TOPIC: usize = 12;
-    pub(super) const PAYLOAD: usize = 13;
-    pub(super) const IDENTITY: usize = 14;
-    /// Only in a claim's answer.
-    pub(super) const CLAIMED_AT: usize = 18;
-    /// Only where a claim reads before it writes.
-    pub(super) const PAYLOAD_BYTES: usize = 19;
-    pub(super) const STATE: usize = 18;
-    pub(super) const NEXT_ATTEMPT_AT: usize = 19;
-    pub(super) const OWNER: usize = 20;
-    pub(super) const LOCKED_UNTIL: usize = 21;
-    pub(super) const LAST_ATTEMPT_AT: usize = 22;
-    pub(super) const PROCESSED_AT: usize = 23;
-    pub(super) const PROCESSED_BY: usize = 24;
-    pub(super) const RESPONSE: usize = 25;
-    pub(super) const DISMISSAL: usize = 26;
 }
 
 /// When a claimed row was read.
@@ -114,16 +55,16 @@ pub(super) enum Read {
 /// Where in line a row stood that a claim answers with. A server that cannot tell says when it was to be tried again;
 /// the first time, it stood where it came in or where it was due.
 pub(super) fn claimed_at(row: &dyn Row) -> Result<Timestamp> {
-    if let Some(at) = moment(row, column::CLAIMED_AT)? {
+    if let Some(at) = moment(row, claimed::AT)? {
         return Ok(at);
     }
-    let created_at = number(row, column::CREATED_AT).map(Timestamp::from_micros)?;
-    Ok(moment(row, column::DUE_AT)?.unwrap_or(created_at).max(created_at))
+    let created_at = number(row, message::CREATED_AT).map(Timestamp::from_micros)?;
+    Ok(moment(row, message::DUE_AT)?.unwrap_or(created_at).max(created_at))
 }
 
 /// How many bytes of payload a row holds.
 pub(super) fn payload_bytes(row: &dyn Row) -> Result<u64> {
-    Ok(u64::try_from(number(row, column::PAYLOAD_BYTES)?).unwrap_or(0))
+    Ok(u64::try_from(number(row, claimed::PAYLOAD_BYTES)?).unwrap_or(0))
 }
 
 /// A row that cannot be read as a message still has its lease: it can be abandoned like any other.
@@ -135,12 +76,12 @@ pub(super) fn read_claimed(
     read: Read,
 ) -> Result<Claimed> {
     let lease = Lease {
-        seq: number(row, column::SEQ)?,
+        seq: number(row, message::SEQ)?,
         owner,
-        claim_no: number(row, column::CLAIM_NO)? + i64::from(read == Read::BeforeClaim),
+        claim_no: number(row, message::CLAIM_NO)? + i64::from(read == Read::BeforeClaim),
         until,
-        attempts: count(row, column::ATTEMPTS).ok().flatten().unwrap_or(0),
-        crashes: count(row, column::CRASHES).ok().flatten().unwrap_or(0),
+        attempts: count(row, message::ATTEMPTS).ok().flatten().unwrap_or(0),
+        crashes: count(row, message::CRASHES).ok().flatten().unwrap_or(0),
     };
     Ok(Claimed { lease, message: read_message(row, queue).map_err(|error| error.to_string()) })
 }
@@ -148,58 +89,58 @@ pub(super) fn read_claimed(
 pub(super) fn read_record(row: &dyn Row, queue: Queue) -> Result<Record> {
     // The work columns are read whatever is in them: a row nobody can read must not keep the others from being worked
     // on. What is wrong with it is said in place of its message.
-    let code = row.int(column::STATE).ok().flatten().unwrap_or(-1);
+    let code = row.int(record::STATE).ok().flatten().unwrap_or(-1);
     let state = State::from_code(code);
     let work = Work {
         state: state.unwrap_or(State::Dead),
-        due_at: moment(row, column::DUE_AT).unwrap_or(None),
-        next_attempt_at: moment(row, column::NEXT_ATTEMPT_AT).unwrap_or(None),
-        attempts: count(row, column::ATTEMPTS).ok().flatten().unwrap_or(0),
-        max_attempts: count(row, column::MAX_ATTEMPTS).unwrap_or(None),
-        crashes: count(row, column::CRASHES).ok().flatten().unwrap_or(0),
-        claim_no: number(row, column::CLAIM_NO).unwrap_or(0),
-        owner: owner(row, column::OWNER).unwrap_or(None),
-        locked_until: moment(row, column::LOCKED_UNTIL).unwrap_or(None),
-        last_error: row.text(column::LAST_ERROR).unwrap_or(None),
-        last_attempt_at: moment(row, column::LAST_ATTEMPT_AT).unwrap_or(None),
-        created_at: Timestamp::from_micros(number(row, column::CREATED_AT).unwrap_or(0)),
-        processed_at: moment(row, column::PROCESSED_AT).unwrap_or(None),
-        processed_by: owner(row, column::PROCESSED_BY).unwrap_or(None),
-        expires_at: moment(row, column::EXPIRES_AT).unwrap_or(None),
+        due_at: moment(row, message::DUE_AT).unwrap_or(None),
+        next_attempt_at: moment(row, record::NEXT_ATTEMPT_AT).unwrap_or(None),
+        attempts: count(row, message::ATTEMPTS).ok().flatten().unwrap_or(0),
+        max_attempts: count(row, message::MAX_ATTEMPTS).unwrap_or(None),
+        crashes: count(row, message::CRASHES).ok().flatten().unwrap_or(0),
+        claim_no: number(row, message::CLAIM_NO).unwrap_or(0),
+        owner: owner(row, record::OWNER).unwrap_or(None),
+        locked_until: moment(row, record::LOCKED_UNTIL).unwrap_or(None),
+        last_error: row.text(message::LAST_ERROR).unwrap_or(None),
+        last_attempt_at: moment(row, record::LAST_ATTEMPT_AT).unwrap_or(None),
+        created_at: Timestamp::from_micros(number(row, message::CREATED_AT).unwrap_or(0)),
+        processed_at: moment(row, record::PROCESSED_AT).unwrap_or(None),
+        processed_by: owner(row, record::PROCESSED_BY).unwrap_or(None),
+        expires_at: moment(row, message::EXPIRES_AT).unwrap_or(None),
     };
     let message = match state {
         Some(_) => read_message(row, queue),
         None => Err(corrupt("state", &code.to_string())),
     };
     Ok(Record {
-        seq: number(row, column::SEQ)?,
+        seq: number(row, message::SEQ)?,
         work,
         message: message.map_err(|error| error.to_string()),
-        response: row.text(column::RESPONSE).unwrap_or(None),
-        dismissal: read_dismissal(row, column::DISMISSAL).map(Box::new),
+        response: row.text(record::RESPONSE).unwrap_or(None),
+        dismissal: read_dismissal(row, record::DISMISSED_BY, record::DISMISSED_WHY).map(Box::new),
     })
 }
 
 fn read_message(row: &dyn Row, queue: Queue) -> Result<Message> {
-    let kind = row.str(column::KIND)?.unwrap_or_default();
-    let headers = match row.str(column::HEADERS)? {
+    let kind = row.str(message::KIND)?.unwrap_or_default();
+    let headers = match row.str(message::HEADERS)? {
         None => Headers::new(),
         Some(json) => serde_json::from_str(json)
             .map_err(|source| corrupt("headers", "not a JSON object of texts").caused_by(source))?,
     };
     Ok(Message {
-        origin: read_origin(row, queue, column::IDENTITY)?,
+        origin: read_origin(row, queue, message::NEXT)?,
         kind: Kind::from_name(kind).ok_or_else(|| corrupt("kind", kind))?,
-        topic: row.text(column::TOPIC)?.ok_or_else(|| corrupt("topic", "null"))?,
-        payload: row.text(column::PAYLOAD)?.ok_or_else(|| corrupt("payload", "null"))?,
+        topic: row.text(message::TOPIC)?.ok_or_else(|| corrupt("topic", "null"))?,
+        payload: row.text(message::PAYLOAD)?.ok_or_else(|| corrupt("payload", "null"))?,
         headers,
-        correlation_id: row.text(column::CORRELATION_ID)?,
-        created_at: Timestamp::from_micros(number(row, column::CREATED_AT)?),
-        due_at: moment(row, column::DUE_AT)?,
-        expires_at: moment(row, column::EXPIRES_AT)?,
-        attempts: count(row, column::ATTEMPTS)?.unwrap_or(0),
-        max_attempts: count(row, column::MAX_ATTEMPTS)?,
-        last_error: row.text(column::LAST_ERROR)?,
+        correlation_id: row.text(message::CORRELATION_ID)?,
+        created_at: Timestamp::from_micros(number(row, message::CREATED_AT)?),
+        due_at: moment(row, message::DUE_AT)?,
+        expires_at: moment(row, message::EXPIRES_AT)?,
+        attempts: count(row, message::ATTEMPTS)?.unwrap_or(0),
+        max_attempts: count(row, message::MAX_ATTEMPTS)?,
+        last_error: row.text(message::LAST_ERROR)?,
     })
 }
 
@@ -222,10 +163,10 @@ pub(super) fn read_origin(row: &dyn Row, queue: Queue, first: usize) -> Result<O
     }
 }
 
-/// Who dismissed a row and why: two columns, from that one on.
-pub(super) fn read_dismissal(row: &dyn Row, first: usize) -> Option<Operator> {
+/// Who dismissed a row, and why.
+pub(super) fn read_dismissal(row: &dyn Row, by: usize, why: usize) -> Option<Operator> {
     let text = |column| row.text(column).ok().flatten();
-    Some(Operator::dismissed(text(first)?, Some(text(first + 1)?)))
+    Some(Operator::dismissed(text(by)?, Some(text(why)?)))
 }
 
 pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {
@@ -238,8 +179,61 @@ pub(super) fn read_failure(row: &dyn Row) -> Result<Failure> {
     })
 }
 
-/// What is written back of a row, and its claim number as it must still be.
-pub(super) fn save(record: &Record, claim_no: i64) -> Vec<Value> {
+/// A message as a row of the outbox. What it lives for begins at `late`.
+pub(super) fn outbox_row(message: &NewMessage, now: Timestamp, late: Timestamp) -> Vec<Value> {
+    let id = message.work_item_id().as_uuid();
+    let message_id = message.message_id.as_uuid();
+    let due = message.due(now);
+    vec![
+        uuid(Some(id)),
+        uuid((message_id != id).then_some(message_id)),
+        text(Some(message.kind.as_str())),
+        text(Some(&message.topic)),
+        text(Some(&message.payload)),
+        text(message.destination.as_deref()),
+        Value::Text(headers_json(&message.headers)),
+        text(message.correlation_id.as_deref()),
+        int(now.max(due.unwrap_or(now)).as_micros()),
+        time(due),
+        time(message.expires(late)),
+        opt(message.max_attempts.map(i64::from)),
+        int(now.as_micros()),
+    ]
+}
+
+/// A message that arrives as a row of the inbox, in line at that time or not at all. What it lives for begins at
+/// `late`.
+pub(super) fn inbox_row(
+    incoming: &Incoming,
+    visible_at: Option<Timestamp>,
+    now: Timestamp,
+    late: Timestamp,
+) -> Vec<Value> {
+    vec![
+        text(Some(incoming.key.source())),
+        text(Some(incoming.key.message_id())),
+        text(Some(incoming.kind.as_str())),
+        text(Some(&incoming.topic)),
+        text(Some(&incoming.payload)),
+        hash_value(incoming.hash.as_ref()),
+        Value::Text(headers_json(&incoming.headers)),
+        text(incoming.correlation_id.as_deref()),
+        time(visible_at),
+        time(incoming.due_at),
+        opt(incoming.max_attempts.map(i64::from)),
+        int(now.as_micros()),
+        int(now.as_micros()),
+        time(incoming.expires(late)),
+    ]
+}
+
+pub(super) fn hash_value(hash: Option<&ContentHash>) -> Value {
+    Value::Bytes(hash.map(ContentHash::stored))
+}
+
+/// What is written back of a row: its number, its claim number as it must still be, its work, and the state that it was
+/// found in.
+pub(super) fn saved_row(record: &Record, claim_no: i64, was: State) -> Vec<Value> {
     let work = &record.work;
     vec![
         int(record.seq),
@@ -258,19 +252,20 @@ pub(super) fn save(record: &Record, claim_no: i64) -> Vec<Value> {
         uuid(work.processed_by.map(OwnerToken::as_uuid)),
         time(work.expires_at),
         text(record.response.as_deref()),
+        int(was.code()),
     ]
 }
 
-/// What the lists ask for. Rows are taken from a number on and up to one: a range, which an index can be entered by.
-pub(super) fn filter_values(filter: &Filter, state: Option<State>) -> Vec<Value> {
+/// What the lists ask for: `{filter}`, and the state where that is not in the text.
+pub(super) fn filter_values(filter: &Filter) -> Vec<Value> {
     vec![
-        opt(state.map(State::code)),
         text(filter.topic.as_deref()),
         text(filter.party.as_deref()),
         time(filter.finished_since),
         int(filter.after.unwrap_or(i64::MIN)),
         int(row_count(filter.limit)),
         int(filter.up_to.unwrap_or(i64::MAX)),
+        opt(filter.state.map(State::code)),
     ]
 }
 

@@ -97,7 +97,6 @@ impl ScanStart {
     }
 
     /// Where a look begins in each line.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
     pub(super) fn begin(&self, asked: Instant) -> Lines<Timestamp> {
         let lines = self.seen().lines;
         let [ready, leased, expiring] = [lines.ready, lines.leased, lines.expiring].map(|line| line.begin(asked));
@@ -105,7 +104,6 @@ impl ScanStart {
     }
 
     /// What a look found first.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
     pub(super) fn looked(&self, look: Look, begin: Lines<Timestamp>, first: Lines<Option<Timestamp>>) {
         let mut seen = self.seen();
         seen.lines.ready.looked(look, begin.ready, first.ready);
@@ -115,7 +113,6 @@ impl ScanStart {
     }
 
     /// Nothing is ready, and no lease ran out. What expires was not asked for.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
     pub(super) fn passed(&self, look: Look, begin: Lines<Timestamp>) {
         let mut seen = self.seen();
         seen.lines.ready.looked(look, begin.ready, None);
@@ -124,7 +121,6 @@ impl ScanStart {
     }
 
     /// Whether it is time to look below, and for what ran out; then this look is taken as done.
-    #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13", test))]
     pub(super) fn is_look_due(&self, now: Timestamp) -> bool {
         let mut seen = self.seen();
         let is_due = seen.looked_at == BEGINNING || seen.looked_at > now || now.since(seen.looked_at) >= LOOK_EVERY;

@@ -120,10 +120,10 @@ impl SqlVerbs {
     }
 
     async fn ahead(&self, session: &mut impl Session, queue: Queue, from: &Place) -> Result<Vec<(Place, Work)>> {
-        let (state, statements) = (from.state, self.statements.of(queue));
-        let text = if state == State::Leased { &statements.ahead_leased } else { &statements.ahead_ready };
+        let state = from.state;
+        let Some(sql) = self.statements.of(queue).in_state(state) else { return Ok(Vec::new()) };
         let values = vec![int(from.visible_at.as_micros()), int(from.seq), int(row_count(STEP_ROWS))];
-        session.query(&text.with(values), move |row| read_times(row, state)).await
+        session.query(&sql.ahead.with(values), move |row| read_times(row, state)).await
     }
 
     fn checked(&self, queue: Queue) -> &AtomicU64 {

@@ -33,7 +33,7 @@ impl SqlVerbs {
                 _ => record.work.lease_over(now),
             };
             reaped.count(record.state());
-            let failure = lease.map(|lease| (lease, failure));
+            let failure = lease.map(|lease| (Some(lease.owner), failure));
             changes.push(Change { was, claim_no: record.work.claim_no, failure, record });
         }
         self.write_back(session, queue, &changes, now).await?;
@@ -101,14 +101,13 @@ impl SqlVerbs {
         if let Some(numbers) = filter.numbers() {
             return self.list_rows(session, queue, filter, &numbers).await;
         }
-        let sql = match filter.state {
-            Some(State::Dead) => &statements.list_dead,
-            Some(State::Expired) => &statements.list_expired,
-            Some(State::Dismissed) => &statements.list_dismissed,
-            Some(State::Done) if filter.finished_since.is_some() => &statements.list_done,
-            _ => &statements.list,
+        let in_state = match filter.state {
+            Some(State::Done) if filter.finished_since.is_none() => None,
+            Some(state) if State::FINISHED.contains(&state) => statements.in_state(state),
+            _ => None,
         };
-        self.load(session, queue, &sql.with(filter_values(filter, filter.state))).await
+        let sql = in_state.map_or(&statements.list, |sql| &sql.list);
+        self.load(session, queue, &sql.with(filter_values(filter))).await
     }
 
     /// Not more at a time than are still wanted: each comes with what it holds.
@@ -141,7 +140,7 @@ impl SqlVerbs {
         let mut stats = QueueStats::default();
         let mut counted = session.query(&statements.count.with(Vec::new()), two_numbers).await?;
         if queue == Queue::Inbox {
-            let outside = self.statements.inbox_count.with(Vec::new());
+            let outside = self.statements.inbox_alone.count.with(Vec::new());
             counted.extend(session.query(&outside, two_numbers).await?);
         }
         for (state, rows) in counted {
@@ -164,7 +163,7 @@ impl SqlVerbs {
     }
 
     pub(crate) async fn inbox_size(&self, session: &mut impl Session) -> Result<u64> {
-        let size = self.statements.inbox_size.with(Vec::new());
+        let size = self.statements.inbox_alone.size.with(Vec::new());
         let rows = session.query(&size, |row| row.int(0)).await?.into_iter().flatten().next();
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }

@@ -117,10 +117,7 @@ BEGIN
     UPDATE {t}
     SET state = 1, owner = @owner_token, locked_until = @until, visible_at = @until, claim_no = claim_no + 1,
         last_attempt_at = @now
-    OUTPUT inserted.seq, inserted.claim_no, inserted.attempts, inserted.crashes, inserted.max_attempts,
-           inserted.due_at, inserted.created_at, inserted.expires_at, inserted.last_error,
-           inserted.correlation_id, inserted.headers, inserted.kind, inserted.topic, inserted.payload,
-           {inserted}, inserted.next_attempt_at
+    OUTPUT {inserted}, inserted.next_attempt_at
     WHERE EXISTS (SELECT 1 FROM @line WHERE row_seq = seq AND row_claim_no = claim_no)
       AND state = 0
     OPTION (LOOP JOIN);

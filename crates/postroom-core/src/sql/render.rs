@@ -1,0 +1,183 @@
+//! From a dialect's texts to those of one store: words stand for what several statements share.
+
+use std::borrow::Cow;
+
+use crate::queue::Queue;
+use crate::sql::TableNames;
+use crate::sql::columns::{self, Column, Holds, brief, listed, message, names, record};
+use crate::sql::dialect::{Dialect, ERROR_CHARS, Fence, Identity};
+use crate::sql::shared;
+use crate::sql::text::SqlTemplate;
+
+/// Puts the names of one queue into a dialect's texts, and the columns of its rows.
+pub(crate) struct Renderer<'a> {
+    dialect: &'a Dialect,
+    identity: &'a Identity,
+    columns: &'static [Column],
+    /// What is made once.
+    words: Vec<(&'static str, String)>,
+}
+
+impl<'a> Renderer<'a> {
+    pub(crate) fn new(dialect: &'a Dialect, tables: &TableNames, queue: Queue, fence: Fence) -> Self {
+        let (identity, columns) = match queue {
+            Queue::Outbox => (&dialect.outbox, columns::OUTBOX),
+            Queue::Inbox => (&dialect.inbox, columns::INBOX),
+        };
+        let place = |number: usize, (_, holds): Column| place(dialect, number, holds);
+        let array = |number: usize, (_, holds): Column| format!("?{number}::{}[]", type_of(holds));
+        let written =
+            |kept: &[&str]| columns.iter().filter(|(name, _)| !kept.contains(name)).copied().collect::<Vec<_>>();
+        let number = |name: &str| 1 + columns.iter().position(|column| column.0 == name).unwrap_or_default();
+        let set = |(name, holds): Column| format!("{name} = {}", place(number(name), (name, holds)));
+        let (accepted, content) =
+            (written(&columns::INBOX_KEPT), written(&[columns::INBOX_KEPT, columns::INBOX_TIMES].concat()));
+        let key = [("seq", Holds::Int), ("claim_no", Holds::Int)];
+        let saved = [&key[..], columns::SAVED, &[("state", Holds::Int)]].concat();
+        let words = vec![
+            ("t", format!("{}{}", tables.prefix(), tables.of(queue))),
+            ("n", tables.of(queue).to_owned()),
+            ("s", tables.prefix()),
+            ("identity", identity.columns.to_owned()),
+            ("fence", fence.one.to_owned()),
+            ("fence_each", fence.each.unwrap_or_default().to_owned()),
+            ("error_chars", ERROR_CHARS.to_string()),
+            // A row that is inserted: its columns and its values, one by one, for each row of a text, as arrays.
+            ("new", listed(columns, |_, (name, _)| name.to_owned())),
+            ("new_values", listed(columns, place)),
+            ("new_marks", listed(columns, |_, _| "?".to_owned())),
+            ("new_arrays", listed(columns, array)),
+            (
+                "new_listed",
+                listed(columns, |_, (name, holds)| match holds {
+                    Holds::OptText => format!("NULLIF(a.{name}, N' ')"),
+                    _ => format!("a.{name}"),
+                }),
+            ),
+            // What an arrival brings that was seen before: all of it, or what it holds alone.
+            ("accepted", listed(&accepted, |_, column| set(column))),
+            ("accepted_excluded", listed(&accepted, |_, (name, _)| format!("{name} = excluded.{name}"))),
+            ("content", listed(&content, |_, column| set(column))),
+            // What is written back of a row.
+            (
+                "saved",
+                listed(columns::SAVED, |number, (name, holds)| {
+                    format!("{name} = {}", place(2 + number, (name, holds)))
+                }),
+            ),
+            ("saved_each", listed(columns::SAVED, |number, (name, _)| format!("{name} = a.v{}", 2 + number))),
+            ("was", format!("?{}", saved.len())),
+            ("was_each", format!("a.v{}", saved.len())),
+            ("saved_arrays", listed(&saved, array)),
+            ("saved_names", listed(&saved, |number, _| format!("v{number}"))),
+            ("saved_marks", listed(&saved, |_, _| "?".to_owned())),
+            ("saved_named_marks", listed(&saved, |number, _| format!("? AS v{number}"))),
+            // What is read.
+            ("message", format!("{}, {{identity}}", names(message::NAMES, ""))),
+            ("record", format!("{{message}}, {}", names(record::NAMES, ""))),
+            ("bare", format!("{{message|'' AS payload}}, {}", names(record::NAMES, ""))),
+            ("brief", format!("{}, {{error}}, {{party}}, {{identity}}", names(brief::NAMES, ""))),
+            ("inserted", inserted(identity)),
+        ];
+        Self { dialect, identity, columns, words }
+    }
+
+    pub(crate) fn one(&self, text: &str) -> SqlTemplate {
+        SqlTemplate::new(self.dialect.places, &self.told(text))
+    }
+
+    /// The text with every word in it replaced, and those in them.
+    fn told(&self, text: &str) -> String {
+        let (mut told, mut rest) = (String::with_capacity(text.len() * 2), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            told.push_str(before);
+            let word = after.split_once('}').and_then(|(name, behind)| Some((self.word(name)?, behind)));
+            rest = match word {
+                Some((word, behind)) => {
+                    told.push_str(&self.told(&word));
+                    behind
+                }
+                None => {
+                    told.push('{');
+                    after
+                }
+            };
+        }
+        told + rest
+    }
+
+    fn word(&self, name: &str) -> Option<Cow<'_, str>> {
+        // The place of a value by its column's name.
+        if let Some(name) = name.strip_prefix('@') {
+            let columns = self.columns.iter().chain(&columns::INBOX_EXTRA);
+            let mut numbered = (1..).zip(columns);
+            return numbered
+                .find(|(_, column)| column.0 == name)
+                .map(|(number, column)| place(self.dialect, number, column.1).into());
+        }
+        // A message with something in place of its payload.
+        if let Some(payload) = name.strip_prefix("message|") {
+            let names = message::NAMES.iter().map(|name| match *name {
+                "PAYLOAD" => payload.to_owned(),
+                name => name.to_ascii_lowercase(),
+            });
+            return Some(format!("{}, {{identity}}", names.collect::<Vec<_>>().join(", ")).into());
+        }
+        let found = self.dialect.words.iter().find(|word| word.0 == name).map(|word| word.1);
+        let identity = || match name {
+            "key" => Some(self.identity.key),
+            "party" => Some(self.identity.party),
+            "here" => Some(self.identity.here),
+            "destination" => Some(self.identity.destination),
+            _ => None,
+        };
+        let made = || self.words.iter().find(|word| word.0 == name).map(|word| word.1.as_str());
+        let default = || shared::WORDS.iter().find(|word| word.0 == name).map(|word| word.1);
+        found.or_else(identity).or_else(made).or_else(default).map(Cow::Borrowed)
+    }
+}
+
+fn place(dialect: &Dialect, number: usize, holds: Holds) -> String {
+    if dialect.casts { format!("?{number}::{}", type_of(holds)) } else { format!("?{number}") }
+}
+
+/// As a dialect that casts names it.
+fn type_of(holds: Holds) -> &'static str {
+    match holds {
+        Holds::Int => "bigint",
+        Holds::Text | Holds::OptText => "text",
+        Holds::Bytes => "bytea",
+        Holds::Uuid => "uuid",
+    }
+}
+
+/// A message as a statement that wrote it answers with it. Columns are told as those of a row that was written, values
+/// as they are.
+fn inserted(identity: &Identity) -> String {
+    let is_column = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let identity = identity.columns.split(", ");
+    let identity = identity.map(|word| if is_column(&word) { format!("inserted.{word}") } else { word.to_owned() });
+    format!("{}, {}", names(message::NAMES, "inserted."), identity.collect::<Vec<_>>().join(", "))
+}
+
+pub(crate) fn schema(dialect: &Dialect, tables: &TableNames, queues: [&Renderer<'_>; 2]) -> String {
+    let each = queues.map(|queue| queue.told(dialect.schema_each.unwrap_or_default())).concat();
+    let create = tables.schema().and_then(|schema| Some(dialect.create_schema?.replace("{schema}", schema)));
+    let text = dialect.schema.replace("{create_schema}\n\n", &create.unwrap_or_default()).replace("{each}\n", &each);
+    named(&text, tables)
+        .replace("{channel}", &tables.channel())
+        .replace("{each_byte}", &(0..=u8::MAX).map(|byte| format!("{byte:02x}")).collect::<String>())
+        .replace("{now_ms}", "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)")
+}
+
+/// A text with the names of the tables in it.
+pub(crate) fn named(text: &str, tables: &TableNames) -> String {
+    let prefix = tables.prefix();
+    let (outbox, inbox) = (tables.of(Queue::Outbox), tables.of(Queue::Inbox));
+    text.replace("{outbox_name}", outbox)
+        .replace("{inbox_name}", inbox)
+        .replace("{outbox}", &format!("{prefix}{outbox}"))
+        .replace("{inbox}", &format!("{prefix}{inbox}"))
+        .replace("{schema}", tables.schema().unwrap_or_default())
+        .replace("{s}", &prefix)
+}
