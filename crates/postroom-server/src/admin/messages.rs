@@ -170,9 +170,16 @@ impl Asked {
         Ok(!found.is_empty() && found.iter().all(|record| record.message().is_ok_and(|known| self.is_like(known))))
     }
 
+    /// A time that is relative to the request differs each time, so only that there is one is compared.
     fn is_like(&self, known: &Message) -> bool {
+        let is_due = match &self.due_at {
+            Some(time) => moment(time).is_ok_and(|time| known.due_at == Some(time)),
+            None => known.due_at.is_some() == self.due_after_seconds.is_some(),
+        };
         (self.topic.as_str(), self.payload.get()) == (known.topic.as_str(), known.payload.as_str())
-            && self.kind.as_deref().is_none_or(|kind| kind == known.kind.as_str())
+            && self.kind.as_deref().unwrap_or(Kind::Event.as_str()) == known.kind.as_str()
+            && is_due
+            && self.max_attempts == known.max_attempts
             && (self.destination.as_deref(), &self.correlation_id) == (known.destination(), &known.correlation_id)
             && self.headers == known.headers
     }
