@@ -5,6 +5,7 @@ mod examples;
 mod functions;
 mod grab_bags;
 mod ignored;
+mod image;
 mod layers;
 mod markdown;
 mod order;
@@ -40,6 +41,7 @@ const FILE_RULES: &[FileRule] = &[
     unfinished::unfinished_work,
     clock::clocks_elsewhere,
     sql_text::sql_elsewhere,
+    image::unencrypted_image,
     markdown::headings,
     markdown::trailing_whitespace,
 ];

@@ -7,7 +7,8 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
 
-/// The metrics of one case: every value of each, in order.
+/// The metrics of one case: every value of each, in order. A metric with a reason is kept under its name, and again
+/// under its name and reason: `name{reason="topic"}`.
 #[derive(Debug, Default)]
 pub struct Meters(Mutex<HashMap<String, Vec<f64>>>);
 
@@ -45,13 +46,25 @@ pub struct Router;
 
 struct Meter {
     meters: Arc<Meters>,
-    name: String,
+    names: Vec<String>,
+}
+
+impl Meter {
+    fn new(meters: Arc<Meters>, key: &Key) -> Self {
+        let reason = key.labels().find(|label| label.key() == "reason").map(metrics::Label::value);
+        let with_reason = reason.map(|reason| format!("{}{{reason=\"{reason}\"}}", key.name()));
+        Self { meters, names: [key.name().to_owned()].into_iter().chain(with_reason).collect() }
+    }
+
+    fn put(&self, value: f64) {
+        self.names.iter().for_each(|name| self.meters.put(name, value));
+    }
 }
 
 impl CounterFn for Meter {
     #[expect(clippy::cast_precision_loss, reason = "a test never counts beyond 52 bits")]
     fn increment(&self, value: u64) {
-        self.meters.put(&self.name, value as f64);
+        self.put(value as f64);
     }
 
     fn absolute(&self, value: u64) {
@@ -69,13 +82,13 @@ impl GaugeFn for Meter {
     }
 
     fn set(&self, value: f64) {
-        self.meters.put(&self.name, value);
+        self.put(value);
     }
 }
 
 impl HistogramFn for Meter {
     fn record(&self, value: f64) {
-        self.meters.put(&self.name, value);
+        self.put(value);
     }
 }
 
@@ -85,7 +98,7 @@ trait Find {
 
 impl Find for Catcher {
     fn find(&self, key: &Key) -> Option<Arc<Meter>> {
-        Some(Arc::new(Meter { meters: self.0.clone(), name: key.name().to_owned() }))
+        Some(Arc::new(Meter::new(self.0.clone(), key)))
     }
 }
 
@@ -94,7 +107,7 @@ impl Find for Router {
         let store = key.labels().find(|label| label.key() == "store")?.value();
         let routes = BY_STORE.read().unwrap_or_else(PoisonError::into_inner);
         let meters = routes.as_ref()?.get(store)?.clone();
-        Some(Arc::new(Meter { meters, name: key.name().to_owned() }))
+        Some(Arc::new(Meter::new(meters, key)))
     }
 }
 

@@ -139,7 +139,9 @@ pub(crate) struct Receiver {
     pub(crate) queued: bool,
     pub(crate) window: Duration,
     pub(crate) body_max: usize,
+    pub(crate) unverified_max: usize,
     pub(crate) in_flight: usize,
+    pub(crate) connections_per_address: usize,
     tls: Option<Tls>,
     pub(crate) allow_unencrypted: bool,
 }

@@ -87,7 +87,7 @@ pub(crate) fn waiting(hold: &Hold) -> String {
     let since = hold.since.to_string();
     let (day, time) = since.split_once('T').unwrap_or((since.as_str(), ""));
     let time = time.get(..5).unwrap_or(time);
-    format!("{waiting} for {} since {day} {time} UTC: {}", hold.place, one_line(&hold.why))
+    format!("{waiting} for {} since {day} {time} UTC: {}", one_line(&hold.place.to_string()), one_line(&hold.why))
 }
 
 /// The database counts at most this many held messages of one place.

@@ -106,7 +106,7 @@ impl<B: Backend> Receiver<B> {
             hooks: RwLock::new(hooks),
             in_progress: InProgress::default(),
             in_flight: Arc::new(Semaphore::new(options.in_flight.min(Semaphore::MAX_PERMITS))),
-            bodies: Bodies::new(options.unverified_max.max(options.body_max)),
+            bodies: Bodies::new(options.unverified_max, options.body_max),
             options: options.checked()?,
             decoys: decoys()?,
         })))
@@ -161,7 +161,9 @@ impl<B: Backend> Receiver<B> {
         }
         let sources = self.0.sources();
         let known = sources.get(&from.source).filter(|_| !from.is_webhook);
-        if known.is_some_and(|known| !known.may_send(&incoming.topic)) {
+        // A response has the topic of our own request.
+        let may_send = |known: &Known| incoming.kind == Kind::Response || known.may_send(&incoming.topic);
+        if known.is_some_and(|known| !may_send(known)) {
             telemetry::topic_refused(self.0.store.name(), &from.source, &incoming.topic);
             return Reply::not_allowed(&incoming.topic);
         }

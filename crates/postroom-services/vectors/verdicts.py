@@ -51,10 +51,18 @@ def has_signature(header, vector, purpose, parts):
     return any(hmac.compare_digest(each.strip(), expected) for each in header.split(",")[:8])
 
 
+class Fields(dict):
+    """An object, and whether a field of it appears twice."""
+
+    def __init__(self, pairs):
+        super().__init__(pairs)
+        self.is_ambiguous = len(self) < len(pairs)
+
+
 def is_envelope(body):
     try:
-        sent = json.loads(body)
-        assert isinstance(sent, dict) and set(sent) <= FIELDS and "payload" in sent
+        sent = json.loads(body, object_pairs_hook=Fields)
+        assert isinstance(sent, Fields) and not sent.is_ambiguous and set(sent) <= FIELDS and "payload" in sent
         assert re.fullmatch(UUID, sent["messageId"]) and re.fullmatch(SERVICE, sent["sourceServiceId"])
         assert sent["messageType"] in ("Signal", "Command", "PushCall", "Response")
         assert re.fullmatch(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}", sent["endpoint"])
@@ -64,11 +72,27 @@ def is_envelope(body):
         return False
 
 
+def is_name(text):
+    return re.fullmatch(r"[^\x00-\x1f\x7f-\x9f]{1,255}", text) and not text.endswith(" ")
+
+
 def is_message(sent):
     headers = {name: value for name, value in sent.get("headers", {}).items() if not name.startswith("rf-")}
+    correlation_id = sent.get("correlationId") or None
+    if not all(map(is_name, headers)) or "\0" in "".join(headers.values()):
+        return False
+    if correlation_id is not None and not is_name(correlation_id):
+        return False
     kind = headers.get("content-type", "application/json").split(";")[0].strip().lower()
     is_json = kind == "application/json" or kind.endswith("+json")
     return len(headers) <= 64 and (is_json or isinstance(sent["payload"], str))
+
+
+def may_send(vector, sent):
+    """A response has the topic of the receiver's own request."""
+    def fits(allowed):
+        return sent["endpoint"].startswith(allowed[:-1]) if allowed.endswith("*") else sent["endpoint"] == allowed
+    return "topics" not in vector or sent["messageType"] == "Response" or any(map(fits, vector["topics"]))
 
 
 def answer(vector):
@@ -106,7 +130,9 @@ def answer(vector):
         return "401", False
     if not is_message(sent):
         return "400", True
-    return ("410" if max(enqueued, due) < now - WINDOW else "200"), True
+    if max(enqueued, due) < now - WINDOW:
+        return "410", True
+    return ("200" if may_send(vector, sent) else "403"), True
 
 
 def is_receipt(vector):

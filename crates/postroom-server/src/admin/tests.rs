@@ -3,6 +3,7 @@
 mod batch;
 mod pull;
 mod scopes;
+mod status;
 mod strangers;
 
 use std::sync::Arc;

@@ -140,11 +140,11 @@ fn print(queue: Queue, record: &Record, answer: &Answer, around: &Around) -> Res
         Ok(message) => (lookup::id_of(message), message.topic.as_str()),
         Err(_) => (format!("row {}", record.seq()), "unreadable"),
     };
-    output::line(format!("{queue} {id}  {topic}"))?;
+    output::line(format!("{queue} {}  {}", output::one_line(&id), output::one_line(topic)))?;
     output::line(format!("  cause  {}", answer.cause))?;
-    output::line(format!("  now    {}", answer.is))?;
-    output::line(format!("  next   {}", answer.next))?;
-    output::line(format!("  do     {}", answer.advice))?;
+    output::line(format!("  now    {}", output::one_line(&answer.is)))?;
+    output::line(format!("  next   {}", output::one_line(&answer.next)))?;
+    output::line(format!("  do     {}", output::one_line(&answer.advice)))?;
     let ahead = around.clock_ahead();
     if ahead.abs() > CLOCK_TOLERANCE {
         let way = if ahead < 0 { "behind" } else { "ahead of" };

@@ -121,10 +121,12 @@ impl Row {
 
 fn told(record: &Record) -> String {
     let id = record.message().map_or_else(|_| format!("unreadable row {}", record.seq()), lookup::id_of);
+    let id = output::one_line(&id);
     let attempts = output::count(u64::from(record.attempts()), "failed attempt");
     let when = record.processed_at().map(output::moment).unwrap_or_default();
     let dismissed = record.dismissal().map_or_else(String::new, |dismissal| {
-        format!("  by {}: {}", dismissal.who(), output::one_line(dismissal.why().unwrap_or_default()))
+        let why = output::one_line(dismissal.why().unwrap_or_default());
+        format!("  by {}: {why}", output::one_line(dismissal.who()))
     });
     format!("  {id}  {}  {attempts}  {when}{dismissed}", output::state(record.state()))
 }
@@ -136,7 +138,8 @@ fn print_groups(rows: &[Row]) -> Result<()> {
         groups.entry((row.queue, &row.topic, error)).or_default().push(row);
     }
     for ((queue, topic, error), rows) in groups {
-        output::line(format!("{queue} {topic}, {}: {}", rows.len(), output::one_line(error)))?;
+        let (topic, error) = (output::one_line(topic), output::one_line(error));
+        output::line(format!("{queue} {topic}, {}: {error}", rows.len()))?;
         rows.iter().try_for_each(|row| output::line(&row.told))?;
     }
     Ok(())

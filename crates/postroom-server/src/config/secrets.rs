@@ -53,7 +53,7 @@ impl Hook {
 }
 
 /// These often hold the password of a database.
-const DATABASE_VARIABLES: [&str; 2] = ["POSTROOM_DB", "POSTROOM_STORE_URL"];
+const DATABASE_VARIABLES: [&str; 3] = ["POSTROOM_DB", "POSTROOM_STORE_URL", "PGPASSWORD"];
 
 impl Config {
     /// The variables that hold secrets of this node.

@@ -267,7 +267,9 @@ fn receiver(mut section: Section<'_>) -> Receiver {
         queued: section.flag("queued").unwrap_or(true),
         window: section.span("window", WINDOW).unwrap_or(29 * DAY),
         body_max: places(section.number("body_max", 1..=1 << 30), 4 << 20),
+        unverified_max: places(section.number("unverified_max", 1..=1 << 40), 16 << 20),
         in_flight: places(section.number("in_flight", 1..=PLACES_MAX), 512),
+        connections_per_address: places(section.number("connections_per_address", 1..=PLACES_MAX), 256),
         tls,
         allow_unencrypted,
     };

@@ -28,7 +28,8 @@ fn topics(section: &mut Section<'_>) -> Option<Vec<String>> {
     }
     for (topic, at) in &named {
         let is_whole = !topic.trim().is_empty() && !topic.strip_suffix('*').unwrap_or(topic).contains('*');
-        if !is_whole {
+        let is_name = topic.chars().count() <= 255 && !topic.ends_with(' ') && !topic.contains(char::is_control);
+        if !is_whole || !is_name {
             let forms = "like \"order.placed\", or \"order.*\" for every topic that starts with \"order.\"";
             section.mistake(at, format!("`topics` in {} must be names of topics, {forms}", section.title));
         }

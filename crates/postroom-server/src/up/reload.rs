@@ -23,7 +23,7 @@ pub(super) trait Senders: Send + Sync {
     fn check_sources(&self, sources: Vec<Source>) -> postroom::Result<()>;
     fn replace_sources(&self, sources: Vec<Source>) -> postroom::Result<()>;
     /// Returns whether there is such a hook; so does `remove_hook`.
-    fn replace_hook(&self, hook: Hook) -> bool;
+    fn replace_hook(&self, hook: Hook) -> postroom::Result<bool>;
     fn remove_hook(&self, name: &str) -> bool;
 }
 
@@ -36,7 +36,7 @@ impl<B: Backend> Senders for Receiver<B> {
         self.replace_sources(sources)
     }
 
-    fn replace_hook(&self, hook: Hook) -> bool {
+    fn replace_hook(&self, hook: Hook) -> postroom::Result<bool> {
         self.replace_hook(hook)
     }
 
@@ -98,9 +98,12 @@ impl Replaceable {
         for hook in self.started.hooks.iter().filter(|hook| config.hooks.iter().all(|kept| kept.name != hook.name)) {
             self.receiver.remove_hook(&hook.name);
         }
-        let unknown =
-            opened.hooks.into_iter().zip(&config.hooks).filter(|(hook, _)| !self.receiver.replace_hook(hook.clone()));
-        let unknown: Vec<_> = unknown.map(|(_, hook)| format!("[hooks.{}]", hook.name)).collect();
+        let mut unknown = Vec::new();
+        for (hook, written) in opened.hooks.into_iter().zip(&config.hooks) {
+            if !self.receiver.replace_hook(hook)? {
+                unknown.push(format!("[hooks.{}]", written.name));
+            }
+        }
         let mut told = vec!["reloaded secrets, tokens, sources, services and handlers".to_owned()];
         if !shown.is_empty() {
             told.push("reloaded certificates; new connections use them".to_owned());

@@ -24,6 +24,7 @@ pub(super) fn receiver<B: Backend>(
     let options = ReceiverOptions::default()
         .window(config.receiver.window)
         .body_max(config.receiver.body_max)
+        .unverified_max(config.receiver.unverified_max)
         .in_flight(config.receiver.in_flight);
     let options = opened.hooks.iter().cloned().fold(options, ReceiverOptions::hook);
     let options = if config.receiver.queued { options.queued() } else { options };
@@ -45,7 +46,8 @@ pub(super) fn sources(config: &Config, opened: &Opened) -> Result<Vec<Source>> {
 /// The listeners of the receiver, and a line about them. Another node may use the default address. Then this one
 /// receives nothing, which it could not do anyway without sources in its configuration.
 pub(super) async fn listeners(config: &Config, tls: Option<&TlsIdentity>) -> Result<(Vec<Listener>, String)> {
-    let mut options = tls.cloned().into_iter().fold(ListenOptions::default(), ListenOptions::tls);
+    let options = ListenOptions::default().connections_per_address(config.receiver.connections_per_address);
+    let mut options = tls.cloned().into_iter().fold(options, ListenOptions::tls);
     if config.receiver.allow_unencrypted {
         options = options.allow_unencrypted();
     }

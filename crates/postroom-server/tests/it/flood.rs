@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::Bytes;
@@ -12,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use crate::desk::until;
 use crate::hook::{Hook, said};
 use crate::node::two;
 
@@ -19,6 +22,16 @@ const CONNECTIONS: usize = 100;
 const STREAMS: usize = 256;
 const MIB: usize = 1 << 20;
 const SIGNED: usize = 10;
+/// The flood is on when so many requests were asked to come back later.
+const REFUSED: usize = 1000;
+
+/// What the flood came to.
+#[derive(Default)]
+struct Tally {
+    connections: AtomicUsize,
+    refused: AtomicUsize,
+    others: AtomicUsize,
+}
 
 /// Four mebibytes that never end.
 struct Endless(usize);
@@ -38,24 +51,25 @@ impl Body for Endless {
 }
 
 /// Sends on as many streams of one connection as allowed, until all are answered or the connection breaks.
-async fn flood(port: u16) -> Option<()> {
-    let stream = TokioIo::new(TcpStream::connect(("127.0.0.1", port)).await.ok()?);
-    let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.ok()?;
+async fn flood(port: u16, tally: Arc<Tally>) {
+    let stream = TokioIo::new(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tally.connections.fetch_add(1, Ordering::Relaxed);
     let mut streams = JoinSet::new();
     streams.spawn(async move { drop(connection.await) });
     for _ in 0..STREAMS {
-        let mut sender = sender.clone();
+        let (mut sender, tally) = (sender.clone(), tally.clone());
         let address = format!("http://127.0.0.1:{port}/_rf/hooks/theirs");
-        let request = Request::post(address).body(Endless(0)).ok()?;
+        let request = Request::post(address).body(Endless(0)).unwrap();
         streams.spawn(async move {
-            if sender.ready().await.is_ok() {
-                let _ = sender.send_request(request).await;
-            }
+            sender.ready().await.unwrap();
+            let is_refused = sender.send_request(request).await.is_ok_and(|response| response.status() == 503);
+            let count = if is_refused { &tally.refused } else { &tally.others };
+            count.fetch_add(1, Ordering::Relaxed);
         });
     }
     drop(sender);
     streams.join_all().await;
-    Some(())
 }
 
 #[test]
@@ -72,16 +86,23 @@ fn a_flood_that_nobody_signed_takes_little_memory_and_no_place_of_others() {
     signed();
     let before = there.memory();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let mut floods = JoinSet::new();
+    let (mut floods, tally) = (JoinSet::new(), Arc::new(Tally::default()));
     for _ in 0..CONNECTIONS {
-        floods.spawn_on(flood(inventory.port), runtime.handle());
+        floods.spawn_on(flood(inventory.port, tally.clone()), runtime.handle());
     }
+    let of = |count: &AtomicUsize| count.load(Ordering::Relaxed);
     let mut most = before;
     for _ in 0..SIGNED {
         signed();
         most = most.max(there.memory());
     }
-    println!("{} KiB before, {} KiB more at most", before / 1024, (most - before) / 1024);
+    until("every connection is open, and requests find no room", || {
+        most = most.max(there.memory());
+        of(&tally.connections) == CONNECTIONS && of(&tally.refused) >= REFUSED
+    });
+    signed();
+    let answered = format!("{} refused, {} others", of(&tally.refused), of(&tally.others));
+    println!("{} KiB before, {} KiB more at most; {answered}", before / 1024, (most - before) / 1024);
     assert!(most - before < 64 * MIB, "it grew by {} MiB", (most - before) / MIB);
     runtime.shutdown_background();
 }

@@ -186,3 +186,27 @@ fn what_spent_no_attempt_is_not_shown_as_one() {
     assert!(shown.contains("not counted  no_handler") && shown.contains("attempt 1  handler_failed"), "{shown}");
     assert!(!shown.contains("attempt 0"), "{shown}");
 }
+
+/// What another program wrote must not steer the terminal of whoever reads it.
+#[test]
+fn no_foreign_text_reaches_the_terminal_as_it_is() {
+    let (desk, [dead, ..]) = desk_with_failures();
+    let sign = "char(27) || '[2J' || char(8238)";
+    desk.sql(&format!(
+        "UPDATE outbox_messages SET topic = 'evil' || {sign}, correlation_id = 'evil' || {sign}, \
+         last_error = 'evil' || {sign} WHERE state = 3;
+         UPDATE outbox_messages_failures SET error = 'evil' || {sign};
+         INSERT INTO inbox_messages \
+         (source, message_id, topic, payload, state, created_at, last_seen_at, processed_at) VALUES ('orders', 'evil' || char(8238), 'evil' || {sign}, '{{}}', 3, NOW, NOW, NOW);
+         INSERT INTO outbox_messages_holds (kind, name, owner, since, tried_at, why) \
+         VALUES ('topic', 'evil' || {sign}, randomblob(16), NOW, NOW, 'evil' || {sign});"
+    ));
+    let foreign = "orders/evil\u{202e}";
+    for args in
+        [&["show", &dead][..], &["show", foreign], &["failed"], &["explain", &dead], &["explain", foreign], &["stats"]]
+    {
+        let told = desk.ok(args);
+        assert!(told.contains("evil"), "{args:?}: {told:?}");
+        assert!(!told.contains(['\u{1b}', '\u{202e}']), "{args:?}: {told:?}");
+    }
+}

@@ -23,7 +23,8 @@ pub(crate) fn receiving(desk: &Desk) -> (Running, u16) {
 
 /// Posts as GitHub does; returns the status.
 fn deliver(port: u16, id: &str, secret: &str) -> u16 {
-    let body = r#"{"order":7}"#;
+    // A delivery is known by its body.
+    let body = &format!(r#"{{"order":{id}}}"#);
     let mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap().chain_update(body).finalize();
     let signature: String = mac.into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let event = format!("x-github-delivery: {id}\r\nx-github-event: push\r\nx-hub-signature-256: sha256={signature}");

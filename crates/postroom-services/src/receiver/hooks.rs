@@ -102,7 +102,7 @@ impl<B: Backend> Receiver<B> {
     }
 
     /// Replaces the hook of the same name, for instance to change its secrets. It returns false when there is no such
-    /// hook. Requests that are being verified still use the old secrets.
+    /// hook, and an error when the hook is not valid. Requests that are being verified still use the old secrets.
     ///
     /// ```
     /// use postroom::Handlers;
@@ -115,11 +115,12 @@ impl<B: Backend> Receiver<B> {
     /// };
     /// let options = ReceiverOptions::default().hook(hook("an example secret, long enough to be one")?);
     /// let receiver = Receiver::<Memory>::with("shop", MemoryStore::new(), Handlers::new(), [], options)?;
-    /// assert!(receiver.replace_hook(hook("another example, that is as long as it")?));
+    /// assert!(receiver.replace_hook(hook("another example, that is as long as it")?)?);
     /// # Ok::<(), postroom::Error>(())
     /// ```
-    pub fn replace_hook(&self, hook: Hook) -> bool {
-        self.hooks_mut().get_mut(&hook.name).map(|known| *known = Arc::new(hook)).is_some()
+    pub fn replace_hook(&self, hook: Hook) -> Result<bool> {
+        let (name, hook) = hook.checked()?;
+        Ok(self.hooks_mut().get_mut(&name).map(|known| *known = Arc::new(hook)).is_some())
     }
 
     /// Removes this hook, so that it accepts nothing more. It returns false when there was no such hook.
@@ -165,8 +166,11 @@ impl<B: Backend> Receiver<B> {
             // Headers are not signed, so they must not turn the request into another message.
             if !hook.cloud_events || !CloudEvent::is_structured(headers) {
                 let message = verified.message().map_err(malformed)?;
-                let incoming = incoming(&hook.name, message.id, message.topic, message.payload).map_err(malformed)?;
-                return Ok(Told { source: hook.name.clone(), incoming, since: message.enqueued_at });
+                let mut arrived =
+                    incoming(&hook.name, message.id, message.topic, message.payload).map_err(malformed)?;
+                arrived.correlation_id = message.correlation_id;
+                arrived.check().map_err(malformed)?;
+                return Ok(Told { source: hook.name.clone(), incoming: arrived, since: message.enqueued_at });
             }
         }
         let event = CloudEvent::read(headers, body).map_err(malformed)?;
@@ -188,3 +192,6 @@ fn incoming(source: &str, id: String, topic: String, payload: String) -> Result<
     incoming.check()?;
     Ok(incoming)
 }
+
+#[cfg(test)]
+mod tests;

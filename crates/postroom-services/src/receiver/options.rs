@@ -84,8 +84,10 @@ impl ReceiverOptions {
 
     /// Limits the memory for requests that can be verified only when they are complete, such as webhooks. Together
     /// they take at most this many bytes while they are read; 16 MiB by default, and never less than one request of
-    /// the largest size. Requests with a signed head have separate room, four times as much. A sender that finds no
-    /// room is asked to come back later.
+    /// the largest size. One address, or one IPv6 network, takes at most a quarter of it, or one request of the
+    /// largest size; this needs a [`Listener`](crate::Listener), because another server does not tell the address.
+    /// Requests with a signed head have separate room, four times as much. A sender that finds no room is asked to
+    /// come back later.
     #[must_use]
     pub fn unverified_max(mut self, bytes: usize) -> Self {
         self.unverified_max = bytes;

@@ -6,7 +6,7 @@ pub(super) mod client;
 mod connect;
 mod egress;
 mod foreign;
-mod guests;
+pub(super) mod guests;
 mod idle_timeout;
 mod listen;
 #[cfg(feature = "pipe")]

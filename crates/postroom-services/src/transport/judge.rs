@@ -209,6 +209,19 @@ mod tests {
     }
 
     #[test]
+    fn only_the_beginning_of_an_error_is_kept() {
+        for has_receipt in [true, false] {
+            let mut answered = answered(500, has_receipt);
+            let error = "é".repeat(2 * 1024 * 1024);
+            answered.answer = Some(Answer { error: Some(error), ..Answer::default() });
+            for peer in [Peer::V2, Peer::V1, Peer::Webhook] {
+                let why = judge(peer, &answered).fault().unwrap().why().to_owned();
+                assert!((500..600).contains(&why.chars().count()), "{} characters", why.chars().count());
+            }
+        }
+    }
+
+    #[test]
     fn who_asks_for_time_gets_it_within_bounds() {
         let asked = |seconds| Answered { retry_after: Some(Duration::from_secs(seconds)), ..answered(503, true) };
         for (seconds, waits) in

@@ -105,6 +105,8 @@ async fn a_new_id_sorts_by_its_time<B: Terminal>(stage: &Stage<B>) -> Verdict {
 
 async fn what_the_library_refuses_is_refused_with_its_reason<B: Terminal>(stage: &Stage<B>) -> Verdict {
     let (_, outbox) = by_real_time(stage).await?;
+    let many = (0..65).map(|number| format!("\"{number}\": \"\"")).collect::<Vec<_>>().join(", ");
+    let (many, long) = (format!("'{{{many}}}'"), format!("'{{\"a\": \"{}\"}}'", "é".repeat(8192)));
     for (field, value, reason) in [
         ("topic", "''", "topic"),
         ("topic", "'a '", "blank"),
@@ -114,6 +116,10 @@ async fn what_the_library_refuses_is_refused_with_its_reason<B: Terminal>(stage:
         ("headers", "'[\"a\"]'", "a JSON object of texts"),
         ("headers", "'{\"a\": 1}'", "a JSON object of texts"),
         ("headers", "'{\"\": \"b\"}'", "header's name"),
+        ("headers", "'{\"a \": \"b\"}'", "header's name"),
+        ("headers", "'{\"a\u{7f}\": \"b\"}'", "control"),
+        ("headers", &many, "64"),
+        ("headers", &long, "16384"),
         ("destination", "'Bad Name'", "letter or digit"),
         ("destination", "'Billing'", "letter or digit"),
         ("destination", "'-a'", "letter or digit"),

@@ -5,11 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
+use postroom::message::Kind;
 use postroom::services::{
     Courier, Key, Keys, ListenOptions, Listener, Receiver, ReceiverOptions, Secret, Service, Services, Source,
 };
 use postroom::sqlite::Sqlite;
-use postroom::{ErrorKind, Handlers};
+use postroom::{ErrorKind, Handlers, MessageId, NewMessage};
 
 use crate::by_wire::ByWire;
 use crate::case::{Verdict, cases};
@@ -24,6 +25,7 @@ cases! { trust:
     sqlite v1_cannot_say_that_a_message_is_too_late [];
     sqlite sources_that_share_a_secret_cannot_use_v1 [];
     sqlite a_source_sends_only_topics_that_it_may [];
+    sqlite a_source_answers_whatever_topics_it_may_send [];
     sqlite a_request_without_its_signature_is_no_v1_request [];
     sqlite a_request_is_taken_for_five_minutes_either_way [];
     sqlite a_request_for_another_service_is_refused [];
@@ -81,6 +83,26 @@ async fn a_source_sends_only_topics_that_it_may(stage: &Stage<Sqlite>) -> Verdic
         assert!(desk.peer.is_receipt(&headers, &said)?, "the source hears for sure that it may not");
     }
     assert_eq!((script.count(), stage.side(postroom::queue::Queue::Inbox).rows().await?), (2, 2));
+    let counted = stage.setup.meters.sum("rf_inbox_distrusted_count{reason=\"topic\"}");
+    assert!((counted - 2.0).abs() < f64::EPSILON, "{counted}");
+    Ok(())
+}
+
+/// The topic of an answer is the topic of the request, which this service itself chose.
+async fn a_source_answers_whatever_topics_it_may_send(stage: &Stage<Sqlite>) -> Verdict {
+    let source = Source::new("inventory", peer::key()?).topics(["order.placed"]);
+    let handlers = asynchronous::<Sqlite>(&Script::succeed());
+    let receiver = Receiver::new("orders", stage.store.clone(), handlers, [source])?;
+    let desk = Desk { peer: Peer::new(stage.clock.clone()).turned_round(), receiver };
+    let request = NewMessage::new(TOPIC, "{}").kind(Kind::Command).to("inventory");
+    let id = request.message_id();
+    stage.outbox.enqueue(request).await?;
+    let letter = Letter::new(TOPIC).saying("7");
+    assert_eq!(desk.send(&letter).await?.status, 403, "it sends no such command");
+    let answer = Letter { id: MessageId::new(), kind: "Response", correlation_id: Some(id.to_string()), ..letter };
+    assert_eq!(desk.send(&answer).await?.status, 200);
+    let row = stage.outbox.find(id.as_uuid()).await?.pop();
+    assert_eq!(row.as_ref().and_then(postroom::operator::Record::response), Some("7"));
     Ok(())
 }
 

@@ -18,6 +18,7 @@ use super::generated::{Answer, Envelope};
 use super::status;
 use crate::receiver::{Authenticated, Receiver, Reply, Whose};
 use crate::transport::address::GRPC_PATHS;
+use crate::transport::http::guests::came_from;
 use crate::transport::http::receive::{annotate, declared_length, read};
 use crate::wire::{envelope, headers};
 use postroom_core::work::handler::Backend;
@@ -77,7 +78,7 @@ impl<B: Backend> GrpcService<B> {
         let from = self.authenticate(&head, path)?;
         // The signature has been checked, and the generated server knows only one of the names.
         head.uri = Uri::from_static(GRPC_PATHS[0]);
-        let whose = if from.is_some() { Whose::Signed } else { Whose::Anybody };
+        let whose = if from.is_some() { Whose::Signed } else { Whose::Anybody(came_from(&head.extensions)) };
         let held = read(body, limit, options, self.0.room(whose)).await?;
         let call = Call { receiver: self.0.clone(), from };
         let mut server = ReceiverServer::new(call).max_decoding_message_size(options.body_max);

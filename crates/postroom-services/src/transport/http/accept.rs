@@ -111,7 +111,11 @@ pub(super) async fn serve<A, F, B>(
         let (watcher, tls, options) = (ending.watcher(), listener.tls(), listener.options.clone());
         let answer = answer.clone();
         conversations.spawn(async move {
-            let _held = (permit, guest);
+            let _held = permit;
+            let answer = move |mut request: Request<Incoming>| {
+                guest.mark(request.extensions_mut());
+                answer(request)
+            };
             converse(stream, tls, &options, answer, watcher).await;
         });
         while conversations.try_join_next().is_some() {}

@@ -1,8 +1,10 @@
-//! Counts the connections of each address.
+//! Counts the connections of each address, and tells requests where they come from.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::Extensions;
 
 /// The connections by the address they come from. Clones share them.
 #[derive(Clone)]
@@ -15,6 +17,15 @@ pub(super) struct Guests {
 pub(super) struct Guest {
     of: Guests,
     from: Option<IpAddr>,
+}
+
+/// The address that a request comes from.
+#[derive(Clone, Copy)]
+struct CameFrom(IpAddr);
+
+/// Returns the address that a request comes from, if our own listener accepted it.
+pub(crate) fn came_from(request: &Extensions) -> Option<IpAddr> {
+    request.get().map(|CameFrom(address)| *address)
 }
 
 impl Guests {
@@ -47,6 +58,15 @@ fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
         address => address,
+    }
+}
+
+impl Guest {
+    /// Notes in a request where it comes from.
+    pub(super) fn mark(&self, request: &mut Extensions) {
+        if let Some(from) = self.from {
+            request.insert(CameFrom(from));
+        }
     }
 }
 

@@ -253,7 +253,31 @@ impl fmt::Debug for PushUrl {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use postroom_core::message::{InboxKey, Incoming};
+    use postroom_core::support::clock::Timestamp;
+
+    #[tokio::test]
+    async fn a_handler_that_asks_for_time_gets_an_hour_at_most() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = PushUrl::new(&format!("http://{}/", server.local_addr().unwrap())).unwrap();
+        let answering = async {
+            let (mut stream, _) = server.accept().await.unwrap();
+            let mut asked = [0; 4096];
+            assert!(stream.read(&mut asked).await.unwrap() > 0);
+            let answer = "HTTP/1.1 503 Busy\r\nretry-after: 99999\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream
+        };
+        let incoming = Incoming::new(InboxKey::new("orders", "7").unwrap(), "order.placed", "{}");
+        let message = incoming.to_message(Timestamp::from_micros(0));
+        let (delivery, _stream) = tokio::join!(url.push(&message), answering);
+        let fault = delivery.fault().unwrap();
+        assert_eq!((fault.cause(), fault.pause()), (Cause::Busy, Some(Duration::from_secs(3600))));
+    }
 
     #[test]
     fn a_url_is_http_and_has_no_password() {

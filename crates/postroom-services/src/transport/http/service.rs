@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -13,6 +14,7 @@ use http_body::Body;
 use http_body_util::Full;
 
 use super::JSON;
+use super::guests::came_from;
 use super::receive::{Held, annotate, declared_length, read};
 use crate::receiver::{Authenticated, Receiver, Reply, Whose};
 use crate::wire::envelope::Envelope;
@@ -72,11 +74,11 @@ impl<B: Backend> HttpService<B> {
             return Err(Reply::too_large(limit));
         }
         if let Some(hook) = self.0.hook(head.uri.path()) {
-            let held = self.read(body, Whose::Anybody).await?;
+            let held = self.read(body, Whose::Anybody(came_from(&head.extensions))).await?;
             return Err(self.0.take_hook(&hook, &head.headers, &held.body).await);
         }
         if !headers::is_v2(&head.headers) {
-            return self.receive_v1(body).await;
+            return self.receive_v1(body, came_from(&head.extensions)).await;
         }
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let from = self.0.authenticate(&head.headers, head.method.as_str(), path)?;
@@ -97,7 +99,7 @@ impl<B: Backend> HttpService<B> {
     }
 
     /// Receives from a foreign peer, which signs inside the envelope, so the body must be read first.
-    async fn receive_v1<T>(&self, body: T) -> Result<(Authenticated, Reply), Reply>
+    async fn receive_v1<T>(&self, body: T, from: Option<IpAddr>) -> Result<(Authenticated, Reply), Reply>
     where
         T: Body + Send,
         T::Data: Send,
@@ -106,7 +108,7 @@ impl<B: Backend> HttpService<B> {
         if !self.0.has_v1_sources() {
             return Err(Reply::unauthorized());
         }
-        let held = self.read(body, Whose::Anybody).await?;
+        let held = self.read(body, Whose::Anybody(from)).await?;
         let envelope = Envelope::parse(&held.body).map_err(|error| Reply::malformed(&error))?;
         let from = self.0.authenticate_v1(&envelope)?;
         drop(held);

@@ -35,6 +35,8 @@ async fn answer(vector: &Value) -> Response<Full<Bytes>> {
     let clock = ManualClock::new(micros(vector, "now").unwrap());
     let store = MemoryStore::with_clock(Clock::Manual(clock));
     let source = Source::new(text(vector, "knows"), key_of(vector));
+    let topics = vector.get("topics").map(|topics| serde_json::from_value::<Vec<String>>(topics.clone()).unwrap());
+    let source = topics.into_iter().fold(source, Source::topics);
     let handlers = Handlers::new().fallback(handle);
     let receiver = Receiver::<Memory>::new(text(vector, "receiver"), store, handlers, [source]).unwrap();
     let mut request = Request::builder().method(text(vector, "method").as_str()).uri(text(vector, "path"));

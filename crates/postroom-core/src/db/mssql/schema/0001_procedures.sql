@@ -19,7 +19,8 @@ BEGIN
     SET XACT_ABORT OFF;
     DECLARE @now bigint, @due bigint, @visible bigint, @id uniqueidentifier, @random char(36), @left bigint, @i int,
             @code int, @rest int, @byte int, @time varchar(12) = '', @hex varchar(2200), @hash varbinary(32),
-            @tail varchar(20) = '', @digits char(16) = '0123456789ABCDEF';
+            @bytes int, @name nvarchar(max), @value nvarchar(max), @tail varchar(20) = '',
+            @digits char(16) = '0123456789ABCDEF';
     IF @topic IS NULL OR @topic = N'' OR @payload IS NULL
         THROW 51002, N'a message needs a topic and a payload', 1;
     IF LEN(@topic) > 255 OR LEN(@correlation_id) > 255
@@ -59,7 +60,31 @@ BEGIN
         THROW 51012, N'headers are a JSON object of texts, like {"language": "en"}', 1;
     IF EXISTS (SELECT 1 FROM OPENJSON(@headers) AS h
                WHERE h.[key] = N'' OR LEN(h.[key]) > 255 OR h.[key] LIKE N'% ')
-        THROW 51013, N'a header''s name has 1 to 255 characters and does not end with a blank', 1;
+        THROW 51013, N'a header''s name has 1 to 255 characters without controls or a blank at the end', 1;
+    -- A character has two bytes here, and at least one in UTF-8, which is what counts.
+    SELECT @left = COUNT(*), @bytes = CASE WHEN SUM(DATALENGTH(h.[key]) + DATALENGTH(h.[value])) > 32768 THEN 16385
+                                           ELSE 0 END
+    FROM OPENJSON(@headers) AS h;
+    WHILE @left BETWEEN 1 AND 64 AND @bytes <= 16384
+    BEGIN
+        SELECT @name = h.[key], @value = h.[value]
+        FROM (SELECT o.[key], o.[value], ROW_NUMBER() OVER (ORDER BY o.[key]) AS place FROM OPENJSON(@headers) AS o) AS h
+        WHERE h.place = @left;
+        SELECT @value = @name + @value, @i = 1;
+        WHILE @i < LEN(@value + N'.')
+        BEGIN
+            SET @code = UNICODE(SUBSTRING(@value, @i, 1));
+            IF @i < LEN(@name + N'.') AND (@code < 32 OR @code BETWEEN 127 AND 159)
+                THROW 51013, N'a header''s name has 1 to 255 characters without controls or a blank at the end', 1;
+            -- Half of a pair is two of its four bytes.
+            SET @bytes = @bytes + CASE WHEN @code < 128 THEN 1 WHEN @code < 2048 OR @code BETWEEN 55296 AND 57343 THEN 2
+                                       WHEN @code < 65536 THEN 3 ELSE 4 END;
+            SET @i = @i + 1;
+        END
+        SET @left = @left - 1;
+    END
+    IF @left > 0 OR @bytes > 16384
+        THROW 51014, N'headers are at most 64, and 16384 bytes in all', 1;
     SET @now = DATEDIFF_BIG(MICROSECOND, '19700101', SYSUTCDATETIME());
     SET @due = DATEDIFF_BIG(MICROSECOND, '19700101', CAST(SWITCHOFFSET(@due_at, '+00:00') AS datetime2(6)));
     SET @visible = CASE WHEN @due > @now THEN @due ELSE @now END;
