@@ -65,8 +65,12 @@ pub(super) async fn enqueue(
         (None, None) => None,
         (Some(_), Some(_)) => return Err(both_are_given()),
     };
-    let message = asked.clone().message(id)?;
+    let (message, is_keyed) = (asked.clone().message(id)?, id.is_some() && asked.message_id.is_none());
     let id = message.message_id();
+    // Another destination would be another row, and no duplicate.
+    if is_keyed && asked.contradicts(&desk, id).await? {
+        return Err(other_content());
+    }
     let stored = desk.0.outbox.enqueue(message).await?;
     if stored.duplicate && asked.message_id.is_none() && !asked.is_stored(&desk, stored.id).await? {
         return Err(other_content());
@@ -164,6 +168,12 @@ fn id_of(token: &str, key: &str) -> Uuid {
 }
 
 impl Asked {
+    /// Whether a message with this id is stored that has other content.
+    async fn contradicts(&self, desk: &Desk, id: MessageId) -> Result<bool, Refusal> {
+        let found = desk.0.outbox.find(id.as_uuid()).await?;
+        Ok(found.iter().any(|record| !record.message().is_ok_and(|known| self.is_like(known))))
+    }
+
     /// Whether the stored message with this id has the same content.
     async fn is_stored(&self, desk: &Desk, id: WorkItemId) -> Result<bool, Refusal> {
         let found = desk.0.outbox.find(id.as_uuid()).await?;

@@ -196,12 +196,13 @@ fn no_foreign_text_reaches_the_terminal_as_it_is() {
         "UPDATE outbox_messages SET topic = 'evil' || {sign}, correlation_id = 'evil' || {sign}, \
          last_error = 'evil' || {sign} WHERE state = 3;
          UPDATE outbox_messages_failures SET error = 'evil' || {sign};
-         INSERT INTO inbox_messages (source, message_id, topic, payload, state, created_at, last_seen_at, processed_at) \
-         VALUES ('orders', 'evil' || {sign}, 'evil' || {sign}, '{{}}', 3, NOW, NOW, NOW);
+         INSERT INTO inbox_messages \
+         (source, message_id, topic, payload, state, created_at, last_seen_at, processed_at) \
+         VALUES ('orders', 'evil' || char(8238), 'evil' || {sign}, '{{}}', 3, NOW, NOW, NOW);
          INSERT INTO outbox_messages_holds (kind, name, owner, since, tried_at, why) \
          VALUES ('topic', 'evil' || {sign}, randomblob(16), NOW, NOW, 'evil' || {sign});"
     ));
-    let foreign = "orders/evil\u{1b}[2J\u{202e}";
+    let foreign = "orders/evil\u{202e}";
     for args in
         [&["show", &dead][..], &["show", foreign], &["failed"], &["explain", &dead], &["explain", foreign], &["stats"]]
     {
