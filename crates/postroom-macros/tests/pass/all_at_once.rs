@@ -1,11 +1,8 @@
 //! Everything the macros take, in one program.
 
-use postroom::{
-    Command, Ctx, Event, HandlerError, HandlerResult, Handlers, Payload, Signal, push_call,
-    service,
-};
 use postroom::handler::Backend;
 use postroom::store::Memory;
+use postroom::{Command, Ctx, Event, HandlerError, HandlerResult, Handlers, Payload, Signal, push_call, service};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Event)]

@@ -2,9 +2,9 @@
 
 use std::marker::PhantomData;
 
-use postroom::{Ctx, Event, HandlerError, Handlers, push_call};
 use postroom::handler::Backend;
 use postroom::store::Memory;
+use postroom::{Ctx, Event, HandlerError, Handlers, push_call};
 use serde::{Deserialize, Serialize};
 
 #[push_call("handle")]

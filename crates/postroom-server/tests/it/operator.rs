@@ -197,7 +197,8 @@ fn no_foreign_text_reaches_the_terminal_as_it_is() {
          last_error = 'evil' || {sign} WHERE state = 3;
          UPDATE outbox_messages_failures SET error = 'evil' || {sign};
          INSERT INTO inbox_messages \
-         (source, message_id, topic, payload, state, created_at, last_seen_at, processed_at) VALUES ('orders', 'evil' || char(8238), 'evil' || {sign}, '{{}}', 3, NOW, NOW, NOW);
+         (source, message_id, topic, payload, state, created_at, last_seen_at, processed_at) \
+         VALUES ('orders', 'evil' || char(8238), 'evil' || {sign}, '{{}}', 3, NOW, NOW, NOW);
          INSERT INTO outbox_messages_holds (kind, name, owner, since, tried_at, why) \
          VALUES ('topic', 'evil' || {sign}, randomblob(16), NOW, NOW, 'evil' || {sign});"
     ));
