@@ -3,9 +3,11 @@
 mod begun;
 mod by_rusqlite;
 mod by_sqlx;
+mod by_sqlx_08;
 mod by_tiberius;
 mod by_tokio_postgres;
 mod caller;
+mod pooled;
 mod promises;
 
 use std::sync::mpsc;
@@ -23,6 +25,7 @@ use self::by_rusqlite::Rusqlite;
 use self::by_sqlx::Sqlx;
 use self::by_tokio_postgres::TokioPostgres;
 use self::caller::{Caller, CallersTx};
+use self::pooled::{a_transaction_of_bb8_is_taken, a_transaction_of_deadpool_is_taken};
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, refused, soon};
 
@@ -34,6 +37,8 @@ cases! { own_tx:
     sqlite every_driver_uses_the_same_sqlite [];
     sqlite a_transaction_of_rusqlites_own_type_is_taken [];
     sqlite statements_can_be_run_by_other_drivers [];
+    postgres a_transaction_of_bb8_is_taken ["OBX-003"];
+    postgres a_transaction_of_deadpool_is_taken ["OBX-003"];
     postgres the_server_infers_the_types_that_values_have [];
     postgres the_right_to_insert_is_enough_to_enqueue [];
     sqlite a_verb_waits_for_another_writer ["OBX-082", "IBX-104"];
