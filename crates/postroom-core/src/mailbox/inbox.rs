@@ -7,7 +7,7 @@ use tracing::Instrument;
 use crate::mailbox::work_queue::WorkQueue;
 use crate::message::{ContentHash, InboxKey, Incoming, error_text};
 use crate::queue::{Lease, Queue};
-use crate::sql::{BlockingTx, Statement, Tx};
+use crate::sql::{BlockingTx, Done, Statement, Tx};
 use crate::store::{Arrival, Identity, ManualMove, PutMode, Record, Store};
 use crate::support::error::Result;
 use crate::telemetry;
@@ -21,7 +21,7 @@ use crate::telemetry;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let inbox = Inbox::new(MemoryStore::new());
 /// let incoming = Incoming::new(InboxKey::new("stripe", "evt_1")?, "payment.received", "{}");
-/// assert!(!inbox.accept(incoming.clone()).await?.is_duplicate());
+/// assert!(inbox.accept(incoming.clone()).await?.is_new());
 /// assert!(inbox.accept(incoming).await?.is_duplicate(), "the provider sent it again");
 /// assert_eq!(inbox.queue().stats().await?.ready, 1);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -121,28 +121,28 @@ impl Inbox {
         Ok(arrival)
     }
 
-    /// Puts a message in line in the caller's own transaction; false when its key is known.
+    /// Puts a message in line in the caller's own transaction, unless its key is known.
     ///
     /// A connection whose commits a power cut can take back is refused: an answer would go out for work that is gone.
-    pub async fn accept_in(&self, tx: &mut impl Tx, incoming: &Incoming) -> Result<bool> {
+    pub async fn accept_in(&self, tx: &mut impl Tx, incoming: &Incoming) -> Result<Done> {
         tx.check_durable().await?;
         let accept = self.statement(incoming)?;
         let mut done = tx.run(&accept).await?;
         if let (true, Some(seen)) = (done.duplicate, accept.otherwise()) {
             done = tx.run(seen).await?;
         }
-        Ok(!done.duplicate)
+        Ok(done)
     }
 
     /// Like [`accept_in`](Self::accept_in), on a connection that answers at once.
-    pub fn accept_in_blocking(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<bool> {
+    pub fn accept_in_blocking(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<Done> {
         tx.check_durable()?;
         let accept = self.statement(incoming)?;
         let mut done = tx.run(&accept)?;
         if let (true, Some(seen)) = (done.duplicate, accept.otherwise()) {
             done = tx.run(seen)?;
         }
-        Ok(!done.duplicate)
+        Ok(done)
     }
 
     /// The statement that puts a message in line, for a driver this crate does not know.

@@ -92,7 +92,7 @@ async fn a_transaction_of_rusqlites_own_type_is_taken(stage: &Stage<Sqlite>) -> 
 fn in_a_transaction_of_rusqlites(stage: &Stage<Sqlite>, conn: &mut rusqlite::Connection, lease: &Lease) -> Verdict {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let _enqueued = stage.outbox.enqueue_in_blocking(&tx, NewMessage::new("a", ""))?;
-    assert!(stage.inbox.accept_in_blocking(&tx, &Draft::new("b").incoming()?)?);
+    assert!(stage.inbox.accept_in_blocking(&tx, &Draft::new("b").incoming()?)?.is_new());
     stage.inbox.ack_in_blocking(&tx, lease, None)?;
     Ok(tx.commit()?)
 }
@@ -121,13 +121,13 @@ async fn statements_can_be_run_by_other_drivers(stage: &Stage<Sqlite>) -> Verdic
     let message = NewMessage::new("a", "seven");
     let statement = stage.outbox.statement(&message)?;
     let rows = conn.execute(statement.sql(), rusqlite::params_from_iter(statement.values()))?;
-    assert!(!statement.check(rows as u64)?.duplicate);
-    assert!(conn.run(&stage.outbox.statement(&message)?)?.duplicate);
+    assert!(statement.check(rows as u64)?.is_new());
+    assert!(conn.run(&stage.outbox.statement(&message)?)?.is_duplicate());
     let incoming = stage.inbox.statement(&Draft::new("a").incoming()?)?;
-    assert_eq!(conn.run(&incoming)?.rows, 1);
+    assert_eq!(conn.run(&incoming)?.rows(), 1);
     let lease = stage.side(Queue::Inbox).claim_one().await?;
     let ack = stage.inbox.ack_statement(&lease, None)?;
-    assert_eq!(conn.run(&ack)?.rows, 1);
+    assert_eq!(conn.run(&ack)?.rows(), 1);
     refused(ack.check(0), ErrorKind::LeaseLost, "an ack that changed no row")
 }
 

@@ -86,7 +86,7 @@ async fn a_commit_stores_both_and_wakes_the_worker<C: HasPool>(stage: &Stage<C::
     for n in 1..=5 {
         let mut tx = stage.outbox.begin(&pool).await?;
         C::order(&mut tx).await?;
-        assert!(!tx.enqueue(&OrderPlaced { order: n }).await?.duplicate);
+        assert!(tx.enqueue(&OrderPlaced { order: n }).await?.is_new());
         assert_eq!(queue.stats().await?.total(), n - 1, "others see it before the commit");
         tx.commit().await?;
         eventually("it is handled", || async move { Ok(queue.stats().await?.done == n) }).await?;
@@ -121,9 +121,9 @@ async fn a_duplicate_is_told<C: HasPool>(stage: &Stage<C::Backend>) -> Verdict {
     let message = NewMessage::new("order.placed", "7").to("billing");
     let mut tx = stage.outbox.begin(&pool).await?;
     let (first, again) = (tx.enqueue(message.clone()).await?, tx.enqueue(message).await?);
-    assert_eq!((first.duplicate, again.duplicate, first.id), (false, true, again.id));
+    assert_eq!((first.is_duplicate(), again.is_duplicate(), first.id()), (false, true, again.id()));
     tx.commit().await?;
-    let found = stage.outbox.find(first.id.as_uuid()).await?;
+    let found = stage.outbox.find(first.id().as_uuid()).await?;
     assert_eq!(found.iter().map(postroom::operator::Record::state).collect::<Vec<_>>(), [State::Ready]);
     Ok(())
 }
@@ -144,7 +144,7 @@ async fn a_rusqlite_connection_commits_and_wakes_or_neither(stage: &Stage<Sqlite
 fn place(outbox: &Outbox, conn: &mut rusqlite::Connection, commits: bool) -> Verdict {
     let mut tx = outbox.begin_blocking(conn)?;
     tx.execute(ORDER, [])?;
-    assert!(!tx.enqueue(&OrderPlaced { order: 7 })?.duplicate);
+    assert!(tx.enqueue(&OrderPlaced { order: 7 })?.is_new());
     if commits {
         tx.commit()?;
     }

@@ -28,7 +28,11 @@ pub(super) async fn a_transaction_of_deadpool_is_taken(stage: &Stage<Postgres>) 
         let _enqueued = stage.outbox.enqueue_in(&mut tx, NewMessage::new("a", "")).await?;
         stage.inbox.accept_in(&mut tx, &Draft::new("b").incoming()?).await?;
         stage.inbox.ack_in(&mut tx, &lease, None).await?;
-        if commits { tx.commit().await? } else { tx.rollback().await? }
+        if commits {
+            tx.commit().await?
+        } else {
+            tx.rollback().await?
+        }
         stored(stage, commits).await?;
     }
     Ok(())
@@ -44,7 +48,11 @@ pub(super) async fn a_transaction_of_bb8_is_taken(stage: &Stage<Postgres>) -> Ve
         let _enqueued = stage.outbox.enqueue_in(&mut tx, NewMessage::new("a", "")).await?;
         stage.inbox.accept_in(&mut tx, &Draft::new("b").incoming()?).await?;
         stage.inbox.ack_in(&mut tx, &lease, None).await?;
-        if commits { tx.commit().await? } else { tx.rollback().await? }
+        if commits {
+            tx.commit().await?
+        } else {
+            tx.rollback().await?
+        }
         stored(stage, commits).await?;
     }
     Ok(())
