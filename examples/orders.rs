@@ -61,7 +61,7 @@ async fn place(store: SqliteStore, order: i64, item: String) -> postroom::Result
     placing.await?;
     println!("order {order} is placed; waiting for inventory");
 
-    let reserved: Reserved = Outbox::new(store).requested(id, "inventory").answer().await?;
+    let reserved = Outbox::new(store).requested::<Reserved>(id, "inventory").answer().await?;
     println!("order {order} is on {}", reserved.shelf);
     Ok(())
 }

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tx.execute("INSERT INTO notes (text) VALUES ('hello')", [])?;
     let stored = tx.enqueue(NewMessage::new("note.written", "hello"))?;
     tx.commit()?; // and workers are woken
-    println!("enqueued {}", stored.id);
+    println!("enqueued {}", stored.id());
 
     // Rolled back: the message never was.
     let mut tx = outbox.begin_blocking(&mut conn)?;

@@ -2,10 +2,10 @@
 
 use postroom::clock::Clock;
 use postroom::message::Kind;
-use postroom::queue::Queue;
+use postroom::queue::{Pending, Queue};
 use postroom::services::{Courier, Neighbours, Receiver, ReceiverOptions, Service, Services, Source};
 use postroom::worker::Places;
-use postroom::{Handlers, Payload, Worker};
+use postroom::{Handlers, NewMessage, Outbox, Payload, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::harness::{Stage, Testable};
@@ -24,6 +24,16 @@ impl Payload for Reserve {
     const TOPIC: &'static str = TOPIC;
     const KIND: Kind = Kind::Command;
     type Reply = String;
+}
+
+impl Reserve {
+    /// Asks for it, and waits for an answer of any type.
+    pub async fn ask<R>(&self, outbox: &Outbox) -> postroom::Result<Pending<R>> {
+        let message = NewMessage::of(self)?.to("inventory");
+        let pending = outbox.requested(message.message_id(), "inventory");
+        outbox.enqueue(message).await?;
+        Ok(pending)
+    }
 }
 
 /// Both services, each with a store and workers of its own.

@@ -19,7 +19,8 @@ type Test = fn(&Database) -> Result<(), Failed>;
 fn main() {
     let embedded = ["order_service", "webhook_inbox", "own_connection"];
     let alone = embedded.map(|name| Trial::test(name, move || ends_well(&mut example(name))));
-    let on_postgres: [(&str, Test); 2] = [("postgres_service", postgres_service), ("two_databases", two_databases)];
+    let on_postgres: [(&str, Test); 3] =
+        [("postgres_service", postgres_service), ("reminders", reminders), ("two_databases", two_databases)];
     let on_postgres = on_postgres.map(|(name, test)| {
         Trial::ignorable_test(name, move || match servers::why_not("postgres") {
             Some(why) => Ok(Completion::ignored_with(why)),
@@ -44,6 +45,17 @@ fn ends_well(command: &mut Command) -> Result<(), Failed> {
         true => Ok(()),
         false => Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into()),
     }
+}
+
+fn reminders(database: &Database) -> Result<(), Failed> {
+    let output = example("reminders").env("DATABASE_URL", &database.url).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut lines: Vec<_> = said.lines().collect();
+    lines.sort_unstable();
+    let expected = ["order 7 is confirmed", "order 7 is on shelf 7", "shop writes to ann@example.org: thank you"];
+    assert_eq!(lines, expected, "the reminder was taken back");
+    Ok(())
 }
 
 fn two_databases(database: &Database) -> Result<(), Failed> {

@@ -60,7 +60,7 @@ pub use db::sqlite::{
 };
 pub use mailbox::inbox::Inbox;
 pub use mailbox::outbox::{Enqueued, Outbox};
-pub use mailbox::request::{Pending, Request};
+pub use mailbox::request::Pending;
 pub use mailbox::transaction::{Begin, Commit, OutboxTx};
 pub use mailbox::work_queue::WorkQueue;
 pub use message::{

@@ -3,7 +3,6 @@
 pub mod inbox;
 pub(crate) mod operator;
 pub mod outbox;
-pub mod outgoing;
 pub(crate) mod questions;
 pub mod request;
 pub mod transaction;

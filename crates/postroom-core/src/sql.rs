@@ -178,16 +178,30 @@ impl Statement {
 ///
 /// fn told(statement: &Statement, rows_changed: u64) -> Result<&'static str> {
 ///     let done: Done = statement.check(rows_changed)?;
-///     Ok(if done.duplicate { "it was there before" } else { "stored" })
+///     Ok(if done.is_duplicate() { "it was there before" } else { "stored" })
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct Done {
-    /// Rows changed.
-    pub rows: u64,
-    /// The row was there before.
-    pub duplicate: bool,
+    pub(crate) rows: u64,
+    pub(crate) duplicate: bool,
+}
+
+impl Done {
+    /// How many rows were changed.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The message was not there before.
+    pub fn is_new(&self) -> bool {
+        !self.duplicate
+    }
+
+    /// The message was there before; nothing was written.
+    pub fn is_duplicate(&self) -> bool {
+        self.duplicate
+    }
 }
 
 /// A connection of the caller's, in a transaction the caller began, that can run one of our statements at once.

@@ -19,6 +19,7 @@ pub mod questions;
 pub(crate) mod record;
 pub(crate) mod revival;
 pub(crate) mod sql;
+pub(crate) mod stored;
 pub(crate) mod times;
 pub(crate) mod wake;
 
@@ -36,6 +37,7 @@ pub use operator::Operator;
 use questions::Questions;
 pub use record::{Failure, QueueStats, Record};
 pub use revival::Revival;
+pub use stored::{Arrival, Stored};
 pub use times::Times;
 pub use wake::{Wake, WakeListener};
 
@@ -45,7 +47,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::message::{ContentHash, InboxKey, Incoming, NewMessage, WorkItemId};
+use crate::message::{ContentHash, InboxKey, Incoming, NewMessage};
 use crate::queue::{ClaimRequest, Claims, Lease, Queue, Reaped, Settle, Settled, State};
 use crate::sql::Statement;
 use crate::support::clock::Clock;
@@ -224,29 +226,6 @@ pub trait Store: Questions + Times + fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fingerprint(pub(crate) [u64; 5]);
 
-/// Whether an enqueued message is new.
-///
-/// ```
-/// use postroom::{NewMessage, Outbox};
-/// use postroom::store::MemoryStore;
-///
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let outbox = Outbox::new(MemoryStore::new());
-/// let message = NewMessage::new("order.placed", "{}");
-/// let first = outbox.enqueue(message.clone()).await?;
-/// let again = outbox.enqueue(message).await?;
-/// assert!(again.duplicate && again.id == first.id);
-/// # Ok::<(), postroom::Error>(()) }).unwrap();
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Stored {
-    /// Its row's id.
-    pub id: WorkItemId,
-    /// It was there before; nothing was written.
-    pub duplicate: bool,
-}
-
 /// What the inbox knew of a message.
 ///
 /// ```
@@ -288,48 +267,6 @@ pub enum PutMode {
     Replace,
     /// The first content wins.
     FirstWins,
-}
-
-/// What became of a message that arrived.
-///
-/// ```
-/// use postroom::{Inbox, InboxKey, Incoming};
-/// use postroom::store::{Arrival, MemoryStore};
-///
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let inbox = Inbox::new(MemoryStore::new());
-/// let paid = |amount: &str| Ok::<_, postroom::Error>(Incoming::new(InboxKey::new("stripe", "1")?, "paid", amount));
-/// assert_eq!(inbox.accept(paid("10")?).await?, Arrival::First);
-/// assert_eq!(inbox.accept(paid("99")?).await?, Arrival::Known { done: false, differs: true });
-/// assert_eq!(inbox.enqueue(paid("99")?).await?, Arrival::Replaced);
-/// # Ok::<(), postroom::Error>(()) }).unwrap();
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Arrival {
-    /// It is new and in line.
-    First,
-    /// It was only seen before; it is in line now.
-    Seen {
-        /// It came with another hash than the first time.
-        hash_differs: bool,
-    },
-    /// It was known; the same content, or content that was not taken.
-    Known {
-        /// It was handled before.
-        done: bool,
-        /// Its content is not the stored one.
-        differs: bool,
-    },
-    /// It was known, and its content replaced the stored one.
-    Replaced,
-}
-
-impl Arrival {
-    /// Whether the message was in line, or handled, before.
-    pub fn is_duplicate(self) -> bool {
-        matches!(self, Self::Known { .. } | Self::Replaced)
-    }
 }
 
 /// Where to move an inbox row by hand.

@@ -70,7 +70,7 @@ const NAME_CHARS_MAX: usize = 200;
 /// async fn place(IdempotentTx(shared): IdempotentTx<Memory>) -> Result<String, http::StatusCode> {
 ///     let mut ctx = shared.lock().await.map_err(|_| http::StatusCode::INTERNAL_SERVER_ERROR)?;
 ///     let stored = ctx.enqueue(NewMessage::new("order.placed", "{}")).await;
-///     Ok(stored.map_err(|_| http::StatusCode::INTERNAL_SERVER_ERROR)?.id.to_string())
+///     Ok(stored.map_err(|_| http::StatusCode::INTERNAL_SERVER_ERROR)?.id().to_string())
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

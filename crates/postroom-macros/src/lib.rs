@@ -84,6 +84,25 @@ pub fn derive_command(input: TokenStream) -> TokenStream {
 /// # Ok(()) }
 /// ```
 ///
+/// An argument of the type `State<T>` does not travel: it is a value that the worker was given with `Handlers::state`.
+///
+/// ```
+/// use postroom::{HandlerResult, Handlers, push_call};
+/// use postroom::handler::State;
+/// use postroom::store::Memory;
+///
+/// struct Mailer { from: String }
+///
+/// #[push_call("mail.send")]
+/// async fn send_mail(to: String, mailer: State<Mailer>) -> HandlerResult<()> {
+///     println!("from {} to {to}", mailer.from);
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::<Memory>::new().call::<SendMail>().state(Mailer { from: "shop".into() });
+/// let call = SendMail { to: "ann".into() };
+/// ```
+///
 /// For methods, put it on the `impl` block and on each of them; register the object with `Handlers::calls`.
 ///
 /// ```
@@ -161,7 +180,12 @@ pub fn push_call(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `source "orders" { secret: … }` | a service whose messages it accepts |
 /// | `handle Payload => function;` | the handler of a message; `=> blocking function` runs on SQLite's writer thread |
 /// | `call SendMail;` | a function marked with `push_call` |
+/// | `handle Payload => function { retry: …, concurrency: … }` | how a worker retries it, and how many run at once |
 /// | `destination name { url: …, secret: …, sends: […] }` | where it sends which messages; also `name: "other-name"` |
+///
+/// `retry` and `concurrency` are those of `Handlers`. Either can be left out, and both can follow `call SendMail` too.
+/// They are about the messages that the workers of the service handle; a message that is handled as it arrives is
+/// retried by its sender.
 ///
 /// A secret is `env("VARIABLE")`, `file("/path")` or `keys(expression)`; `env("VARIABLE") as "2026-11"` names its key.
 #[proc_macro]

@@ -66,7 +66,7 @@ pub trait Accepts<P: Payload>: Target {}
 /// let outbox = Outbox::new(MemoryStore::new());
 /// let billing = Client::<Billing>::new(outbox.clone());
 /// let sent = billing.send(&OrderApproved { order: 7 }).await?;
-/// let found = outbox.find(sent.id.as_uuid()).await?;
+/// let found = outbox.find(sent.id().as_uuid()).await?;
 /// assert_eq!(found[0].message().unwrap().destination(), Some("billing"));
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
@@ -94,7 +94,7 @@ impl<T: Target> Client<T> {
     where
         T: Accepts<C>,
     {
-        Self::outgoing(command).request(&self.outbox).await
+        self.outbox.request(Self::outgoing(command)).await
     }
 
     /// Returns a handle that waits for the answer to an earlier command. The program that sent the command may have
@@ -103,7 +103,7 @@ impl<T: Target> Client<T> {
     where
         T: Accepts<C>,
     {
-        self.outbox.requested(id, T::NAME).typed()
+        self.outbox.requested(id, T::NAME)
     }
 
     /// Builds a message for this destination without sending it. Use it to set a due time or a correlation id, or to

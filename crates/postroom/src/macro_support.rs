@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use postroom_core::message::Payload;
 use postroom_core::support::error::{Error, Result};
+pub use postroom_core::work::handler::Needed;
 
 /// Whether two topics are the same, before the program runs.
 pub const fn same(a: &str, b: &str) -> bool {

@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex};
 use postroom::handler::State;
 use postroom::idempotent::{Idempotent, Once, Unhandled};
 use postroom::queue::Cause;
+use postroom::services::Declared;
 use postroom::sqlite::{BlockingCtx, Sqlite};
 use postroom::store::{Memory, MemoryStore};
 use postroom::testing::Workbench;
-use postroom::{Command, Ctx, Event, HandlerResult, Handlers, InboxKey, Incoming, RetryPolicy, Worker};
+use postroom::{
+    Command, Ctx, Event, HandlerResult, Handlers, InboxKey, Incoming, RetryPolicy, Worker, push_call, service,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Event)]
@@ -86,6 +89,48 @@ async fn a_blocking_handler_takes_state_too() {
     assert_eq!(sent.all(), ["1 to ann"]);
 }
 
+#[push_call("call.send")]
+async fn send(to: String, sent: State<Arc<Sent>>, subject: String) -> HandlerResult<()> {
+    sent.note(format!("{subject} to {to}"));
+    Ok(())
+}
+
+#[push_call("call.send_blocking")]
+fn send_blocking(ctx: &mut BlockingCtx<'_>, sent: State<Arc<Sent>>, to: String) -> HandlerResult<()> {
+    let one: i64 = ctx.tx().query_row("SELECT 1", [], |row| row.get(0))?;
+    sent.note(format!("{one} to {to}"));
+    Ok(())
+}
+
+struct Office(&'static str);
+
+#[push_call]
+impl Office {
+    #[push_call("office.send", name = OfficeSend)]
+    async fn send(&self, ctx: &mut Ctx<Sqlite>, to: String, sent: State<Arc<Sent>>) -> HandlerResult<()> {
+        sent.note(format!("{} to {to}, attempt {}", self.0, ctx.attempt()));
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_push_call_takes_state_beside_the_arguments_that_travel() {
+    let (bench, sent) = (Workbench::<Sqlite>::sqlite().await.unwrap(), Arc::new(Sent::default()));
+    bench.outbox().enqueue(&Send { to: "ann".into(), subject: "news".into() }).await.unwrap();
+    bench.outbox().enqueue(&SendBlocking { to: "bob".into() }).await.unwrap();
+    bench.outbox().enqueue(&OfficeSend { to: "cid".into() }).await.unwrap();
+    let handlers =
+        || Handlers::<Sqlite>::new().call::<Send>().call::<SendBlocking>().calls(Arc::new(Office("the office")));
+    let refused = handlers().checked().unwrap_err().to_string();
+    assert!(refused.contains("\"call.send\" needs a state of type"), "{refused}");
+    let refused = Handlers::<Sqlite>::new().calls(Arc::new(Office(""))).checked().unwrap_err().to_string();
+    assert!(refused.contains("\"office.send\" needs a state of type"), "{refused}");
+    assert_eq!(bench.drain(handlers().state(sent.clone())).await.unwrap().handled(), 3);
+    let mut all = sent.all();
+    all.sort();
+    assert_eq!(all, ["1 to bob", "news to ann", "the office to cid, attempt 1"]);
+}
+
 #[tokio::test]
 async fn state_from_the_context_does_not_keep_it_borrowed() {
     async fn asks(ctx: &mut Ctx<Memory>, mail: Mail) -> HandlerResult<()> {
@@ -122,7 +167,7 @@ async fn an_answer_is_what_the_command_says() {
         Ok(7)
     }
     let bench = Workbench::memory();
-    let id = bench.outbox().enqueue(&Count).await.unwrap().id;
+    let id = bench.outbox().enqueue(&Count).await.unwrap().id();
     bench.drain(Handlers::new().on(count)).await.unwrap();
     let row = bench.outbox().queue().list(postroom::operator::Filter::all()).await.unwrap();
     assert_eq!((row.len(), row[0].response()), (1, Some("7")), "{id:?}");
@@ -155,6 +200,32 @@ async fn a_handler_is_retried_by_its_own_policy() {
     let handlers = Handlers::new().on(never).retry(RetryPolicy::handlers().attempts(2));
     let drained = bench.drain(handlers).await.unwrap();
     assert_eq!(drained.dead().iter().map(|row| row.attempts()).collect::<Vec<_>>(), [2]);
+}
+
+async fn unwilling(_: &mut Ctx<Memory>, _: Mail) -> HandlerResult<()> {
+    Err("no")?
+}
+
+#[push_call("call.refuse")]
+async fn refuse() -> HandlerResult<()> {
+    Err("no")?
+}
+
+service! {
+    struct Unwilling for "unwilling" on Memory;
+    handle Mail => unwilling { retry: RetryPolicy::handlers().attempts(2), concurrency: 1 }
+    call Refuse { retry: RetryPolicy::handlers().attempts(3) }
+}
+
+#[tokio::test]
+async fn a_declared_service_says_how_a_handler_is_retried() {
+    let bench = Workbench::memory();
+    bench.outbox().enqueue(&to("ann")).await.unwrap();
+    bench.outbox().enqueue(&Refuse {}).await.unwrap();
+    let drained = bench.drain(Unwilling::handlers()).await.unwrap();
+    let mut attempts: Vec<_> = drained.dead().iter().map(|row| row.attempts()).collect();
+    attempts.sort_unstable();
+    assert_eq!(attempts, [2, 3]);
 }
 
 #[tokio::test]

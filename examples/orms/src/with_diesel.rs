@@ -24,13 +24,13 @@ pub fn run(tx: &mut SqliteConnection, statement: &Statement) -> Result<Done> {
 
 /// Enqueues a message; false when it was there before. Workers hear the commit.
 pub fn enqueue(tx: &mut SqliteConnection, outbox: &Outbox, message: &NewMessage) -> Result<bool> {
-    Ok(!run(tx, &outbox.statement(message)?)?.duplicate)
+    Ok(run(tx, &outbox.statement(message)?)?.is_new())
 }
 
 /// Puts a message that arrived in line; false when it is known. The connection's `synchronous` must be FULL, as it is
 /// unless somebody changes it: an answer would go out for work that a power cut can take back.
 pub fn accept(tx: &mut SqliteConnection, inbox: &Inbox, incoming: &Incoming) -> Result<bool> {
-    Ok(!run(tx, &inbox.statement(incoming)?)?.duplicate)
+    Ok(run(tx, &inbox.statement(incoming)?)?.is_new())
 }
 
 /// Acknowledges a message as the transaction's last statement; a lost lease is an error, so that `?` rolls back.

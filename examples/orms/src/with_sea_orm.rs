@@ -31,7 +31,7 @@ fn to_bind(value: &Value) -> sea_orm::Value {
 /// Enqueues a message; false when it was there before. After the commit, `store.wake(Queue::Outbox).ring()` spares it
 /// the wait until workers look by themselves.
 pub async fn enqueue(tx: &impl ConnectionTrait, outbox: &Outbox, message: &NewMessage) -> Result<bool> {
-    Ok(!run(tx, &outbox.statement(message)?).await?.duplicate)
+    Ok(run(tx, &outbox.statement(message)?).await?.is_new())
 }
 
 /// Puts a message that arrived in line; false when it is known.
@@ -40,8 +40,8 @@ pub async fn accept(tx: &impl ConnectionTrait, inbox: &Inbox, incoming: &Incomin
     let done = run(tx, &accept).await?;
     match accept.otherwise() {
         // MySQL needs a second statement for a message that was only seen.
-        Some(seen) if done.duplicate => Ok(!run(tx, seen).await?.duplicate),
-        _ => Ok(!done.duplicate),
+        Some(seen) if done.is_duplicate() => Ok(run(tx, seen).await?.is_new()),
+        _ => Ok(done.is_new()),
     }
 }
 

@@ -2,6 +2,10 @@
 
 pub(crate) mod dialect;
 mod doctor;
+#[cfg(feature = "deadpool-postgres-0_14")]
+mod driver_deadpool_postgres_014;
+#[cfg(feature = "sqlx-0_8-postgres")]
+mod driver_sqlx_08;
 pub(crate) mod driver_sqlx_09;
 #[cfg(feature = "tokio-postgres-0_7")]
 mod driver_tokio_postgres_07;

@@ -21,7 +21,7 @@ use crate::telemetry;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let inbox = Inbox::new(MemoryStore::new());
 /// let incoming = Incoming::new(InboxKey::new("stripe", "evt_1")?, "payment.received", "{}");
-/// assert!(!inbox.accept(incoming.clone()).await?.is_duplicate());
+/// assert!(inbox.accept(incoming.clone()).await?.is_new());
 /// assert!(inbox.accept(incoming).await?.is_duplicate(), "the provider sent it again");
 /// assert_eq!(inbox.queue().stats().await?.ready, 1);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -121,10 +121,10 @@ impl Inbox {
         Ok(arrival)
     }
 
-    /// Puts a message in line in the caller's own transaction; false when its key is known.
+    /// Puts a message in line in the caller's own transaction, unless its key is known.
     ///
     /// A connection whose commits a power cut can take back is refused: an answer would go out for work that is gone.
-    pub async fn accept_in(&self, tx: &mut impl Tx, incoming: &Incoming) -> Result<bool> {
+    pub async fn accept_in(&self, tx: &mut impl Tx, incoming: &Incoming) -> Result<Done> {
         tx.check_durable().await?;
         let accept = self.statement(incoming)?;
         let mut done = tx.run(&accept).await?;
@@ -135,7 +135,7 @@ impl Inbox {
     }
 
     /// Like [`accept_in`](Self::accept_in), on a connection that answers at once.
-    pub fn accept_in_blocking(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<bool> {
+    pub fn accept_in_blocking(&self, tx: &impl BlockingTx, incoming: &Incoming) -> Result<Done> {
         tx.check_durable()?;
         let accept = self.statement(incoming)?;
         let mut done = tx.run(&accept)?;
@@ -145,11 +145,11 @@ impl Inbox {
         Ok(self.accepted(incoming, done))
     }
 
-    fn accepted(&self, incoming: &Incoming, done: Done) -> bool {
+    fn accepted(&self, incoming: &Incoming, done: Done) -> Done {
         let known = Arrival::Known { done: false, differs: false };
         let arrival = if done.duplicate { known } else { Arrival::First };
         telemetry::arrived(self.queue.named(), incoming.key(), &incoming.topic, arrival);
-        !done.duplicate
+        done
     }
 
     /// The statement that puts a message in line, for a driver this crate does not know.

@@ -1,14 +1,15 @@
 //! The door out: a message is written in the caller's own transaction, or in one of its own.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument;
 
-use crate::mailbox::request::Request;
+use crate::mailbox::request::Pending;
 use crate::mailbox::work_queue::WorkQueue;
-use crate::message::{IntoMessage, MessageId, NewMessage, Payload, WorkItemId};
+use crate::message::{IntoMessage, MessageId, NewMessage, Outgoing, Replies, WorkItemId};
 use crate::queue::Queue;
 use crate::queue::retry::RetryPolicies;
 use crate::sql::{BlockingTx, Done, Statement, Tx};
@@ -25,8 +26,8 @@ use crate::telemetry;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
 /// let message = NewMessage::new("order.approved", r#"{"order":7}"#).id(MessageId::new()).to("billing");
-/// assert!(!outbox.enqueue(message.clone()).await?.duplicate);
-/// assert!(outbox.enqueue(message).await?.duplicate, "nothing is stored twice under one id");
+/// assert!(outbox.enqueue(message.clone()).await?.is_new());
+/// assert!(outbox.enqueue(message).await?.is_duplicate(), "nothing is stored twice under one id");
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
@@ -36,8 +37,8 @@ pub struct Outbox {
     policies: Option<Arc<RetryPolicies>>,
 }
 
-/// An enqueued message. When it is dropped, normally after the caller's commit, workers are woken; until then they do
-/// not know.
+/// A message that was enqueued in the caller's transaction: [`Stored`], and a guard. When it is dropped, normally after
+/// the caller's commit, workers are woken; until then they do not know.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox};
@@ -59,15 +60,11 @@ pub struct Enqueued {
     wake: Wake,
 }
 
-impl Enqueued {
-    /// Its row's id.
-    pub fn id(&self) -> WorkItemId {
-        self.stored.id
-    }
+impl Deref for Enqueued {
+    type Target = Stored;
 
-    /// It was there before; nothing was written.
-    pub fn is_duplicate(&self) -> bool {
-        self.stored.duplicate
+    fn deref(&self) -> &Stored {
+        &self.stored
     }
 }
 
@@ -101,7 +98,7 @@ impl Outbox {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let week = RetryPolicy::services().ttl(Some(Duration::from_secs(7 * 24 * 3600)));
     /// let outbox = Outbox::new(MemoryStore::new()).policies(RetryPolicies::default().service("billing", week));
-    /// let id = outbox.enqueue(NewMessage::new("order.placed", "{}").to("billing")).await?.id;
+    /// let id = outbox.enqueue(NewMessage::new("order.placed", "{}").to("billing")).await?.id();
     /// let record = outbox.find(id.as_uuid()).await?.remove(0);
     /// assert!(record.expires_at() > record.visible_at().map(|at| at.plus(Duration::from_secs(6 * 24 * 3600))));
     /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -192,33 +189,35 @@ impl Outbox {
         self.store.find(Identity::Outbox(id)).await
     }
 
-    /// Sends a typed payload to a service, in a transaction of its own, and gives what waits for the answer.
+    /// Stores a command in a transaction of its own, and gives what waits for its answer.
     ///
     /// ```
-    /// # use postroom::{Outbox, Payload};
-    /// # use postroom::message::Kind;
-    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Reserve { order: u64 }
-    /// # impl Payload for Reserve {
-    /// #     const TOPIC: &'static str = "reserve";
-    /// #     const KIND: Kind = Kind::Command;
-    /// #     type Reply = Reserved;
-    /// # }
-    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Reserved { shelf: String }
+    /// # use postroom::{Command, Outbox, Payload};
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Serialize, Deserialize, Command)]
+    /// #[command("stock.reserve", reply = Reserved)]
+    /// struct Reserve { order: u64 }
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Reserved { shelf: String }
+    ///
     /// # async fn f(outbox: Outbox) -> postroom::Result<()> {
-    /// let request = outbox.request("inventory", &Reserve { order: 7 }).await?;
-    /// let reserved: Reserved = request.answer().await?;
+    /// let reserved = outbox.request(Reserve { order: 7 }.outgoing().to("inventory")).await?.answer().await?;
+    /// println!("it is on {}", reserved.shelf);
     /// # Ok(()) }
     /// ```
-    pub async fn request<P: Payload + Sync>(&self, destination: &str, payload: &P) -> Result<Request> {
-        let message = NewMessage::of(payload)?.to(destination);
-        let id = message.message_id();
+    pub async fn request<C: Replies>(&self, command: Outgoing<C>) -> Result<Pending<C::Reply>> {
+        let message = command.message()?;
+        let to = message.destination.clone();
+        let to = to.ok_or_else(|| Error::invalid("only another service answers: say which with `to`"))?;
+        let pending = self.requested(message.message_id(), &to);
         self.enqueue(message).await?;
-        Ok(self.requested(id, destination))
+        Ok(pending)
     }
 
     /// What waits for the answer to a message that was sent before, perhaps by a program that has ended since.
-    pub fn requested(&self, id: MessageId, destination: &str) -> Request {
-        Request::new(self.store.clone(), id, destination)
+    pub fn requested<R>(&self, id: MessageId, destination: &str) -> Pending<R> {
+        Pending::new(self.store.clone(), id, destination)
     }
 
     /// Takes back a message that waits, and says whether it was still waiting. One that a worker holds at the moment,
@@ -237,7 +236,7 @@ impl Outbox {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let outbox = Outbox::new(MemoryStore::new());
     /// let reminder = NewMessage::new("reminder.due", r#"{"order":7}"#).due_after(Duration::from_secs(3600));
-    /// let id = outbox.enqueue(reminder).await?.id;
+    /// let id = outbox.enqueue(reminder).await?.id();
     /// assert!(outbox.cancel(id).await?, "it was still waiting");
     /// assert!(!outbox.cancel(id).await?);
     /// let record = outbox.find(id.as_uuid()).await?.remove(0);

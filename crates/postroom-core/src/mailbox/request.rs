@@ -16,53 +16,54 @@ use crate::support::error::{Error, ErrorKind, Result};
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// A message whose answer is waited for.
+/// A message whose answer, of the type `R`, is waited for.
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use postroom::{Command, Outbox};
 /// # use postroom::message::OwnerToken;
 /// # use postroom::queue::Settle;
 /// # use postroom::store::MemoryStore;
-/// # #[derive(serde::Serialize, serde::Deserialize, Command)]
-/// # #[command("stock.reserve", reply = String)]
-/// # struct Reserve { order: u64 }
+/// use postroom::{Command, Outbox, Payload};
+/// use postroom::queue::Pending;
+///
+/// #[derive(serde::Serialize, serde::Deserialize, Command)]
+/// #[command("stock.reserve", reply = String)]
+/// struct Reserve { order: u64 }
+///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let outbox = Outbox::new(MemoryStore::new());
-/// let id = outbox.request("inventory", &Reserve { order: 7 }).await?.id();
+/// let pending: Pending<String> = outbox.request(Reserve { order: 7 }.outgoing().to("inventory")).await?;
 /// # let mut claims = outbox.queue().claim(OwnerToken::new(), Duration::from_secs(30), 10).await?;
 /// # let lease = claims.claimed.remove(0).lease;
 /// # let _ = outbox.queue().settle(vec![Settle::ack_with(lease, Some(r#""shelf 7""#.into()))]).await?;
+/// assert_eq!(pending.answer().await?, "shelf 7");
 /// // Perhaps in another program: the answer is kept with the message.
-/// let shelf: String = outbox.requested(id, "inventory").answer().await?;
-/// assert_eq!(shelf, "shelf 7");
+/// let again: Pending<String> = outbox.requested(pending.id(), "inventory");
+/// assert_eq!(again.answer().await?, "shelf 7");
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
-#[derive(Clone, Debug)]
-pub struct Request {
+pub struct Pending<R> {
     store: Arc<dyn Store>,
     id: MessageId,
     work_item: WorkItemId,
+    reply: PhantomData<fn() -> R>,
 }
 
-impl Request {
+impl<R> Pending<R> {
     pub(crate) fn new(store: Arc<dyn Store>, id: MessageId, destination: &str) -> Self {
-        Self { store, id, work_item: WorkItemId::of(id, Some(destination)) }
+        Self { store, id, work_item: WorkItemId::of(id, Some(destination)), reply: PhantomData }
     }
 
-    /// The message's id. With it and the destination the answer can be waited for by another program.
+    /// The message's id. With it and the destination, another program can wait for the answer.
     pub fn id(&self) -> MessageId {
         self.id
     }
+}
 
-    /// The same, for an answer of this type.
-    pub fn typed<R>(self) -> Pending<R> {
-        Pending { request: self, reply: PhantomData }
-    }
-
+impl<R: DeserializeOwned> Pending<R> {
     /// The answer, when it has come: as soon as the destination handled the message. There is none, and this is an
     /// error, when the message was refused, given up or has expired.
-    pub async fn answer<R: DeserializeOwned>(&self) -> Result<R> {
+    pub async fn answer(&self) -> Result<R> {
         let mut pause = PAUSE_MIN;
         loop {
             let found = self.store.find(Identity::Outbox(self.work_item.as_uuid())).await?.pop();
@@ -80,20 +81,21 @@ impl Request {
     /// the message is still on its way, and its answer can be waited for again.
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// use std::time::Duration;
     /// use postroom::{ErrorKind, NewMessage, Outbox};
+    /// use postroom::queue::Pending;
     /// use postroom::store::MemoryStore;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let outbox = Outbox::new(MemoryStore::new());
     /// let message = NewMessage::new("stock.reserve", "{}").to("inventory");
-    /// let request = outbox.requested(message.message_id(), "inventory");
+    /// let pending: Pending<String> = outbox.requested(message.message_id(), "inventory");
     /// outbox.enqueue(message).await?;
-    /// let late = request.answer_within::<String>(Duration::from_millis(10)).await.unwrap_err();
+    /// let late = pending.answer_within(Duration::from_millis(10)).await.unwrap_err();
     /// assert_eq!(late.kind(), ErrorKind::TimedOut);
     /// # Ok::<(), postroom::Error>(()) }).unwrap();
     /// ```
-    pub async fn answer_within<R: DeserializeOwned>(&self, limit: Duration) -> Result<R> {
+    pub async fn answer_within(&self, limit: Duration) -> Result<R> {
         match tokio::time::timeout(limit, self.answer()).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::new(
@@ -108,65 +110,15 @@ impl Request {
     }
 }
 
-/// A message whose answer, of a known type, is waited for.
-///
-/// ```
-/// use postroom::{Command, Outbox, Payload};
-/// use postroom::queue::Pending;
-///
-/// #[derive(serde::Serialize, serde::Deserialize, Command)]
-/// #[command("stock.reserve", reply = String)]
-/// struct Reserve { order: u64 }
-///
-/// # async fn f(outbox: Outbox) -> postroom::Result<()> {
-/// let pending: Pending<String> = Reserve { order: 7 }.outgoing().to("inventory").request(&outbox).await?;
-/// println!("it is on {}", pending.answer().await?);
-/// # Ok(()) }
-/// ```
-pub struct Pending<R> {
-    request: Request,
-    reply: PhantomData<fn() -> R>,
-}
-
-impl<R: DeserializeOwned> Pending<R> {
-    /// The message's id. With it and the destination the answer can be waited for by another program.
-    pub fn id(&self) -> MessageId {
-        self.request.id
-    }
-
-    /// The answer, like [`Request::answer`].
-    pub async fn answer(&self) -> Result<R> {
-        self.request.answer().await
-    }
-
-    /// The answer, if it comes within `limit`, like [`Request::answer_within`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use postroom::{ErrorKind, Result};
-    /// use postroom::queue::Pending;
-    ///
-    /// async fn shelf(pending: &Pending<String>) -> Result<Option<String>> {
-    ///     match pending.answer_within(Duration::from_secs(10)).await {
-    ///         Err(late) if late.kind() == ErrorKind::TimedOut => Ok(None), // ask again later
-    ///         answer => answer.map(Some),
-    ///     }
-    /// }
-    /// ```
-    pub async fn answer_within(&self, limit: Duration) -> Result<R> {
-        self.request.answer_within(limit).await
-    }
-}
-
 impl<R> Clone for Pending<R> {
     fn clone(&self) -> Self {
-        self.request.clone().typed()
+        Self { store: self.store.clone(), ..*self }
     }
 }
 
 impl<R> fmt::Debug for Pending<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pending").field(&self.request).finish()
+        f.debug_struct("Pending").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

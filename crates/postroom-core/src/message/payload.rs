@@ -138,7 +138,7 @@ pub trait Signal: Payload {}
 /// struct Reserve { order: u64 }
 ///
 /// async fn ask<C: Command>(outbox: &Outbox, command: &C) -> Result<C::Reply> {
-///     command.outgoing().to("inventory").request(outbox).await?.answer().await
+///     outbox.request(command.outgoing().to("inventory")).await?.answer().await
 /// }
 /// # async fn f(outbox: Outbox) -> Result<()> {
 /// let shelf: String = ask(&outbox, &Reserve { order: 7 }).await?;
@@ -178,7 +178,7 @@ pub trait PushCall: Replies {}
 ///
 /// // Commands and push calls alike: whatever is answered can be asked.
 /// async fn ask<C: Replies>(outbox: &Outbox, of: &str, question: &C) -> Result<Pending<C::Reply>> {
-///     question.outgoing().to(of).request(outbox).await
+///     outbox.request(question.outgoing().to(of)).await
 /// }
 /// # async fn f(outbox: Outbox) -> Result<()> {
 /// let shelf: String = ask(&outbox, "inventory", &Reserve { order: 7 }).await?.answer().await?;

@@ -57,7 +57,7 @@ pub enum Origin {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let outbox = Outbox::new(MemoryStore::new());
 /// let stored = outbox.enqueue(&OrderApproved { order: 7 }).await?;
-/// let found = outbox.find(stored.id.as_uuid()).await?;
+/// let found = outbox.find(stored.id().as_uuid()).await?;
 /// let message = found[0].message().unwrap();
 /// assert_eq!(message.topic, "order.approved");
 /// assert_eq!(message.read::<OrderApproved>()?.order, 7);

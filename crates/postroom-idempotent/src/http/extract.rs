@@ -30,7 +30,7 @@ pub(super) struct Unkeyed;
 ///     };
 ///     // A 500 rolls everything back, and the client may try again.
 ///     let stored = stored.await.map_err(|_: postroom::Error| http::StatusCode::INTERNAL_SERVER_ERROR)?;
-///     Ok(stored.id.to_string())
+///     Ok(stored.id().to_string())
 /// }
 /// # let _: axum::Router = axum::Router::new().route("/orders", axum::routing::post(place));
 /// ```

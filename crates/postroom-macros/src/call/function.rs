@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{Error, FnArg, ItemFn, Result};
 
 use super::attribute::Attribute;
-use super::signature::{Call, Context};
+use super::signature::{Call, Context, State};
 
 pub(super) fn expand(attribute: Attribute, item: &mut ItemFn) -> Result<TokenStream> {
     if let Some(FnArg::Receiver(receiver)) = item.sig.inputs.first() {
@@ -23,8 +23,8 @@ pub(super) fn expand(attribute: Attribute, item: &mut ItemFn) -> Result<TokenStr
 
 /// Our own names begin with `__postroom`, so the user's function and its arguments may have any other name.
 fn callable(call: &Call, item: &ItemFn) -> TokenStream {
-    let Call { name, function, reply, cfgs, .. } = call;
-    let fields: Vec<_> = call.fields().collect();
+    let Call { name, function, reply, passed, cfgs, .. } = call;
+    let states = states(call);
     let (generics, (impl_generics, _, where_clause)) = (&item.sig.generics, item.sig.generics.split_for_impl());
     let (backend, implemented_for, handle_generics, context) = match &call.context {
         Context::Blocking => return blocking(call),
@@ -44,8 +44,9 @@ fn callable(call: &Call, item: &ItemFn) -> TokenStream {
                 async fn __postroom_handle #handle_generics (
                     __postroom_ctx: &mut ::postroom::Ctx<#backend>,
                     __postroom_call: #name,
+                    #states
                 ) -> ::postroom::HandlerResult<#reply> #where_clause {
-                    ::core::result::Result::Ok(#function(#context #(__postroom_call.#fields),*).await?)
+                    ::core::result::Result::Ok(#function(#context #(#passed),*).await?)
                 }
                 handlers.on(__postroom_handle)
             }
@@ -53,19 +54,25 @@ fn callable(call: &Call, item: &ItemFn) -> TokenStream {
     }
 }
 
+/// The states as parameters.
+fn states(call: &Call) -> TokenStream {
+    let states = call.states.iter().map(|State { name, ty, .. }| quote!(#name: #ty,));
+    quote!(#(#states)*)
+}
+
 fn blocking(call: &Call) -> TokenStream {
-    let Call { name, function, reply, cfgs, .. } = call;
-    let fields = call.fields();
+    let Call { name, function, reply, passed, cfgs, .. } = call;
+    let states = states(call);
     quote! {
         #(#cfgs)*
         impl ::postroom::handler::Callable<::postroom::sqlite::Sqlite> for #name {
-            #[allow(clippy::needless_question_mark, reason = "it may fail with any error")]
+            #[allow(unused_variables, clippy::needless_question_mark, reason = "written for any function")]
             fn register(
                 handlers: ::postroom::Handlers<::postroom::sqlite::Sqlite>,
             ) -> ::postroom::Handlers<::postroom::sqlite::Sqlite> {
                 use ::postroom::sqlite::BlockingCtx as __PostroomCtx;
-                handlers.on_blocking(|__postroom_ctx: &mut __PostroomCtx<'_>, __postroom_call: #name| {
-                    ::postroom::HandlerResult::<#reply>::Ok(#function(__postroom_ctx, #(__postroom_call.#fields),*)?)
+                handlers.on_blocking(|__postroom_ctx: &mut __PostroomCtx<'_>, __postroom_call: #name, #states| {
+                    ::postroom::HandlerResult::<#reply>::Ok(#function(__postroom_ctx, #(#passed),*)?)
                 })
             }
         }

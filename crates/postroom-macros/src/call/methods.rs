@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::{Error, FnArg, ImplItem, ImplItemFn, ItemImpl, Meta, ReceiverKind, Result, Type, Visibility};
 
 use super::attribute::Attribute;
-use super::signature::{Call, Context};
+use super::signature::{Call, Context, State};
 
 const MARK: &str = "push_call";
 
@@ -102,8 +102,18 @@ fn with_backend(block: &ItemImpl, backend: Option<&Type>) -> (TokenStream, Token
 }
 
 fn handler(call: &Call, block: &ItemImpl, backend: Option<&Type>) -> TokenStream {
-    let Call { name, function, reply, cfgs, .. } = call;
-    let (fields, object, bounds) = (call.fields(), &block.self_ty, &block.generics.where_clause);
+    let Call { name, function, reply, passed, cfgs, .. } = call;
+    let (object, bounds) = (&block.self_ty, &block.generics.where_clause);
+    let state = |State { name, value, .. }: &State| quote!(let #name = __postroom_ctx.state::<#value>()?;);
+    let states = call.states.iter().map(state);
+    let needed = (!call.states.is_empty()).then(|| {
+        let values = call.states.iter().map(|state| &state.value);
+        quote! {
+            fn needed(&self) -> ::std::vec::Vec<::postroom::macro_support::Needed> {
+                ::std::vec![#(::postroom::macro_support::Needed::of::<#values>()),*]
+            }
+        }
+    });
     let (generics, backend) = with_backend(block, backend);
     let context = matches!(call.context, Context::Async(_)).then(|| quote!(__postroom_ctx,));
     quote! {
@@ -115,8 +125,11 @@ fn handler(call: &Call, block: &ItemImpl, backend: Option<&Type>) -> TokenStream
                 __postroom_ctx: &mut ::postroom::Ctx<#backend>,
                 __postroom_call: #name,
             ) -> ::postroom::HandlerResult<#reply> {
-                ::core::result::Result::Ok(self.#function(#context #(__postroom_call.#fields),*).await?)
+                #(#states)*
+                ::core::result::Result::Ok(self.#function(#context #(#passed),*).await?)
             }
+
+            #needed
         }
     }
 }

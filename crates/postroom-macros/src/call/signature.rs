@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use quote::format_ident;
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{
     Attribute as Attr, Error, FnArg, GenericArgument, Ident, Pat, PatType, PathArguments, PathSegment, Result,
@@ -20,6 +21,9 @@ pub(super) struct Call {
     pub(super) function: Ident,
     pub(super) context: Context,
     pub(super) arguments: Vec<Argument>,
+    pub(super) states: Vec<State>,
+    /// What it is called with, after the context: its arguments and states, in its own order.
+    pub(super) passed: Vec<TokenStream>,
     pub(super) reply: Type,
     pub(super) docs: Vec<Attr>,
     /// The conditions under which it is compiled.
@@ -41,6 +45,18 @@ pub(super) struct Argument {
     pub(super) attributes: Vec<Attr>,
 }
 
+/// An argument that does not travel: the worker has its value.
+pub(super) struct State {
+    pub(super) name: Ident,
+    /// `State<Mailer>`
+    pub(super) ty: Type,
+    /// `Mailer`
+    pub(super) value: Type,
+}
+
+/// As many as a handler can take.
+const STATES_MAX: usize = 4;
+
 impl Call {
     /// Splits a signature into its parts. It removes those attributes from the arguments that belong to the fields.
     pub(super) fn of(attribute: Attribute, signature: &mut Signature, attributes: &[Attr]) -> Result<Self> {
@@ -59,8 +75,19 @@ impl Call {
             }
             None => Context::Nothing,
         };
-        let arguments = typed.into_iter().map(|(typed, fields)| Argument::of(typed, fields));
-        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        let (mut arguments, mut states, mut passed) = (Vec::new(), Vec::new(), Vec::new());
+        for (typed, fields) in typed {
+            if let Some(state) = State::of(typed, states.len())? {
+                let name = &state.name;
+                passed.push(quote!(#name));
+                states.push(state);
+            } else {
+                let argument = Argument::of(typed, fields)?;
+                let name = &argument.name;
+                passed.push(quote!(__postroom_call.#name));
+                arguments.push(argument);
+            }
+        }
         let reply = reply(signature)?;
         let is_blocking = matches!(context, Context::Blocking);
         match (signature.asyncness, is_blocking) {
@@ -87,12 +114,22 @@ impl Call {
         let named =
             |name: &str| attributes.iter().filter(|attribute| attribute.path().is_ident(name)).cloned().collect();
         let (docs, cfgs) = (named("doc"), named("cfg"));
-        Ok(Self { topic: attribute.topic, name, function, context, arguments, reply, docs, cfgs })
+        let topic = attribute.topic;
+        Ok(Self { topic, name, function, context, arguments, states, passed, reply, docs, cfgs })
     }
+}
 
-    /// Returns the names of the arguments.
-    pub(super) fn fields(&self) -> impl Iterator<Item = &Ident> {
-        self.arguments.iter().map(|argument| &argument.name)
+impl State {
+    /// Returns the state if an argument of this type is one, or `None` if it travels.
+    fn of(typed: &PatType, before: usize) -> Result<Option<Self>> {
+        let Type::Path(path) = typed.ty.as_ref() else { return Ok(None) };
+        let last = path.path.segments.last().filter(|last| last.ident == "State");
+        let Some(value) = last.and_then(first_type) else { return Ok(None) };
+        if before == STATES_MAX {
+            return Err(Error::new_spanned(typed, format!("a handler takes up to {STATES_MAX} states")));
+        }
+        let name = format_ident!("__postroom_state_{before}");
+        Ok(Some(Self { name, ty: (*typed.ty).clone(), value: value.clone() }))
     }
 }
 

@@ -1,7 +1,7 @@
-//! The block of a source or a destination: `{ key: value, … }`.
+//! The block of a source, a destination or a handler: `{ key: value, … }`.
 
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, Ident, LitStr, Result, Token, Type, braced, bracketed};
+use syn::{Error, Expr, Ident, LitStr, Result, Token, Type, braced, bracketed, token};
 
 use super::value::{Secret, Text};
 use crate::names;
@@ -64,6 +64,32 @@ impl Parse for Destination {
         }
         let name = name.unwrap_or_else(|| LitStr::new(&ident.to_string(), ident.span()));
         Ok(Self { name: names::service(&name)?, ident, url, secret, sends })
+    }
+}
+
+/// What is said of one handler.
+#[derive(Default)]
+pub(super) struct Tuning {
+    pub(super) retry: Option<Expr>,
+    pub(super) concurrency: Option<Expr>,
+}
+
+impl Parse for Tuning {
+    /// Parses `{ retry: …, concurrency: … }`, or `;` if nothing is said.
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let mut tuning = Self::default();
+        if !input.peek(token::Brace) {
+            input.parse::<Token![;]>()?;
+            return Ok(tuning);
+        }
+        fields(input, &["retry", "concurrency"], |key, value| {
+            match key {
+                "retry" => tuning.retry = Some(value.parse()?),
+                _ => tuning.concurrency = Some(value.parse()?),
+            }
+            Ok(())
+        })?;
+        Ok(tuning)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The clauses of `service!`.
 
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Error, Expr, Ident, LitStr, Result, Token, Type, Visibility};
+use syn::{Attribute, Error, Expr, Ident, LitStr, Result, Token, Type, Visibility, token};
 
-use super::block::{Destination, Source};
+use super::block::{Destination, Source, Tuning};
 use super::checks;
 use super::value::Text;
 use crate::names;
@@ -25,6 +25,7 @@ pub(crate) struct Declared {
 pub(super) struct Handled {
     pub(super) payload: Type,
     pub(super) by: By,
+    pub(super) tuning: Tuning,
 }
 
 pub(super) enum By {
@@ -50,8 +51,8 @@ impl Parse for Declared {
                 "source" => declared.sources.push(input.parse()?),
                 "handle" => declared.handled.push(input.parse()?),
                 "call" => {
-                    declared.handled.push(Handled { payload: input.parse()?, by: By::Itself });
-                    input.parse::<Token![;]>()?;
+                    let (payload, tuning) = (input.parse()?, input.parse()?);
+                    declared.handled.push(Handled { payload, by: By::Itself, tuning });
                 }
                 "destination" => declared.destinations.push(input.parse()?),
                 other => return Err(Error::new(clause.span(), names::unknown("clause", other, &CLAUSES))),
@@ -100,19 +101,20 @@ impl Declared {
 }
 
 impl Parse for Handled {
-    /// Parses `Reserve => reserve;` or `Reserve => blocking reserve;`.
+    /// Parses `Reserve => reserve;`, `Reserve => blocking reserve;` or `Reserve => reserve { concurrency: 2 }`.
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let payload: Type = input.parse()?;
         if !input.peek(Token![=>]) {
             return Err(Error::new_spanned(payload, "it has no handler: write `handle Payload => function;`"));
         }
         input.parse::<Token![=>]>()?;
-        let is_blocking = input.fork().parse::<Ident>().is_ok_and(|word| word == "blocking") && !input.peek2(Token![;]);
+        let is_alone = input.peek2(Token![;]) || input.peek2(token::Brace);
+        let is_blocking = input.fork().parse::<Ident>().is_ok_and(|word| word == "blocking") && !is_alone;
         if is_blocking {
             input.parse::<Ident>()?;
         }
-        let function = input.parse()?;
-        input.parse::<Token![;]>()?;
-        Ok(Self { payload, by: if is_blocking { By::Blocking(function) } else { By::Function(function) } })
+        let function = input.call(Expr::parse_without_eager_brace)?;
+        let by = if is_blocking { By::Blocking(function) } else { By::Function(function) };
+        Ok(Self { payload, by, tuning: input.parse()? })
     }
 }

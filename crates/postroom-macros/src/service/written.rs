@@ -115,16 +115,15 @@ fn declaration(declared: &Declared) -> TokenStream {
 }
 
 fn handled(handled: &Handled) -> TokenStream {
-    let payload = &handled.payload;
-    match &handled.by {
-        By::Function(function) => {
-            quote_spanned!(function.span() => let handlers = handlers.on::<#payload, _>(#function);)
-        }
-        By::Blocking(function) => {
-            quote_spanned!(function.span() => let handlers = handlers.on_blocking::<#payload, _>(#function);)
-        }
-        By::Itself => quote_spanned!(payload.span() => let handlers = handlers.call::<#payload>();),
-    }
+    let (payload, tuning) = (&handled.payload, &handled.tuning);
+    let retry = tuning.retry.as_ref().map(|policy| quote_spanned!(policy.span() => .retry(#policy)));
+    let concurrency = tuning.concurrency.as_ref().map(|most| quote_spanned!(most.span() => .concurrency(#most)));
+    let registered = match &handled.by {
+        By::Function(function) => quote_spanned!(function.span() => handlers.on::<#payload, _>(#function)),
+        By::Blocking(function) => quote_spanned!(function.span() => handlers.on_blocking::<#payload, _>(#function)),
+        By::Itself => quote_spanned!(payload.span() => handlers.call::<#payload>()),
+    };
+    quote!(let handlers = #registered #retry #concurrency;)
 }
 
 /// Writes, for each destination, a type that says what may be sent there, and a client.

@@ -1,8 +1,10 @@
 //! Everything the macros take, in one program.
 
-use postroom::handler::Backend;
+use postroom::handler::{Backend, State};
 use postroom::store::Memory;
-use postroom::{Command, Ctx, Event, HandlerError, HandlerResult, Handlers, Payload, Signal, push_call, service};
+use postroom::{
+    Command, Ctx, Event, HandlerError, HandlerResult, Handlers, Payload, RetryPolicy, Signal, push_call, service,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Event)]
@@ -71,6 +73,21 @@ async fn forward<B: Backend>(ctx: &mut Ctx<B>, order: u64) -> Result<u64, Handle
     Ok(order)
 }
 
+/// With a value of the worker's beside what travels.
+#[push_call("tell")]
+async fn tell(from: State<String>, to: String, _: State<Mailer>) -> HandlerResult<()> {
+    println!("{from} to {to}");
+    Ok(())
+}
+
+async fn blocking(_: &mut Ctx<Memory>, _: Tuned) -> HandlerResult<()> {
+    Ok(())
+}
+
+#[derive(Serialize, Deserialize, Event)]
+#[event("tuned")]
+struct Tuned {}
+
 struct Mailer;
 
 #[push_call]
@@ -83,6 +100,11 @@ impl Mailer {
     #[push_call("mailer.stop", name = StopMailer)]
     async fn stop(&self) -> Result<(), HandlerError> {
         Ok(())
+    }
+
+    #[push_call("mailer.sign", name = Sign)]
+    async fn sign(&self, name: State<String>) -> HandlerResult<String> {
+        Ok(name.to_string())
     }
 }
 
@@ -100,6 +122,8 @@ service! {
     call SendMail;
     call ClearCache;
     call Forward;
+    call Tell { concurrency: 1, }
+    handle Tuned => blocking { retry: RetryPolicy::handlers().attempts(3), concurrency: 1 + 1 }
     destination next { url: "in-process", sends: [OrderApproved] }
     destination after_next {
         name: "after-next",
@@ -122,5 +146,5 @@ pub(crate) fn main() {
     let message = Everything::to_after_next(&ChangeStock::Clear).correlation_id("a").message().unwrap();
     assert_eq!(message.topic(), "stock.change");
     let _ = Handlers::<Memory>::new().calls(std::sync::Arc::new(Mailer));
-    let _ = (Greet { name: String::new() }, StopMailer {}, ChangeStock::Add { item: String::new() });
+    let _ = (Greet { name: String::new() }, StopMailer {}, Sign {}, Tell { to: String::new() }, Tuned {}, ChangeStock::Add { item: String::new() });
 }

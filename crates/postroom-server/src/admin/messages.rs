@@ -72,10 +72,10 @@ pub(super) async fn enqueue(
         return Err(other_content());
     }
     let stored = desk.0.outbox.enqueue(message).await?;
-    if stored.duplicate && asked.message_id.is_none() && !asked.is_stored(&desk, stored.id).await? {
+    if stored.is_duplicate() && asked.message_id.is_none() && !asked.is_stored(&desk, stored.id()).await? {
         return Err(other_content());
     }
-    let status = if stored.duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    let status = if stored.is_duplicate() { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(told(id, &stored))))
 }
 
@@ -126,20 +126,20 @@ pub(super) async fn enqueue_batch(
     }
     let stored = desk.0.outbox.enqueue_many(messages).await?;
     for (Object(one), stored) in
-        asked.iter().zip(&stored).filter(|(one, stored)| stored.duplicate && one.0.message_id.is_none())
+        asked.iter().zip(&stored).filter(|(one, stored)| stored.is_duplicate() && one.0.message_id.is_none())
     {
-        if !one.is_stored(&desk, stored.id).await? {
+        if !one.is_stored(&desk, stored.id()).await? {
             return Err(other_content());
         }
     }
-    let is_new = stored.iter().any(|stored| !stored.duplicate);
+    let is_new = stored.iter().any(|stored| stored.is_new());
     let told = ids.iter().zip(&stored).map(|(id, stored)| told(*id, stored)).collect::<Vec<_>>();
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(json!({ "messages": told }))))
 }
 
 fn told(id: MessageId, stored: &Stored) -> Value {
-    json!({ "messageId": id.to_string(), "duplicate": stored.duplicate })
+    json!({ "messageId": id.to_string(), "duplicate": stored.is_duplicate() })
 }
 
 fn both_are_given() -> Refusal {

@@ -78,7 +78,7 @@ impl Send {
             let ids: Vec<_> = messages.iter().map(NewMessage::message_id).collect();
             let stored = outbox.enqueue_many(messages).await?;
             for (id, stored) in ids.into_iter().zip(stored) {
-                print(id, stored.duplicate, global.json)?;
+                print(id, stored.is_duplicate(), global.json)?;
             }
         }
         Ok(())

@@ -41,7 +41,7 @@ async fn send_and_check(courier: Courier) -> anyhow::Result<()> {
     let (stop, stopped) = oneshot::channel::<()>();
     let worker = Worker::<Sqlite>::outbox(store, Handlers::new()).transport(courier);
     let answering = async {
-        let answer = outbox.requested(id, "inventory").answer::<Option<String>>().await;
+        let answer = outbox.requested::<Option<String>>(id, "inventory").answer().await;
         drop(stop);
         answer
     };

@@ -32,7 +32,6 @@ pub(in crate::tidy) const ORDER: &[Crate] = &[
             "mailbox::outbox",
             "mailbox::transaction",
             "mailbox::inbox",
-            "mailbox::outgoing",
             "db::sqlx_09",
             "db::sqlite::error",
             "db::postgres::error",

@@ -151,7 +151,7 @@ async fn rows_are_all_that_work_needs<B: Rights>(stage: &Stage<B>) -> Verdict {
         let asked = outbox.enqueue(NewMessage::new("ask", "")).await?;
         let outbox = &outbox;
         eventually("it is handled, and what it enqueued too", || async move {
-            let found = outbox.find(asked.id.as_uuid()).await?;
+            let found = outbox.find(asked.id().as_uuid()).await?;
             Ok(found.iter().any(|record| record.response() == Some("done")))
         })
         .await?;

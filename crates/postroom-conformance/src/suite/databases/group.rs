@@ -50,7 +50,7 @@ async fn a_write_is_committed_when_it_returns(stage: &Stage<Sqlite>) -> Verdict 
         tx.accept(&postroom::Incoming::new(postroom::InboxKey::new("shop", "7")?, "a", ""))?;
         tx.enqueue(NewMessage::new("a", "seven"))
     };
-    assert!(!stage.store.write(write).await?.duplicate);
+    assert!(stage.store.write(write).await?.is_new());
     let other = rusqlite::Connection::open(stage.place.path("store.db"))?;
     for table in ["orders", "outbox_messages", "inbox_messages"] {
         let rows: i64 = other.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;

@@ -32,7 +32,7 @@ async fn an_enqueue_is_reported_as_stored<B: ByWire>(stage: &Stage<B>) -> Verdic
     let (proxy, store) = stage.behind_proxy().await?;
     proxy.cut_next_commits(1);
     let stored = Outbox::new(store).enqueue(NewMessage::new("a", "")).await?;
-    assert_eq!((stored.duplicate, proxy.cuts()), (false, 1));
+    assert_eq!((stored.is_duplicate(), proxy.cuts()), (false, 1));
     assert_eq!(stage.side(Queue::Outbox).rows().await?, 1);
     Ok(())
 }
@@ -45,7 +45,7 @@ async fn messages_of_a_batch_are_told_from_duplicates<B: ByWire>(stage: &Stage<B
     stage.clock.advance(Duration::from_secs(1));
     proxy.cut_next_commits(1);
     let stored = outbox.enqueue_many(messages).await?;
-    let duplicates: Vec<bool> = stored.iter().map(|stored| stored.duplicate).collect();
+    let duplicates: Vec<bool> = stored.iter().map(|stored| stored.is_duplicate()).collect();
     assert_eq!((duplicates, proxy.cuts()), (vec![false, false, true, false, false], 1));
     assert_eq!(stage.side(Queue::Outbox).rows().await?, 5);
     Ok(())
@@ -60,7 +60,7 @@ async fn a_hundred_enqueues_are_each_stored_once<B: ByWire>(stage: &Stage<B>) ->
         } else {
             proxy.lose_next_commits(1);
         }
-        assert!(!outbox.enqueue(NewMessage::new("a", "")).await?.duplicate);
+        assert!(outbox.enqueue(NewMessage::new("a", "")).await?.is_new());
     }
     assert_eq!((proxy.cuts(), stage.side(Queue::Outbox).rows().await?), (100, 100));
     Ok(())

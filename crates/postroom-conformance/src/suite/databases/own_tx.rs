@@ -3,9 +3,11 @@
 mod begun;
 mod by_rusqlite;
 mod by_sqlx;
+mod by_sqlx_08;
 mod by_tiberius;
 mod by_tokio_postgres;
 mod caller;
+mod pooled;
 mod promises;
 
 use std::sync::mpsc;
@@ -23,6 +25,7 @@ use self::by_rusqlite::Rusqlite;
 use self::by_sqlx::Sqlx;
 use self::by_tokio_postgres::TokioPostgres;
 use self::caller::{Caller, CallersTx};
+use self::pooled::{a_transaction_of_bb8_is_taken, a_transaction_of_deadpool_is_taken};
 use crate::case::{Verdict, cases};
 use crate::harness::{Draft, Harness, LEASE, Stage, refused, soon};
 
@@ -34,6 +37,8 @@ cases! { own_tx:
     sqlite every_driver_uses_the_same_sqlite [];
     sqlite a_transaction_of_rusqlites_own_type_is_taken [];
     sqlite statements_can_be_run_by_other_drivers [];
+    postgres a_transaction_of_bb8_is_taken ["OBX-003"];
+    postgres a_transaction_of_deadpool_is_taken ["OBX-003"];
     postgres the_server_infers_the_types_that_values_have [];
     postgres the_right_to_insert_is_enough_to_enqueue [];
     sqlite a_verb_waits_for_another_writer ["OBX-082", "IBX-104"];
@@ -87,7 +92,7 @@ async fn a_transaction_of_rusqlites_own_type_is_taken(stage: &Stage<Sqlite>) -> 
 fn in_a_transaction_of_rusqlites(stage: &Stage<Sqlite>, conn: &mut rusqlite::Connection, lease: &Lease) -> Verdict {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let _enqueued = stage.outbox.enqueue_in_blocking(&tx, NewMessage::new("a", ""))?;
-    assert!(stage.inbox.accept_in_blocking(&tx, &Draft::new("b").incoming()?)?);
+    assert!(stage.inbox.accept_in_blocking(&tx, &Draft::new("b").incoming()?)?.is_new());
     stage.inbox.ack_in_blocking(&tx, lease, None)?;
     Ok(tx.commit()?)
 }
@@ -116,13 +121,13 @@ async fn statements_can_be_run_by_other_drivers(stage: &Stage<Sqlite>) -> Verdic
     let message = NewMessage::new("a", "seven");
     let statement = stage.outbox.statement(&message)?;
     let rows = conn.execute(statement.sql(), rusqlite::params_from_iter(statement.values()))?;
-    assert!(!statement.check(rows as u64)?.duplicate);
-    assert!(conn.run(&stage.outbox.statement(&message)?)?.duplicate);
+    assert!(statement.check(rows as u64)?.is_new());
+    assert!(conn.run(&stage.outbox.statement(&message)?)?.is_duplicate());
     let incoming = stage.inbox.statement(&Draft::new("a").incoming()?)?;
-    assert_eq!(conn.run(&incoming)?.rows, 1);
+    assert_eq!(conn.run(&incoming)?.rows(), 1);
     let lease = stage.side(Queue::Inbox).claim_one().await?;
     let ack = stage.inbox.ack_statement(&lease, None)?;
-    assert_eq!(conn.run(&ack)?.rows, 1);
+    assert_eq!(conn.run(&ack)?.rows(), 1);
     refused(ack.check(0), ErrorKind::LeaseLost, "an ack that changed no row")
 }
 

@@ -94,9 +94,9 @@ async fn find_knows_messages_and_work_items(h: &Harness) -> Verdict {
     let id = message.message_id().as_uuid();
     let here = h.outbox.enqueue(message.clone()).await?;
     let there = h.outbox.enqueue(message.to("billing")).await?;
-    assert_eq!(here.id.as_uuid(), id);
+    assert_eq!(here.id().as_uuid(), id);
     assert_eq!(h.outbox.find(id).await?.len(), 2);
-    assert_eq!(h.outbox.find(there.id.as_uuid()).await?.len(), 1);
+    assert_eq!(h.outbox.find(there.id().as_uuid()).await?.len(), 1);
     assert!(h.outbox.find(uuid::Uuid::now_v7()).await?.is_empty());
     assert!(h.inbox.get(&InboxKey::new("shop", "unknown")?).await?.is_none());
     Ok(())

@@ -60,7 +60,7 @@ async fn returns_what_it_took(h: &Harness) -> Verdict {
     let claimed =
         h.side(postroom::queue::Queue::Outbox).claim(5).await?.remove(0).message.map_err(anyhow::Error::msg)?;
     assert!(matches!(claimed.origin, Origin::Outbox { id, message_id, .. }
-        if id == stored.id && message_id == sent.message_id()));
+        if id == stored.id() && message_id == sent.message_id()));
     let draft = Draft::new("order.placed").payload("seven");
     h.inbox.enqueue(draft.incoming()?).await?;
     let arrived =

@@ -127,7 +127,7 @@ async fn a_dismissed_message_is_still_a_duplicate(h: &Harness) -> Verdict {
         assert_eq!(side.state(seq).await?, State::Dismissed);
         assert!(side.claim(10).await?.is_empty());
     }
-    assert!(h.outbox.enqueue(draft.outgoing()).await?.duplicate);
+    assert!(h.outbox.enqueue(draft.outgoing()).await?.is_duplicate());
     let known = |differs| Arrival::Known { done: false, differs };
     assert_eq!(h.inbox.accept(draft.incoming()?).await?, known(false));
     let other = draft.clone().payload("other");

@@ -80,9 +80,9 @@ async fn a_new_message_starts_from_zero(h: &Harness) -> Verdict {
 async fn every_message_has_an_id_of_its_own(h: &Harness) -> Verdict {
     let messages: Vec<_> = (0..500).map(|_| NewMessage::new("a", "same")).collect();
     let stored = h.outbox.enqueue_many(messages).await?;
-    let ids: HashSet<_> = stored.iter().map(|stored| stored.id).collect();
+    let ids: HashSet<_> = stored.iter().map(|stored| stored.id()).collect();
     assert_eq!(ids.len(), 500);
-    assert!(stored.iter().all(|stored| !stored.duplicate));
+    assert!(stored.iter().all(|stored| stored.is_new()));
     Ok(())
 }
 
@@ -90,7 +90,7 @@ async fn the_same_message_twice_is_stored_once(h: &Harness) -> Verdict {
     let message = NewMessage::new("a", "first").id(MessageId::new());
     let first = h.outbox.enqueue(message.clone()).await?;
     let again = h.outbox.enqueue_many(vec![message.clone(), message.clone()]).await?;
-    assert!(!first.duplicate && again.iter().all(|again| again.duplicate && again.id == first.id));
+    assert!(first.is_new() && again.iter().all(|again| again.is_duplicate() && again.id() == first.id()));
     assert_eq!(h.outbox.queue().stats().await?.total(), 1);
     Ok(())
 }
@@ -100,11 +100,11 @@ async fn one_message_to_two_destinations_is_two_work_items(h: &Harness) -> Verdi
     let id = message.message_id();
     let billing = h.outbox.enqueue(message.clone().to("billing")).await?;
     let shipping = h.outbox.enqueue(message.clone().to("shipping")).await?;
-    assert_ne!(billing.id, shipping.id);
-    assert!(!shipping.duplicate);
+    assert_ne!(billing.id(), shipping.id());
+    assert!(shipping.is_new());
     assert_eq!(h.outbox.find(id.as_uuid()).await?.len(), 2);
-    assert_eq!(h.outbox.find(billing.id.as_uuid()).await?.len(), 1);
-    assert!(h.outbox.enqueue(message.to("billing")).await?.duplicate);
+    assert_eq!(h.outbox.find(billing.id().as_uuid()).await?.len(), 1);
+    assert!(h.outbox.enqueue(message.to("billing")).await?.is_duplicate());
     Ok(())
 }
 

@@ -96,11 +96,11 @@ async fn a_message_that_was_taken_back_is_a_duplicate_until_it_is_purged(h: &Har
     let (side, draft) = (h.side(Queue::Outbox), Draft::new("a"));
     side.put(&draft).await?;
     assert!(h.outbox.cancel(draft.outgoing().work_item_id()).await?);
-    assert!(h.outbox.enqueue(draft.outgoing()).await?.duplicate);
+    assert!(h.outbox.enqueue(draft.outgoing()).await?.is_duplicate());
     assert!(side.claim(10).await?.is_empty());
     h.clock.advance(LEASE * 2);
     assert_eq!(side.verbs().purge_state(State::Dismissed, LEASE, 10).await?, 1);
-    assert!(!h.outbox.enqueue(draft.outgoing()).await?.duplicate);
+    assert!(h.outbox.enqueue(draft.outgoing()).await?.is_new());
     Ok(())
 }
 

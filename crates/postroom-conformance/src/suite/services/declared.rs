@@ -44,7 +44,7 @@ pub(super) struct Cancelled {
 }
 
 async fn an_answer_that_is_late_can_be_waited_for_again(h: &Harness) -> Verdict {
-    let pending = Reserve { order: 7 }.outgoing().to("inventory").request(&h.outbox).await?;
+    let pending = h.outbox.request(Reserve { order: 7 }.outgoing().to("inventory")).await?;
     let late = pending.answer_within(Duration::from_millis(20)).await.expect_err("nobody answers");
     assert!(late.kind() == ErrorKind::TimedOut && late.is_transient(), "{late}");
     let side = h.side(Queue::Outbox);
@@ -177,7 +177,7 @@ async fn options_that_cannot_work_are_refused_at_the_start<B: Shop>(stage: &Stag
 async fn a_newer_version_waits_at_its_sender(outbox: &Outbox) -> Verdict {
     let newer = NewMessage::new("stock.reserve", "{}").kind(Kind::Command).header("payload-version", "9");
     let stored = outbox.enqueue(newer.to("inventory")).await?;
-    let row = || async { outbox.find(stored.id.as_uuid()).await?.pop().context("it is stored") };
+    let row = || async { outbox.find(stored.id().as_uuid()).await?.pop().context("it is stored") };
     eventually("it was tried", || async { Ok(row().await?.last_error().is_some()) }).await?;
     let row = row().await?;
     assert_eq!((row.state(), row.attempts()), (State::Ready, 0));

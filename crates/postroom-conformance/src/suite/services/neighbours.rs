@@ -62,7 +62,7 @@ async fn send(
 ) -> anyhow::Result<postroom::operator::Record> {
     let services = pair::services(stage, "shop", service);
     let worker = pair::sender(stage, postroom::services::Courier::new(services)?);
-    let id = stage.outbox.enqueue(message.to("inventory")).await?.id;
+    let id = stage.outbox.enqueue(message.to("inventory")).await?.id();
     eventually("it is settled", || async move {
         stage.skip_pause(Queue::Outbox).await?;
         let row = stage.outbox.find(id.as_uuid()).await?.pop();

@@ -63,8 +63,8 @@ async fn other_content_is_refused_and_the_first_stays<B: Receives>(stage: &Stage
 /// What a request is answered by a worker that plays this script.
 async fn answered<B: Receives, R: serde::de::DeserializeOwned>(stage: &Stage<B>, script: Script) -> anyhow::Result<R> {
     let pair = Pair::in_process(stage, &script, ReceiverOptions::default().queued()).await?;
-    let request = pair.orders.outbox.request("inventory", &Reserve { order: 7 }).await?;
-    let answer = soon("the answer comes", request.answer::<R>()).await??;
+    let pending = Reserve { order: 7 }.ask::<R>(&pair.orders.outbox).await?;
+    let answer = soon("the answer comes", pending.answer()).await??;
     assert_eq!(script.count(), 1);
     pair.end().await?;
     Ok(answer)
@@ -90,9 +90,9 @@ async fn an_answer_of_nothing_reaches_the_request<B: Receives>(stage: &Stage<B>)
 async fn an_answer_is_found_by_another_program_after_a_restart<B: Receives>(stage: &Stage<B>) -> Verdict {
     let answering = Answering::new(stage).await?;
     let again = Outbox::new(B::open_again(&stage.store, &stage.place).await?);
-    let request = again.requested(answering.id, "inventory");
+    let pending = again.requested::<u32>(answering.id, "inventory");
     let letter = answering.letter("7");
-    let (answer, said) = tokio::join!(soon("the answer comes", request.answer::<u32>()), answering.desk.send(&letter));
+    let (answer, said) = tokio::join!(soon("the answer comes", pending.answer()), answering.desk.send(&letter));
     assert_eq!((answer??, said?.status), (7, 200));
     Ok(())
 }
@@ -134,7 +134,7 @@ async fn an_answer_that_comes_before_the_ack_is_kept<B: Receives>(stage: &Stage<
     assert_eq!(side.state(lease.seq()).await?, State::Leased, "it is still being sent");
     side.ack(lease).await?;
     assert_eq!(answering.kept(stage).await?.as_deref(), Some("7"));
-    let answer: u32 = stage.outbox.requested(answering.id, "inventory").answer().await?;
+    let answer = stage.outbox.requested::<u32>(answering.id, "inventory").answer().await?;
     assert_eq!(answer, 7);
     Ok(())
 }

@@ -104,8 +104,8 @@ async fn the_answer_comes_back<L: Line>(stage: &Stage<Sqlite>) -> Verdict {
     let script = Script::new(|call| async move { Ok(Some(call.message.payload.clone())) });
     wired.receive(&script, ReceiverOptions::default()).await?;
     let (_, worker) = wired.send(|service| service)?;
-    let request = stage.outbox.request("inventory", &Reserve { order: 7 }).await?;
-    assert_eq!(soon("the answer comes", request.answer::<Reserve>()).await??, Reserve { order: 7 });
+    let pending = Reserve { order: 7 }.ask::<Reserve>(&stage.outbox).await?;
+    assert_eq!(soon("the answer comes", pending.answer()).await??, Reserve { order: 7 });
     wired.end(worker).await
 }
 
@@ -114,7 +114,7 @@ async fn an_answer_nobody_waited_for_is_the_same_when_it_is_asked_for_again<L: L
     let Gate { script, mut begun, open } = Gate::shut();
     wired.receive(&script, ReceiverOptions::default()).await?;
     let (_, worker) = wired.send(|service| service.timeout(Duration::from_millis(100)))?;
-    let request = stage.outbox.request("inventory", &Reserve { order: 7 }).await?;
+    let pending = Reserve { order: 7 }.ask::<u32>(&stage.outbox).await?;
     soon("it is being handled", begun.recv()).await?;
     let side = stage.side(Queue::Outbox);
     eventually("the sender gives up", || async move { Ok(side.record(1).await?.last_error().is_some()) }).await?;
@@ -124,7 +124,7 @@ async fn an_answer_nobody_waited_for_is_the_same_when_it_is_asked_for_again<L: L
     assert_eq!(side.record(1).await?.attempts(), 0, "neither costs an attempt");
     open.add_permits(1);
     wired.until("it gets the stored answer", |stats| stats.done == 1).await?;
-    assert_eq!((request.answer::<u32>().await?, script.count()), (7, 1));
+    assert_eq!((pending.answer().await?, script.count()), (7, 1));
     assert_eq!(wired.inventory.effects_of_messages().await?.len(), 1);
     wired.end(worker).await
 }
@@ -241,11 +241,11 @@ async fn a_receiver_that_shuts_down_answers_what_has_come_in<L: Line>(stage: &St
     let Gate { script, mut begun, open } = Gate::shut();
     wired.receive(&script, ReceiverOptions::default()).await?;
     let (_, worker) = wired.send(|service| service)?;
-    let request = stage.outbox.request("inventory", &Reserve { order: 7 }).await?;
+    let pending = Reserve { order: 7 }.ask::<u32>(&stage.outbox).await?;
     soon("it is being handled", begun.recv()).await?;
     wired.office.shut_down();
     open.add_permits(1);
-    assert_eq!(soon("the answer comes", request.answer::<u32>()).await??, 7);
+    assert_eq!(soon("the answer comes", pending.answer()).await??, 7);
     soon("the receiver ends", wired.office.close()).await??;
     assert_eq!(stage.side(Queue::Outbox).record(1).await?.attempts(), 0);
     wired.end(worker).await

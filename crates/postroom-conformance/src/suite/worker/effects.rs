@@ -36,7 +36,7 @@ const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 async fn forward<B: Testable>(ctx: &mut Ctx<B>, message: Arc<Message>) -> HandlerResult<Option<String>> {
     let stored = ctx.enqueue(NewMessage::new("forwarded", message.payload.clone()).due_at(NEVER)).await?;
     let store = ctx.state::<Arc<dyn Store>>()?;
-    if !store.find(Identity::Outbox(stored.id.as_uuid())).await?.is_empty() {
+    if !store.find(Identity::Outbox(stored.id().as_uuid())).await?.is_empty() {
         return Err(HandlerError::terminal("it was seen before the commit"));
     }
     if message.topic == "fails" {
@@ -93,7 +93,7 @@ async fn says_if_known<B: Testable>(ctx: &mut Ctx<B>, _: Arc<Message>) -> Handle
     let known = ctx.state::<NewMessage>()?;
     let new = NewMessage::new("new", "").due_at(NEVER);
     let answers = [ctx.enqueue((*known).clone()).await?, ctx.enqueue(new.clone()).await?, ctx.enqueue(new).await?];
-    Ok(Some(format!("{:?}", answers.map(|stored| stored.duplicate))))
+    Ok(Some(format!("{:?}", answers.map(|stored| stored.is_duplicate()))))
 }
 
 async fn a_message_that_is_known_is_told_to_the_handler_too<B: Testable>(stage: &Stage<B>) -> Verdict {

@@ -121,7 +121,7 @@ async fn worked<B: Testable>(stage: &Stage<B>, handlers: Handlers<B>, done: u64)
 async fn a_payload_reaches_the_handler_of_its_type<B: Testable>(stage: &Stage<B>) -> Verdict {
     let sent = Approved { order: 7, by: vec!["ann".into(), "bob".into()] };
     let stored = stage.outbox.enqueue(sent.outgoing()).await?;
-    let record = stage.outbox.find(stored.id.as_uuid()).await?.pop().context("it is stored")?;
+    let record = stage.outbox.find(stored.id().as_uuid()).await?.pop().context("it is stored")?;
     let message = readable(&record)?;
     assert_eq!((message.kind, message.topic.as_str()), (Kind::Signal, "order.approved"));
     assert_eq!(message.read::<Approved>()?, sent);

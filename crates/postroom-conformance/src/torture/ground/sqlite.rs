@@ -65,13 +65,13 @@ impl Ground for Sqlite {
         let Order { message, insert, .. } = order.clone();
         let stored = store.write(move |tx| {
             let stored = tx.enqueue(&message)?;
-            if !stored.duplicate {
+            if stored.is_new() {
                 tx.execute(&insert, [])?;
             }
             gate.pass(Stop::Placing, "");
             Ok(stored)
         });
-        Ok(if stored.await?.duplicate { Placed::Known } else { Placed::New })
+        Ok(if stored.await?.is_duplicate() { Placed::Known } else { Placed::New })
     }
 
     fn handlers(stops: &Stops<Self>) -> Handlers<Self> {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::message::Payload;
-use crate::work::handler::{Backend, Ctx, Handle, HandlerResult, Handlers};
+use crate::work::handler::{Backend, Ctx, Handle, HandlerResult, Handlers, Needed};
 
 /// A call whose function is its handler: `push_call` writes this.
 ///
@@ -80,5 +80,9 @@ impl<B: Backend> Handlers<B> {
 impl<B: Backend, P: Payload, H: Handle<B, P>> Handle<B, P> for Arc<H> {
     async fn handle(&self, ctx: &mut Ctx<B>, payload: P) -> HandlerResult<P::Reply> {
         H::handle(self, ctx, payload).await
+    }
+
+    fn needed(&self) -> Vec<Needed> {
+        H::needed(self)
     }
 }

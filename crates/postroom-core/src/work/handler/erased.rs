@@ -42,6 +42,12 @@ const FALLBACK: &str = "*";
 pub trait Handle<B: Backend, P: Payload>: Send + Sync + 'static {
     /// Handles one message.
     fn handle(&self, ctx: &mut Ctx<B>, payload: P) -> impl Future<Output = HandlerResult<P::Reply>> + Send;
+
+    /// Which states it takes.
+    #[doc(hidden)]
+    fn needed(&self) -> Vec<Needed> {
+        Vec::new()
+    }
 }
 
 pub trait Erased<B: Backend>: Send + Sync {
@@ -171,7 +177,8 @@ impl<B: Backend> Handlers<B> {
     /// An object for the topic of its payload.
     #[must_use]
     pub fn with<P: Payload>(self, handler: impl Handle<B, P>) -> Self {
-        self.add(P::TOPIC, Entry::Async(Arc::new(ObjectHandler(handler, PhantomData))), Vec::new())
+        let needed = handler.needed();
+        self.add(P::TOPIC, Entry::Async(Arc::new(ObjectHandler(handler, PhantomData))), needed)
     }
 
     /// An async function that takes whole messages of a topic and answers with text.

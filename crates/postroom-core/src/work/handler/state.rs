@@ -81,7 +81,8 @@ pub struct Needed {
 }
 
 impl Needed {
-    pub(crate) fn of<T: 'static>() -> Self {
+    #[doc(hidden)]
+    pub fn of<T: 'static>() -> Self {
         Self { id: TypeId::of::<T>(), name: type_name::<T>() }
     }
 }

@@ -13,6 +13,7 @@ use sqlx::pool::PoolOptions;
 
 use super::by_rusqlite::Rusqlite;
 use super::by_sqlx::{HasPool, Sqlx};
+use super::by_sqlx_08::Sqlx08;
 use super::caller::{Caller, ORDER};
 use crate::case::{Case, Verdict, cases};
 use crate::harness::{Stage, Testable, eventually};
@@ -20,14 +21,14 @@ use crate::on_server::OnServer;
 use crate::script::Script;
 
 macro_rules! with_a_pool {
-    ($($backend:ident: $caller:ty;)*) => { [$(with_a_pool!(@each $backend, $caller:
+    ($($driver:ident on $backend:ident: $caller:ty;)*) => { [$(with_a_pool!(@each $driver, $backend, $caller:
         a_commit_stores_both_and_wakes_the_worker;
         what_is_dropped_is_rolled_back_and_wakes_nobody;
         a_duplicate_is_told
     )),*] };
-    (@each $backend:ident, $caller:ty: $($case:ident);*) => {
+    (@each $driver:ident, $backend:ident, $caller:ty: $($case:ident);*) => {
         &[$(Case {
-            name: concat!("own_tx::begun::", stringify!($case)),
+            name: concat!("own_tx::begun::", stringify!($driver), "::", stringify!($case)),
             proves: &["OBX-003"],
             on: &[(
                 <crate::backends::$backend as Testable>::NAME,
@@ -37,13 +38,14 @@ macro_rules! with_a_pool {
     };
 }
 
-pub(in crate::suite) const CASES: [&[Case]; 4] = {
-    let [sqlite, postgres, mysql] = with_a_pool! {
-        Sqlite: Sqlx<sqlx::Sqlite>;
-        Postgres: Sqlx<sqlx::Postgres>;
-        MySql: Sqlx<sqlx::MySql>;
+pub(in crate::suite) const CASES: [&[Case]; 5] = {
+    let [sqlite, postgres, mysql, postgres_08] = with_a_pool! {
+        sqlx on Sqlite: Sqlx<sqlx::Sqlite>;
+        sqlx on Postgres: Sqlx<sqlx::Postgres>;
+        sqlx on MySql: Sqlx<sqlx::MySql>;
+        sqlx_08 on Postgres: Sqlx08;
     };
-    [sqlite, postgres, mysql, ALONE]
+    [sqlite, postgres, mysql, postgres_08, ALONE]
 };
 
 const ALONE: &[Case] = &[
@@ -84,7 +86,7 @@ async fn a_commit_stores_both_and_wakes_the_worker<C: HasPool>(stage: &Stage<C::
     for n in 1..=5 {
         let mut tx = stage.outbox.begin(&pool).await?;
         C::order(&mut tx).await?;
-        assert!(!tx.enqueue(&OrderPlaced { order: n }).await?.duplicate);
+        assert!(tx.enqueue(&OrderPlaced { order: n }).await?.is_new());
         assert_eq!(queue.stats().await?.total(), n - 1, "others see it before the commit");
         tx.commit().await?;
         eventually("it is handled", || async move { Ok(queue.stats().await?.done == n) }).await?;
@@ -119,9 +121,9 @@ async fn a_duplicate_is_told<C: HasPool>(stage: &Stage<C::Backend>) -> Verdict {
     let message = NewMessage::new("order.placed", "7").to("billing");
     let mut tx = stage.outbox.begin(&pool).await?;
     let (first, again) = (tx.enqueue(message.clone()).await?, tx.enqueue(message).await?);
-    assert_eq!((first.duplicate, again.duplicate, first.id), (false, true, again.id));
+    assert_eq!((first.is_duplicate(), again.is_duplicate(), first.id()), (false, true, again.id()));
     tx.commit().await?;
-    let found = stage.outbox.find(first.id.as_uuid()).await?;
+    let found = stage.outbox.find(first.id().as_uuid()).await?;
     assert_eq!(found.iter().map(postroom::operator::Record::state).collect::<Vec<_>>(), [State::Ready]);
     Ok(())
 }
@@ -142,7 +144,7 @@ async fn a_rusqlite_connection_commits_and_wakes_or_neither(stage: &Stage<Sqlite
 fn place(outbox: &Outbox, conn: &mut rusqlite::Connection, commits: bool) -> Verdict {
     let mut tx = outbox.begin_blocking(conn)?;
     tx.execute(ORDER, [])?;
-    assert!(!tx.enqueue(&OrderPlaced { order: 7 })?.duplicate);
+    assert!(tx.enqueue(&OrderPlaced { order: 7 })?.is_new());
     if commits {
         tx.commit()?;
     }

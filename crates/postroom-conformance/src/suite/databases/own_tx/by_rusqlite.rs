@@ -60,7 +60,7 @@ impl CallersTx for Immediate<'_> {
     }
 
     async fn accept(&mut self, inbox: &Inbox, incoming: &Incoming) -> postroom::Result<bool> {
-        inbox.accept_in_blocking(&*self.0, incoming)
+        Ok(inbox.accept_in_blocking(&*self.0, incoming)?.is_new())
     }
 
     async fn ack(&mut self, inbox: &Inbox, lease: &Lease, response: Option<&str>) -> postroom::Result<()> {

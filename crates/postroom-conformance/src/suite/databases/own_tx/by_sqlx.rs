@@ -90,7 +90,7 @@ macro_rules! sqlx_caller {
             }
 
             async fn accept(&mut self, inbox: &Inbox, incoming: &Incoming) -> postroom::Result<bool> {
-                inbox.accept_in(self, incoming).await
+                Ok(inbox.accept_in(self, incoming).await?.is_new())
             }
 
             async fn ack(&mut self, inbox: &Inbox, lease: &Lease, response: Option<&str>) -> postroom::Result<()> {

@@ -69,7 +69,7 @@ impl CallersTx for Begun<'_> {
     }
 
     async fn accept(&mut self, inbox: &Inbox, incoming: &Incoming) -> postroom::Result<bool> {
-        inbox.accept_in(&mut self.0.client, incoming).await
+        Ok(inbox.accept_in(&mut self.0.client, incoming).await?.is_new())
     }
 
     async fn ack(&mut self, inbox: &Inbox, lease: &Lease, response: Option<&str>) -> postroom::Result<()> {

@@ -8,6 +8,7 @@ use postroom::{ErrorKind, Inbox, InboxKey, Incoming, NewMessage, WorkerOptions};
 
 use super::by_rusqlite::Rusqlite;
 use super::by_sqlx::Sqlx;
+use super::by_sqlx_08::Sqlx08;
 use super::by_tiberius::Tiberius;
 use super::by_tokio_postgres::TokioPostgres;
 use super::caller::{Caller, CallersTx};
@@ -43,11 +44,12 @@ macro_rules! through {
     };
 }
 
-pub(in crate::suite) const CASES: [&[Case]; 6] = through! {
+pub(in crate::suite) const CASES: [&[Case]; 7] = through! {
     rusqlite on Sqlite: Rusqlite;
     sqlx on Sqlite: Sqlx<sqlx::Sqlite>;
     sqlx on Postgres: Sqlx<sqlx::Postgres>;
     sqlx on MySql: Sqlx<sqlx::MySql>;
+    sqlx_08 on Postgres: Sqlx08;
     tokio_postgres on Postgres: TokioPostgres;
     tiberius on Mssql: Tiberius;
 };
