@@ -1,4 +1,4 @@
-//! What every layer needs: errors, clocks, tasks, places to crash at.
+//! What every layer needs: errors, clocks, tasks and crash points.
 
 pub mod clock;
 pub mod crash;

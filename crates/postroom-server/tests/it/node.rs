@@ -111,7 +111,7 @@ fn a_sender_that_retries_for_longer_than_the_receiver_remembers_is_told_on_conta
     let (orders, inventory) = two(&hook);
     let (here, _there) = (orders.start(), inventory.start());
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory", "--expires-in", "40d"]);
-    let told = here.wait_for("the destination forgets messages before ours expire");
+    let told = here.wait_for("the destination's dedupe window is shorter than our messages live");
     assert!(told.contains("WARN") && told.contains("inventory"), "{told}");
 }
 

@@ -98,7 +98,7 @@ async fn other_content_for_a_seen_message_is_warned_of(h: &Harness) -> Verdict {
     let draft = Draft::new("a");
     assert!(!h.inbox.already_processed_hash(&draft.key()?, Some(hash_bytes("a"))).await?);
     h.inbox.enqueue(draft.incoming()?.hash(hash_bytes("b"))).await?;
-    let lines = h.setup.logs.saying("inbox: the same id came with other content");
+    let lines = h.setup.logs.saying("inbox: the same id arrived with different content");
     one(&lines, Level::WARN)?;
     Ok(())
 }
@@ -270,7 +270,7 @@ async fn typed<B: Testable>(_: &mut Ctx<B>, typed: Typed) -> HandlerResult<u64> 
     Ok(typed.order)
 }
 
-/// What does not fit its type is quoted by the errors of JSON libraries.
+/// JSON libraries quote a value in their errors that does not match its type.
 async fn no_line_shows_a_payload_that_cannot_be_read<B: Testable>(stage: &Stage<B>) -> Verdict {
     stage.setup.logs.listen();
     for side in stage.sides() {

@@ -127,7 +127,7 @@ async fn an_unknown_topic_is_put_back_with_a_warning<B: Testable>(stage: &Stage<
         assert_eq!((record.state(), record.attempts()), (State::Ready, 0));
         assert!(record.next_attempt_at() > Some(stage.now()));
         assert!(record.last_error().is_some_and(|error| error.contains("unknown")));
-        let warned = stage.setup.logs.saying("no handler for this topic; put back");
+        let warned = stage.setup.logs.saying("there is no handler for this topic; the message was released");
         let warned = warned.iter().filter(|line| line.field("queue") == Some(side.queue.as_str()));
         assert!(warned.clone().count() >= 1);
         assert!(

@@ -73,7 +73,7 @@ fn what_is_wrong_is_named_and_never_quoted() {
     let other = |from, to| structured(&example("1", "\"data\":0").replace(from, to));
     assert_refused(other("\"1.0\"", "\"0.3\""), "of version 1.0 only");
     assert_refused(other("\"1.0\"", "1.0"), "\"specversion\" is neither");
-    assert_refused(other("2018-04-05T17:31:00Z", "hunter2"), "\"time\" is not a time as RFC 3339 writes it");
+    assert_refused(other("2018-04-05T17:31:00Z", "hunter2"), "\"time\" is not an RFC 3339 time");
 }
 
 #[test]
