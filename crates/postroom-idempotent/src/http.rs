@@ -48,8 +48,9 @@ const NAME_CHARS_MAX: usize = 200;
 /// | a malformed key, or a missing key where one is required | 400 |
 /// | a body that is too large to be compared | 413 |
 ///
-/// A response of 5xx, 408, 409, 425 or 429 means *not now*: everything is rolled back, nothing is stored, and the
-/// client may try again. A response that is too large to store or never ends is rolled back too, and answered with
+/// A response of 5xx, 404, 405, 408, 409, 425 or 429 means *not now*: everything is rolled back, nothing is stored,
+/// and the client may try again. 404 and 405 are among them because anybody can request paths and methods that do not
+/// exist. After any other 4xx, the handler's writes are rolled back too, but the response is stored. A response that is too large to store or never ends is rolled back too, and answered with
 /// 500: an error in the first test is better than a request that is handled twice. Cookies and headers of a single
 /// connection are not stored. A request is finished even if its client disconnects, and it is handled again if the
 /// database rolled its commit back.

@@ -118,7 +118,7 @@ impl IdempotentOptions {
 
     pub(super) fn checked(self) -> Result<Self> {
         within("the retention of marks", self.retention, SECOND..=3650 * DAY)?;
-        within("the interval of their cleanup", self.cleanup_interval, SECOND..=365 * DAY)?;
+        within("the cleanup interval of marks", self.cleanup_interval, SECOND..=365 * DAY)?;
         Ok(self)
     }
 }
@@ -154,11 +154,11 @@ mod tests {
             ),
             (
                 usual().cleanup_interval(Duration::ZERO),
-                "the interval of their cleanup must be from 1 second to 365 days, not 0ns",
+                "the cleanup interval of marks must be from 1 second to 365 days, not 0ns",
             ),
             (
                 usual().cleanup_interval(366 * DAY),
-                "the interval of their cleanup must be from 1 second to 365 days, not 31622400s",
+                "the cleanup interval of marks must be from 1 second to 365 days, not 31622400s",
             ),
         ] {
             assert_eq!(told(options).as_deref(), Some(expected));

@@ -28,7 +28,7 @@ use postroom_core::support::error::{Error, Result};
 fn text(body: &[u8]) -> Result<&str> {
     std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
-        Error::invalid(format!("the body is not UTF-8 from byte {at} on; only text can be taken"))
+        Error::invalid(format!("the body is not UTF-8 from byte {at} on; only text is accepted"))
     })
 }
 

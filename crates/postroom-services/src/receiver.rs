@@ -226,7 +226,7 @@ fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Arc<Hook>>> {
     for hook in hooks {
         let (name, hook) = hook.checked()?;
         if known.insert(name.clone(), Arc::new(hook)).is_some() {
-            return Err(Error::invalid(format!("the hook {name} is given twice")));
+            return Err(Error::invalid(format!("there are two hooks named {name}")));
         }
     }
     Ok(known)

@@ -136,6 +136,6 @@ pub fn receive_broken(store: &str, key: &InboxKey, error: &Error) {
     warn!(store, source = key.source(), message_id = key.message_id(), %error, "the message could not be stored");
 }
 
-pub fn service_broke_off(error: &Error) {
+pub fn service_failed(error: &Error) {
     error!(%error, "a part of the service failed; the service stops");
 }

@@ -164,7 +164,7 @@ impl<B: Backend> LayerShared<B> {
             }
             Admission::Busy => IdempotencyProblem::in_progress().into_response(),
             Admission::Held { .. } | Admission::Refused { .. } | Admission::Dead | Admission::Expired => {
-                IdempotencyProblem::given_up().into_response()
+                IdempotencyProblem::retired().into_response()
             }
         }
     }

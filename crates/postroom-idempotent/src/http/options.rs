@@ -110,7 +110,7 @@ impl IdempotencyKeyOptions {
 
     pub(super) fn checked(self) -> Result<Self> {
         if self.timeout.is_zero() || self.in_flight == 0 {
-            return Err(Error::invalid("a request must be given longer than zero, and there must be room for one"));
+            return Err(Error::invalid("timeout and in_flight must be more than zero"));
         }
         Ok(self)
     }

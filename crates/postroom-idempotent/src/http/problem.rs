@@ -65,7 +65,7 @@ impl IdempotencyProblem {
     }
 
     pub(super) fn too_slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time", "Send the request again, and faster.")
+        Self::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time", "Send the request again, and faster.")
     }
 
     pub(super) fn too_large() -> Self {
@@ -80,7 +80,7 @@ impl IdempotencyProblem {
         Self::new(
             StatusCode::CONFLICT,
             "A request with this Idempotency-Key is being handled",
-            "Wait, and send the same request again: then its response is known.",
+            "Wait, then send the same request again to get its response.",
         )
         .later()
     }
@@ -102,10 +102,10 @@ impl IdempotencyProblem {
         )
     }
 
-    pub(super) fn given_up() -> Self {
+    pub(super) fn retired() -> Self {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
-            "Idempotency-Key was given up",
+            "Idempotency-Key is no longer valid",
             "An operator took this key out of use. Use a new one.",
         )
     }
@@ -131,8 +131,8 @@ impl IdempotencyProblem {
     pub(super) fn not_kept() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "The response cannot be kept",
-            "The response is larger than may be kept, or never ends. Nothing of the request was stored. The service \
+            "The response cannot be stored",
+            "The response is too large to be stored, or never ends. Nothing of the request was stored. The service \
              must allow larger responses, or answer this request without an Idempotency-Key.",
         )
     }
@@ -140,7 +140,7 @@ impl IdempotencyProblem {
     pub(super) fn unknown_response() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "The kept response cannot be read",
+            "The stored response cannot be read",
             "The request was handled before. Do not send it again; ask for its result in another way.",
         )
     }

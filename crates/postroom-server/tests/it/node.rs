@@ -234,7 +234,7 @@ fn a_place_that_is_taken_is_an_error_only_if_it_was_asked_for() {
     desk.write("postroom.toml", &listen);
     let ran = desk.run(&["up"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("`listen` in [receiver]") && ran.stderr.contains("cannot be listened at"), "{ran:?}");
+    assert!(ran.stderr.contains("`listen` in [receiver]") && ran.stderr.contains("cannot listen at"), "{ran:?}");
 }
 
 #[test]

@@ -99,10 +99,10 @@ impl CloudEvent {
         match media_type(content_type(headers)?).as_str() {
             JSON_MEDIA_TYPE => structured::read(body),
             batch if batch.starts_with(BATCH_MEDIA_TYPE) => {
-                Err(Error::invalid("batches of CloudEvents are not taken; send each event in a request of its own"))
+                Err(Error::invalid("batches of CloudEvents are not accepted; send each event in a separate request"))
             }
             other if other.starts_with(MEDIA_TYPE) => {
-                Err(Error::invalid(format!("CloudEvents are taken as {JSON_MEDIA_TYPE} or in binary mode only")))
+                Err(Error::invalid(format!("CloudEvents are accepted only as {JSON_MEDIA_TYPE} or in binary mode")))
             }
             _ => binary::read(headers, body),
         }
@@ -126,7 +126,7 @@ impl CloudEvent {
 fn content_type(headers: &HeaderMap) -> Result<&str> {
     match header(headers, CONTENT_TYPE.as_str()) {
         Err(RefusalReason::MissingHeader) => Ok(""),
-        given => given.map_err(|_| Error::invalid("the header content-type is there twice or no plain text")),
+        given => given.map_err(|_| Error::invalid("the header content-type appears twice or is not plain text")),
     }
 }
 

@@ -36,9 +36,9 @@ fn named(headers: &HeaderMap, name: &str, meaning: &str) -> Result<String> {
     match header(headers, name) {
         Ok(value) if !value.is_empty() => Ok(value.to_owned()),
         Ok(_) | Err(RefusalReason::MissingHeader) => {
-            Err(Error::invalid(format!("the header {name} is missing, which is the {meaning}")))
+            Err(Error::invalid(format!("the header {name}, which is the {meaning}, is missing")))
         }
-        Err(_) => Err(Error::invalid(format!("the header {name} is there twice or no plain text"))),
+        Err(_) => Err(Error::invalid(format!("the header {name} appears twice or is not plain text"))),
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
             assert!(error.contains(missing), "{error}");
         }
         let twice = read(&headers([delivery, event, event]), b"{}").unwrap_err().to_string();
-        assert!(twice.contains("X-GitHub-Event is there twice"), "{twice}");
+        assert!(twice.contains("X-GitHub-Event appears twice"), "{twice}");
     }
 
     #[test]

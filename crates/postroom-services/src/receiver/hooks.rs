@@ -74,7 +74,7 @@ impl Hook {
         grammar::service("a hook's name", &self.name)?;
         self.topics.check(&self.name)?;
         if let Some(scheme) = self.scheme.as_ref().filter(|scheme| self.cloud_events && !scheme.signs_events()) {
-            let why = "takes no CloudEvents: what they are known by is not signed";
+            let why = "does not support CloudEvents: their id and source would not be signed";
             return Err(Error::invalid(format!("the hook {}: {} {why}", self.name, scheme.name())));
         }
         Ok((self.name.clone(), self))

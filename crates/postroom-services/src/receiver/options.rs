@@ -123,7 +123,7 @@ impl ReceiverOptions {
 
     pub(super) fn checked(self) -> Result<Self> {
         if self.window <= TOLERANCE {
-            return Err(Error::invalid(format!("a window of {:?}; it must be longer than 300 s", self.window)));
+            return Err(Error::invalid(format!("the window is {:?}; it must be longer than 300 s", self.window)));
         }
         if self.body_max == 0 || self.in_flight == 0 || self.handler_timeout.is_zero() {
             return Err(Error::invalid("body_max, in_flight and handler_timeout must be more than zero"));

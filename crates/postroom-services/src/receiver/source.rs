@@ -146,7 +146,7 @@ pub(super) fn known(
             source.uses_v2 = before.uses_v2.clone();
         }
         if known.contains_key(&name) {
-            return Err(Error::invalid(format!("the source {name} is given twice")));
+            return Err(Error::invalid(format!("there are two sources named {name}")));
         }
         // Messages of a source and of a hook are both recognised by that name, so it must be unique.
         if hooks.contains_key(&name) {
@@ -198,11 +198,11 @@ impl<B: Backend> Receiver<B> {
     }
 }
 
-/// Messages signed by v1 can be told apart only if every source has its own key.
+/// Checks that no source with v1 shares a secret, because the sources could not be distinguished.
 fn check_v1(sources: &Sources) -> Result<()> {
     for (name, source) in sources.iter().filter(|(_, source)| source.v1) {
         if let Some(other) = source.shares_a_key(name, sources) {
-            let why = "share a secret; with v1 each source needs one of its own";
+            let why = "share a secret; with v1 each source needs its own";
             return Err(Error::invalid(format!("the sources {name} and {other} {why}")));
         }
     }

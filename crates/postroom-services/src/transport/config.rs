@@ -146,7 +146,7 @@ impl ServiceConfig {
         }
         if let Some(seconds) = self.timeout_seconds {
             let timeout = Duration::try_from_secs_f64(seconds)
-                .map_err(|_| Error::invalid(format!("timeout_seconds = {seconds} is no length of time")))?;
+                .map_err(|_| Error::invalid(format!("timeout_seconds = {seconds} is not a valid duration")))?;
             service = service.timeout(timeout);
         }
         #[cfg(feature = "http")]
@@ -218,7 +218,7 @@ mod tests {
     fn what_is_wrong_is_said_with_the_service_it_is_wrong_with() {
         for (config, said) in [
             (r#"{"service":"a","services":{"b":{"address":"http://127.0.0.1:1"}}}"#, "the service b has no key"),
-            (r#"{"service":"a","services":{"b":{"address":"nowhere","peer":"webhook"}}}"#, "is no address"),
+            (r#"{"service":"a","services":{"b":{"address":"nowhere","peer":"webhook"}}}"#, "is not an address"),
             (
                 r#"{"service":"a","services":{"b":{"address":"pipe://b","keys":[{"id":"k"}]}}}"#,
                 "needs either env or file",
@@ -231,7 +231,7 @@ mod tests {
             (r#"{"service":"a","services":{"b":{"address":"http://10.0.0.1:1","peer":"webhook"}}}"#, "unencrypted"),
             (
                 r#"{"service":"a","services":{"b":{"address":"pipe://b","timeout_seconds":-1,"peer":"webhook"}}}"#,
-                "no length of time",
+                "not a valid duration",
             ),
         ] {
             let problem = services(config).and_then(|services| services.checked().map(|_| ())).unwrap_err();
@@ -251,12 +251,12 @@ mod tests {
             let key = format!(r#"{{"id":"k","file":{path:?}{algorithm}}}"#);
             services(&format!(r#"{{"service":"a","services":{{"b":{{"address":"pipe://b","keys":[{key}]}}}}}}"#))
         };
-        for (told, expected) in [("", "Sha256"), (r#","algorithm":"HMAC-SHA512""#, "Sha512")] {
-            let keys = format!("{:?}", with(told).unwrap().checked().unwrap().services["b"].keys);
+        for (algorithm, expected) in [("", "Sha256"), (r#","algorithm":"HMAC-SHA512""#, "Sha512")] {
+            let keys = format!("{:?}", with(algorithm).unwrap().checked().unwrap().services["b"].keys);
             assert!(keys.contains(expected), "{keys}");
         }
         let problem = with(r#","algorithm":"MD5""#).unwrap_err().to_string();
-        let expected = "the service b: the key k: \"MD5\" is no algorithm; there are HMAC-SHA256 and HMAC-SHA512";
+        let expected = "the service b: the key k: \"MD5\" is not an algorithm; use HMAC-SHA256 or HMAC-SHA512";
         assert_eq!(problem, expected);
     }
 
@@ -299,8 +299,8 @@ mod tests {
             assert_eq!(other, "https://billing.internal:7/_rf/receive");
         }
         let refused = |transport: &str| with(transport, r#""address":"b:5","#).err().unwrap().to_string();
-        assert!(refused("").contains("\"b:5\" is no address"), "{}", refused(""));
-        assert!(refused(r#""default_transport":"tcp","#).starts_with("default_transport: \"tcp\" is no transport"));
+        assert!(refused("").contains("\"b:5\" is not an address"), "{}", refused(""));
+        assert!(refused(r#""default_transport":"tcp","#).starts_with("default_transport: \"tcp\" is not a transport"));
         assert!(refused(r#""default_transport":"http","#).contains("unencrypted"), "the same checks as ever");
     }
 

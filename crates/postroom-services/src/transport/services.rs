@@ -166,7 +166,7 @@ impl Service {
         let needs_key = self.peer.needs_key() && address.0 != Place::InProcess;
         if needs_key && self.keys.is_empty() {
             return Err(Error::invalid(format!(
-                "the service {name} has no key: give it one with Service::keys, from a file or from the environment"
+                "the service {name} has no key: set one with Service::keys, from a file or from the environment"
             )));
         }
         if self.limits.concurrency == 0 || self.timeout.is_zero() {
@@ -278,7 +278,7 @@ impl Services {
             let service = service.completed(self.usual);
             service.check()?;
             if let Some(twice) = known.insert(service.name.clone(), service) {
-                return Err(Error::invalid(format!("the service {} is given twice", twice.name)));
+                return Err(Error::invalid(format!("there are two services named {}", twice.name)));
             }
         }
         let in_process = (self.usual == Some(TransportType::InProcess)).then(|| Service::new(NAME, ""));

@@ -232,7 +232,7 @@ async fn a_refusal_for_good_is_kept_and_said_again_without_a_run<B: Receives>(st
         assert!(fresh.effects_of_messages().await?.is_empty(), "effects are rolled back");
         let row = fresh.row(&desk, &letter).await?.expect("it is kept");
         assert_eq!((row.state(), row.last_error()), (State::Dead, Some("no such item")));
-        assert_eq!(desk.send(&letter.saying("1")).await?.error(), "this id came with other content before");
+        assert_eq!(desk.send(&letter.saying("1")).await?.error(), "this id was used before with different content");
         Ok(())
     });
 }

@@ -14,12 +14,14 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<CloudEvent> {
     for name in headers.keys() {
         let Some(attribute) = name.as_str().strip_prefix(PREFIX) else { continue };
         if attribute == "datacontenttype" {
-            return Err(Error::invalid("a CloudEvent in binary mode has content-type and no ce-datacontenttype"));
+            return Err(Error::invalid("a CloudEvent in binary mode uses content-type, not ce-datacontenttype"));
         }
         let value = header(headers, name.as_str());
-        let value = value.map_err(|_| Error::invalid(format!("the header {name} is there twice or no plain text")))?;
+        let value =
+            value.map_err(|_| Error::invalid(format!("the header {name} appears twice or is not plain text")))?;
         let value = header_value::decode(value);
-        let value = value.ok_or_else(|| Error::invalid(format!("the header {name} is not coded as it should be")))?;
+        let value =
+            value.ok_or_else(|| Error::invalid(format!("the header {name} is not properly percent-encoded")))?;
         given.insert(attribute.to_owned(), value);
     }
     let content_type = Some(content_type(headers)?.to_owned()).filter(|given| !given.is_empty());

@@ -34,19 +34,19 @@ impl GrpcWire {
     pub(crate) fn open(service: &Service, address: &Address) -> Result<Self> {
         let name = &service.name;
         let Place::Grpc { host, path } = address.0.clone() else {
-            return Err(Error::invalid(format!("the address {address} of {name} is none of gRPC")));
+            return Err(Error::invalid(format!("the address {address} of {name} is not a gRPC address")));
         };
         let v1 = match service.peer {
             Peer::V2 => false,
             Peer::V1 => true,
             other => {
-                return Err(Error::invalid(format!("the service {name}: peers of the kind {other:?} have no gRPC")));
+                return Err(Error::invalid(format!("the service {name}: {other:?} peers cannot use gRPC")));
             }
         };
         let scheme = if host.tls { "https" } else { "http" };
         let origin: Uri = format!("{scheme}://{}", host.authority())
             .parse()
-            .map_err(|error| Error::invalid(format!("the address of {name} makes no URI: {error}")))?;
+            .map_err(|error| Error::invalid(format!("the address of {name} is not a valid URI: {error}")))?;
         let client = Grpc::with_origin(connections(service, address, true)?, origin.clone())
             .max_decoding_message_size(ANSWER_MAX);
         Ok(Self { client, origin, path, v1 })
@@ -73,7 +73,7 @@ fn answered(parcel: &Parcel<'_>, response: Response<Answer>) -> Answered {
     let (metadata, answer, _) = response.into_parts();
     let headers = metadata.into_headers();
     let status = match answer.status {
-        // A peer that sends no status of its own means what gRPC says: OK.
+        // A peer that sends no status means what gRPC reports: OK.
         0 => 200,
         status => u16::try_from(status).unwrap_or(500),
     };

@@ -67,7 +67,7 @@ impl<B: Backend> GrpcService<B> {
         let (mut head, body) = request.into_parts();
         let asked = head.uri.path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
         let Some(path) = GRPC_PATHS.into_iter().find(|path| *path == asked) else {
-            return Err(Reply::error(404, "there is no such call here"));
+            return Err(Reply::error(404, "there is no such method"));
         };
         let options = self.0.options();
         let limit = options.body_max.saturating_add(PREFIX);

@@ -48,7 +48,7 @@ impl HttpWire {
         };
         let uri: Uri = format!("{scheme}://{authority}{path}")
             .parse()
-            .map_err(|error| Error::invalid(format!("the address of {} makes no URI: {error}", service.name)))?;
+            .map_err(|error| Error::invalid(format!("the address of {} is not a valid URI: {error}", service.name)))?;
         let client = connections(service, address, service.http2)?;
         let (peer, signer) = (service.peer, service.signer.clone());
         Ok(Self { client, uri, path: path.to_owned(), peer, signer })
@@ -80,7 +80,7 @@ impl HttpWire {
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_MAX).collect().await.map_err(|error| {
             let too_long = error.downcast_ref::<LengthLimitError>().is_some();
-            WireError::Broken(if too_long { "the answer is too long".into() } else { told(error.as_ref()) })
+            WireError::Broken(if too_long { "the answer is too long".into() } else { with_causes(error.as_ref()) })
         })?;
         let body = body.to_bytes();
         Ok(Answered {
@@ -97,7 +97,8 @@ impl Wire for HttpWire {
     fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
         Box::pin(async move {
             let request = self.request(parcel).map_err(|error| WireError::Unsendable(error.to_string()))?;
-            let response = self.client.request(request).await.map_err(|error| WireError::Broken(told(&error)))?;
+            let response =
+                self.client.request(request).await.map_err(|error| WireError::Broken(with_causes(&error)))?;
             self.answered(parcel, response).await
         })
     }
@@ -133,19 +134,19 @@ pub(crate) fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {
 
 pub(super) fn typed(content_type: &str) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    let value =
-        HeaderValue::from_str(content_type).map_err(|_| Error::invalid("the content type cannot stand in a header"))?;
+    let value = HeaderValue::from_str(content_type)
+        .map_err(|_| Error::invalid("the content type is not a valid header value"))?;
     headers.insert(CONTENT_TYPE, value);
     Ok(headers)
 }
 
 fn authority(uri: &Uri) -> Result<HeaderValue> {
     let authority = uri.authority().map_or("localhost", |authority| authority.as_str());
-    HeaderValue::from_str(authority).map_err(|_| Error::invalid("the host's name cannot stand in a header"))
+    HeaderValue::from_str(authority).map_err(|_| Error::invalid("the host name is not a valid header value"))
 }
 
 /// Formats an error with its causes, because the first one alone only says that something went wrong.
-pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

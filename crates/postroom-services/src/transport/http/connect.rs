@@ -45,15 +45,17 @@ impl Connector {
             Place::Unix { socket } => Ok(Stream::new(tokio::net::UnixStream::connect(socket).await?)),
             #[cfg(feature = "pipe")]
             Place::Pipe { name } => super::pipe::connect(name).await,
-            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such connections")),
+            _ => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "this system does not support this kind of connection"))
+            }
         }
     }
 
     async fn connect_tcp(&self, host: &Host) -> io::Result<Stream> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
         for address in tokio::net::lookup_host((host.name.as_str(), host.port)).await? {
             if !self.egress.allows(address.ip()) {
-                last = io::Error::new(io::ErrorKind::PermissionDenied, "the destination's address is not a public one");
+                last = io::Error::new(io::ErrorKind::PermissionDenied, "the destination's address is not public");
                 continue;
             }
             match TcpStream::connect(address).await {
@@ -70,7 +72,7 @@ impl Connector {
     async fn secure(&self, host: &Host, tcp: TcpStream) -> io::Result<Stream> {
         let Some(config) = &self.tls else { return Ok(Stream::new(tcp)) };
         let name = ServerName::try_from(host.name.clone())
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the host's name cannot be in a certificate"))?;
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the host name cannot be in a certificate"))?;
         let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
         let http2 = tls::agreed_on_http2(tls.get_ref().1.alpn_protocol());
         Ok(Stream { http2, ..Stream::new(tls) })

@@ -132,7 +132,7 @@ impl Listener {
             Place::Unix { socket } => At::Unix(super::unix::Socket::bind(socket, &options.uids)?),
             #[cfg(feature = "pipe")]
             Place::Pipe { name } => At::Pipe(super::pipe::Pipe::bind(name)?),
-            _ => return Err(Error::invalid(format!("nothing can listen at {address} in this build"))),
+            _ => return Err(Error::invalid(format!("this build cannot listen at {address}"))),
         };
         Ok(Self { at, options })
     }
@@ -174,7 +174,7 @@ impl Listener {
 async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
     let tls = match (&options.tls, host.tls) {
         (Some(identity), true) => Some(identity.clone()),
-        (None, true) => return Err(Error::invalid("to listen by TLS a certificate is needed: ListenOptions::tls")),
+        (None, true) => return Err(Error::invalid("listening with TLS needs a certificate: set ListenOptions::tls")),
         (_, false) if host.is_loopback() || options.insecure => None,
         (_, false) => {
             return Err(Error::invalid(
@@ -185,7 +185,7 @@ async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
     };
     let listener = TcpListener::bind((host.name.as_str(), host.port)).await.map_err(|error| {
         let place = host.authority();
-        Error::new(ErrorKind::Unavailable, format!("{place} cannot be listened at: {error}")).caused_by(error)
+        Error::new(ErrorKind::Unavailable, format!("cannot listen at {place}: {error}")).caused_by(error)
     })?;
     Ok(At::Tcp(listener, tls))
 }

@@ -34,7 +34,7 @@ where
     let reading = read_frames(Limited::new(Box::pin(body), limit), options, room);
     tokio::time::timeout(options.body_timeout, reading)
         .await
-        .unwrap_or_else(|_| Err(Reply::error(408, "the request did not come in time")))
+        .unwrap_or_else(|_| Err(Reply::error(408, "the request did not arrive in time")))
 }
 
 async fn read_frames<T>(mut body: Limited<T>, options: &ReceiverOptions, mut room: Room) -> Result<Held, Reply>
@@ -47,7 +47,7 @@ where
         let data = match frame {
             Ok(frame) => frame.into_data(),
             Err(error) if error.is::<LengthLimitError>() => return Err(Reply::too_large(options.body_max)),
-            Err(_) => return Err(Reply::malformed(&Error::invalid("the request broke off"))),
+            Err(_) => return Err(Reply::malformed(&Error::invalid("the request was interrupted"))),
         };
         let Ok(mut data) = data else { continue };
         if !room.take(data.remaining()) {

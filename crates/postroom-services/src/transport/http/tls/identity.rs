@@ -112,7 +112,7 @@ fn key_of(pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
 fn paired(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Arc<CertifiedKey>> {
     let pair = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
         rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-            Error::invalid("the private key is not that of the certificate")
+            Error::invalid("the private key does not belong to the certificate")
         }
         other => refused(other),
     })?;
