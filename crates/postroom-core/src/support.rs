@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod crash;
 pub mod error;
+mod setters;
 pub mod task;

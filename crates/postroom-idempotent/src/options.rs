@@ -72,43 +72,28 @@ impl Default for IdempotentOptions {
 }
 
 impl IdempotentOptions {
-    /// Sets when a message is marked; in the handler's own transaction by default.
-    #[must_use]
-    pub fn marking(mut self, marking: Marking) -> Self {
-        self.marking = marking;
-        self
-    }
+    postroom_core::setters! {
+        /// Sets when a message is marked; in the handler's own transaction by default.
+        pub fn marking(mut self, marking: Marking) { self.marking = marking; }
 
-    /// Marks before handling, and sets whether a failure removes the mark.
-    #[must_use]
-    pub fn release_claim_on_error(mut self, release_claim_on_error: bool) -> Self {
-        self.marking = Marking::BeforeHandling { release_claim_on_error };
-        self
-    }
+        /// Marks before handling, and sets whether a failure removes the mark.
+        pub fn release_claim_on_error(mut self, release_claim_on_error: bool) {
+            self.marking = Marking::BeforeHandling { release_claim_on_error };
+        }
 
-    /// Sets how long marks are kept, from a second to 3650 days; 7 days by default. It must be longer than the broker
-    /// or the sender may take to deliver a message again. After that, a duplicate is handled like a new message.
-    #[must_use]
-    pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention = retention;
-        self
-    }
+        /// Sets how long marks are kept, from a second to 3650 days; 7 days by default. It must be longer than the
+        /// broker or the sender may take to deliver a message again. After that, a duplicate is handled like a new
+        /// message.
+        pub fn retention(mut self, retention: Duration) { self.retention = retention; }
 
-    /// Sets how often old marks are deleted, from a second to 365 days; every hour by default. A run starts it in the
-    /// background when this much time has passed since the last time. Old marks of a handler that no longer runs
-    /// stay.
-    #[must_use]
-    pub fn cleanup_interval(mut self, interval: Duration) -> Self {
-        self.cleanup_interval = interval;
-        self
-    }
+        /// Sets how often old marks are deleted, from a second to 365 days; every hour by default. A run starts it in
+        /// the background when this much time has passed since the last time. Old marks of a handler that no longer
+        /// runs stay.
+        pub fn cleanup_interval(mut self, interval: Duration) { self.cleanup_interval = interval; }
 
-    /// Sets whether messages are marked at all. Without marks, the handler runs for every delivery, in its own
-    /// transaction.
-    #[must_use]
-    pub fn enabled(mut self, enabled: bool) -> Self {
-        self.enabled = enabled;
-        self
+        /// Sets whether messages are marked at all. Without marks, the handler runs for every delivery, in its own
+        /// transaction.
+        pub fn enabled(mut self, enabled: bool) { self.enabled = enabled; }
     }
 
     /// Returns whether the mark is set before the handler runs.

@@ -76,46 +76,24 @@ impl NewMessage {
         Ok(if P::VERSION == 1 { message } else { message.header(VERSION_HEADER, P::VERSION.to_string()) })
     }
 
-    /// Sets the id. A message that is enqueued again with the same id is recognised as a duplicate.
-    #[must_use]
-    pub fn id(mut self, id: MessageId) -> Self {
-        self.message_id = id;
-        self
-    }
+    crate::setters! {
+        /// Sets the id. A message that is enqueued again with the same id is recognised as a duplicate.
+        pub fn id(mut self, id: MessageId) { self.message_id = id; }
 
-    /// Sends it to another service. By default it then expires 24 hours after it is due.
-    #[must_use]
-    pub fn to(mut self, destination: impl Into<String>) -> Self {
-        self.destination = Some(destination.into());
-        self
-    }
+        /// Sends it to another service. By default it then expires 24 hours after it is due.
+        pub fn to(mut self, destination: impl Into<String>) { self.destination = Some(destination.into()); }
 
-    /// Sets the time before which it is not handled or sent.
-    #[must_use]
-    pub fn due_at(mut self, time: Timestamp) -> Self {
-        (self.due_at, self.due_after) = (Some(time), None);
-        self
-    }
+        /// Sets the time before which it is not handled or sent.
+        pub fn due_at(mut self, time: Timestamp) { (self.due_at, self.due_after) = (Some(time), None); }
 
-    /// Sets how long after enqueuing it becomes due, by the store's clock.
-    #[must_use]
-    pub fn due_after(mut self, delay: Duration) -> Self {
-        (self.due_at, self.due_after) = (None, Some(delay));
-        self
-    }
+        /// Sets how long after enqueuing it becomes due, by the store's clock.
+        pub fn due_after(mut self, delay: Duration) { (self.due_at, self.due_after) = (None, Some(delay)); }
 
-    /// Sets the time at which it expires.
-    #[must_use]
-    pub fn expires_at(mut self, time: Timestamp) -> Self {
-        (self.expires_at, self.expires_after) = (Some(time), None);
-        self
-    }
+        /// Sets the time at which it expires.
+        pub fn expires_at(mut self, time: Timestamp) { (self.expires_at, self.expires_after) = (Some(time), None); }
 
-    /// Sets how long after enqueuing it expires, by the store's clock.
-    #[must_use]
-    pub fn expires_after(mut self, ttl: Duration) -> Self {
-        (self.expires_at, self.expires_after) = (None, Some(ttl));
-        self
+        /// Sets how long after enqueuing it expires, by the store's clock.
+        pub fn expires_after(mut self, ttl: Duration) { (self.expires_at, self.expires_after) = (None, Some(ttl)); }
     }
 
     /// Makes it expire at its receiver as well. Without this, a message that reached another service in time is handled
@@ -249,33 +227,19 @@ impl Incoming {
         }
     }
 
-    /// Sets the hash of its content, so that the same id with different content is noticed. Use
-    /// [`hash_bytes`](crate::hash_bytes), or a [`ContentHash`] of another algorithm.
-    #[must_use]
-    pub fn hash(mut self, hash: impl Into<ContentHash>) -> Self {
-        self.hash = Some(hash.into());
-        self
-    }
+    crate::setters! {
+        /// Sets the hash of its content, so that the same id with different content is noticed. Use
+        /// [`hash_bytes`](crate::hash_bytes), or a [`ContentHash`] of another algorithm.
+        pub fn hash(mut self, hash: impl Into<ContentHash>) { self.hash = Some(hash.into()); }
 
-    /// Sets the time before which it is not handled.
-    #[must_use]
-    pub fn due_at(mut self, time: Timestamp) -> Self {
-        self.due_at = Some(time);
-        self
-    }
+        /// Sets the time before which it is not handled.
+        pub fn due_at(mut self, time: Timestamp) { self.due_at = Some(time); }
 
-    /// Sets the time at which it expires without being handled. Its key is still recognised afterwards.
-    #[must_use]
-    pub fn expires_at(mut self, time: Timestamp) -> Self {
-        (self.expires_at, self.expires_after) = (Some(time), None);
-        self
-    }
+        /// Sets the time at which it expires without being handled. Its key is still recognised afterwards.
+        pub fn expires_at(mut self, time: Timestamp) { (self.expires_at, self.expires_after) = (Some(time), None); }
 
-    /// Sets how long after enqueuing it expires without being handled, by the store's clock.
-    #[must_use]
-    pub fn expires_after(mut self, ttl: Duration) -> Self {
-        (self.expires_at, self.expires_after) = (None, Some(ttl));
-        self
+        /// Sets how long after enqueuing it expires without being handled, by the store's clock.
+        pub fn expires_after(mut self, ttl: Duration) { (self.expires_at, self.expires_after) = (None, Some(ttl)); }
     }
 
     pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {

@@ -31,7 +31,7 @@ pub struct Outgoing<P> {
     payload: PhantomData<fn(P)>,
 }
 
-macro_rules! setters {
+macro_rules! passed_on {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
         $(
             $(#[$doc])*
@@ -54,7 +54,7 @@ impl<P: Payload> Outgoing<P> {
         Self { message, problem, payload: PhantomData }
     }
 
-    setters! {
+    passed_on! {
         /// Sets the id. A message that is enqueued again with the same id is recognised as a duplicate.
         id(id: MessageId);
         /// Sends it to another service. By default it then expires 24 hours after it is due.

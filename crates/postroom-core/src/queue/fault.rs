@@ -214,25 +214,15 @@ impl Fault {
         }
     }
 
-    /// Sets the time that was asked for.
-    #[must_use]
-    pub fn retry_after(mut self, pause: Duration) -> Self {
-        self.retry_after = Some(pause);
-        self
-    }
+    crate::setters! {
+        /// Sets the time that was asked for.
+        pub fn retry_after(mut self, pause: Duration) { self.retry_after = Some(pause); }
 
-    /// Makes it final: the message is dead.
-    #[must_use]
-    pub fn for_good(mut self) -> Self {
-        self.is_final = true;
-        self
-    }
+        /// Makes it final: the message is dead.
+        pub fn for_good(mut self) { self.is_final = true; }
 
-    /// Keeps the place open, because other messages for it may well go through.
-    #[must_use]
-    pub fn of_this_message_alone(mut self) -> Self {
-        self.is_alone = true;
-        self
+        /// Keeps the place open, because other messages for it may well go through.
+        pub fn of_this_message_alone(mut self) { self.is_alone = true; }
     }
 
     /// Returns the cause.

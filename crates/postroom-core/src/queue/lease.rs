@@ -211,26 +211,16 @@ impl ClaimRequest {
         Ok(Self { owner, lease, batch, topics: None, suspects: false, budget: Budget::UNLIMITED })
     }
 
-    /// Claims only these messages.
-    #[must_use]
-    pub fn topics(mut self, topics: Topics) -> Self {
-        self.topics = Some(topics);
-        self
-    }
+    crate::setters! {
+        /// Claims only these messages.
+        pub fn topics(mut self, topics: Topics) { self.topics = Some(topics); }
 
-    /// Claims one suspect: a message whose worker crashed. Other claims skip suspects, because a message that crashes
-    /// workers is tried alone.
-    #[must_use]
-    pub fn suspects(mut self) -> Self {
-        (self.suspects, self.batch) = (true, 1);
-        self
-    }
+        /// Claims one suspect: a message whose worker crashed. Other claims skip suspects, because a message that
+        /// crashes workers is tried alone.
+        pub fn suspects(mut self) { (self.suspects, self.batch) = (true, 1); }
 
-    /// Claims at most this many bytes of payload, but at least one message.
-    #[must_use]
-    pub fn bytes(mut self, bytes: u64) -> Self {
-        self.budget = Budget { bytes, least: 1 };
-        self
+        /// Claims at most this many bytes of payload, but at least one message.
+        pub fn bytes(mut self, bytes: u64) { self.budget = Budget { bytes, least: 1 }; }
     }
 
     /// Returns whether it is for certain messages only, and leaves others in the queue.

@@ -73,47 +73,25 @@ impl RetryPolicy {
         Self { base, cap, jitter, attempts_max, ..Self::handlers() }.checked()
     }
 
-    /// Sets after how many failures a message is dead, unless it sets its own limit.
-    #[must_use]
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts_max = attempts;
-        self
-    }
+    crate::setters! {
+        /// Sets after how many failures a message is dead, unless it sets its own limit.
+        pub fn attempts(mut self, attempts: u32) { self.attempts_max = attempts; }
 
-    /// Sets the delay after the first failure.
-    #[must_use]
-    pub fn base(mut self, delay: Duration) -> Self {
-        self.base = delay;
-        self
-    }
+        /// Sets the delay after the first failure.
+        pub fn base(mut self, delay: Duration) { self.base = delay; }
 
-    /// Sets the factor by which each delay is longer than the one before; 2 by default, and 1 for equal delays.
-    #[must_use]
-    pub fn factor(mut self, factor: f64) -> Self {
-        self.factor = factor;
-        self
-    }
+        /// Sets the factor by which each delay is longer than the one before; 2 by default, and 1 for equal delays.
+        pub fn factor(mut self, factor: f64) { self.factor = factor; }
 
-    /// Sets the longest delay, without jitter.
-    #[must_use]
-    pub fn longest(mut self, delay: Duration) -> Self {
-        self.cap = delay;
-        self
-    }
+        /// Sets the longest delay, without jitter.
+        pub fn longest(mut self, delay: Duration) { self.cap = delay; }
 
-    /// Sets how much is added to each delay at most, at random.
-    #[must_use]
-    pub fn jitter(mut self, jitter: Duration) -> Self {
-        self.jitter = jitter;
-        self
-    }
+        /// Sets how much is added to each delay at most, at random.
+        pub fn jitter(mut self, jitter: Duration) { self.jitter = jitter; }
 
-    /// Sets how long a message lives that does not set its own time to live, counted from its due time. `None` means
-    /// forever.
-    #[must_use]
-    pub fn ttl(mut self, ttl: Option<Duration>) -> Self {
-        self.ttl = ttl;
-        self
+        /// Sets how long a message lives that does not set its own time to live, counted from its due time. `None`
+        /// means forever.
+        pub fn ttl(mut self, ttl: Option<Duration>) { self.ttl = ttl; }
     }
 
     /// Returns the policy if it is valid.

@@ -67,54 +67,28 @@ impl<B: Backend> Fleet<B> {
         }
     }
 
-    /// Works on the outboxes. These handlers get the messages without a destination.
-    #[must_use]
-    pub fn outbox(mut self, handlers: Handlers<B>) -> Self {
-        self.outbox = Some(handlers);
-        self
-    }
+    crate::setters! {
+        /// Works on the outboxes. These handlers get the messages without a destination.
+        pub fn outbox(mut self, handlers: Handlers<B>) { self.outbox = Some(handlers); }
 
-    /// Works on the inboxes with these handlers.
-    #[must_use]
-    pub fn inbox(mut self, handlers: Handlers<B>) -> Self {
-        self.inbox = Some(handlers);
-        self
-    }
+        /// Works on the inboxes with these handlers.
+        pub fn inbox(mut self, handlers: Handlers<B>) { self.inbox = Some(handlers); }
 
-    /// Sends outbox messages that have a destination through this transport.
-    #[must_use]
-    pub fn transport(mut self, transport: impl Transport) -> Self {
-        self.transport = Some(Arc::new(transport));
-        self
-    }
+        /// Sends outbox messages that have a destination through this transport.
+        pub fn transport(mut self, transport: impl Transport) { self.transport = Some(Arc::new(transport)); }
 
-    /// Shares the state of places with other workers, and makes it visible.
-    #[must_use]
-    pub fn places(mut self, places: Places) -> Self {
-        self.places = places;
-        self
-    }
+        /// Shares the state of places with other workers, and makes it visible.
+        pub fn places(mut self, places: Places) { self.places = places; }
 
-    /// Sets the options. The limit on running handlers applies to all stores together.
-    #[must_use]
-    pub fn options(mut self, options: WorkerOptions) -> Self {
-        self.options = options;
-        self
-    }
+        /// Sets the options. The limit on running handlers applies to all stores together.
+        pub fn options(mut self, options: WorkerOptions) { self.options = options; }
 
-    /// Sets which store claims next if several want to; [`RoundRobin`] by default.
-    #[must_use]
-    pub fn selection(mut self, selection: impl Selection) -> Self {
-        self.selection = Arc::new(selection);
-        self
-    }
+        /// Sets which store claims next if several want to; [`RoundRobin`] by default.
+        pub fn selection(mut self, selection: impl Selection) { self.selection = Arc::new(selection); }
 
-    /// Sets how long the other stores wait for a claim that is not answered; 3 s by default. They wait once. After
-    /// that, nobody waits for this store until it has answered again.
-    #[must_use]
-    pub fn claim_timeout(mut self, timeout: Duration) -> Self {
-        self.claim_timeout = timeout;
-        self
+        /// Sets how long the other stores wait for a claim that is not answered; 3 s by default. They wait once. After
+        /// that, nobody waits for this store until it has answered again.
+        pub fn claim_timeout(mut self, timeout: Duration) { self.claim_timeout = timeout; }
     }
 
     /// Runs until `shutdown` is ready. Then all workers finish what is in progress within the grace time, and release

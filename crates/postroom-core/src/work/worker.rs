@@ -71,25 +71,15 @@ impl<B: Backend> Worker<B> {
         Self { store, queue, handlers, transport: None, places, options }
     }
 
-    /// Sends outbox messages that have a destination through this transport.
-    #[must_use]
-    pub fn transport(mut self, transport: impl Transport) -> Self {
-        self.transport = Some(Arc::new(transport));
-        self
-    }
+    crate::setters! {
+        /// Sends outbox messages that have a destination through this transport.
+        pub fn transport(mut self, transport: impl Transport) { self.transport = Some(Arc::new(transport)); }
 
-    /// Shares the state of places with other workers, and makes it visible.
-    #[must_use]
-    pub fn places(mut self, places: Places) -> Self {
-        self.places = places;
-        self
-    }
+        /// Shares the state of places with other workers, and makes it visible.
+        pub fn places(mut self, places: Places) { self.places = places; }
 
-    /// Sets the options.
-    #[must_use]
-    pub fn options(mut self, options: WorkerOptions) -> Self {
-        self.options = options;
-        self
+        /// Sets the options.
+        pub fn options(mut self, options: WorkerOptions) { self.options = options; }
     }
 
     /// Runs until `shutdown` is ready. Then it finishes what is in progress within the grace time, and releases the

@@ -51,26 +51,16 @@ impl Source {
         }
     }
 
-    /// Accepts v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver:
-    /// somebody who captured a message can replay it once the inbox no longer recognises it.
-    #[must_use]
-    pub fn allow_v1(mut self) -> Self {
-        self.v1 = true;
-        self
-    }
+    postroom_core::setters! {
+        /// Accepts v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver:
+        /// somebody who captured a message can replay it once the inbox no longer recognises it.
+        pub fn allow_v1(mut self) { self.v1 = true; }
 
-    /// Sets the dedupe window for this source, instead of the receiver's own.
-    #[must_use]
-    pub fn window(mut self, window: Duration) -> Self {
-        self.window = Some(window);
-        self
-    }
+        /// Sets the dedupe window for this source, instead of the receiver's own.
+        pub fn window(mut self, window: Duration) { self.window = Some(window); }
 
-    /// Sends no answers back in queued mode, for a source that cannot be reached from here.
-    #[must_use]
-    pub fn without_answers(mut self) -> Self {
-        self.answers = false;
-        self
+        /// Sends no answers back in queued mode, for a source that cannot be reached from here.
+        pub fn without_answers(mut self) { self.answers = false; }
     }
 
     /// Allows only these topics. A name that ends with `*` allows every topic with that prefix. By default, every

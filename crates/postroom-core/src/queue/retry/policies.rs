@@ -46,39 +46,27 @@ impl Default for RetryPolicies {
 }
 
 impl RetryPolicies {
-    /// Sets the policy for messages that are handled here and have no more specific one.
-    #[must_use]
-    pub fn handlers(mut self, policy: RetryPolicy) -> Self {
-        self.handled_here = policy;
-        self
-    }
+    crate::setters! {
+        /// Sets the policy for messages that are handled here and have no more specific one.
+        pub fn handlers(mut self, policy: RetryPolicy) { self.handled_here = policy; }
 
-    /// Sets the policy for messages to other services that have no more specific one.
-    #[must_use]
-    pub fn services(mut self, policy: RetryPolicy) -> Self {
-        self.sent = policy;
-        self
-    }
+        /// Sets the policy for messages to other services that have no more specific one.
+        pub fn services(mut self, policy: RetryPolicy) { self.sent = policy; }
 
-    /// Sets the policy for messages to this service.
-    #[must_use]
-    pub fn service(mut self, destination: impl Into<String>, policy: RetryPolicy) -> Self {
-        self.services.insert(destination.into(), policy);
-        self
-    }
+        /// Sets the policy for messages to this service.
+        pub fn service(mut self, destination: impl Into<String>, policy: RetryPolicy) {
+            self.services.insert(destination.into(), policy);
+        }
 
-    /// Sets the policy for messages of this topic that are handled here.
-    #[must_use]
-    pub fn handler(mut self, topic: impl Into<String>, policy: RetryPolicy) -> Self {
-        self.handlers.insert(topic.into(), policy);
-        self
-    }
+        /// Sets the policy for messages of this topic that are handled here.
+        pub fn handler(mut self, topic: impl Into<String>, policy: RetryPolicy) {
+            self.handlers.insert(topic.into(), policy);
+        }
 
-    /// Sets the policy for messages of this topic, wherever they go.
-    #[must_use]
-    pub fn topic(mut self, topic: impl Into<String>, policy: RetryPolicy) -> Self {
-        self.topics.insert(topic.into(), policy);
-        self
+        /// Sets the policy for messages of this topic, wherever they go.
+        pub fn topic(mut self, topic: impl Into<String>, policy: RetryPolicy) {
+            self.topics.insert(topic.into(), policy);
+        }
     }
 
     /// Returns the policy for messages of this topic that go to that destination, or are handled here.

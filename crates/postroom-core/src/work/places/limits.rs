@@ -27,19 +27,16 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Sends at most this many messages at once, if the worker's limit for one place allows it; no limit by default.
-    #[must_use]
-    pub fn concurrency(mut self, messages: usize) -> Self {
-        self.concurrency = messages.max(1);
-        self
-    }
+    crate::setters! {
+        /// Sends at most this many messages at once, if the worker's limit for one place allows it; no limit by
+        /// default.
+        pub fn concurrency(mut self, messages: usize) { self.concurrency = messages.max(1); }
 
-    /// Sets the circuit breaker. After this many failures in a row the place is held for `pause`, then for twice as
-    /// long, up to `pause_max`, until one message goes through: 5, 2 s and 60 s by default. Only the place's own
-    /// failures count.
-    #[must_use]
-    pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) -> Self {
-        self.breaker = BreakerPolicy { failures: failures.max(1), pause, pause_max: pause_max.max(pause) };
-        self
+        /// Sets the circuit breaker. After this many failures in a row the place is held for `pause`, then for twice as
+        /// long, up to `pause_max`, until one message goes through: 5, 2 s and 60 s by default. Only the place's own
+        /// failures count.
+        pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) {
+            self.breaker = BreakerPolicy { failures: failures.max(1), pause, pause_max: pause_max.max(pause) };
+        }
     }
 }

@@ -32,31 +32,17 @@ impl PullRequest {
         Self { topics, limit: 10, lease, wait, bytes_max: 4 * 1024 * 1024 }
     }
 
-    /// Asks for at most this many messages.
-    #[must_use]
-    pub fn limit(mut self, messages: usize) -> Self {
-        self.limit = messages;
-        self
-    }
+    crate::setters! {
+        /// Asks for at most this many messages.
+        pub fn limit(mut self, messages: usize) { self.limit = messages; }
 
-    /// Sets how long the messages are leased.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
+        /// Sets how long the messages are leased.
+        pub fn lease(mut self, lease: Duration) { self.lease = lease; }
 
-    /// Sets how long to wait for the first message; at most a day.
-    #[must_use]
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait.min(WAIT_MAX);
-        self
-    }
+        /// Sets how long to wait for the first message; at most a day.
+        pub fn wait(mut self, wait: Duration) { self.wait = wait.min(WAIT_MAX); }
 
-    /// Sets how many bytes of payloads and headers to return at most; a single message may be larger.
-    #[must_use]
-    pub fn bytes_max(mut self, bytes: usize) -> Self {
-        self.bytes_max = bytes;
-        self
+        /// Sets how many bytes of payloads and headers to return at most; a single message may be larger.
+        pub fn bytes_max(mut self, bytes: usize) { self.bytes_max = bytes; }
     }
 }

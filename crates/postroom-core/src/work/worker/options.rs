@@ -80,137 +80,71 @@ impl Default for WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// Sets how many messages a claim takes at most; 50 by default.
-    #[must_use]
-    pub fn batch(mut self, rows: usize) -> Self {
-        self.batch = rows;
-        self
-    }
+    crate::setters! {
+        /// Sets how many messages a claim takes at most; 50 by default.
+        pub fn batch(mut self, rows: usize) { self.batch = rows; }
 
-    /// Sets how long a message is leased before others may claim it, unless the lease is renewed; 30 s by default.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
+        /// Sets how long a message is leased before others may claim it, unless the lease is renewed; 30 s by default.
+        pub fn lease(mut self, lease: Duration) { self.lease = lease; }
 
-    /// Sets how often to look for messages without a wake-up, at first; every 0.5 s by default.
-    #[must_use]
-    pub fn poll(mut self, interval: Duration) -> Self {
-        self.poll = interval;
-        self.poll_max = self.poll_max.max(interval);
-        self
-    }
+        /// Sets how often to look for messages without a wake-up, at first; every 0.5 s by default.
+        pub fn poll(mut self, interval: Duration) {
+            self.poll = interval;
+            self.poll_max = self.poll_max.max(interval);
+        }
 
-    /// Sets how often to look when nothing has come for a while; every 5 s by default.
-    #[must_use]
-    pub fn poll_max(mut self, interval: Duration) -> Self {
-        self.poll_max = interval;
-        self
-    }
+        /// Sets how often to look when nothing has come for a while; every 5 s by default.
+        pub fn poll_max(mut self, interval: Duration) { self.poll_max = interval; }
 
-    /// Sets how many async handlers run at once; 16 by default.
-    #[must_use]
-    pub fn concurrency(mut self, handlers: usize) -> Self {
-        self.concurrency = handlers;
-        self
-    }
+        /// Sets how many async handlers run at once; 16 by default.
+        pub fn concurrency(mut self, handlers: usize) { self.concurrency = handlers; }
 
-    /// Sets how many of them one topic may take. For destinations, the limit is the same share of four times as many
-    /// messages. By default it is a quarter, or an equal part if there are fewer than four topics. So a slow topic or
-    /// destination does not delay others.
-    #[must_use]
-    pub fn per_place(mut self, messages: usize) -> Self {
-        self.per_place = Some(messages);
-        self
-    }
+        /// Sets how many of them one topic may take. For destinations, the limit is the same share of four times as
+        /// many messages. By default it is a quarter, or an equal part if there are fewer than four topics. So a slow
+        /// topic or destination does not delay others.
+        pub fn per_place(mut self, messages: usize) { self.per_place = Some(messages); }
 
-    /// Sets how many suspects run at once, beside the other messages; one by default.
-    #[must_use]
-    pub fn suspects(mut self, messages: usize) -> Self {
-        self.suspects_at_once = messages;
-        self
-    }
+        /// Sets how many suspects run at once, beside the other messages; one by default.
+        pub fn suspects(mut self, messages: usize) { self.suspects_at_once = messages; }
 
-    /// Sets how many bytes of payload may be in progress at once; 32 MiB by default. With the memory that the database
-    /// driver needs, the process grows by up to twice as much. A larger message is claimed alone.
-    #[must_use]
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
-        self
-    }
+        /// Sets how many bytes of payload may be in progress at once; 32 MiB by default. With the memory that the
+        /// database driver needs, the process grows by up to twice as much. A larger message is claimed alone.
+        pub fn memory(mut self, bytes: u64) { self.memory = bytes; }
 
-    /// Sets when the handlers of a topic are held, and how many messages of a topic run at once. Only failures of the
-    /// place count ([`HandlerError::unavailable`](crate::HandlerError::unavailable)).
-    #[must_use]
-    pub fn handler_limits(mut self, limits: Limits) -> Self {
-        self.handler_limits = limits;
-        self
-    }
+        /// Sets when the handlers of a topic are held, and how many messages of a topic run at once. Only failures of
+        /// the place count ([`HandlerError::unavailable`](crate::HandlerError::unavailable)).
+        pub fn handler_limits(mut self, limits: Limits) { self.handler_limits = limits; }
 
-    /// Sets where the handlers of a topic run, if several topics share one place: a slow [`Endpoint`] delays no others,
-    /// however many topics are handled there. The function is called for each message.
-    #[must_use]
-    pub fn endpoints(mut self, find: impl Fn(&str) -> Option<Endpoint> + Send + Sync + 'static) -> Self {
-        self.endpoints = Endpoints::new(find);
-        self
-    }
+        /// Sets where the handlers of a topic run, if several topics share one place: a slow [`Endpoint`] delays no
+        /// others, however many topics are handled there. The function is called for each message.
+        pub fn endpoints(mut self, find: impl Fn(&str) -> Option<Endpoint> + Send + Sync + 'static) {
+            self.endpoints = Endpoints::new(find);
+        }
 
-    /// Sets the retry policy for handlers, unless there is one for their topic.
-    #[must_use]
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        Arc::make_mut(&mut self.policies).handled_here = policy;
-        self
-    }
+        /// Sets the retry policy for handlers, unless there is one for their topic.
+        pub fn retry(mut self, policy: RetryPolicy) { Arc::make_mut(&mut self.policies).handled_here = policy; }
 
-    /// Sets the retry policy for messages to other services, unless there is one for their destination or topic.
-    #[must_use]
-    pub fn retry_services(mut self, policy: RetryPolicy) -> Self {
-        Arc::make_mut(&mut self.policies).sent = policy;
-        self
-    }
+        /// Sets the retry policy for messages to other services, unless there is one for their destination or topic.
+        pub fn retry_services(mut self, policy: RetryPolicy) { Arc::make_mut(&mut self.policies).sent = policy; }
 
-    /// Sets the retry policies by destination, handler and topic.
-    #[must_use]
-    pub fn policies(mut self, policies: RetryPolicies) -> Self {
-        self.policies = Arc::new(policies);
-        self
-    }
+        /// Sets the retry policies by destination, handler and topic.
+        pub fn policies(mut self, policies: RetryPolicies) { self.policies = Arc::new(policies); }
 
-    /// Sets how long a worker that stops may take to finish what is in progress; 30 s by default.
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
+        /// Sets how long a worker that stops may take to finish what is in progress; 30 s by default.
+        pub fn grace(mut self, grace: Duration) { self.grace = grace; }
 
-    /// Sets how often maintenance runs: reaping, expiring and deleting; every 5 minutes by default.
-    #[must_use]
-    pub fn maintenance(mut self, interval: Duration) -> Self {
-        self.maintenance = interval;
-        self
-    }
+        /// Sets how often maintenance runs: reaping, expiring and deleting; every 5 minutes by default.
+        pub fn maintenance(mut self, interval: Duration) { self.maintenance = interval; }
 
-    /// Sets how long finished messages are kept.
-    #[must_use]
-    pub fn retention(mut self, retention: Retention) -> Self {
-        self.retention = retention;
-        self
-    }
+        /// Sets how long finished messages are kept.
+        pub fn retention(mut self, retention: Retention) { self.retention = retention; }
 
-    /// Does not claim these messages, because something else does.
-    #[must_use]
-    pub fn leave(mut self, topics: &Topics) -> Self {
-        self.topics = Some(topics.rest());
-        self
-    }
+        /// Does not claim these messages, because something else does.
+        pub fn leave(mut self, topics: &Topics) { self.topics = Some(topics.rest()); }
 
-    /// Sets a function that is called at named points of the worker's turn.
-    #[cfg(feature = "testing")]
-    #[must_use]
-    pub fn probe(mut self, probe: Probe) -> Self {
-        self.probe = Some(probe);
-        self
+        /// Sets a function that is called at named points of the worker's turn.
+        #[cfg(feature = "testing")]
+        pub fn probe(mut self, probe: Probe) { self.probe = Some(probe); }
     }
 
     /// Returns how many messages may be in progress, apart from those beyond a place's share.

@@ -57,49 +57,27 @@ impl Retention {
         Self { dismissed: None, ..Self::default().outbox_done(Duration::MAX).inbox_done(Duration::MAX) }
     }
 
-    /// Sets how long done messages of the outbox are kept; 7 days by default.
-    #[must_use]
-    pub fn outbox_done(mut self, kept: Duration) -> Self {
-        self.outbox_done = kept;
-        self
-    }
+    crate::setters! {
+        /// Sets how long done messages of the outbox are kept; 7 days by default.
+        pub fn outbox_done(mut self, kept: Duration) { self.outbox_done = kept; }
 
-    /// Sets how long done messages of the inbox are kept; 30 days by default. It must be longer than any sender
-    /// retries.
-    #[must_use]
-    pub fn inbox_done(mut self, kept: Duration) -> Self {
-        self.inbox_done = kept;
-        self
-    }
+        /// Sets how long done messages of the inbox are kept; 30 days by default. It must be longer than any sender
+        /// retries.
+        pub fn inbox_done(mut self, kept: Duration) { self.inbox_done = kept; }
 
-    /// Sets how long dead messages are kept, from when they died. `None` means forever, which is the default.
-    #[must_use]
-    pub fn dead(mut self, kept: Option<Duration>) -> Self {
-        self.dead = kept;
-        self
-    }
+        /// Sets how long dead messages are kept, from when they died. `None` means forever, which is the default.
+        pub fn dead(mut self, kept: Option<Duration>) { self.dead = kept; }
 
-    /// Sets how long expired messages are kept, from when they expired. `None` means forever, which is the default.
-    #[must_use]
-    pub fn expired(mut self, kept: Option<Duration>) -> Self {
-        self.expired = kept;
-        self
-    }
+        /// Sets how long expired messages are kept, from when they expired. `None` means forever, which is the default.
+        pub fn expired(mut self, kept: Option<Duration>) { self.expired = kept; }
 
-    /// Sets how long dismissed messages are kept, from when they were dismissed; 30 days by default. `None` means
-    /// forever.
-    #[must_use]
-    pub fn dismissed(mut self, kept: Option<Duration>) -> Self {
-        self.dismissed = kept;
-        self
-    }
+        /// Sets how long dismissed messages are kept, from when they were dismissed; 30 days by default. `None` means
+        /// forever.
+        pub fn dismissed(mut self, kept: Option<Duration>) { self.dismissed = kept; }
 
-    /// Sets how long messages of the inbox are kept that were only seen, from when they were last seen; by default as
-    /// long as done ones.
-    #[must_use]
-    pub fn seen(mut self, kept: Duration) -> Self {
-        self.seen = Some(kept);
-        self
+        /// Sets how long messages of the inbox are kept that were only seen, from when they were last seen; by default
+        /// as long as done ones.
+        pub fn seen(mut self, kept: Duration) { self.seen = Some(kept); }
     }
 
     /// Returns for how long the inbox recognises a message at least, whether it is done, dead or dismissed. The same

@@ -42,58 +42,34 @@ impl Default for ListenOptions {
 }
 
 impl ListenOptions {
-    /// Sets the certificate that the listener shows, for `https://` and `grpcs://`.
-    #[must_use]
-    pub fn tls(mut self, identity: TlsIdentity) -> Self {
-        self.tls = Some(identity);
-        self
-    }
+    postroom_core::setters! {
+        /// Sets the certificate that the listener shows, for `https://` and `grpcs://`.
+        pub fn tls(mut self, identity: TlsIdentity) { self.tls = Some(identity); }
 
-    /// Allows unencrypted connections, even beyond this machine.
-    #[must_use]
-    pub fn allow_unencrypted(mut self) -> Self {
-        self.insecure = true;
-        self
-    }
+        /// Allows unencrypted connections, even beyond this machine.
+        pub fn allow_unencrypted(mut self) { self.insecure = true; }
 
-    /// Accepts at most this many connections at once; 1024 by default. Others wait.
-    #[must_use]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections.max(1);
-        self
-    }
+        /// Accepts at most this many connections at once; 1024 by default. Others wait.
+        pub fn connections(mut self, connections: usize) { self.connections = connections.max(1); }
 
-    /// Accepts at most this many of them from one address, or from one IPv6 network; a quarter of all by default.
-    /// Others are closed at once. Allow more if there is a proxy in front.
-    #[must_use]
-    pub fn connections_per_address(mut self, connections: usize) -> Self {
-        self.per_address = Some(connections.max(1));
-        self
+        /// Accepts at most this many of them from one address, or from one IPv6 network; a quarter of all by default.
+        /// Others are closed at once. Allow more if there is a proxy in front.
+        pub fn connections_per_address(mut self, connections: usize) { self.per_address = Some(connections.max(1)); }
     }
 
     pub(super) fn per_address(&self) -> usize {
         self.per_address.unwrap_or(self.connections.div_ceil(4))
     }
 
-    /// Sets how long a client may take for its handshake, and for the head of a request; 10 s by default.
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
+    postroom_core::setters! {
+        /// Sets how long a client may take for its handshake, and for the head of a request; 10 s by default.
+        pub fn patience(mut self, patience: Duration) { self.patience = patience; }
 
-    /// Sets how long requests in progress may take at the end; 30 s by default.
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
+        /// Sets how long requests in progress may take at the end; 30 s by default.
+        pub fn grace(mut self, grace: Duration) { self.grace = grace; }
 
-    /// Sets the users that may connect to a Unix socket; only our own user by default.
-    #[must_use]
-    pub fn users(mut self, uids: impl Into<Vec<u32>>) -> Self {
-        self.uids = uids.into();
-        self
+        /// Sets the users that may connect to a Unix socket; only our own user by default.
+        pub fn users(mut self, uids: impl Into<Vec<u32>>) { self.uids = uids.into(); }
     }
 }
 

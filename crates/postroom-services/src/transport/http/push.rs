@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use super::JSON;
-use super::client::{Connections, connections, seconds, told};
+use super::client::{Connections, connections, seconds, with_causes};
 use crate::foreign::WebhookSigner;
 use crate::transport::ClientTls;
 use crate::transport::address::{Address, Host, Place};
@@ -93,18 +93,12 @@ impl PushUrl {
         Ok(Self { client, uri, host: authority, signer: None, timeout: Duration::from_secs(30) })
     }
 
-    /// Signs the requests by Standard Webhooks.
-    #[must_use]
-    pub fn signer(mut self, signer: WebhookSigner) -> Self {
-        self.signer = Some(signer);
-        self
-    }
+    postroom_core::setters! {
+        /// Signs the requests by Standard Webhooks.
+        pub fn signer(mut self, signer: WebhookSigner) { self.signer = Some(signer); }
 
-    /// Sets how long the handler may take to answer; 30 s by default.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
+        /// Sets how long the handler may take to answer; 30 s by default.
+        pub fn timeout(mut self, timeout: Duration) { self.timeout = timeout; }
     }
 
     /// Posts a message and returns the outcome.
@@ -117,7 +111,7 @@ impl PushUrl {
         let exchange = async {
             match self.client.request(request).await {
                 Ok(response) => judge(message, response).await,
-                Err(error) => Delivery::unreachable(told(&error)),
+                Err(error) => Delivery::unreachable(with_causes(&error)),
             }
         };
         let answered = tokio::time::timeout(self.timeout, exchange).await;
@@ -206,7 +200,7 @@ async fn accepted(message: &Message, body: Incoming) -> Delivery {
             telemetry::answer_not_kept(message, "it is longer than 64 KiB");
             return Delivery::Accepted { response: None };
         }
-        Err(error) => return Delivery::unreachable(told(error.as_ref())),
+        Err(error) => return Delivery::unreachable(with_causes(error.as_ref())),
     };
     let response = match std::str::from_utf8(&answer) {
         Ok("") => None,
