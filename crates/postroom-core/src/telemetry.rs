@@ -335,7 +335,8 @@ pub(crate) fn holds_not_written(queue: Named<'_>, error: &Error) {
 }
 
 pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {
-    warn!(store, %queue, topic = message.topic, message_id = message.id(), "there is no handler for this topic; the message was released");
+    let (topic, message_id) = (&message.topic, message.id());
+    warn!(store, %queue, topic, message_id, "no handler for this topic; the message is released");
 }
 
 pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {

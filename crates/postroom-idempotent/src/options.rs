@@ -108,12 +108,12 @@ impl IdempotentOptions {
     }
 }
 
-fn within(what: &str, told: Duration, allowed: RangeInclusive<Duration>) -> Result<()> {
-    if allowed.contains(&told) {
+fn within(what: &str, given: Duration, allowed: RangeInclusive<Duration>) -> Result<()> {
+    if allowed.contains(&given) {
         return Ok(());
     }
     let days = allowed.end().as_secs() / DAY.as_secs();
-    Err(Error::invalid(format!("{what} must be from 1 second to {days} days, not {told:?}")))
+    Err(Error::invalid(format!("{what} must be from 1 second to {days} days, not {given:?}")))
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn times_that_make_no_sense_are_refused_by_name() {
-        let told = |options: IdempotentOptions| options.checked().err().map(|error| error.to_string());
+        let given = |options: IdempotentOptions| options.checked().err().map(|error| error.to_string());
         let usual = IdempotentOptions::default;
         for (options, expected) in [
             (usual().retention(Duration::ZERO), "the retention of marks must be from 1 second to 3650 days, not 0ns"),
@@ -146,10 +146,10 @@ mod tests {
                 "the cleanup interval of marks must be from 1 second to 365 days, not 31622400s",
             ),
         ] {
-            assert_eq!(told(options).as_deref(), Some(expected));
+            assert_eq!(given(options).as_deref(), Some(expected));
         }
         for options in [usual().retention(SECOND).cleanup_interval(SECOND), usual().retention(3650 * DAY)] {
-            assert_eq!(told(options), None);
+            assert_eq!(given(options), None);
         }
     }
 }

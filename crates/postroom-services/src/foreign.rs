@@ -3,7 +3,6 @@
 
 mod cloud_events;
 mod github;
-mod hex;
 mod json;
 mod refused;
 mod scheme;
@@ -40,5 +39,14 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, RefusalReas
         (Some(value), None) => value.to_str().map_err(|_| RefusalReason::MalformedHeader),
         // The sender and we might disagree on which of the two counts.
         (Some(_), Some(_)) => Err(RefusalReason::MalformedHeader),
+    }
+}
+
+/// Returns the value of a header that may be missing.
+fn optional_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>> {
+    match header(headers, name) {
+        Ok(value) => Ok(Some(value)),
+        Err(RefusalReason::MissingHeader) => Ok(None),
+        Err(_) => Err(Error::invalid(format!("the header {name} appears twice or is not plain text"))),
     }
 }

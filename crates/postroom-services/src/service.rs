@@ -112,40 +112,28 @@ impl<D: Declared> ServiceBuilder<D> {
     }
 
     /// Adds a value that every handler can get from its context.
-    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.handlers = self.handlers.state(value);
-        self
+    pub fn state<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.handlers(|handlers| handlers.state(value))
     }
 
-    /// Adds handlers to those that are declared.
-    pub fn handlers(mut self, more: impl FnOnce(Handlers<D::Backend>) -> Handlers<D::Backend>) -> Self {
-        self.handlers = more(self.handlers);
-        self
-    }
+    postroom_core::setters! {
+        /// Adds handlers to those that are declared.
+        pub fn handlers(mut self, more: impl FnOnce(Handlers<D::Backend>) -> Handlers<D::Backend>) {
+            self.handlers = more(self.handlers);
+        }
 
-    /// Sets the options of its workers.
-    pub fn worker(mut self, options: WorkerOptions) -> Self {
-        self.worker = options;
-        self
-    }
+        /// Sets the options of its workers.
+        pub fn worker(mut self, options: WorkerOptions) { self.worker = options; }
 
-    /// Sets the options of its receiver.
-    pub fn receiver(mut self, options: ReceiverOptions) -> Self {
-        self.receiver = options;
-        self
-    }
+        /// Sets the options of its receiver.
+        pub fn receiver(mut self, options: ReceiverOptions) { self.receiver = options; }
 
-    /// Sets the options of its listeners.
-    #[cfg(feature = "http")]
-    pub fn listen(mut self, options: ListenOptions) -> Self {
-        self.listen = options;
-        self
-    }
+        /// Sets the options of its listeners.
+        #[cfg(feature = "http")]
+        pub fn listen(mut self, options: ListenOptions) { self.listen = options; }
 
-    /// Sets the services in the same process, which are reached by the address `in-process`.
-    pub fn neighbours(mut self, neighbours: Neighbours) -> Self {
-        self.neighbours = neighbours;
-        self
+        /// Sets the services in the same process, which are reached by the address `in-process`.
+        pub fn neighbours(mut self, neighbours: Neighbours) { self.neighbours = neighbours; }
     }
 
     /// Starts listening, handling and sending. The service runs until it is [stopped](RunningService::stop) or dropped.

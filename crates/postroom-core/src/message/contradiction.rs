@@ -9,7 +9,7 @@ impl NewMessage {
         if self.stays_here && self.destination.is_some() {
             let topic = &self.topic;
             return Err(Error::invalid(format!(
-                "{topic} has a destination, but it is an Event, and events stay in this service; derive Signal to send it"
+                "{topic} has a destination, but it is an Event, which stays in this service; derive Signal to send it"
             )));
         }
         let never = |due: &str, expires: &str| {

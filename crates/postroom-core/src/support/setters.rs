@@ -5,7 +5,10 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setters {
-    ($($(#[$meta:meta])* $visibility:vis fn $name:ident(mut $self:ident $(, $argument:ident: $type:ty)*) $body:block)*) => {
+    ($(
+        $(#[$meta:meta])*
+        $visibility:vis fn $name:ident(mut $self:ident $(, $argument:ident: $type:ty)*) $body:block
+    )*) => {
         $(
             $(#[$meta])*
             #[must_use]

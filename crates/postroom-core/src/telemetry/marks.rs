@@ -39,7 +39,7 @@ pub fn key_reused(store: &str, layer: &str, key: &InboxKey) {
 
 pub fn mark_kept(store: &str, handler: &str, key: &InboxKey, error: &Error) {
     let (source, message_id) = (key.source(), key.message_id());
-    error!(store, handler, source, message_id, %error, "the mark could not be removed: the message is not handled again");
+    error!(store, handler, source, message_id, %error, "the mark could not be removed; the message is not retried");
 }
 
 pub fn marks_purged(store: &str, handler: &str, count: u64) {

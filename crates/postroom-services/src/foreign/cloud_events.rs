@@ -21,7 +21,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-use crate::foreign::{RefusalReason, header};
+use crate::foreign::optional_header;
 use postroom_core::message::{Headers, Message};
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
@@ -124,10 +124,7 @@ impl CloudEvent {
 
 /// Returns the content type of a request, or an empty text if it has none.
 fn content_type(headers: &HeaderMap) -> Result<&str> {
-    match header(headers, CONTENT_TYPE.as_str()) {
-        Err(RefusalReason::MissingHeader) => Ok(""),
-        given => given.map_err(|_| Error::invalid("the header content-type appears twice or is not plain text")),
-    }
+    Ok(optional_header(headers, CONTENT_TYPE.as_str())?.unwrap_or_default())
 }
 
 /// Returns a content type without its parameters, in lower case.

@@ -4,7 +4,8 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 use crate::foreign::secret::Keys;
-use crate::foreign::{RefusalReason, header, hex, text};
+use crate::foreign::{RefusalReason, header, optional_header, text};
+use crate::wire::signature::parse_hex;
 use postroom_core::support::error::{Error, Result};
 
 const SIGNATURE: &str = "x-hub-signature-256";
@@ -12,7 +13,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<(), RefusalReason> {
     let digits = header(headers, SIGNATURE)?.strip_prefix("sha256=").ok_or(RefusalReason::MalformedHeader)?;
-    let signature = hex::decode(digits).ok_or(RefusalReason::MalformedHeader)?;
+    let signature = parse_hex(digits).ok_or(RefusalReason::MalformedHeader)?;
     if !keys.accept(&[body], &[signature]) {
         return Err(RefusalReason::WrongSignature);
     }
@@ -33,13 +34,8 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(String, String, 
 }
 
 fn named(headers: &HeaderMap, name: &str, meaning: &str) -> Result<String> {
-    match header(headers, name) {
-        Ok(value) if !value.is_empty() => Ok(value.to_owned()),
-        Ok(_) | Err(RefusalReason::MissingHeader) => {
-            Err(Error::invalid(format!("the header {name}, which is the {meaning}, is missing")))
-        }
-        Err(_) => Err(Error::invalid(format!("the header {name} appears twice or is not plain text"))),
-    }
+    let value = optional_header(headers, name)?.filter(|value| !value.is_empty()).map(str::to_owned);
+    value.ok_or_else(|| Error::invalid(format!("the header {name}, which is the {meaning}, is missing")))
 }
 
 #[cfg(test)]

@@ -30,10 +30,11 @@ const SOCKET_PATH_MAX: usize = 103;
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Address(pub(crate) Place);
+pub struct Address(pub(crate) Location);
 
+/// Where a service is, and how it is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Http { host: Host, path: String },
     Grpc { host: Host, path: &'static str },
     Unix { socket: PathBuf },
@@ -91,21 +92,21 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self> {
         if text == "in-process" {
-            return Ok(Self(Place::InProcess));
+            return Ok(Self(Location::InProcess));
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| malformed(text))?;
         Ok(Self(match scheme {
             "http" | "https" => {
                 let (host, path) = Host::parse(text, rest, scheme == "https")?;
                 let path = if path == "/" { RECEIVE_PATH.to_owned() } else { path };
-                Place::Http { host, path }
+                Location::Http { host, path }
             }
             "grpc" | "grpcs" => {
                 let (host, path) = Host::parse(text, rest, scheme == "grpcs")?;
-                Place::Grpc { host, path: grpc_path(&path)? }
+                Location::Grpc { host, path: grpc_path(&path)? }
             }
-            "unix" if rest.starts_with('/') => Place::Unix { socket: socket(rest)? },
-            "pipe" if is_pipe_name(rest) => Place::Pipe { name: rest.to_owned() },
+            "unix" if rest.starts_with('/') => Location::Unix { socket: socket(rest)? },
+            "pipe" if is_pipe_name(rest) => Location::Pipe { name: rest.to_owned() },
             _ => return Err(malformed(text)),
         }))
     }
@@ -147,14 +148,14 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secure = |host: &Host| if host.tls { "s" } else { "" };
         match &self.0 {
-            Place::Http { host, path } => write!(f, "http{}://{}{path}", secure(host), host.authority()),
-            Place::Grpc { host, path } => {
+            Location::Http { host, path } => write!(f, "http{}://{}{path}", secure(host), host.authority()),
+            Location::Grpc { host, path } => {
                 let path = if *path == GRPC_PATHS[0] { "" } else { path };
                 write!(f, "grpc{}://{}{path}", secure(host), host.authority())
             }
-            Place::Unix { socket } => write!(f, "unix://{}", socket.display()),
-            Place::Pipe { name } => write!(f, "pipe://{name}"),
-            Place::InProcess => f.write_str("in-process"),
+            Location::Unix { socket } => write!(f, "unix://{}", socket.display()),
+            Location::Pipe { name } => write!(f, "pipe://{name}"),
+            Location::InProcess => f.write_str("in-process"),
         }
     }
 }
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn loopback_is_recognised_by_name_and_number() {
         let is_loopback = |text: &str| match text.parse::<Address>().unwrap().0 {
-            Place::Http { host, .. } => host.is_loopback(),
+            Location::Http { host, .. } => host.is_loopback(),
             _ => false,
         };
         assert!(

@@ -56,9 +56,9 @@ struct ServiceConfig {
     #[serde(default)]
     peer: PeerName,
     #[serde(default)]
-    keys: Vec<KeyPlace>,
+    keys: Vec<KeyConfig>,
     #[serde(default)]
-    webhook_secrets: Vec<SecretPlace>,
+    webhook_secrets: Vec<SecretConfig>,
     concurrency: Option<usize>,
     timeout_seconds: Option<f64>,
     #[serde(default)]
@@ -68,7 +68,7 @@ struct ServiceConfig {
     #[cfg(feature = "http")]
     root_certificates: Option<PathBuf>,
     #[cfg(feature = "http")]
-    identity: Option<IdentityPlace>,
+    identity: Option<IdentityConfig>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -96,7 +96,7 @@ impl From<PeerName> for Peer {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeyPlace {
+struct KeyConfig {
     id: String,
     env: Option<String>,
     file: Option<PathBuf>,
@@ -105,7 +105,7 @@ struct KeyPlace {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SecretPlace {
+struct SecretConfig {
     env: Option<String>,
     file: Option<PathBuf>,
 }
@@ -136,9 +136,9 @@ fn named(of: &str, error: &Error) -> Error {
 impl ServiceConfig {
     fn open(self, name: &str) -> Result<Service> {
         let mut service = Service::new(name, self.address).peer(self.peer.into());
-        service.keys = Keys::new(self.keys.iter().map(KeyPlace::read).collect::<Result<Vec<_>>>()?)?;
+        service.keys = Keys::new(self.keys.iter().map(KeyConfig::read).collect::<Result<Vec<_>>>()?)?;
         if !self.webhook_secrets.is_empty() {
-            let secrets = self.webhook_secrets.iter().map(SecretPlace::read).collect::<Result<Vec<_>>>()?;
+            let secrets = self.webhook_secrets.iter().map(SecretConfig::read).collect::<Result<Vec<_>>>()?;
             service = service.signer(WebhookSigner::new(secrets)?);
         }
         if let Some(concurrency) = self.concurrency {
@@ -153,10 +153,8 @@ impl ServiceConfig {
         {
             service = service.tls(client_tls(self.root_certificates, self.identity)?);
         }
-        if self.allow_unencrypted {
-            service = service.allow_unencrypted();
-        }
-        Ok(if self.http2 { service.http2() } else { service })
+        (service.insecure, service.http2) = (self.allow_unencrypted, self.http2);
+        Ok(service)
     }
 }
 
@@ -164,26 +162,26 @@ impl ServiceConfig {
 #[cfg(feature = "http")]
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct IdentityPlace {
+struct IdentityConfig {
     certificate: PathBuf,
     key: PathBuf,
 }
 
 #[cfg(feature = "http")]
-fn client_tls(roots: Option<PathBuf>, identity: Option<IdentityPlace>) -> Result<ClientTls> {
+fn client_tls(roots: Option<PathBuf>, identity: Option<IdentityConfig>) -> Result<ClientTls> {
     let mut tls = ClientTls::default();
     if let Some(path) = roots {
         let of = format!("root_certificates, {}", path.display());
         let pem = std::fs::read(&path).map_err(|error| Error::invalid(format!("{of}: {error}")))?;
         tls = tls.root_certificates(pem).map_err(|error| named(&of, &error))?;
     }
-    if let Some(IdentityPlace { certificate, key }) = identity {
+    if let Some(IdentityConfig { certificate, key }) = identity {
         tls = tls.identity(TlsIdentity::from_files(certificate, key).map_err(|error| named("identity", &error))?);
     }
     Ok(tls)
 }
 
-impl KeyPlace {
+impl KeyConfig {
     fn read(&self) -> Result<Key> {
         let secret = match (&self.env, &self.file) {
             (Some(variable), None) => Secret::from_env(variable)?,
@@ -196,7 +194,7 @@ impl KeyPlace {
     }
 }
 
-impl SecretPlace {
+impl SecretConfig {
     fn read(&self) -> Result<WebhookSecret> {
         match (&self.env, &self.file) {
             (Some(variable), None) => WebhookSecret::from_env(variable),

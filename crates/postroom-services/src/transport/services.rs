@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::foreign::WebhookSigner;
-use crate::transport::address::{Address, Host, Place};
+use crate::transport::address::{Address, Host, Location};
 #[cfg(feature = "http")]
 use crate::transport::http::{ClientTls, Egress};
 use crate::transport::judge::Peer;
@@ -128,7 +128,7 @@ impl Service {
         let name = &self.name;
         grammar::service("a service's name", name)?;
         let address = self.address().map_err(|error| Error::invalid(format!("the service {name}: {error}")))?;
-        let needs_key = self.peer.needs_key() && address.0 != Place::InProcess;
+        let needs_key = self.peer.needs_key() && address.0 != Location::InProcess;
         if needs_key && self.keys.is_empty() {
             return Err(Error::invalid(format!(
                 "the service {name} has no key: set one with Service::keys, from a file or from the environment"
@@ -138,7 +138,7 @@ impl Service {
             return Err(Error::invalid(format!("the service {name}: concurrency and timeout must be more than zero")));
         }
         match &address.0 {
-            Place::Http { host, .. } | Place::Grpc { host, .. } => self.check_privacy(host),
+            Location::Http { host, .. } | Location::Grpc { host, .. } => self.check_privacy(host),
             _ => Ok(()),
         }
     }

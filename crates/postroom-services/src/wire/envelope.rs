@@ -96,8 +96,8 @@ impl Envelope {
 
     /// Returns when the message expires, if its sender set a time.
     pub(crate) fn expires_at(&self) -> Result<Option<Timestamp>> {
-        let told = self.headers.get(EXPIRES_AT).map(|text| text.parse());
-        told.transpose().map_err(|_| Error::invalid(format!("the header {EXPIRES_AT} is not an RFC 3339 time")))
+        let given = self.headers.get(EXPIRES_AT).map(|text| text.parse());
+        given.transpose().map_err(|_| Error::invalid(format!("the header {EXPIRES_AT} is not an RFC 3339 time")))
     }
 
     /// Returns the payload as the sender's application wrote it.

@@ -36,7 +36,7 @@ use crate::work::handler::{Backend, Ctx, HandlerResult, State};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "this is not a handler of `{M}` on `{B}` that answers `{R}`",
-    note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>`, where B is the backend",
+    note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>` on the backend B",
     note = "after the payload it may take up to four `State<T>`"
 )]
 pub trait HandlerFn<'c, B: Backend, M, R, A = ()>: Send + Sync {

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use super::JSON;
 use super::connect::Connector;
 use crate::foreign::WebhookSigner;
-use crate::transport::address::{Address, Place, RECEIVE_PATH};
+use crate::transport::address::{Address, Location, RECEIVE_PATH};
 use crate::transport::judge::{Answered, Peer};
 use crate::transport::parcel::Parcel;
 use crate::transport::services::Service;
@@ -42,7 +42,7 @@ pub(crate) struct HttpWire {
 impl HttpWire {
     pub(crate) fn open(service: &Service, address: &Address) -> Result<Self> {
         let (scheme, authority, path) = match &address.0 {
-            Place::Http { host, path } => (if host.tls { "https" } else { "http" }, host.authority(), path.as_str()),
+            Location::Http { host, path } => (if host.tls { "https" } else { "http" }, host.authority(), path.as_str()),
             // A socket has no host at the other end.
             _ => ("http", "localhost".to_owned(), RECEIVE_PATH),
         };
@@ -83,20 +83,15 @@ impl HttpWire {
             WireError::Broken(if too_long { "the answer is too long".into() } else { with_causes(error.as_ref()) })
         })?;
         let body = body.to_bytes();
-        Ok(Answered {
-            status: head.status.as_u16(),
-            has_receipt: parcel.proves(&head.headers, head.status.as_u16(), hash_bytes(&body)),
-            retry_after: seconds(&head.headers, RETRY_AFTER.as_str()),
-            window: seconds(&head.headers, headers::RETENTION),
-            answer: serde_json::from_slice::<Answer>(&body).ok(),
-        })
+        let answer = serde_json::from_slice(&body).ok();
+        Ok(answered(parcel, &head.headers, head.status.as_u16(), hash_bytes(&body), answer))
     }
 }
 
 impl Wire for HttpWire {
     fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
         Box::pin(async move {
-            let request = self.request(parcel).map_err(|error| WireError::Unsendable(error.to_string()))?;
+            let request = self.request(parcel)?;
             let response =
                 self.client.request(request).await.map_err(|error| WireError::Broken(with_causes(&error)))?;
             self.answered(parcel, response).await
@@ -107,8 +102,7 @@ impl Wire for HttpWire {
 /// Creates the connections to a service. With `http2`, they use HTTP/2 without negotiation.
 pub(crate) fn connections<B>(service: &Service, address: &Address, http2: bool) -> Result<Connections<B>>
 where
-    B: Body + Send,
-    B::Data: Send,
+    B: Body<Data: Send> + Send,
 {
     let connector = Connector::new(service, &address.0)?;
     Ok(Client::builder(TokioExecutor::new())
@@ -120,6 +114,18 @@ where
         // If a request may have been sent, only the worker tries it again, because the worker counts attempts.
         .retry_canceled_requests(true)
         .build(connector))
+}
+
+/// Returns an answer with what its headers say about it.
+pub(crate) fn answered(
+    parcel: &Parcel<'_>,
+    headers: &HeaderMap,
+    status: u16,
+    digest: [u8; 32],
+    answer: Option<Answer>,
+) -> Answered {
+    let (retry_after, window) = (seconds(headers, RETRY_AFTER.as_str()), seconds(headers, headers::RETENTION));
+    Answered { status, has_receipt: parcel.proves(headers, status, digest), retry_after, window, answer }
 }
 
 /// Returns a header of an answer.
@@ -157,10 +163,4 @@ pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
         source = cause.source();
     }
     text
-}
-
-impl std::fmt::Debug for HttpWire {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpWire").field("uri", &self.uri).finish_non_exhaustive()
-    }
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Stream, TlsIdentity, tls};
-use crate::transport::address::{Address, Host, Place};
+use crate::transport::address::{Address, Host, Location};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 
 /// The options of a listener: its certificate, and its limits for clients.
@@ -103,11 +103,11 @@ impl Listener {
     pub async fn bind(address: &str, options: ListenOptions) -> Result<Self> {
         let address: Address = address.parse()?;
         let at = match &address.0 {
-            Place::Http { host, .. } | Place::Grpc { host, .. } => tcp(host, &options).await?,
+            Location::Http { host, .. } | Location::Grpc { host, .. } => tcp(host, &options).await?,
             #[cfg(unix)]
-            Place::Unix { socket } => At::Unix(super::unix::Socket::bind(socket, &options.uids)?),
+            Location::Unix { socket } => At::Unix(super::unix::Socket::bind(socket, &options.uids)?),
             #[cfg(feature = "pipe")]
-            Place::Pipe { name } => At::Pipe(super::pipe::Pipe::bind(name)?),
+            Location::Pipe { name } => At::Pipe(super::pipe::Pipe::bind(name)?),
             _ => return Err(Error::invalid(format!("this build cannot listen at {address}"))),
         };
         Ok(Self { at, options })

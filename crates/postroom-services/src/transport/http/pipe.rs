@@ -57,9 +57,3 @@ fn path(pipe: &str) -> String {
     };
     format!("{folder}/{pipe}.sock")
 }
-
-impl std::fmt::Debug for Pipe {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pipe")
-    }
-}

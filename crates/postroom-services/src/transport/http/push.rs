@@ -13,9 +13,10 @@ use super::JSON;
 use super::client::{Connections, connections, seconds, with_causes};
 use crate::foreign::WebhookSigner;
 use crate::transport::ClientTls;
-use crate::transport::address::{Address, Host, Place};
+use crate::transport::address::{Address, Host, Location};
 use crate::transport::judge::of_status;
 use crate::transport::services::Service;
+use crate::wire::signature::hex;
 use postroom_core::message::{Message, hash_bytes};
 use postroom_core::queue::{Cause, Fault};
 use postroom_core::store::BoxFuture;
@@ -88,7 +89,7 @@ impl PushUrl {
         let (host, path) = Host::parse(url, rest, is_tls).map_err(|_| malformed())?;
         let uri: Uri = format!("{scheme}://{}{path}", host.authority()).parse().map_err(|_| malformed())?;
         let authority = HeaderValue::from_str(&host.authority()).map_err(|_| malformed())?;
-        let address = Address(Place::Http { host, path });
+        let address = Address(Location::Http { host, path });
         let client = connections(&Service::new("handler", url).tls(tls), &address, false)?;
         Ok(Self { client, uri, host: authority, signer: None, timeout: Duration::from_secs(30) })
     }
@@ -169,7 +170,7 @@ fn webhook_id(message: &Message) -> String {
     if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.') {
         return id;
     }
-    hash_bytes(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash_bytes(id.as_bytes()))
 }
 
 async fn judge(message: &Message, response: Response<Incoming>) -> Delivery {

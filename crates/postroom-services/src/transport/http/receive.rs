@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use super::BoxError;
 use crate::receiver::{Authenticated, Receiver, ReceiverOptions, Reply, Room};
 use crate::wire::headers::{self, RECEIPT, RETENTION};
 use postroom_core::support::error::Error;
@@ -27,9 +28,7 @@ pub(crate) struct Held {
 /// Reads a whole request, but at most `limit` bytes, within the time limit, and only while there is room.
 pub(crate) async fn read<T>(body: T, limit: usize, options: &ReceiverOptions, room: Room) -> Result<Held, Reply>
 where
-    T: Body + Send,
-    T::Data: Send,
-    T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    T: Body<Data: Send, Error: Into<BoxError>> + Send,
 {
     let reading = read_frames(Limited::new(Box::pin(body), limit), options, room);
     tokio::time::timeout(options.body_timeout, reading)
@@ -39,7 +38,7 @@ where
 
 async fn read_frames<T>(mut body: Limited<T>, options: &ReceiverOptions, mut room: Room) -> Result<Held, Reply>
 where
-    Limited<T>: Body<Error = Box<dyn std::error::Error + Send + Sync>> + Unpin,
+    Limited<T>: Body<Error = BoxError> + Unpin,
 {
     // The parts are kept as they come: one growing buffer would take up to three times as much memory.
     let mut read = Vec::new();

@@ -155,6 +155,6 @@ mod tests {
         let path = folder.path().join("a.sock");
         let socket = Socket::bind(&path, &[own_uid() + 1]).unwrap();
         let _client = UnixStream::connect(&path).await.unwrap();
-        assert_eq!(socket.accept().await.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(socket.accept().await.err().unwrap().kind(), io::ErrorKind::PermissionDenied);
     }
 }
