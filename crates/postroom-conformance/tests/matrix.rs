@@ -14,7 +14,7 @@ use postroom_conformance::case::{Case, Run, Running, Setup};
 use postroom_conformance::{meters, servers, suite, wait};
 
 // POSTROOM_RESULTS names a file for the results, POSTROOM_SEED sets the random sequences, POSTROOM_SCALE makes the
-// large cases so many times larger, and with POSTROOM_LOGS set a case that fails shows its log lines.
+// large cases that many times larger, and with POSTROOM_LOGS set a case that fails shows its log lines.
 
 /// A case that takes longer than this hangs.
 const WATCHDOG: Duration = Duration::from_secs(60);

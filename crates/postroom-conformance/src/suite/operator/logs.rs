@@ -1,4 +1,4 @@
-//! What is told in the log, how loud, and what never is.
+//! What is logged, at which level, and what never is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,7 +176,7 @@ async fn a_reap_is_told_with_its_count(h: &Harness) -> Verdict {
     Ok(())
 }
 
-/// Does everything that is told in the log, with this payload.
+/// Does everything that is logged, with this payload.
 async fn everything<B: Testable>(stage: &Stage<B>, payload: &str) -> Verdict {
     let failing = Script::new(|call| async move {
         match call.message.topic.as_str() {

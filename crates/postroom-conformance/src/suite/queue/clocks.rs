@@ -38,7 +38,7 @@ const YEARS: Duration = Duration::from_secs(12 * 365 * 24 * 3600);
 /// A jump that is seen again after this is believed.
 const CONFIRMED: Duration = Duration::from_secs(10);
 
-/// Sets the clock to the right time again, after so much of it has passed.
+/// Sets the clock to the right time again, after this much of it has passed.
 fn set_right(h: &Harness, began: Timestamp, passed: Duration) {
     h.clock.set(began.plus(passed));
 }

@@ -1,5 +1,5 @@
 //! A message that arrives at a receiver: its row, the handler's effects and the answer are stored together, or none of
-//! them; who sends it again gets the stored answer.
+//! them; a duplicate gets the stored answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ cases! { receive:
     worker the_message_reaches_its_handler_whole ["SQM-4.1.1", "SQM-5.1"];
 }
 
-/// Runs a case with every kind of handler, each on a store of its own.
+/// Runs a case with every kind of handler, each on its own store.
 macro_rules! each_way {
     ($stage:ident, |$fresh:ident, $way:ident| $body:block) => {
         for (n, $way) in B::WAYS.iter().copied().enumerate() {
@@ -130,7 +130,7 @@ async fn the_same_id_of_another_topic_is_refused<B: Receives>(stage: &Stage<B>) 
     Ok(())
 }
 
-/// Fails as it is told the first time, succeeds afterwards.
+/// Fails as requested the first time, and succeeds afterwards.
 async fn fails_then_succeeds<B: Receives>(
     stage: &Stage<B>,
     ways: &[Way<B>],

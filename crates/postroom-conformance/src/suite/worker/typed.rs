@@ -107,7 +107,7 @@ async fn count<B: Backend>(ctx: &mut Ctx<B>, count: Count) -> HandlerResult<u64>
     Ok(1)
 }
 
-/// Works until so many messages have reached `state`, and gives the handlers' notes.
+/// Works until this many messages have reached `state`, and returns the handlers' notes.
 async fn worked<B: Testable>(stage: &Stage<B>, handlers: Handlers<B>, done: u64) -> anyhow::Result<Vec<String>> {
     let seen = Seen::default();
     let worker = stage.worker(Queue::Outbox, handlers.state(seen.clone())).options(WorkerOptions::default());
