@@ -1,4 +1,4 @@
-//! What cases need of a backend that is a server: other ways to it, connections of their own, and what a handler says.
+//! What cases need of a backend that is a server: other ways to it, separate connections, and what a handler says.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub trait ByWire: Testable {
     const ROLL_BACK: &'static str = "ROLLBACK";
     /// Ends the connection it is said on, or tells which it is.
     const END: &'static str;
-    /// So long an answer of a server that is well may take.
+    /// How long a healthy server may take to answer.
     const PATIENCE: Duration = Duration::from_millis(300);
     /// Makes a deadlock show at once.
     const SEE_DEADLOCKS: &'static str;

@@ -1,4 +1,4 @@
-//! What stands in front of a service: it passes requests on, says something of its own, or says nothing at all.
+//! What stands in front of a service: it passes requests on, answers itself, or does not answer at all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +28,7 @@ impl Manner {
     }
 }
 
-/// Something in front of a service, at an address of its own.
+/// Something in front of a service, at its own address.
 #[derive(Debug)]
 pub struct Front {
     address: String,

@@ -36,7 +36,7 @@ pub trait Testable: Backend {
     /// What it is called in the matrix.
     const NAME: &'static str;
 
-    /// Opens an empty store in a folder of its own, or what is already there.
+    /// Opens an empty store in its own folder, or opens what is already there.
     fn open(place: &Place) -> impl Future<Output = postroom::Result<Self::Store>> + Send;
 
     /// Removes what [`open`](Self::open) left outside the folder.

@@ -202,7 +202,7 @@ impl Office {
 }
 
 impl Wired<'_, Http> {
-    /// `orders` sends through a proxy, and waits so long for an answer.
+    /// `orders` sends through a proxy, and waits this long for an answer.
     pub fn send_through_proxy(&self, timeout: Duration) -> anyhow::Result<(FaultProxy, Running)> {
         let proxy = self.office.proxy()?;
         let service = Service::new("inventory", proxy.url()).keys(peer::key()?).timeout(timeout);
@@ -242,7 +242,7 @@ impl<'s, L: Line> Wired<'s, L> {
         self.office.open(Receiver::new("inventory", store, handlers, [Source::new("orders", key)])?).await
     }
 
-    /// `orders` sends, to a service as it is told.
+    /// `orders` sends to the given service.
     pub fn send(&self, tune: impl FnOnce(Service) -> Service) -> anyhow::Result<(Places, Running)> {
         let service = tune(L::service(self.office.service("inventory")?));
         let services = pair::services(self.orders, "orders", service);

@@ -85,7 +85,7 @@ fn as_text(cell: &ColumnData<'_>) -> String {
 type Chore = (String, oneshot::Sender<Result<(), Error>>);
 
 /// Runs statements on a connection that all cases share: a server like Babelfish takes ten times as long for a schema
-/// on one that is new. It has a thread of its own, because each case has a runtime of its own.
+/// on one that is new. It has its own thread, because each case has its own runtime.
 pub async fn chore(sql: String) -> anyhow::Result<()> {
     static CHORES: OnceLock<mpsc::UnboundedSender<Chore>> = OnceLock::new();
     let chores = CHORES.get_or_init(|| {

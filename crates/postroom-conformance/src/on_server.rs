@@ -1,4 +1,4 @@
-//! What cases about schemas, users and servers of their own need of a database server.
+//! What cases with their own schemas, users and servers need of a database server.
 
 use anyhow::Context;
 use postroom::doctor::Report;

@@ -36,7 +36,7 @@ impl Reserve {
     }
 }
 
-/// Both services, each with a store and workers of its own.
+/// Both services, each with its own store and workers.
 #[derive(Debug)]
 pub struct Pair<B: Testable> {
     /// The store of `orders`.

@@ -44,7 +44,7 @@ pub struct Letter {
     pub correlation_id: Option<String>,
     /// Its headers.
     pub headers: Map<String, Value>,
-    /// When it was enqueued; now, unless told otherwise.
+    /// When it was enqueued; now by default.
     pub enqueued_at: Option<Timestamp>,
     /// Not before this time.
     pub due_at: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! Handlers for tests: what a handler does is told in the case, and every call is noted.
+//! Handlers for tests: the case says what a handler does, and every call is recorded.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,7 +87,7 @@ impl Script {
 pub struct Gate {
     /// The handler.
     pub script: Script,
-    /// Told of each call.
+    /// Called for each call.
     pub begun: mpsc::UnboundedReceiver<()>,
     /// Each permit lets one call end.
     pub open: Arc<Semaphore>,

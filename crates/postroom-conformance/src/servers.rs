@@ -85,7 +85,7 @@ macro_rules! client {
 client!(PgConnection);
 client!(MySqlConnection);
 
-/// Runs statements on the server that a variable names, on a connection of their own.
+/// Runs statements on the server that a variable names, on a separate connection.
 pub async fn tell<C: Client>(variable: &str, sql: &str) -> anyhow::Result<()> {
     run::<C>(&url(variable), sql).await.with_context(|| format!("on the server of {variable}"))
 }
@@ -96,12 +96,12 @@ pub async fn run<C: Client>(url: &str, sql: &str) -> anyhow::Result<()> {
     Ok(client.say(sql).await?)
 }
 
-/// Runs statements on PostgreSQL, on a connection of their own.
+/// Runs statements on PostgreSQL, on a separate connection.
 pub async fn postgres(sql: &str) -> anyhow::Result<()> {
     tell::<PgConnection>(POSTGRES, sql).await
 }
 
-/// Runs statements on MariaDB or MySQL, on a connection of their own.
+/// Runs statements on MariaDB or MySQL, on a separate connection.
 pub async fn mysql(sql: &str) -> anyhow::Result<()> {
     tell::<MySqlConnection>(MYSQL, sql).await
 }

@@ -18,7 +18,7 @@ use crate::harness::{Harness, Stage, Testable};
 use crate::peer::{self, Letter, Peer, Said};
 use crate::script::{self, Answer, Script};
 
-/// What a handler leaves behind stays in line for good.
+/// Messages that a handler enqueues stay ready.
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 const EFFECT: &str = "effect";
 /// The topic that handlers are for.

@@ -49,7 +49,7 @@ impl Draft {
         self
     }
 
-    /// It lives so long.
+    /// How long it lives.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
@@ -106,12 +106,12 @@ impl<'h> Side<'h> {
         }
     }
 
-    /// Puts an empty object in line; returns its row's number.
+    /// Enqueues an empty object; returns its row's number.
     pub async fn add(&self, topic: &str) -> anyhow::Result<i64> {
         self.put(&Draft::new(topic)).await
     }
 
-    /// Puts a message in line; returns its row's number.
+    /// Enqueues a message; returns its row's number.
     pub async fn put(&self, draft: &Draft) -> anyhow::Result<i64> {
         let found = match self.queue {
             Queue::Outbox => {
@@ -126,7 +126,7 @@ impl<'h> Side<'h> {
         Ok(found.context("what was enqueued is not there")?.seq())
     }
 
-    /// Puts so many messages in line at once.
+    /// Enqueues this many messages at once.
     pub async fn add_many(&self, topic: &str, count: usize) -> anyhow::Result<()> {
         match self.queue {
             Queue::Outbox => {
@@ -156,7 +156,7 @@ impl<'h> Side<'h> {
         }
     }
 
-    /// Puts a message in line and claims it.
+    /// Enqueues a message and claims it.
     pub async fn leased(&self, topic: &str) -> anyhow::Result<Lease> {
         self.add(topic).await?;
         self.claim_one().await
@@ -174,7 +174,7 @@ impl<'h> Side<'h> {
         self.settle(Settle::ack(lease)).await
     }
 
-    /// Back in line after a second.
+    /// Puts it back in the queue after a second.
     pub async fn abandon(&self, lease: Lease, error: &str) -> anyhow::Result<()> {
         self.settle(Settle::abandon(lease, Duration::from_secs(1), error)?).await
     }
@@ -184,7 +184,7 @@ impl<'h> Side<'h> {
         self.settle(Settle::fail(lease, error)).await
     }
 
-    /// Back in line at once.
+    /// Puts it back in the queue at once.
     pub async fn release(&self, lease: Lease) -> anyhow::Result<()> {
         self.settle(Settle::release(lease)).await
     }

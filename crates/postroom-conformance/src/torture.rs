@@ -109,7 +109,7 @@ impl Role {
     }
 }
 
-/// What a child process is told when it is started.
+/// The arguments of a child process.
 #[derive(Clone, Debug)]
 pub struct ChildOptions {
     /// What it plays.

@@ -9,7 +9,7 @@ use postroom::operator::Record;
 /// No condition of a case may take longer than this to come true.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Names the variable that makes the large cases so many times larger: 1, unless told otherwise.
+/// Names the variable that makes the large cases this many times larger; 1 by default.
 pub const SCALE_VARIABLE: &str = "POSTROOM_SCALE";
 
 /// How many times larger the large cases are.

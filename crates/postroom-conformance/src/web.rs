@@ -1,4 +1,4 @@
-//! The rest of the web: a server that notes what it is sent, and a client that sends what it is told.
+//! The rest of the web: a server that notes what it is sent, and a client that sends what the case says.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};

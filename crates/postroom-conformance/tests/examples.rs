@@ -1,4 +1,4 @@
-//! The examples, run as a newcomer would: those on PostgreSQL with a database of their own.
+//! The examples, run as a newcomer would: those on PostgreSQL with their own database.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

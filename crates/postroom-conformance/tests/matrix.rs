@@ -14,12 +14,12 @@ use postroom_conformance::case::{Case, Run, Running, Setup};
 use postroom_conformance::{meters, servers, suite, wait};
 
 // POSTROOM_RESULTS names a file for the results, POSTROOM_SEED sets the random sequences, POSTROOM_SCALE makes the
-// large cases so many times larger, and with POSTROOM_LOGS set a case that fails shows its log lines.
+// large cases that many times larger, and with POSTROOM_LOGS set a case that fails shows its log lines.
 
 /// A case that takes longer than this hangs.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// What also has to hold where each transaction may run on another connection.
+/// The areas that are also tested where each transaction may run on another connection. Each must have cases.
 const THROUGH_A_POOLER: &[&str] = &[
     "enqueue::",
     "claim::",
@@ -45,6 +45,10 @@ fn main() {
     println!("{}={}", suite::SEED_VARIABLE, suite::seed());
     let cases = suite::cases();
     let trials = cases.iter().flat_map(|case| case.on.iter().map(|&(backend, run)| trial(case, backend, run)));
+    if let Some(area) = THROUGH_A_POOLER.iter().find(|area| !cases.iter().any(|case| case.name.starts_with(**area))) {
+        eprintln!("THROUGH_A_POOLER names {area}, but no case has that prefix");
+        std::process::exit(1);
+    }
     let pooled = cases.iter().filter(|case| THROUGH_A_POOLER.iter().any(|area| case.name.starts_with(area)));
     let pooled =
         pooled.filter_map(|case| case.on.iter().find(|(backend, _)| *backend == "postgres").map(|on| (case, on)));
@@ -69,7 +73,7 @@ fn trial(case: &Case, backend: &'static str, run: Run) -> Trial {
     })
 }
 
-/// Runs a case where its log lines and metrics can be told from those of its neighbours.
+/// Runs a case in its own runtime, so that its log lines and metrics are separate from those of other cases.
 fn on_its_own_runtime(run: fn(Setup) -> Running, pooled: bool) -> Result<(), Failed> {
     let setup = Setup { pooled, ..Setup::default() };
     let (logs, meters) = (setup.logs.clone(), setup.meters.clone());

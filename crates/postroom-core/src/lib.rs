@@ -1,7 +1,7 @@
-//! The queue of Postroom: messages, the outbox and the inbox, stores on four databases, and who works on them.
+//! The queue of Postroom: messages, the outbox and the inbox, stores on four databases, and the workers on them.
 //!
-//! Programs use the crate [`postroom`](https://docs.rs/postroom), which re-exports what is meant for them. The modules
-//! here are what its other parts are built on, and change without notice.
+//! Programs use the crate [`postroom`](https://docs.rs/postroom), which re-exports the public API. The modules here are
+//! the building blocks of that crate and change without notice.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
@@ -14,7 +14,7 @@
     allow(dead_code, unused_imports, reason = "what stores share has a user only with all of them")
 )]
 
-// From the lowest layer to the highest; `cargo xtask tidy` knows the order of all modules.
+// The modules are listed from the lowest layer to the highest; `cargo xtask tidy` checks the order of all modules.
 #[doc(hidden)]
 pub mod support;
 

@@ -1,4 +1,4 @@
-//! What travels: ids, kinds, headers, and a message before and after it is stored.
+//! Messages: their ids, kinds and headers, before and after they are stored.
 
 mod answer;
 mod check;
@@ -27,7 +27,7 @@ pub use stored::{Message, Origin};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a message is for.
+/// The kind of a message.
 ///
 /// ```
 /// use postroom::NewMessage;
@@ -39,24 +39,24 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Something happened here; handled here.
+    /// Something happened in this service, and is handled here.
     #[default]
     Event,
-    /// Something happened; another service wants to know.
+    /// Something happened that another service wants to know.
     Signal,
-    /// Another service is told to do something.
+    /// Another service is asked to do something.
     Command,
-    /// A marked function was called.
+    /// A function marked with `push_call` was called.
     PushCall,
-    /// The answer to a command or signal.
+    /// The answer to a command or a signal.
     Response,
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Event, Self::Signal, Self::Command, Self::PushCall, Self::Response];
 
-    /// Its name, as stored and as sent.
+    /// Returns its name, as it is stored and sent.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Event => "Event",
@@ -67,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Named text values that travel beside the payload.
+/// Named text values that travel with the payload.
 ///
 /// ```
 /// use postroom::message::Headers;

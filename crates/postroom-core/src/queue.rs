@@ -1,4 +1,5 @@
-//! The queue both tables share: states, leases and the transition table. Pure: nothing here waits, reads or writes.
+//! The queue that both tables share: states, leases and the transition table. Pure: nothing here waits, reads or
+//! writes.
 //!
 //! ```text
 //!  enqueue ─▶ ready ──claim──▶ leased ──ack──▶ done ──purge──▶ (gone)
@@ -47,14 +48,14 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Queue {
-    /// What was enqueued here.
+    /// Messages that were enqueued here.
     Outbox,
-    /// What arrived here.
+    /// Messages that arrived here.
     Inbox,
 }
 
 impl Queue {
-    /// `outbox` or `inbox`.
+    /// Returns `outbox` or `inbox`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Outbox => "outbox",
@@ -77,7 +78,7 @@ impl fmt::Display for Queue {
     }
 }
 
-/// Where a message stands.
+/// The state of a message.
 ///
 /// ```
 /// use postroom::queue::{Queue, State};
@@ -88,26 +89,26 @@ impl fmt::Display for Queue {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum State {
-    /// Waiting to be claimed, now or later.
+    /// It waits in the queue and can be claimed once it is due.
     Ready,
-    /// Held by a worker under a lease.
+    /// A worker has it in progress under a lease.
     Leased,
-    /// Handled or sent.
+    /// It was handled or sent.
     Done,
-    /// Given up.
+    /// It is dead: it was refused, its attempts are used up, or its workers crashed too often.
     Dead,
-    /// Its time to live ran out first.
+    /// Its time to live ran out.
     Expired,
-    /// Inbox only: known, but nobody asked for it to be handled.
+    /// Inbox only: it is known, but is not to be handled.
     Seen,
-    /// Inbox only: somebody handles it outside the queue.
+    /// Inbox only: it is being handled outside the queue.
     Processing,
-    /// A dead letter that an operator dismissed, or a message that was taken back: kept for a while, then deleted.
+    /// An operator dismissed it as a dead letter, or the program cancelled it. It is kept for a while, then deleted.
     Dismissed,
 }
 
 impl State {
-    /// Every state, in the order of its stored number.
+    /// All states, in the order of their stored numbers.
     pub const ALL: [Self; 8] = [
         Self::Ready,
         Self::Leased,
@@ -119,13 +120,13 @@ impl State {
         Self::Dismissed,
     ];
 
-    /// Those in which a message has come to its end.
+    /// The states in which a message is finished.
     pub const FINISHED: [Self; 4] = [Self::Done, Self::Dead, Self::Expired, Self::Dismissed];
 
-    /// Those in which a message is only kept for a time.
+    /// The states in which a message is only kept for a while.
     pub(crate) const PURGED: [Self; 5] = [Self::Done, Self::Dead, Self::Expired, Self::Dismissed, Self::Seen];
 
-    /// The number it is stored as.
+    /// Returns the number that it is stored as.
     pub fn code(self) -> i64 {
         match self {
             Self::Ready => 0,
@@ -139,12 +140,12 @@ impl State {
         }
     }
 
-    /// The state stored as that number.
+    /// Returns the state with this stored number.
     pub fn from_code(code: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
     }
 
-    /// The name people know it by: the inbox calls ready and leased rows Processing.
+    /// Returns its name for people. In the inbox, ready and leased rows are both called Processing.
     pub fn name(self, queue: Queue) -> &'static str {
         match (queue, self) {
             (Queue::Outbox, Self::Ready) => "Ready",
@@ -161,12 +162,12 @@ impl State {
     }
 }
 
-/// So many crashes end a message: the first beside others, the next three alone.
+/// After this many crashes a message is dead: the first happens beside other messages, the next three alone.
 ///
 /// ```
 /// use postroom::queue::{CRASHES_MAX, Lease};
 ///
-/// /// Whether nobody will get this message again if we vanish with it.
+/// /// Returns whether the message is dead if this worker crashes with it.
 /// fn is_last_chance(lease: &Lease) -> bool {
 ///     lease.crashes() + 1 >= CRASHES_MAX
 /// }

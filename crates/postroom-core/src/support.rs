@@ -1,6 +1,7 @@
-//! What every layer needs: errors, clocks, tasks, places to crash at.
+//! What every layer needs: errors, clocks, tasks and crash points.
 
 pub mod clock;
 pub mod crash;
 pub mod error;
+mod setters;
 pub mod task;

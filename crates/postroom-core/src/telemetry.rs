@@ -1,8 +1,8 @@
-//! Every log line and every metric, in one list. Never a payload, never a header.
+//! All log lines and metrics, in one place. They never contain a payload or a header.
 //!
-//! A log line names its store. Metrics do so for the first hundred stores of the process, and say `other` for the rest:
-//! each name is a series of its own, and those are dear ([`name_stores_in_metrics`]). The same goes for topics and
-//! destinations, by which times and retries are told apart.
+//! A log line names its store. Metrics name the first hundred stores of the process, and use `other` for the rest,
+//! because each name is a separate series, and series are expensive ([`name_stores_in_metrics`]). The same applies to
+//! topics and destinations in the metrics of durations and retries.
 
 mod arrivals;
 mod label;
@@ -44,7 +44,7 @@ use crate::store::{Arrival, Sighting, Stored};
 use crate::support::error::Error;
 use crate::telemetry::label::store_label;
 
-/// The metrics, by the names of the SQLite document.
+/// The metrics, under the names of the SQLite document.
 ///
 /// ```
 /// use postroom::telemetry::metric;
@@ -52,42 +52,42 @@ use crate::telemetry::label::store_label;
 /// assert_eq!(metric::OUTBOX_PENDING, "rf_outbox_pending_count");
 /// ```
 pub mod metric {
-    /// Messages waiting to be sent.
+    /// Messages that wait to be sent.
     pub const OUTBOX_PENDING: &str = "rf_outbox_pending_count";
     /// How long sending or handling an outbox message took.
     pub const OUTBOX_SEND_MS: &str = "rf_outbox_send_duration_ms";
     /// How many retries a message needed before it was sent.
     pub const OUTBOX_RETRIES: &str = "rf_outbox_retry_count";
-    /// Messages given up.
+    /// Messages that are dead.
     pub const OUTBOX_FAILED: &str = "rf_outbox_failed_count";
     /// Messages that expired before they were sent or handled.
     pub const OUTBOX_EXPIRED: &str = "rf_outbox_expired_count";
     /// Messages that arrived and expired before they were handled.
     pub const INBOX_EXPIRED: &str = "rf_inbox_expired_count";
-    /// Duplicates recognised.
+    /// Duplicates that were recognised.
     pub const INBOX_DUPLICATES: &str = "rf_inbox_duplicate_count";
     /// How long handling an inbox message took.
     pub const INBOX_PROCESS_MS: &str = "rf_inbox_process_duration_ms";
-    /// Rows in the inbox, whatever became of them.
+    /// Rows in the inbox, in any state.
     pub const INBOX_SIZE: &str = "rf_inbox_size";
     /// Requests that could not be verified, by reason.
     pub const INBOX_DISTRUSTED: &str = "rf_inbox_distrusted_count";
-    /// Failures, by their code and by whose they are.
+    /// Failures, by their code and whose they are.
     pub const FAILURES: &str = "rf_failure_count";
-    /// Commits without an answer: whether they were done had to be looked up.
+    /// Commits without an answer, whose outcome had to be looked up.
     pub const COMMITS_IN_DOUBT: &str = "rf_commits_in_doubt_count";
-    /// Jumps of the clock that a store goes by.
+    /// Jumps of a store's clock.
     pub const CLOCK_JUMPS: &str = "rf_clock_jumps_count";
 }
 
-/// Which queue of which store something is said about.
+/// The store and queue of a log line or metric.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named<'a> {
     pub(crate) store: &'a str,
     pub(crate) kind: Queue,
 }
 
-/// What is told of messages once they are stored; taken from them before they are moved into the store.
+/// What is recorded about messages once they are stored; it is taken from them before they are moved into the store.
 pub(crate) struct Enqueued(Vec<(MessageId, String, Option<String>, Option<String>)>);
 
 impl Enqueued {
@@ -95,11 +95,11 @@ impl Enqueued {
         if !tracing::enabled!(tracing::Level::INFO) {
             return Self(Vec::new());
         }
-        let told = messages.iter().map(|message| {
+        let stored = messages.iter().map(|message| {
             let (destination, correlation_id) = (message.destination.clone(), message.correlation_id.clone());
             (message.message_id, message.topic.clone(), destination, correlation_id)
         });
-        Self(told.collect())
+        Self(stored.collect())
     }
 
     pub(crate) fn tell(self, store: &str, stored: &[Stored]) {
@@ -110,8 +110,8 @@ impl Enqueued {
     }
 }
 
-/// Shows the counters of a store before anything is counted, as zero: who draws them sees a line, and the first failure
-/// is a step of it.
+/// Creates the counters of a store with the value zero, so that a chart has a line from the start and shows the first
+/// failure as a step.
 ///
 /// ```
 /// postroom::telemetry::begin_at_zero("warehouse");
@@ -122,12 +122,12 @@ pub fn begin_at_zero(store: &str) {
     }
 }
 
-/// Around a verb.
+/// The span around a verb.
 pub(crate) fn verb_span(verb: &'static str, queue: Named<'_>) -> Span {
     debug_span!("store", verb, store = queue.store, queue = %queue.kind)
 }
 
-/// Around a handler, or a message's way to another service.
+/// The span around a handler, or around sending a message to another service.
 #[doc(hidden)]
 pub fn handle_span(store: &str, queue: Queue, message: &Message) -> Span {
     let kind = field::Empty;
@@ -142,12 +142,12 @@ pub(crate) fn claimed(queue: Named<'_>, claims: &Claims) {
 }
 
 pub(crate) fn claim_failed(queue: Named<'_>, error: &Error) {
-    warn!(store = queue.store, queue = %queue.kind, %error, "the claim failed; trying again later");
+    warn!(store = queue.store, queue = %queue.kind, %error, "the claim failed; it is tried again later");
 }
 
 pub(crate) fn claim_slow(queue: Named<'_>, patience: Duration) {
     let (store, queue, seconds) = (queue.store, queue.kind, patience.as_secs_f64());
-    warn!(store, %queue, seconds, "the claim is not answered; other stores go on without it");
+    warn!(store, %queue, seconds, "the claim is not answered; other stores continue without it");
 }
 
 pub(crate) fn unchanged(queue: Named<'_>) {
@@ -209,11 +209,11 @@ pub(crate) fn dismissed(queue: Named<'_>, dismissed: u64) {
 }
 
 pub(crate) fn cancelled(queue: Named<'_>, id: WorkItemId) {
-    info!(store = queue.store, queue = %queue.kind, work_item_id = %id, "message taken back");
+    info!(store = queue.store, queue = %queue.kind, work_item_id = %id, "message cancelled");
 }
 
 pub(crate) fn revived(queue: Named<'_>, revived: u64) {
-    info!(store = queue.store, queue = %queue.kind, count = revived, "messages put back in line");
+    info!(store = queue.store, queue = %queue.kind, count = revived, "messages requeued");
 }
 
 pub(crate) fn backlog(queue: Named<'_>, rows: u64) {
@@ -239,7 +239,7 @@ pub(crate) fn seen(queue: Named<'_>, key: &InboxKey, sighting: Sighting) {
             store,
             source = key.source(),
             message_id = key.message_id(),
-            "inbox: the same id came with other content"
+            "inbox: the same id arrived with different content"
         );
     }
     arrivals::count(store, sighting.done);
@@ -263,7 +263,7 @@ pub(crate) fn arrived(queue: Named<'_>, key: &InboxKey, topic: &str, arrival: Ar
         Arrival::First => false,
     };
     if differs {
-        warn!(store, source, message_id, "inbox: the same id came with other content");
+        warn!(store, source, message_id, "inbox: the same id arrived with different content");
     }
 }
 
@@ -313,29 +313,30 @@ pub(crate) fn handled(
     }
 }
 
-/// What is logged of a failure: whatever follows its first line is kept with the message alone.
+/// Returns the line of a failure that is logged. The other lines are stored only with the message.
 fn headline(why: &str) -> &str {
     why.lines().next().unwrap_or_default()
 }
 
-/// A place failed too often and is left alone.
+/// Logs that a place failed too often and is held.
 pub(crate) fn place_held(store: &str, place: &Place, fault: &Fault) {
     let (kind, name, code, reason) = (place.kind(), place.name(), fault.cause().code(), headline(fault.why()));
-    warn!(store, kind, name, code, reason, "left alone: its messages wait");
+    warn!(store, kind, name, code, reason, "held: its messages wait");
 }
 
-/// A place that was left alone took a message.
+/// Logs that a held place accepted a message.
 pub(crate) fn place_answers(store: &str, place: &Place) {
-    info!(store, kind = place.kind(), name = place.name(), "it answers again; its messages go on");
+    info!(store, kind = place.kind(), name = place.name(), "no longer held: its messages are processed again");
 }
 
 pub(crate) fn holds_not_written(queue: Named<'_>, error: &Error) {
     let (store, queue) = (queue.store, queue.kind);
-    debug!(store, %queue, %error, "which places are left alone could not be written down");
+    debug!(store, %queue, %error, "the held places could not be stored");
 }
 
 pub(crate) fn no_handler(store: &str, queue: Queue, message: &Message) {
-    warn!(store, %queue, topic = message.topic, message_id = message.id(), "no handler for this topic; put back");
+    let (topic, message_id) = (&message.topic, message.id());
+    warn!(store, %queue, topic, message_id, "no handler for this topic; the message is released");
 }
 
 pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
@@ -344,16 +345,16 @@ pub(crate) fn unreadable(store: &str, queue: Queue, lease: &Lease, why: &str) {
 
 pub(crate) fn handled_again(store: &str, queue: Queue, message: &Message, error: &Error) {
     let (topic, message_id) = (&message.topic, message.id());
-    warn!(store, %queue, topic, message_id, %error, "the database rolled the handler back; running it again");
+    warn!(store, %queue, topic, message_id, %error, "the database rolled the handler back; it runs again");
 }
 
 #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
 pub(crate) fn commit_in_doubt(store: &str, error: &Error) {
     counter!(metric::COMMITS_IN_DOUBT, "store" => store.to_owned()).increment(1);
-    warn!(store, %error, "a commit had no answer; looking whether it was done");
+    warn!(store, %error, "a commit got no answer; its outcome is being looked up");
 }
 
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub(crate) fn listening_failed(store: &str, error: &sqlx::Error) {
-    warn!(store, %error, "wake-ups from other processes are not heard; polling meanwhile");
+    warn!(store, %error, "wake-ups from other processes do not arrive; polling meanwhile");
 }

@@ -1,4 +1,4 @@
-//! Many databases at once: which there are, which one a message belongs to, and who works on them in what order.
+//! Many databases at once: which exist, which one a message belongs to, and which one is worked on next.
 
 mod discovered;
 mod discovery;

@@ -1,4 +1,4 @@
-//! For tests of programs that use this library, and of the library itself.
+//! Tools for tests of programs that use this library, and of the library itself.
 //!
 //! ```
 //! use postroom::testing::{Workbench, assert_enqueued};

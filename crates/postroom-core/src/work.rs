@@ -1,4 +1,4 @@
-//! Who works on messages: handlers, the dispatcher, the worker's loop, and those who fetch messages themselves.
+//! Everything that works on messages: handlers, the dispatcher, the worker's loop, and pulling.
 
 pub mod batch;
 pub mod delivery;

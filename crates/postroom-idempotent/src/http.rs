@@ -49,11 +49,11 @@ const NAME_CHARS_MAX: usize = 200;
 /// | a body that is too large to be compared | 413 |
 ///
 /// A response of 5xx, 404, 405, 408, 409, 425 or 429 means *not now*: everything is rolled back, nothing is stored, and
-/// the client may try again. Any other 4xx is a refusal: the response is stored, and the handler's writes are rolled
-/// back. A response that is too large to store or never ends is rolled back too, and answered with 500: an error in the
-/// first test is better than a request that is handled twice. Cookies and headers of a single connection are not
-/// stored. A request is finished even if its client disconnects, and it is handled again if the database rolled its
-/// commit back.
+/// the client may try again. 404 and 405 are among them because anybody can request paths and methods that do not
+/// exist. After any other 4xx, the handler's writes are rolled back too, but the response is stored. A response that is
+/// too large to store or never ends is rolled back too, and answered with 500: an error in the first test is better
+/// than a request that is handled twice. Cookies and headers of a single connection are not stored. A request is
+/// finished even if its client disconnects, and it is handled again if the database rolled its commit back.
 ///
 /// Responses are stored in the inbox, for as long as handled messages: the retention of the store's inbox worker
 /// decides, or you purge them by hand. On SQLite nobody else can write while a handler runs, and it is rolled back
@@ -196,7 +196,7 @@ impl<B: Backend> LayerShared<B> {
             return Ok(None);
         }
         match key::given(request.headers())? {
-            None if self.options.required => Err(IdempotencyProblem::no_key()),
+            None if self.options.required => Err(IdempotencyProblem::NO_KEY),
             key => Ok(key),
         }
     }
@@ -213,15 +213,15 @@ impl<B: Backend> LayerShared<B> {
     where
         S: Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
     {
-        let room = self.room.clone().try_acquire_owned().map_err(|_| IdempotencyProblem::overloaded())?;
+        let room = self.room.clone().try_acquire_owned().map_err(|_| IdempotencyProblem::OVERLOADED)?;
         let (head, body) = request.into_parts();
         // A request takes a place while its body is read, so reading has a time limit.
         let reading = tokio::time::timeout(self.options.timeout, read(body, self.options.request_max));
-        let body = reading.await.map_err(|_| IdempotencyProblem::too_slow())??;
+        let body = reading.await.map_err(|_| IdempotencyProblem::TOO_SLOW)??;
         let scoped = key::scoped(&self.name, self.options.scope.as_deref(), &head, key);
-        let key = scoped.map_err(|_| IdempotencyProblem::malformed_key())?;
+        let key = scoped.map_err(|_| IdempotencyProblem::MALFORMED_KEY)?;
         let incoming = Incoming::new(key, "http.request", "").hash(key::fingerprint(&head, &body));
-        let alone = self.in_progress.enter(incoming.key()).ok_or_else(IdempotencyProblem::in_progress)?;
+        let alone = self.in_progress.enter(incoming.key()).ok_or(IdempotencyProblem::IN_PROGRESS)?;
         let exchange = async move {
             let _held = (alone, room);
             self.exchange(ready, spare, Whole { head, body }, incoming).await

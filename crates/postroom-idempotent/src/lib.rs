@@ -129,7 +129,7 @@ impl<B: Backend> Idempotent<B> {
     {
         if incoming.topic != P::TOPIC {
             let (topic, own) = (&incoming.topic, P::TOPIC);
-            let why = format!("a message of the topic {topic:?} was given to a handler of {own:?}");
+            let why = format!("the message has the topic {topic:?}, but the handler is for {own:?}");
             return Err(Unhandled::Handler(Fault::new(Cause::NoHandler, why).into()));
         }
         let needed = HandlerFn::<'_, B, P, R, A>::needed(&handler);

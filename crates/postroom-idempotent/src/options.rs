@@ -72,43 +72,28 @@ impl Default for IdempotentOptions {
 }
 
 impl IdempotentOptions {
-    /// Sets when a message is marked; in the handler's own transaction by default.
-    #[must_use]
-    pub fn marking(mut self, marking: Marking) -> Self {
-        self.marking = marking;
-        self
-    }
+    postroom_core::setters! {
+        /// Sets when a message is marked; in the handler's own transaction by default.
+        pub fn marking(mut self, marking: Marking) { self.marking = marking; }
 
-    /// Marks before handling, and sets whether a failure removes the mark.
-    #[must_use]
-    pub fn release_claim_on_error(mut self, release_claim_on_error: bool) -> Self {
-        self.marking = Marking::BeforeHandling { release_claim_on_error };
-        self
-    }
+        /// Marks before handling, and sets whether a failure removes the mark.
+        pub fn release_claim_on_error(mut self, release_claim_on_error: bool) {
+            self.marking = Marking::BeforeHandling { release_claim_on_error };
+        }
 
-    /// Sets how long marks are kept, from a second to 3650 days; 7 days by default. It must be longer than the broker
-    /// or the sender may take to deliver a message again. After that, a duplicate is handled like a new message.
-    #[must_use]
-    pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention = retention;
-        self
-    }
+        /// Sets how long marks are kept, from a second to 3650 days; 7 days by default. It must be longer than the
+        /// broker or the sender may take to deliver a message again. After that, a duplicate is handled like a new
+        /// message.
+        pub fn retention(mut self, retention: Duration) { self.retention = retention; }
 
-    /// Sets how often old marks are deleted, from a second to 365 days; every hour by default. A run starts it in the
-    /// background when this much time has passed since the last time. Old marks of a handler that no longer runs
-    /// stay.
-    #[must_use]
-    pub fn cleanup_interval(mut self, interval: Duration) -> Self {
-        self.cleanup_interval = interval;
-        self
-    }
+        /// Sets how often old marks are deleted, from a second to 365 days; every hour by default. A run starts it in
+        /// the background when this much time has passed since the last time. Old marks of a handler that no longer
+        /// runs stay.
+        pub fn cleanup_interval(mut self, interval: Duration) { self.cleanup_interval = interval; }
 
-    /// Sets whether messages are marked at all. Without marks, the handler runs for every delivery, in its own
-    /// transaction.
-    #[must_use]
-    pub fn enabled(mut self, enabled: bool) -> Self {
-        self.enabled = enabled;
-        self
+        /// Sets whether messages are marked at all. Without marks, the handler runs for every delivery, in its own
+        /// transaction.
+        pub fn enabled(mut self, enabled: bool) { self.enabled = enabled; }
     }
 
     /// Returns whether the mark is set before the handler runs.
@@ -118,17 +103,17 @@ impl IdempotentOptions {
 
     pub(super) fn checked(self) -> Result<Self> {
         within("the retention of marks", self.retention, SECOND..=3650 * DAY)?;
-        within("the interval of their cleanup", self.cleanup_interval, SECOND..=365 * DAY)?;
+        within("the cleanup interval of marks", self.cleanup_interval, SECOND..=365 * DAY)?;
         Ok(self)
     }
 }
 
-fn within(what: &str, told: Duration, allowed: RangeInclusive<Duration>) -> Result<()> {
-    if allowed.contains(&told) {
+fn within(what: &str, given: Duration, allowed: RangeInclusive<Duration>) -> Result<()> {
+    if allowed.contains(&given) {
         return Ok(());
     }
     let days = allowed.end().as_secs() / DAY.as_secs();
-    Err(Error::invalid(format!("{what} must be from 1 second to {days} days, not {told:?}")))
+    Err(Error::invalid(format!("{what} must be from 1 second to {days} days, not {given:?}")))
 }
 
 #[cfg(test)]
@@ -144,7 +129,7 @@ mod tests {
 
     #[test]
     fn times_that_make_no_sense_are_refused_by_name() {
-        let told = |options: IdempotentOptions| options.checked().err().map(|error| error.to_string());
+        let given = |options: IdempotentOptions| options.checked().err().map(|error| error.to_string());
         let usual = IdempotentOptions::default;
         for (options, expected) in [
             (usual().retention(Duration::ZERO), "the retention of marks must be from 1 second to 3650 days, not 0ns"),
@@ -154,17 +139,17 @@ mod tests {
             ),
             (
                 usual().cleanup_interval(Duration::ZERO),
-                "the interval of their cleanup must be from 1 second to 365 days, not 0ns",
+                "the cleanup interval of marks must be from 1 second to 365 days, not 0ns",
             ),
             (
                 usual().cleanup_interval(366 * DAY),
-                "the interval of their cleanup must be from 1 second to 365 days, not 31622400s",
+                "the cleanup interval of marks must be from 1 second to 365 days, not 31622400s",
             ),
         ] {
-            assert_eq!(told(options).as_deref(), Some(expected));
+            assert_eq!(given(options).as_deref(), Some(expected));
         }
         for options in [usual().retention(SECOND).cleanup_interval(SECOND), usual().retention(3650 * DAY)] {
-            assert_eq!(told(options), None);
+            assert_eq!(given(options), None);
         }
     }
 }

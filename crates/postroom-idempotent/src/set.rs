@@ -43,19 +43,13 @@ const FALLBACK: &str = "*";
 /// ```
 pub struct IdempotentHandlers<B: Backend> {
     wrapped: Arc<HashMap<String, Wrapped<B>>>,
-    fallback: Option<Wrapped<B>>,
+    fallback: Option<Arc<Wrapped<B>>>,
 }
 
 /// A handler, and the runner that marks its messages.
 struct Wrapped<B: Backend> {
     handler: Entry<B>,
     once: Idempotent<B>,
-}
-
-impl<B: Backend> Clone for Wrapped<B> {
-    fn clone(&self) -> Self {
-        Self { handler: self.handler.clone(), once: self.once.clone() }
-    }
 }
 
 impl<B: Backend> IdempotentHandlers<B> {
@@ -83,7 +77,7 @@ impl<B: Backend> IdempotentHandlers<B> {
         let entries = handlers.entries().map(|(topic, entry)| Ok((topic.to_owned(), wrap(topic, entry)?)));
         let wrapped = Arc::new(entries.collect::<Result<_>>()?);
         let fallback = handlers.fallback_entry().map(|entry| wrap(FALLBACK, &entry)).transpose()?;
-        Ok(Self { wrapped, fallback })
+        Ok(Self { wrapped, fallback: fallback.map(Arc::new) })
     }
 
     /// Runs the handler of the message's topic, unless the handler has already processed the message. The answer is
@@ -104,7 +98,7 @@ impl<B: Backend> IdempotentHandlers<B> {
     }
 
     fn find(&self, topic: &str) -> Option<&Wrapped<B>> {
-        self.wrapped.get(topic).or(self.fallback.as_ref())
+        self.wrapped.get(topic).or(self.fallback.as_deref())
     }
 }
 

@@ -42,7 +42,7 @@ impl<B: Backend> SharedCtx<B> {
         let held = CtxGuard { ctx: self.0.ctx.lock().await, shared: &self.0 };
         match held.ctx.is_some() && !self.0.is_over() {
             true => Ok(held),
-            false => Err(Error::new(ErrorKind::Closed, "the answer was given: its transaction is over")),
+            false => Err(Error::new(ErrorKind::Closed, "the service has answered, so its transaction is over")),
         }
     }
 

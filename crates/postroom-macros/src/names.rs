@@ -13,7 +13,8 @@ pub(crate) fn topic(text: &LitStr) -> Result<String> {
         return Err(Error::new(
             text.span(),
             format!(
-                "a topic is 1 to {TOPIC_CHARS_MAX} characters without blanks and controls, like \"order.approved\""
+                "a topic is 1 to {TOPIC_CHARS_MAX} characters without whitespace and control characters, like \
+                 \"order.approved\""
             ),
         ));
     }

@@ -27,7 +27,7 @@ pub(crate) use reader::Mistakes;
 use reader::{PREFIX, Reader};
 pub(crate) use retry::Retry;
 pub(crate) use secrets::{Opened, Route};
-use secrets::{Place, SecretRef};
+use secrets::{SecretRef, ValueSource};
 pub(crate) use sections::{NAME_RULE, is_name};
 use tls::{Tls, Trust};
 use tree::{At, Table};
@@ -73,7 +73,7 @@ pub(crate) struct Config {
 
 #[derive(Clone, PartialEq)]
 pub(crate) struct Store {
-    url: Option<(Place, At)>,
+    url: Option<(ValueSource, At)>,
     pub(crate) deploy_schema: Option<bool>,
     pub(crate) dead_letter_topic: Option<String>,
     /// Whether a pooler may give every transaction a different connection.
@@ -298,10 +298,10 @@ impl Config {
         let Some((place, at)) = &self.store.url else { return Database::parse(Path::new("postroom.db")) };
         let wrong = |what: String| Mistakes::new(vec![(at.clone(), what)], &self.shown());
         let text = match place {
-            Place::Here(text) => text.clone(),
-            Place::Variable(name) => std::env::var(name)
+            ValueSource::Here(text) => text.clone(),
+            ValueSource::Variable(name) => std::env::var(name)
                 .map_err(|_| wrong(format!("`url` in [store]: the environment variable {name} is not set")))?,
-            Place::File(path) => secrets::read_private(&self.folder().join(path))
+            ValueSource::File(path) => secrets::read_private(&self.folder().join(path))
                 .map_err(|error| wrong(format!("`url` in [store]: {}: {error}", path.display())))?,
         };
         match Database::parse(Path::new(text.trim()))? {

@@ -3,7 +3,6 @@
 
 mod cloud_events;
 mod github;
-mod hex;
 mod json;
 mod refused;
 mod scheme;
@@ -28,7 +27,7 @@ use postroom_core::support::error::{Error, Result};
 fn text(body: &[u8]) -> Result<&str> {
     std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
-        Error::invalid(format!("the body is not UTF-8 from byte {at} on; only text can be taken"))
+        Error::invalid(format!("the body is not UTF-8 from byte {at} on; only text is accepted"))
     })
 }
 
@@ -40,5 +39,14 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, RefusalReas
         (Some(value), None) => value.to_str().map_err(|_| RefusalReason::MalformedHeader),
         // The sender and we might disagree on which of the two counts.
         (Some(_), Some(_)) => Err(RefusalReason::MalformedHeader),
+    }
+}
+
+/// Returns the value of a header that may be missing.
+fn optional_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>> {
+    match header(headers, name) {
+        Ok(value) => Ok(Some(value)),
+        Err(RefusalReason::MissingHeader) => Ok(None),
+        Err(_) => Err(Error::invalid(format!("the header {name} appears twice or is not plain text"))),
     }
 }

@@ -228,7 +228,7 @@ fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Arc<Hook>>> {
     for hook in hooks {
         let (name, hook) = hook.checked()?;
         if known.insert(name.clone(), Arc::new(hook)).is_some() {
-            return Err(Error::invalid(format!("the hook {name} is given twice")));
+            return Err(Error::invalid(format!("there are two hooks named {name}")));
         }
     }
     Ok(known)
@@ -237,9 +237,7 @@ fn hooks_by_name(hooks: Vec<Hook>) -> Result<HashMap<String, Arc<Hook>>> {
 /// Turns an envelope into an incoming message. It leaves out the headers of the wire itself.
 pub fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
     let (kind, payload, expires_at) = (envelope.kind()?, envelope.payload_text()?, envelope.expires_at()?);
-    let key = InboxKey::new(source, envelope.message_id)?;
-    let hash = content_hash(&envelope.endpoint, &payload);
-    let mut incoming = Incoming::new(key, envelope.endpoint, payload).kind(kind).hash(hash);
+    let mut incoming = arrived(source, envelope.message_id, kind, envelope.endpoint, payload)?;
     incoming.expires_at = expires_at;
     incoming.correlation_id = envelope.correlation_id.filter(|id| !id.is_empty());
     incoming.headers = envelope.headers;
@@ -248,9 +246,12 @@ pub fn incoming(source: &str, envelope: Envelope) -> Result<Incoming> {
     Ok(incoming)
 }
 
-/// Detects the same id with different content. The hash covers more than the payload, so it has its own name.
-pub(crate) fn content_hash(topic: &str, payload: &str) -> ContentHash {
-    ContentHash::of("sha256-topic-payload", digest_pieces([topic.as_bytes(), payload.as_bytes()]))
+/// Builds a message that arrived. Its hash detects the same id with different content; the hash covers more than the
+/// payload, so it has its own name.
+pub(crate) fn arrived(source: &str, id: String, kind: Kind, topic: String, payload: String) -> Result<Incoming> {
+    let key = InboxKey::new(source, id)?;
+    let hash = ContentHash::of("sha256-topic-payload", digest_pieces([topic.as_bytes(), payload.as_bytes()]));
+    Ok(Incoming::new(key, topic, payload).kind(kind).hash(hash))
 }
 
 impl<B: Backend> Clone for Receiver<B> {

@@ -42,7 +42,7 @@ const RETENTION_MARGIN: Duration = Duration::from_secs(600);
 /// }
 ///
 /// assert_eq!(Inventory::NAME, "inventory");
-/// assert!(Inventory::sources()?.is_empty(), "it takes messages of nobody else");
+/// assert!(Inventory::sources()?.is_empty(), "it accepts messages from nobody else");
 /// # Ok::<(), postroom::Error>(())
 /// ```
 pub trait Declared: Sized {
@@ -112,40 +112,28 @@ impl<D: Declared> ServiceBuilder<D> {
     }
 
     /// Adds a value that every handler can get from its context.
-    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.handlers = self.handlers.state(value);
-        self
+    pub fn state<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.handlers(|handlers| handlers.state(value))
     }
 
-    /// Adds handlers to those that are declared.
-    pub fn handlers(mut self, more: impl FnOnce(Handlers<D::Backend>) -> Handlers<D::Backend>) -> Self {
-        self.handlers = more(self.handlers);
-        self
-    }
+    postroom_core::setters! {
+        /// Adds handlers to those that are declared.
+        pub fn handlers(mut self, more: impl FnOnce(Handlers<D::Backend>) -> Handlers<D::Backend>) {
+            self.handlers = more(self.handlers);
+        }
 
-    /// Sets the options of its workers.
-    pub fn worker(mut self, options: WorkerOptions) -> Self {
-        self.worker = options;
-        self
-    }
+        /// Sets the options of its workers.
+        pub fn worker(mut self, options: WorkerOptions) { self.worker = options; }
 
-    /// Sets the options of its receiver.
-    pub fn receiver(mut self, options: ReceiverOptions) -> Self {
-        self.receiver = options;
-        self
-    }
+        /// Sets the options of its receiver.
+        pub fn receiver(mut self, options: ReceiverOptions) { self.receiver = options; }
 
-    /// Sets the options of its listeners.
-    #[cfg(feature = "http")]
-    pub fn listen(mut self, options: ListenOptions) -> Self {
-        self.listen = options;
-        self
-    }
+        /// Sets the options of its listeners.
+        #[cfg(feature = "http")]
+        pub fn listen(mut self, options: ListenOptions) { self.listen = options; }
 
-    /// Sets the services in the same process, which are reached by the address `in-process`.
-    pub fn neighbours(mut self, neighbours: Neighbours) -> Self {
-        self.neighbours = neighbours;
-        self
+        /// Sets the services in the same process, which are reached by the address `in-process`.
+        pub fn neighbours(mut self, neighbours: Neighbours) { self.neighbours = neighbours; }
     }
 
     /// Starts listening, handling and sending. The service runs until it is [stopped](RunningService::stop) or dropped.
@@ -157,7 +145,7 @@ impl<D: Declared> ServiceBuilder<D> {
         let services = Services::new(D::NAME).clock(self.store.clock().clone());
         let services = D::destinations()?.into_iter().fold(services, Services::service);
         let courier = Courier::with_neighbours(services, self.neighbours.clone())?;
-        #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "nobody listens"))]
+        #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "there are no listeners"))]
         let mut addresses = Vec::new();
         #[cfg(feature = "http")]
         for address in D::addresses()? {
@@ -188,8 +176,8 @@ fn remembers<B: Backend>(receiver: &Receiver<B>, options: &WorkerOptions) -> Res
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the inbox keeps messages for {kept:?} and takes them for {window:?}: one could be handled twice. Keep them \
-         for ten minutes longer than they are taken"
+        "the inbox keeps messages for {kept:?}, but the receiver accepts them for {window:?}: a message could be \
+         handled twice. The retention must be at least ten minutes longer than the window"
     )))
 }
 
@@ -202,7 +190,7 @@ fn part(
     async move {
         let ended = work.await;
         if let (Err(error), false) = (&ended, stop.is_cancelled()) {
-            telemetry::service_broke_off(error);
+            telemetry::service_failed(error);
         }
         drop(all);
         ended
@@ -302,7 +290,7 @@ impl<B: Backend> Drop for RunningService<B> {
 async fn first_to_end(tasks: &mut JoinSet<Result<()>>) -> Result<()> {
     match tasks.join_next().await {
         Some(Ok(ended)) => ended,
-        Some(Err(broken)) => Err(Error::new(ErrorKind::Closed, "a part of the service broke off").caused_by(broken)),
+        Some(Err(broken)) => Err(Error::new(ErrorKind::Closed, "a part of the service failed").caused_by(broken)),
         None => Ok(()),
     }
 }

@@ -19,7 +19,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit();
 }
 
-/// Each statement is a message of its own.
+/// Each statement is a separate message.
 fn client(engine: Engine, url: &str, statements: &[&str]) -> Result<Output> {
     let mut client;
     match engine {

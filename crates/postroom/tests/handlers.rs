@@ -185,7 +185,7 @@ async fn a_message_of_another_topic_is_not_the_handlers() {
     let once = Idempotent::<Memory>::new(MemoryStore::new(), "mail").unwrap();
     let refused = once.run(delivered("mail.sent"), mail).await.unwrap_err();
     assert!(matches!(&refused, Unhandled::Handler(failure) if failure.cause() == Cause::NoHandler), "{refused:?}");
-    assert_eq!(refused.to_string(), "a message of the topic \"mail.sent\" was given to a handler of \"mail.due\"");
+    assert_eq!(refused.to_string(), "the message has the topic \"mail.sent\", but the handler is for \"mail.due\"");
     // Nothing was marked.
     assert_eq!(once.run(delivered("mail.due"), mail).await.unwrap(), Once::Ran(()));
 }

@@ -22,7 +22,7 @@ struct Cli {
     /// How many orders to place
     #[arg(long, default_value_t = 5000)]
     messages: u64,
-    /// How many workers to pause beyond their lease; two for every five kills unless told otherwise
+    /// How many workers to pause beyond their lease; two for every five kills by default
     #[arg(long)]
     pauses: Option<u32>,
     /// Two services with a faulty wire between them
@@ -31,16 +31,16 @@ struct Cli {
     /// Only this failure between the two services
     #[arg(long, value_enum, requires = "services")]
     scenario: Option<Scenario>,
-    /// How often to kill the server; one for every five kills unless told otherwise, never one that is not ours
+    /// How often to kill the server; one for every five kills by default, never one that is not ours
     #[arg(long)]
     server_kills: Option<u32>,
-    /// How often to end all connections to the server; one for every five kills unless told otherwise
+    /// How often to end all connections to the server; one for every five kills by default
     #[arg(long)]
     storms: Option<u32>,
-    /// How often to cut connections between a COMMIT and its answer; one for every five kills unless told otherwise
+    /// How often to cut connections between a COMMIT and its answer; one for every five kills by default
     #[arg(long)]
     cuts: Option<u32>,
-    /// Where everything random comes from; a random one unless told otherwise
+    /// Where everything random comes from; a random one by default
     #[arg(long)]
     seed: Option<u64>,
     /// Also write the outcome to this file, as JSON
@@ -49,7 +49,7 @@ struct Cli {
     /// Take a guard away; then the run must fail: fencing or ack-outside
     #[arg(long, value_name = "GUARD")]
     sabotage: Option<Sabotage>,
-    /// The folder to work in; one that is thrown away unless told otherwise
+    /// The folder to work in; one that is thrown away by default
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Keep the folder
@@ -68,7 +68,7 @@ struct Cli {
 
 fn main() -> Result<ExitCode> {
     let cli = Cli::parse();
-    // Under fire there is an error with every strike: they are shown to who asks for them.
+    // Under fire there is an error with every strike: they are shown only on request.
     let silent = tracing_subscriber::EnvFilter::builder().with_default_directive(LevelFilter::OFF.into());
     let filter = silent.from_env_lossy();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

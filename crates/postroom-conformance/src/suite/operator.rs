@@ -1,4 +1,4 @@
-//! What an operator sees and is told, and what is written down of what one did.
+//! What an operator sees, and what is recorded of an operator's actions.
 
 mod audit;
 mod dead_letters;

@@ -1,4 +1,4 @@
-//! What becomes of a message in its queue, verb by verb: what is stored, who holds it, and for how long.
+//! What happens to a message in its queue, verb by verb.
 
 mod abandon;
 mod ack;

@@ -1,4 +1,4 @@
-//! What one service is sent by another: how it gets there, who is believed, and what is answered.
+//! Messages from one service to another: how they travel, whose are accepted, and what is answered.
 
 mod admission;
 mod declared;

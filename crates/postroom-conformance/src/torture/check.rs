@@ -26,7 +26,7 @@ pub(crate) struct Findings {
     pub(crate) torn: u64,
     /// Settles by somebody else than the one who held the row.
     pub(crate) stale_applied: u64,
-    /// Messages given up.
+    /// Messages that are dead.
     pub(crate) dead: u64,
 }
 

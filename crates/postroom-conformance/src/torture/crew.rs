@@ -1,4 +1,4 @@
-//! The children, as the parent holds them: started, told, listened to, killed, paused and started again.
+//! The children, as the parent holds them: started, sent orders, listened to, killed, paused and started again.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ impl Event {
 
 struct Member {
     child: Child,
-    /// Gone when it was told to end.
+    /// Gone when it was asked to end.
     orders: Option<ChildStdin>,
     life: u32,
 }

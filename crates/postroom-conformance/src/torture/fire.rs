@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::place::Place;
 use super::scenario::Scenario;
 
-/// So many of all requests get through unharmed, and so many suffer each fault.
+/// The share of requests that get through unharmed, and the share of each fault.
 const MIX: [(u32, Fault); 9] = [
     (72, Fault::Pass),
     (4, Fault::Delay(Duration::from_millis(20))),

@@ -1,4 +1,4 @@
-//! Where a child stops when it is told to, and waits to be killed, paused or let go.
+//! Where a child stops on request, and waits to be killed, paused or let go.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -58,7 +58,7 @@ impl Gate {
         is_hit
     }
 
-    /// Stops here if told to: reports it, and blocks the thread until the parent lets it go.
+    /// Stops here if requested: reports it, and blocks the thread until the parent lets it go.
     pub(crate) fn pass(&self, stop: Stop, message: &str) {
         if self.is_hit(stop, message) {
             // Other tasks that wait for this thread of the runtime move to another one.

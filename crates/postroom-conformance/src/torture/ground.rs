@@ -126,11 +126,11 @@ pub(crate) trait Ground: Backend {
     type Own: Send + 'static;
     /// Where orders are placed, one at a time.
     type Desk: Send;
-    /// So many orders are placed at once.
+    /// How many orders are placed at once.
     const DESKS: usize;
-    /// Whoever writes keeps everybody else from writing.
+    /// Whether only one connection can write at a time.
     const ONE_WRITER: bool;
-    /// Keeps handlers from writing, on a connection of its own, and lets them write again.
+    /// Keeps handlers from writing, on a separate connection, and lets them write again.
     const LOCK: &'static str;
     const UNLOCK: &'static str;
 
@@ -160,7 +160,7 @@ pub(crate) trait Ground: Backend {
     /// Writes in a handler's transaction.
     fn apply(ctx: &mut Ctx<Self>, effect: Effect) -> impl Future<Output = HandlerResult<()>> + Send;
 
-    /// A trigger that notes when somebody settles who does not hold the row.
+    /// A trigger that records a settle without a lease on the row.
     fn fence(table: &str) -> String;
 
     /// An id's column, as 32 digits.

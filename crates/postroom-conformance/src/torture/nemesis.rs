@@ -17,13 +17,13 @@ use super::wire::{Order, Stop, Word};
 /// How long a child may take to get to the place where it is to be killed or paused.
 const REACH_MAX: Duration = Duration::from_millis(1200);
 const REACH_TRIES: u32 = 8;
-/// A random kill comes so long after the strike before it, in milliseconds.
+/// How long after the last strike a random kill comes, in milliseconds.
 const BETWEEN_MS: std::ops::Range<u64> = 50..400;
-/// New orders come so long before it, in milliseconds: there is work in hand when it strikes.
+/// How long before it new orders come, in milliseconds, so that there is work in progress.
 const LEAD_MS: std::ops::Range<u64> = 2..45;
-/// So long a killed server stays away, in milliseconds, beside the time it takes to start.
+/// How long a killed server stays away, in milliseconds, not counting the time it takes to start.
 const OUTAGE_MS: std::ops::Range<u64> = 0..300;
-/// So long after a blow against the server the next strike comes at the earliest, in milliseconds.
+/// How long after a blow against the server the next strike comes at the earliest, in milliseconds.
 const AFTER_BLOW_MS: std::ops::Range<u64> = 50..900;
 
 /// What is still to come, and what has been done.
@@ -96,7 +96,7 @@ impl Nemesis {
         }
     }
 
-    /// The next blow against the server, with work in hand.
+    /// The next blow against the server, with work in progress.
     fn strike_server(&mut self) -> Result<()> {
         let Some(blow) = self.blows.pop_front() else { return Ok(()) };
         self.grant();

@@ -214,7 +214,7 @@ impl Nemesis {
         Ok(true)
     }
 
-    /// Wakes a worker; lets go whoever waited for it when its settle was refused.
+    /// Wakes a worker; lets the one go that waited until its settle was refused.
     fn wake(&mut self, who: usize, other: usize) -> Result<()> {
         self.crew.resume(who)?;
         self.crew.tell(who, &Order::Go);

@@ -37,7 +37,7 @@ pub(crate) struct Place {
     pub(crate) seed: u64,
     pub(crate) messages: u64,
     pub(crate) sabotage: Option<Sabotage>,
-    /// Where the sender finds the receiver, when they are services of their own.
+    /// Where the sender finds the receiver, when they are separate services.
     pub(crate) peer: Option<String>,
 }
 

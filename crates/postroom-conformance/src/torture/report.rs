@@ -44,7 +44,7 @@ pub struct Report {
     pub effects: u64,
     /// Messages that still waited or were held at the end.
     pub backlog_left: u64,
-    /// Messages given up.
+    /// Messages that are dead.
     pub dead: u64,
     /// Orders without their message, effects without their settled inbox row, or the other way round.
     pub torn: u64,

@@ -9,7 +9,7 @@ use super::ground::{Base, Ground, Line};
 use super::pace::now;
 use super::place::Place;
 
-/// So long a server may take to let us in again.
+/// How long a server may take to let us in again.
 const OUTAGE_MAX: Duration = Duration::from_secs(30);
 
 /// An inbox row that is held, by whom, and by the how-manieth claim.
@@ -34,7 +34,7 @@ pub(crate) trait Sight {
     /// Nobody else writes to it until all is unlocked: on a server, no handler.
     fn lock(&mut self, base: Base) -> Result<()>;
 
-    /// The same, where whoever is stopped while he writes stops everybody.
+    /// The same, where a writer that is stopped stops everybody.
     fn lock_one_writer_of(&mut self, base: Base) -> Result<()>;
 
     fn unlock(&mut self) -> Result<()>;

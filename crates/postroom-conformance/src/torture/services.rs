@@ -16,7 +16,7 @@ use super::place::{DESTINATION, Place, SOURCE};
 use super::wire::{Stop, Word, say};
 use super::worker::{Stops, options, over};
 
-/// A sender waits so many leases long for an answer; a receiver that is stopped does not answer for longer.
+/// A sender waits this many leases for an answer; a receiver that is stopped does not answer for longer.
 const PATIENCE: u32 = 2;
 
 fn key() -> Result<Key> {

@@ -39,7 +39,7 @@ const CUTS: u64 = 3;
 /// How long the next commits may take to come.
 const CUTS_MAX: Duration = Duration::from_secs(2);
 
-/// A server of our own, or one that was named, with a proxy before it.
+/// Our own server, or one that was named, with a proxy before it.
 pub(crate) struct Site {
     server: Option<Server>,
     url: String,

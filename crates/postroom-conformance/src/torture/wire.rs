@@ -104,7 +104,7 @@ impl Order {
 pub(crate) enum Word {
     /// Started.
     Ready,
-    /// At a place it was told to stop at, with this message.
+    /// At the place where it had to stop, with this message.
     At(Stop, String),
     /// A message that was there before was recognised.
     Duplicate,

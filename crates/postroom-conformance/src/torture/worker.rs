@@ -115,10 +115,10 @@ impl Effect {
     }
 }
 
-/// Where a handler stops when it is told to.
+/// Where a handler stops on request.
 pub(crate) struct Stops<G: Ground> {
     gate: Arc<Gate>,
-    /// Sees, on a connection of its own, when an effect is committed.
+    /// Sees, on a separate connection, when an effect is committed.
     eye: Arc<tokio::sync::Mutex<G::Own>>,
     runtime: Handle,
 }

@@ -1,13 +1,13 @@
-//! The answer of a handler that ran after its message was taken: it goes back by the outbox.
+//! The answer of a handler that runs after the sender was already answered: it goes back through the outbox.
 
 use crate::message::{Kind, Message, NewMessage};
 
-/// Marks a message whose answer goes back to its source by the outbox. Nobody outside can set it.
+/// The header that marks a message whose answer goes back to its source through the outbox. Nobody outside can set it.
 pub const ANSWER_TO: &str = "rf-answer-to";
-/// The message that a Response answers.
+/// The header with the id of the message that a Response answers.
 pub const IN_REPLY_TO: &str = "rf-in-reply-to";
 
-/// The answer to a message that was queued, for the service that waits for it. A signal without one needs none.
+/// Builds the answer to a queued message, for the service that waits for it. A signal without an answer needs none.
 pub fn answer_to(message: &Message, response: Option<&str>) -> Option<NewMessage> {
     let source = message.headers.get(ANSWER_TO)?;
     if message.kind == Kind::Signal && response.is_none() {

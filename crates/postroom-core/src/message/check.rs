@@ -1,19 +1,19 @@
-//! What text may look like, decided once: the same on every database.
+//! The rules for texts, in one place: they are the same on every database.
 
 use crate::message::Headers;
 use crate::support::error::{Error, Result};
 
-/// Longest topic, source, id, destination and correlation id, in characters.
+/// The longest topic, source, id, destination and correlation id, in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 255;
-/// Longest name of a service.
+/// The longest name of a service.
 pub const SERVICE_MAX: usize = 64;
-/// How the names of headers begin that are the wire's own.
+/// The prefixes of header names that belong to the wire.
 pub const RESERVED: &str = "rf-";
 const HEADERS_MAX: usize = 64;
 const HEADERS_BYTES_MAX: usize = 16 * 1024;
 const ERROR_CHARS_MAX: usize = 4000;
 
-/// A name: not empty, at most 255 characters, nothing that some database cannot tell apart.
+/// Checks a name: it is not empty, has at most 255 characters, and is distinct on every database.
 pub fn name(what: &str, text: &str) -> Result<()> {
     if text.is_empty() {
         return Err(Error::invalid(format!("{what} must not be empty")));
@@ -26,12 +26,12 @@ pub fn name(what: &str, text: &str) -> Result<()> {
         return Err(Error::invalid(format!("{what} must not contain {}", described(control))));
     }
     if text.ends_with(' ') {
-        return Err(Error::invalid(format!("{what} must not end with a blank: some databases ignore it")));
+        return Err(Error::invalid(format!("{what} must not end with a space: some databases ignore it")));
     }
     Ok(())
 }
 
-/// The name of a service: `[a-z0-9][a-z0-9._-]{0,63}`.
+/// Checks the name of a service: `[a-z0-9][a-z0-9._-]{0,63}`.
 pub fn service(what: &str, name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let mut bytes = name.bytes();
@@ -44,7 +44,7 @@ pub fn service(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A character that nobody can see, and that a terminal may obey.
+/// Describes a control character, which is invisible and may confuse a terminal.
 fn described(control: char) -> String {
     match control {
         '\n' | '\r' => "a line break".into(),
@@ -62,11 +62,14 @@ pub(crate) fn payload(text: &str) -> Result<()> {
 
 pub(crate) fn headers(headers: &Headers) -> Result<()> {
     if headers.len() > HEADERS_MAX {
-        return Err(Error::invalid(format!("{} headers; at most {HEADERS_MAX} are allowed", headers.len())));
+        return Err(Error::invalid(format!(
+            "the message has {} headers; at most {HEADERS_MAX} are allowed",
+            headers.len()
+        )));
     }
     let bytes: usize = headers.iter().map(|(key, value)| key.len() + value.len()).sum();
     if bytes > HEADERS_BYTES_MAX {
-        return Err(Error::invalid(format!("{bytes} bytes of headers; at most {HEADERS_BYTES_MAX} are allowed")));
+        return Err(Error::invalid(format!("the headers have {bytes} bytes; at most {HEADERS_BYTES_MAX} are allowed")));
     }
     for (key, value) in headers {
         name("a header's name", key)?;
@@ -77,7 +80,7 @@ pub(crate) fn headers(headers: &Headers) -> Result<()> {
     Ok(())
 }
 
-/// An error text as it is stored: bounded, storable everywhere, none when empty.
+/// Prepares an error text for storage: it is cut to a limit and storable everywhere, or `None` if it is empty.
 pub fn error_text(text: &str) -> Option<String> {
     let stored: String = text.chars().take(ERROR_CHARS_MAX).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect();
     (!stored.is_empty()).then_some(stored)

@@ -1,15 +1,15 @@
-//! What a message says of itself, and can never happen.
+//! Contradictions in a message: it asks for something that cannot happen.
 
 use crate::message::NewMessage;
 use crate::support::error::{Error, Result};
 
 impl NewMessage {
-    /// Refuses what was asked for in vain. Times of two kinds are not compared: only the store knows what time it is.
+    /// Refuses contradictions. A point in time and a duration are not compared, because only the store knows the time.
     pub(super) fn check_contradictions(&self) -> Result<()> {
         if self.stays_here && self.destination.is_some() {
             let topic = &self.topic;
             return Err(Error::invalid(format!(
-                "{topic} has a destination, but it is an Event, and an event stays here; derive Signal to send it"
+                "{topic} has a destination, but it is an Event, which stays in this service; derive Signal to send it"
             )));
         }
         let never = |due: &str, expires: &str| {

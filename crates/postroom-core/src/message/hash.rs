@@ -1,4 +1,4 @@
-//! Hashes of content, to notice the same id with other content.
+//! Hashes of content, to notice the same id with different content.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::support::error::{Error, Result};
 
-/// The SHA-256 of these bytes, to store beside a message.
+/// Computes the SHA-256 of these bytes, to store beside a message.
 ///
 /// ```
 /// use postroom::{Inbox, InboxKey};
@@ -24,7 +24,7 @@ pub fn hash_bytes(bytes: impl AsRef<[u8]>) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// The SHA-256 of a value's JSON, to store beside a message.
+/// Computes the SHA-256 of a value's JSON, to store beside a message.
 ///
 /// ```
 /// use postroom::message::{hash_bytes, hash_value};
@@ -41,14 +41,14 @@ pub fn hash_value<T: Serialize + ?Sized>(value: &T) -> Result<[u8; 32]> {
     Ok(hash_bytes(json))
 }
 
-/// The digest of a list of pieces.
+/// Computes the digest of a list of pieces.
 pub fn digest_pieces<'a>(list: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
     let mut digest = Sha256::new();
     encode_pieces(&list.into_iter().collect::<Vec<_>>(), |bytes| digest.update(bytes));
     digest.finalize().into()
 }
 
-/// The number of pieces, then each with its length before it: no two lists of pieces read the same.
+/// Encodes the number of pieces, then each piece after its length, so that no two lists look the same.
 pub fn encode_pieces(pieces: &[&[u8]], mut write: impl FnMut(&[u8])) {
     write(&(pieces.len() as u64).to_le_bytes());
     for piece in pieces {
@@ -57,9 +57,9 @@ pub fn encode_pieces(pieces: &[&[u8]], mut write: impl FnMut(&[u8])) {
     }
 }
 
-/// The hash of a message's content, and what it was made with. Only hashes made with the same can be compared.
+/// The hash of a message's content, and its algorithm. Only hashes of the same algorithm can be compared.
 ///
-/// In the table it is the name of the algorithm, a colon, and the digest.
+/// In the table it is the name of the algorithm, a colon and the digest.
 ///
 /// ```
 /// use postroom::message::{ContentHash, hash_bytes};
@@ -67,7 +67,7 @@ pub fn encode_pieces(pieces: &[&[u8]], mut write: impl FnMut(&[u8])) {
 /// let ours = ContentHash::from(hash_bytes("{}"));
 /// assert_eq!((ours.algorithm(), ours.digest().len()), (Some("sha256"), 32));
 /// let theirs = ContentHash::new("md5", [7; 16])?;
-/// assert!(!ours.differs(&theirs), "nobody can tell");
+/// assert!(!ours.differs(&theirs), "they cannot be compared");
 /// assert!(ours.differs(&hash_bytes("[]").into()));
 /// # Ok::<(), postroom::Error>(())
 /// ```
@@ -77,15 +77,15 @@ pub struct ContentHash {
     digest: Vec<u8>,
 }
 
-/// What [`hash_bytes`] and [`hash_value`] are made with.
+/// The algorithm of [`hash_bytes`] and [`hash_value`].
 const SHA256: &str = "sha256";
 const NAME_BYTES_MAX: usize = 32;
 const DIGEST_BYTES_MAX: usize = 512;
 
 impl ContentHash {
-    /// A hash that was made in another way than with [`hash_bytes`]. The name of the algorithm has up to 32 lower-case
-    /// letters, digits and hyphens, the digest up to 512 bytes. Two ways to make the bytes that are hashed are two
-    /// algorithms.
+    /// Creates a hash that was not computed with [`hash_bytes`]. The name of the algorithm has up to 32 lower-case
+    /// letters, digits and hyphens, and the digest has up to 512 bytes. If the same hash function is applied to
+    /// differently prepared bytes, use a different name.
     pub fn new(algorithm: &str, digest: impl Into<Vec<u8>>) -> Result<Self> {
         let digest = digest.into();
         if !is_name(algorithm.as_bytes()) {
@@ -94,39 +94,39 @@ impl ContentHash {
         }
         if digest.is_empty() || digest.len() > DIGEST_BYTES_MAX {
             let bytes = digest.len();
-            return Err(Error::invalid(format!("a hash of {bytes} bytes; 1 to {DIGEST_BYTES_MAX} are allowed")));
+            return Err(Error::invalid(format!("the hash has {bytes} bytes; 1 to {DIGEST_BYTES_MAX} are allowed")));
         }
         Ok(Self { algorithm: Some(algorithm.to_owned()), digest })
     }
 
-    /// What it was made with; none when another program stored it without saying so.
+    /// Returns its algorithm, or `None` if another program stored it without one.
     pub fn algorithm(&self) -> Option<&str> {
         self.algorithm.as_deref()
     }
 
-    /// The hash itself.
+    /// Returns the digest.
     pub fn digest(&self) -> &[u8] {
         &self.digest
     }
 
-    /// Whether it is sure that the content is another one: both were made with the same algorithm, and differ.
+    /// Returns whether the contents certainly differ: both hashes have the same algorithm, and differ.
     pub fn differs(&self, other: &Self) -> bool {
         self.algorithm.is_some() && self.algorithm == other.algorithm && self.digest != other.digest
     }
 
-    /// One that this crate makes, over more than the content alone.
+    /// Wraps a hash that this crate computes over more than the content.
     #[doc(hidden)]
     pub fn of(algorithm: &'static str, digest: [u8; 32]) -> Self {
         Self { algorithm: Some(algorithm.to_owned()), digest: digest.into() }
     }
 
-    /// As it stands in a row.
+    /// Formats it as it is stored in a row.
     pub(crate) fn stored(&self) -> Vec<u8> {
         let name = self.algorithm.iter().flat_map(|name| [name.as_bytes(), b":"]);
         name.chain([self.digest.as_slice()]).collect::<Vec<_>>().concat()
     }
 
-    /// From what stands in a row.
+    /// Parses it as it is stored in a row.
     pub(crate) fn of_stored(bytes: Vec<u8>) -> Self {
         let colon = bytes.iter().take(NAME_BYTES_MAX + 1).position(|byte| *byte == b':');
         let name = colon.and_then(|at| std::str::from_utf8(&bytes[..at]).ok()).filter(|name| is_name(name.as_bytes()));
@@ -143,13 +143,13 @@ fn is_name(name: &[u8]) -> bool {
 }
 
 impl From<[u8; 32]> for ContentHash {
-    /// What [`hash_bytes`] and [`hash_value`] make.
+    /// Wraps the result of [`hash_bytes`] or [`hash_value`].
     fn from(sha256: [u8; 32]) -> Self {
         Self::of(SHA256, sha256)
     }
 }
 
-/// Its algorithm and its digest in hexadecimal digits: `sha256:e3b0…`.
+/// Formats the algorithm, and the digest in hexadecimal digits: `sha256:e3b0…`.
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.algorithm.as_deref().unwrap_or("unknown"))?;

@@ -1,4 +1,4 @@
-//! Ids as types, so that one cannot be taken for another.
+//! Ids as distinct types, so that they cannot be confused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ macro_rules! uuid_id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// The id as a UUID.
+            /// Returns the id as a UUID.
             pub fn as_uuid(self) -> Uuid {
                 self.0
             }
@@ -41,7 +41,7 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    /// The logical message: the same across retries and across destinations.
+    /// The id of a logical message. It stays the same across retries and destinations.
     ///
     /// ```
     /// use postroom::{MessageId, NewMessage};
@@ -56,7 +56,7 @@ uuid_id! {
 }
 
 uuid_id! {
-    /// One row of the outbox: a message on its way to one destination.
+    /// The id of a row in the outbox: a message for one destination.
     ///
     /// ```
     /// use postroom::MessageId;
@@ -70,7 +70,7 @@ uuid_id! {
 }
 
 uuid_id! {
-    /// Who holds a lease: a random id for each start of a worker. Never the nil UUID.
+    /// The token of a lease holder: a random id, new each time a worker starts. It is never the nil UUID.
     ///
     /// ```
     /// use std::time::Duration;
@@ -90,12 +90,12 @@ uuid_id! {
 }
 
 impl MessageId {
-    /// A new id that sorts by the time it was made (UUIDv7).
+    /// Creates a new id that sorts by the time of its creation (UUIDv7).
     pub fn new() -> Self {
         Self(Uuid::now_v7())
     }
 
-    /// An id made elsewhere; the nil UUID is refused.
+    /// Wraps an id that was created elsewhere. The nil UUID is refused.
     pub fn from_uuid(uuid: Uuid) -> Result<Self> {
         not_nil("a message id", uuid).map(Self)
     }
@@ -108,36 +108,37 @@ impl Default for MessageId {
 }
 
 impl WorkItemId {
-    /// An id read from elsewhere; the nil UUID is refused.
+    /// Wraps an id that was read elsewhere. The nil UUID is refused.
     pub fn from_uuid(uuid: Uuid) -> Result<Self> {
         not_nil("a work item id", uuid).map(Self)
     }
 
-    /// The work item of a message: the message's own id when it is handled here, else an id derived from both, so that
-    /// the same message enqueued twice for one destination is recognised, and for two destinations is not.
+    /// Returns the work item of a message. It is the message's own id if the message is handled here. Otherwise it is
+    /// derived from the id and the destination, so a message enqueued twice for one destination is a duplicate, and for
+    /// two destinations it is not.
     pub fn of(message: MessageId, destination: Option<&str>) -> Self {
         let Some(destination) = destination else { return Self(message.0) };
         let digest = Sha256::new().chain_update(message.0.as_bytes()).chain_update(destination).finalize();
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
-        // The first bytes stay those of the message: ids made one after the other stay neighbours in the index.
+        // The first bytes are those of the message, so ids created one after the other stay neighbours in the index.
         bytes[..6].copy_from_slice(&message.0.as_bytes()[..6]);
         Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
     }
 }
 
 impl OwnerToken {
-    /// A new random token.
+    /// Creates a new random token.
     pub fn new() -> Self {
         Self(Uuid::now_v7())
     }
 
-    /// One that nobody can guess, however many he has seen.
+    /// Creates a token that cannot be guessed from other tokens.
     pub(crate) fn random() -> Self {
         Self(Uuid::new_v4())
     }
 
-    /// A token made elsewhere; the nil UUID is refused.
+    /// Wraps a token that was created elsewhere. The nil UUID is refused.
     pub fn from_uuid(uuid: Uuid) -> Result<Self> {
         not_nil("an owner token", uuid).map(Self)
     }
@@ -156,7 +157,7 @@ fn not_nil(what: &str, uuid: Uuid) -> Result<Uuid> {
     Ok(uuid)
 }
 
-/// What an inbox knows a message by: who sent it, and the sender's own id for it.
+/// The key by which an inbox recognises a message: its sender, and the sender's id for it.
 ///
 /// ```
 /// use postroom::InboxKey;
@@ -173,7 +174,7 @@ pub struct InboxKey {
 }
 
 impl InboxKey {
-    /// A key; both parts are case-sensitive, not empty and at most 255 characters.
+    /// Creates a key. Both parts are case-sensitive, not empty, and at most 255 characters long.
     pub fn new(source: impl Into<String>, message_id: impl Into<String>) -> Result<Self> {
         let key = Self { source: source.into(), message_id: message_id.into() };
         check::name("source", &key.source)?;
@@ -181,12 +182,12 @@ impl InboxKey {
         Ok(key)
     }
 
-    /// The service the message came from.
+    /// Returns the service that the message came from.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The sender's id for the message.
+    /// Returns the sender's id for the message.
     pub fn message_id(&self) -> &str {
         &self.message_id
     }

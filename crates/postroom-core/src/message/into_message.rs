@@ -1,10 +1,10 @@
-//! What can be put into an outbox.
+//! What can be put in an outbox.
 
 use crate::message::{NewMessage, Outgoing, Payload};
 use crate::support::error::Result;
 
-/// Something that can be put into an outbox: a typed payload by reference, one with a destination or a due time
-/// ([`Payload::outgoing`]), or a [`NewMessage`] of any topic.
+/// Something that can be put in an outbox: a typed payload by reference, a typed payload with options
+/// ([`Payload::outgoing`]), or a [`NewMessage`] with any topic.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox, Payload, Signal};
@@ -22,12 +22,12 @@ use crate::support::error::Result;
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be put into an outbox",
+    message = "`{Self}` cannot be put in an outbox",
     label = "neither a message nor a reference to a typed payload",
     note = "pass `&payload`, `payload.outgoing()…` or a `NewMessage`"
 )]
 pub trait IntoMessage {
-    /// The message.
+    /// Converts it to a message.
     fn into_message(self) -> Result<NewMessage>;
 }
 

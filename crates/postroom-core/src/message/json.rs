@@ -1,4 +1,4 @@
-//! Payloads and answers as JSON. An error names the place; it never quotes what stands there.
+//! Payloads and answers as JSON. Errors name the position, and never quote the content.
 
 use std::fmt;
 use std::io;
@@ -12,36 +12,35 @@ use serde_path_to_error::Segment;
 
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// Reads `text`; `what` is what the error calls it.
+/// Decodes `text`. Errors call it `what`.
 pub(crate) fn read<T: DeserializeOwned>(what: impl fmt::Display, text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| unreadable::<T>(&what, text, &error))
 }
 
-/// So many arrays and objects may stand in each other: nobody reads more of them.
+/// The deepest nesting of arrays and objects. Common readers do not support more.
 const DEPTH_MAX: usize = 127;
 
-/// Writes `value`; `what` is what the error calls it. It ends, even if the value contains itself.
+/// Encodes `value`. Errors call it `what`. It terminates even if the value contains itself.
 pub(crate) fn write<T: Serialize>(what: impl fmt::Display, value: &T) -> Result<String> {
     let mut written = Vec::with_capacity(128);
     let done = value.serialize(&mut serde_json::Serializer::with_formatter(&mut written, Bounded::default()));
     done.map_err(|error| {
         if error.is_io() {
-            let why =
-                format!("{what} is nested deeper than {DEPTH_MAX} levels, or contains itself: nobody could read it");
+            let why = format!("{what} is nested deeper than {DEPTH_MAX} levels, or contains itself");
             return Error::invalid(why);
         }
         let mut track = serde_path_to_error::Track::new();
         let mut again = serde_json::Serializer::with_formatter(io::sink(), Bounded::default());
         let _ = value.serialize(serde_path_to_error::Serializer::new(&mut again, &mut track));
         let path: Vec<Segment> = track.path().iter().cloned().collect();
-        // What is being written is at hand; a key of a map in it stays its own.
+        // The error may quote the value, because the caller has it; only keys of maps in it stay secret.
         let place = place(&path, |at| is_name(&path[at]));
         Error::invalid(format!("{what} is not JSON{place}: {error}")).caused_by(error)
     })?;
     String::from_utf8(written).map_err(|error| Error::invalid(error.to_string()))
 }
 
-/// JSON without blanks, as deep as it can be read again.
+/// Writes compact JSON, and no deeper than it can be read again.
 #[derive(Default)]
 struct Bounded {
     depth: usize,
@@ -76,7 +75,7 @@ impl Formatter for Bounded {
     }
 }
 
-/// Only what failed is read a second time: with the way there noted down.
+/// Only a text that could not be decoded is decoded again, this time with its path recorded.
 fn unreadable<T: DeserializeOwned>(what: &dyn fmt::Display, text: &str, error: &serde_json::Error) -> Error {
     let (line, column) = (error.line(), error.column());
     let said = error.to_string();
@@ -85,20 +84,20 @@ fn unreadable<T: DeserializeOwned>(what: &dyn fmt::Display, text: &str, error: &
     } else {
         let place = place_of::<T>(text).unwrap_or_default();
         match (missing_field(&said), expected(&said)) {
-            (Some(field), _) => format!("{what} lacks the field `{field}`{place}"),
-            (None, Some(expected)) => format!("{what} does not fit its type{place}: expected {expected}"),
-            (None, None) => format!("{what} does not fit its type{place}, at line {line}, column {column}"),
+            (Some(field), _) => format!("{what} has no field `{field}`{place}"),
+            (None, Some(expected)) => format!("{what} does not match its type{place}: expected {expected}"),
+            (None, None) => format!("{what} does not match its type{place}, at line {line}, column {column}"),
         }
     };
     Error::new(ErrorKind::Corrupt, why)
 }
 
-/// The type's own words: the name stands in its source text.
+/// Serde's message names the field as the type's source code does.
 fn missing_field(said: &str) -> Option<&str> {
     said.strip_prefix("missing field `")?.split_once('`').map(|(field, _)| field)
 }
 
-/// What follows the content in serde's own words: what the type says of itself.
+/// Serde's message ends with what the type expects. The part before it quotes the content.
 fn expected(said: &str) -> Option<&str> {
     let is_serdes =
         ["invalid type: ", "invalid value: ", "invalid length "].iter().any(|words| said.starts_with(words));
@@ -106,7 +105,7 @@ fn expected(said: &str) -> Option<&str> {
     Some(expected.rsplit_once(" at line ").map_or(expected, |(expected, _)| expected))
 }
 
-/// `` at `items[2].price` ``; nothing for the whole.
+/// Formats the path as `` at `items[2].price` ``, or as nothing for the whole value.
 fn place_of<T: DeserializeOwned>(text: &str) -> Option<String> {
     let content: Value = serde_json::from_str(text).ok()?;
     let path = way_to_error::<T>(&content)?;
@@ -117,8 +116,8 @@ fn way_to_error<T: DeserializeOwned>(content: &Value) -> Option<Vec<Segment>> {
     Some(serde_path_to_error::deserialize::<_, T>(content).err()?.path().iter().cloned().collect())
 }
 
-/// Whether a name on the way is one of the type's and not somebody's data. A key of a map may as well be called
-/// something else: the way to the error only leads through another name then. A field may not.
+/// Returns whether a name in the path belongs to the type rather than to the data. If a map's key is renamed, the same
+/// error occurs under the new name. If a field is renamed, it does not.
 fn is_field<T: DeserializeOwned>(content: &Value, path: &[Segment], at: usize) -> bool {
     let mut renamed = content.clone();
     let above = path[..at].iter().try_fold(&mut renamed, |value, segment| match segment {
@@ -188,10 +187,10 @@ mod tests {
     fn an_error_names_the_field() {
         assert_eq!(
             why(r#"{"id":1,"lines":[{"price":2},{"price":"secret, expected nothing"}]}"#),
-            "the payload for order does not fit its type at `lines[1].price`: expected u64"
+            "the payload for order does not match its type at `lines[1].price`: expected u64"
         );
-        assert_eq!(why(r#"{"lines":[]}"#), "the payload for order lacks the field `id`");
-        assert_eq!(why(r#"{"id":1,"lines":[{}]}"#), "the payload for order lacks the field `price` at `lines[0]`");
+        assert_eq!(why(r#"{"lines":[]}"#), "the payload for order has no field `id`");
+        assert_eq!(why(r#"{"id":1,"lines":[{}]}"#), "the payload for order has no field `price` at `lines[0]`");
         assert_eq!(why("{\"id\":"), "the payload for order is not JSON, at line 1, column 6");
         assert_eq!(why("{\"id\":1,\"lines\":[]} x"), "the payload for order is not JSON, at line 1, column 21");
     }
@@ -200,7 +199,7 @@ mod tests {
     fn an_error_never_quotes_the_content() {
         for key in ["ann@example.com", "sk_live_4242", "id"] {
             let said = why(&format!(r#"{{"id":1,"lines":[],"owners":{{"a":1,"{key}":"hunter2"}}}}"#));
-            assert_eq!(said, "the payload for order does not fit its type at `owners.?`: expected u64");
+            assert_eq!(said, "the payload for order does not match its type at `owners.?`: expected u64");
         }
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -235,8 +234,7 @@ mod tests {
         let wide: Vec<Vec<u8>> = (0..1000).map(|_| Vec::new()).collect();
         assert_eq!(write("it", &wide).unwrap(), serde_json::to_string(&wide).unwrap(), "only what is open counts");
         let said = write("the payload for nest", &nest(DEPTH_MAX + 1)).unwrap_err().to_string();
-        let expected =
-            "the payload for nest is nested deeper than 127 levels, or contains itself: nobody could read it";
+        let expected = "the payload for nest is nested deeper than 127 levels, or contains itself";
         assert_eq!(said, expected);
         assert!(read::<Nest>("it", &serde_json::to_string(&nest(DEPTH_MAX + 1)).unwrap()).is_err());
     }

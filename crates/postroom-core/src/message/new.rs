@@ -1,4 +1,4 @@
-//! A message on its way in: into the outbox, or into the inbox.
+//! A message before it is stored, in the outbox or in the inbox.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::message::{
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
-/// How long a message to another service lives when it does not say so itself.
+/// How long a message to another service lives if it does not set its own time to live.
 pub const SERVICE_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// The header that says when a message expires at its receiver too. In an outbox it is a wish: what travels is the time
-/// that stands in its row.
+/// The header that makes a message expire at its receiver too. In an outbox it is only a request: what travels is the
+/// expiry time of the message's row.
 pub const EXPIRES_AT: &str = "rf-expires-at";
 
-/// A message to put into an outbox.
+/// A message to put in an outbox.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct NewMessage {
     pub(crate) due_after: Option<Duration>,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) expires_after: Option<Duration>,
-    /// How long it lives when it does not say so itself, if a policy does.
+    /// The time to live from the retry policy, for a message that does not set its own.
     pub(crate) unasked_ttl: Option<Option<Duration>>,
     pub(crate) max_attempts: Option<u32>,
     /// Whether its type is an event.
@@ -48,7 +48,7 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// A message with a new id, ready at once, for a handler in this process.
+    /// Creates a message with a new id. It is due immediately, for a handler in this process.
     pub fn new(topic: impl Into<String>, payload: impl Into<String>) -> Self {
         Self {
             message_id: MessageId::new(),
@@ -68,7 +68,7 @@ impl NewMessage {
         }
     }
 
-    /// A message with `payload` as JSON, under its type's topic.
+    /// Creates a message with `payload` as JSON, under its type's topic.
     pub fn of<P: Payload>(payload: &P) -> Result<Self> {
         let json = json::write(format_args!("the payload for {}", P::TOPIC), payload)?;
         let mut message = Self::new(P::TOPIC, json).kind(P::KIND);
@@ -76,71 +76,49 @@ impl NewMessage {
         Ok(if P::VERSION == 1 { message } else { message.header(VERSION_HEADER, P::VERSION.to_string()) })
     }
 
-    /// With this id: enqueued again, it is recognised as a duplicate.
-    #[must_use]
-    pub fn id(mut self, id: MessageId) -> Self {
-        self.message_id = id;
-        self
+    crate::setters! {
+        /// Sets the id. A message that is enqueued again with the same id is recognised as a duplicate.
+        pub fn id(mut self, id: MessageId) { self.message_id = id; }
+
+        /// Sends it to another service. By default it then expires 24 hours after it is due.
+        pub fn to(mut self, destination: impl Into<String>) { self.destination = Some(destination.into()); }
+
+        /// Sets the time before which it is not handled or sent.
+        pub fn due_at(mut self, time: Timestamp) { (self.due_at, self.due_after) = (Some(time), None); }
+
+        /// Sets how long after enqueuing it becomes due, by the store's clock.
+        pub fn due_after(mut self, delay: Duration) { (self.due_at, self.due_after) = (None, Some(delay)); }
+
+        /// Sets the time at which it expires.
+        pub fn expires_at(mut self, time: Timestamp) { (self.expires_at, self.expires_after) = (Some(time), None); }
+
+        /// Sets how long after enqueuing it expires, by the store's clock.
+        pub fn expires_after(mut self, ttl: Duration) { (self.expires_at, self.expires_after) = (None, Some(ttl)); }
     }
 
-    /// To another service; unless told otherwise it expires 24 hours after it is due.
-    #[must_use]
-    pub fn to(mut self, destination: impl Into<String>) -> Self {
-        self.destination = Some(destination.into());
-        self
-    }
-
-    /// Not before this time.
-    #[must_use]
-    pub fn due_at(mut self, time: Timestamp) -> Self {
-        (self.due_at, self.due_after) = (Some(time), None);
-        self
-    }
-
-    /// Not before this long after it was enqueued, by the store's clock.
-    #[must_use]
-    pub fn due_after(mut self, delay: Duration) -> Self {
-        (self.due_at, self.due_after) = (None, Some(delay));
-        self
-    }
-
-    /// Never after this time: then it becomes Expired.
-    #[must_use]
-    pub fn expires_at(mut self, time: Timestamp) -> Self {
-        (self.expires_at, self.expires_after) = (Some(time), None);
-        self
-    }
-
-    /// Never later than this after it was enqueued, by the store's clock.
-    #[must_use]
-    pub fn expires_after(mut self, ttl: Duration) -> Self {
-        (self.expires_at, self.expires_after) = (None, Some(ttl));
-        self
-    }
-
-    /// Not handled there either when its time is over. Without this, whatever reached another service in time is
-    /// handled there, however long that takes. Only receivers of this library know of it.
+    /// Makes it expire at its receiver as well. Without this, a message that reached another service in time is handled
+    /// there, however long that takes. Only receivers of this library support it.
     #[must_use]
     pub fn expires_there(self) -> Self {
         self.header(EXPIRES_AT, "wanted")
     }
 
-    /// The logical message's id.
+    /// Returns the id of the logical message.
     pub fn message_id(&self) -> MessageId {
         self.message_id
     }
 
-    /// The id its row in the outbox will have.
+    /// Returns the id that its row in the outbox will have.
     pub fn work_item_id(&self) -> WorkItemId {
         WorkItemId::of(self.message_id, self.destination.as_deref())
     }
 
-    /// The topic it is for.
+    /// Returns its topic.
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
-    /// Whether an outbox would take it; what is wrong with it, otherwise. Enqueueing does this by itself.
+    /// Checks whether an outbox would accept it, and returns the problem otherwise. Enqueuing does this too.
     ///
     /// ```
     /// use postroom::NewMessage;
@@ -161,7 +139,7 @@ impl NewMessage {
         self.check_contradictions()
     }
 
-    /// What a handler sends belongs to what it handles, unless it says otherwise.
+    /// Gives it the correlation id of the message that its sender handles, unless it has its own.
     pub(crate) fn because_of(mut self, handled: &Message) -> Self {
         self.correlation_id = self.correlation_id.or_else(|| handled.correlation_id.clone());
         self
@@ -172,14 +150,14 @@ impl NewMessage {
     }
 
     pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
-        // One that is due tomorrow must not be too old then.
+        // A message that is due tomorrow must not expire before that.
         let begin = || self.due(now).unwrap_or(now).max(now);
         let usual = self.destination.as_ref().map(|_| SERVICE_TTL);
         let unasked = || self.unasked_ttl.unwrap_or(usual).map(|ttl| begin().plus(ttl));
         self.expires_at.or_else(|| self.expires_after.map(|ttl| now.plus(ttl))).or_else(unasked)
     }
 
-    /// The message as a row that was stored now holds it.
+    /// Converts it to the message that a row stored now contains.
     #[doc(hidden)]
     pub fn to_message(&self, now: Timestamp) -> Message {
         let destination = self.destination.clone();
@@ -200,7 +178,7 @@ impl NewMessage {
     }
 }
 
-/// A message that arrived, to put into an inbox.
+/// A message that has arrived, to put in an inbox.
 ///
 /// ```
 /// use postroom::{InboxKey, Incoming};
@@ -232,7 +210,7 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// A message that arrived under `key`.
+    /// Creates a message that arrived under `key`.
     pub fn new(key: InboxKey, topic: impl Into<String>, payload: impl Into<String>) -> Self {
         Self {
             key,
@@ -249,33 +227,19 @@ impl Incoming {
         }
     }
 
-    /// With this hash of its content, to notice the same id with other content: what [`hash_bytes`](crate::hash_bytes)
-    /// makes, or a [`ContentHash`] of another algorithm.
-    #[must_use]
-    pub fn hash(mut self, hash: impl Into<ContentHash>) -> Self {
-        self.hash = Some(hash.into());
-        self
-    }
+    crate::setters! {
+        /// Sets the hash of its content, so that the same id with different content is noticed. Use
+        /// [`hash_bytes`](crate::hash_bytes), or a [`ContentHash`] of another algorithm.
+        pub fn hash(mut self, hash: impl Into<ContentHash>) { self.hash = Some(hash.into()); }
 
-    /// Not before this time.
-    #[must_use]
-    pub fn due_at(mut self, time: Timestamp) -> Self {
-        self.due_at = Some(time);
-        self
-    }
+        /// Sets the time before which it is not handled.
+        pub fn due_at(mut self, time: Timestamp) { self.due_at = Some(time); }
 
-    /// Not handled after this time: then it becomes Expired. Its key stays known.
-    #[must_use]
-    pub fn expires_at(mut self, time: Timestamp) -> Self {
-        (self.expires_at, self.expires_after) = (Some(time), None);
-        self
-    }
+        /// Sets the time at which it expires without being handled. Its key is still recognised afterwards.
+        pub fn expires_at(mut self, time: Timestamp) { (self.expires_at, self.expires_after) = (Some(time), None); }
 
-    /// Not handled later than this after it was put in line, by the store's clock.
-    #[must_use]
-    pub fn expires_after(mut self, ttl: Duration) -> Self {
-        (self.expires_at, self.expires_after) = (None, Some(ttl));
-        self
+        /// Sets how long after enqueuing it expires without being handled, by the store's clock.
+        pub fn expires_after(mut self, ttl: Duration) { (self.expires_at, self.expires_after) = (None, Some(ttl)); }
     }
 
     pub(crate) fn expires(&self, now: Timestamp) -> Option<Timestamp> {
@@ -286,7 +250,7 @@ impl Incoming {
         self.expires_at.is_some_and(|expires| expires <= now)
     }
 
-    /// The message as a row that was stored now holds it.
+    /// Converts it to the message that a row stored now contains.
     #[doc(hidden)]
     pub fn to_message(&self, now: Timestamp) -> Message {
         Message {
@@ -305,7 +269,7 @@ impl Incoming {
         }
     }
 
-    /// What the inbox knows it by.
+    /// Returns the key by which the inbox recognises it.
     pub fn key(&self) -> &InboxKey {
         &self.key
     }
@@ -316,7 +280,7 @@ impl Incoming {
         self.check_content()
     }
 
-    /// The same for what did not come through a receiver: headers of the wire itself are nobody else's to set.
+    /// Checks a message that did not come through a receiver. Such a message must not set the wire's own headers.
     #[doc(hidden)]
     pub fn check_from_outside(&self) -> Result<()> {
         let prefix = check::RESERVED;
@@ -331,37 +295,37 @@ impl Incoming {
 
 fn check_life(ttl: Option<Duration>) -> Result<()> {
     match ttl {
-        Some(Duration::ZERO) => Err(Error::invalid("a message must live longer than zero")),
+        Some(Duration::ZERO) => Err(Error::invalid("a message's time to live must be longer than zero")),
         _ => Ok(()),
     }
 }
 
-/// What can be said of a message before it is stored, whichever way it goes.
+/// The settings that messages for the outbox and for the inbox share.
 macro_rules! shared_setters {
     ($message:ty) => {
         impl $message {
-            /// Of this kind.
+            /// Sets its kind.
             #[must_use]
             pub fn kind(mut self, kind: Kind) -> Self {
                 self.kind = kind;
                 self
             }
 
-            /// With this header as well.
+            /// Adds a header.
             #[must_use]
             pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
                 self.headers.insert(name.into(), value.into());
                 self
             }
 
-            /// With this correlation id; an empty one is none.
+            /// Sets its correlation id. An empty text means none.
             #[must_use]
             pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
                 self.correlation_id = Some(id.into()).filter(|id| !id.is_empty());
                 self
             }
 
-            /// Dead at this failed attempt, whatever the worker's policy says.
+            /// Marks it dead after this many failed attempts, whatever the worker's policy says.
             #[must_use]
             pub fn max_attempts(mut self, attempts: u32) -> Self {
                 self.max_attempts = Some(attempts);
@@ -382,7 +346,7 @@ macro_rules! shared_setters {
             }
         }
 
-        // Payloads and headers are the user's secrets: they are never printed.
+        // Payloads and headers are the user's secrets, so they are never printed.
         impl fmt::Debug for $message {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($message))

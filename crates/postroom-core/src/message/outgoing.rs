@@ -1,4 +1,4 @@
-//! A typed payload on its way into an outbox, before it is there.
+//! A typed payload with options, before it is enqueued.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use crate::message::{MessageId, NewMessage, Payload};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
-/// A message with a payload of type `P`, before it is in an outbox. What is wrong with it is said when it is put there.
+/// A message with a payload of type `P`, before it is enqueued. Problems are reported when it is enqueued.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -26,12 +26,12 @@ use crate::support::error::{Error, Result};
 #[must_use = "nothing is sent before it is enqueued"]
 pub struct Outgoing<P> {
     message: NewMessage,
-    /// Why the payload could not be written.
+    /// Why the payload could not be encoded.
     problem: Option<Error>,
     payload: PhantomData<fn(P)>,
 }
 
-macro_rules! setters {
+macro_rules! passed_on {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
         $(
             $(#[$doc])*
@@ -44,7 +44,7 @@ macro_rules! setters {
 }
 
 impl<P: Payload> Outgoing<P> {
-    /// A message with this payload: [`Payload::outgoing`] is shorter.
+    /// Creates a message with this payload. [`Payload::outgoing`] is shorter.
     #[inline]
     pub fn of(payload: &P) -> Self {
         let (message, problem) = match NewMessage::of(payload) {
@@ -54,30 +54,30 @@ impl<P: Payload> Outgoing<P> {
         Self { message, problem, payload: PhantomData }
     }
 
-    setters! {
-        /// With this id: enqueued again, it is recognised as a duplicate.
+    passed_on! {
+        /// Sets the id. A message that is enqueued again with the same id is recognised as a duplicate.
         id(id: MessageId);
-        /// To another service; unless told otherwise it expires 24 hours after it is due.
+        /// Sends it to another service. By default it then expires 24 hours after it is due.
         to(destination: impl Into<String>);
-        /// Not before this time.
+        /// Sets the time before which it is not handled or sent.
         due_at(time: Timestamp);
-        /// Not before this long after it was enqueued, by the store's clock.
+        /// Sets how long after enqueuing it becomes due, by the store's clock.
         due_after(delay: Duration);
-        /// Never after this time: then it becomes Expired.
+        /// Sets the time at which it expires.
         expires_at(time: Timestamp);
-        /// Never later than this after it was enqueued, by the store's clock.
+        /// Sets how long after enqueuing it expires, by the store's clock.
         expires_after(ttl: Duration);
-        /// Not handled there either when its time is over.
+        /// Makes it expire at its receiver as well.
         expires_there();
-        /// With this correlation id; an empty one is none.
+        /// Sets its correlation id. An empty text means none.
         correlation_id(id: impl Into<String>);
-        /// With this header as well.
+        /// Adds a header.
         header(name: impl Into<String>, value: impl Into<String>);
-        /// Dead at this failed attempt, whatever the worker's policy says.
+        /// Marks it dead after this many failed attempts, whatever the worker's policy says.
         max_attempts(attempts: u32);
     }
 
-    /// The message itself, for a handler's context or SQLite's `store.write`.
+    /// Returns the message itself, for a handler's context or SQLite's `store.write`.
     #[inline]
     pub fn message(self) -> Result<NewMessage> {
         match self.problem {

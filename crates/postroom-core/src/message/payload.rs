@@ -1,4 +1,4 @@
-//! Typed messages: what a type says of the messages it travels in.
+//! Typed messages: how a type describes the messages it travels in.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,13 +6,12 @@ use serde::de::DeserializeOwned;
 use crate::message::{Headers, Kind, Message, Outgoing, json};
 use crate::support::error::{Error, ErrorKind, Result};
 
-/// Says which version of its type a payload was written by; without it, the first.
+/// The header with the version of the type that wrote a payload. Without it, the version is 1.
 pub(crate) const VERSION_HEADER: &str = "payload-version";
 
 /// A type that travels as the payload of a message, as JSON, under one topic.
 ///
-/// Derive `Event`, `Signal` or `Command`
-/// instead of writing this by hand.
+/// Derive `Event`, `Signal` or `Command` instead of implementing it by hand.
 ///
 /// ```
 /// #[derive(serde::Serialize, serde::Deserialize)]
@@ -29,18 +28,19 @@ pub(crate) const VERSION_HEADER: &str = "payload-version";
     note = "derive `postroom::Event`, `postroom::Signal` or `postroom::Command` for it"
 )]
 pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
-    /// Routes the message to its handler.
+    /// The topic, which routes the message to its handler.
     const TOPIC: &'static str;
-    /// What kind of message it is.
+    /// The kind of the message.
     const KIND: Kind = Kind::Event;
-    /// Which version of the type this is, from one: it travels with the message.
+    /// The version of the type, starting at 1. It travels with the message.
     const VERSION: u32 = 1;
-    /// Whether it is refused when it has a destination: what derives [`Event`] stays in this service.
+    /// Whether a message with a destination is refused. This is so for types that derive [`Event`], which stay in this
+    /// service.
     const STAYS_HERE: bool = false;
-    /// What its handler answers: `()` is no answer.
+    /// What its handler answers; `()` means no answer.
     type Reply: Serialize + DeserializeOwned + Send + 'static;
 
-    /// Reads what a type of that version wrote.
+    /// Decodes a payload that was written by the given version of the type.
     fn read(version: u32, json: &str) -> Result<Self> {
         if version == Self::VERSION {
             return json::read(format_args!("the payload for {}", Self::TOPIC), json);
@@ -48,9 +48,9 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
         if version < Self::VERSION { Self::upcast(version, json) } else { Err(unknown_version::<Self>(version)) }
     }
 
-    /// Reads what a type of an older version wrote. Unless told otherwise, nothing older can be read.
+    /// Decodes a payload that was written by an older version of the type. By default, older versions cannot be read.
     ///
-    /// The derives write this from `upcast_from`:
+    /// The derives generate this from `upcast_from`:
     ///
     /// ```
     /// use postroom::Signal;
@@ -75,7 +75,7 @@ pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
         Err(unknown_version::<Self>(version))
     }
 
-    /// A message with this payload, for a handler in this service unless it is given a destination.
+    /// Builds a message with this payload, for a handler in this service unless you set a destination.
     #[inline]
     fn outgoing(&self) -> Outgoing<Self> {
         Outgoing::of(self)
@@ -90,8 +90,8 @@ fn unknown_version<P: Payload>(version: u32) -> Error {
     )
 }
 
-/// Something that happened here and is handled here: derive it with `#[derive(Event)]`. With a destination it is
-/// refused; what another service wants to know is a [`Signal`].
+/// Something that happened in this service and is handled here. Derive it with `#[derive(Event)]`. An event with a
+/// destination is refused; use a [`Signal`] for what other services want to know.
 ///
 /// ```
 /// use postroom::{Event, Outbox, Result};
@@ -110,7 +110,7 @@ fn unknown_version<P: Payload>(version: u32) -> Error {
 /// ```
 pub trait Event: Payload {}
 
-/// Something that happened and that another service wants to know: derive it with `#[derive(Signal)]`.
+/// Something that happened and that another service wants to know. Derive it with `#[derive(Signal)]`.
 ///
 /// ```
 /// use postroom::{NewMessage, Payload, Result, Signal};
@@ -128,7 +128,7 @@ pub trait Event: Payload {}
 /// ```
 pub trait Signal: Payload {}
 
-/// Something another service is told to do: derive it with `#[derive(Command)]`.
+/// Something that another service is asked to do. Derive it with `#[derive(Command)]`.
 ///
 /// ```
 /// use postroom::{Command, Outbox, Payload, Result};
@@ -165,7 +165,7 @@ pub trait Command: Replies {}
 /// ```
 pub trait PushCall: Replies {}
 
-/// A payload whose answer can be waited for.
+/// A payload that has an answer to wait for.
 ///
 /// ```
 /// use postroom::{Command, Outbox, Payload, Result};
@@ -176,7 +176,7 @@ pub trait PushCall: Replies {}
 /// #[command("stock.reserve", reply = String)]
 /// struct Reserve { order: u64 }
 ///
-/// // Commands and push calls alike: whatever is answered can be asked.
+/// // Commands and push calls both have answers.
 /// async fn ask<C: Replies>(outbox: &Outbox, of: &str, question: &C) -> Result<Pending<C::Reply>> {
 ///     outbox.request(question.outgoing().to(of)).await
 /// }
@@ -192,24 +192,23 @@ pub trait PushCall: Replies {}
 pub trait Replies: Payload {}
 
 impl Message {
-    /// The payload as `P`, also when an older version of it wrote the message.
+    /// Decodes the payload as `P`, also if an older version of `P` wrote it.
     ///
-    /// An error names the field that does not fit, and never quotes the payload.
+    /// An error names the field that does not match, and never quotes the payload.
     pub fn read<P: Payload>(&self) -> Result<P> {
         P::read(version(&self.headers)?, &self.payload)
     }
 
-    /// Whether a newer version of `P` wrote it.
+    /// Returns whether a newer version of `P` wrote it.
     pub(crate) fn is_newer_than<P: Payload>(&self) -> bool {
         version(&self.headers).is_ok_and(|version| version > P::VERSION)
     }
 }
 
-/// Which version of its type wrote a payload.
+/// Returns the version of the type that wrote a payload.
 fn version(headers: &Headers) -> Result<u32> {
     let Some(text) = headers.get(VERSION_HEADER) else { return Ok(1) };
-    text.parse()
-        .ok()
-        .filter(|version| *version > 0)
-        .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("the header {VERSION_HEADER} is not a number from 1")))
+    text.parse().ok().filter(|version| *version > 0).ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, format!("the header {VERSION_HEADER} is not a number of at least 1"))
+    })
 }

@@ -1,11 +1,11 @@
-//! A message as a store gives it back.
+//! A message as a store returns it.
 
 use std::fmt;
 
 use crate::message::{ContentHash, EXPIRES_AT, Headers, InboxKey, Incoming, Kind, MessageId, WorkItemId};
 use crate::support::clock::Timestamp;
 
-/// Which table a message stands in, and what it is known by there.
+/// The table that contains a message, and what identifies it there.
 ///
 /// ```
 /// use postroom::Message;
@@ -25,26 +25,26 @@ pub enum Origin {
     /// It was enqueued here.
     #[non_exhaustive]
     Outbox {
-        /// Its row.
+        /// The id of its row.
         id: WorkItemId,
-        /// The logical message.
+        /// The id of the logical message.
         message_id: MessageId,
-        /// The service it goes to; none when it is handled here.
+        /// The service that it goes to, or `None` if it is handled here.
         destination: Option<String>,
     },
     /// It arrived here.
     #[non_exhaustive]
     Inbox {
-        /// Who sent it, and under which id.
+        /// The sender, and the sender's id for the message.
         key: InboxKey,
-        /// The hash of its content and what it was made with, when one was given.
+        /// The hash of its content and the algorithm, if the sender gave one.
         hash: Option<ContentHash>,
         /// When it last arrived.
         last_seen_at: Timestamp,
     },
 }
 
-/// A stored message: what a handler is given and what an operator sees.
+/// A stored message, as handlers and operators see it.
 ///
 /// ```
 /// use postroom::{Outbox, Signal};
@@ -66,11 +66,11 @@ pub enum Origin {
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Message {
-    /// Where it stands and what it is known by.
+    /// The table that contains it, and what identifies it there.
     pub origin: Origin,
-    /// What it is for.
+    /// Its kind.
     pub kind: Kind,
-    /// Routes it to a handler.
+    /// The topic, which routes it to a handler.
     pub topic: String,
     /// Its content, byte for byte as it was given.
     pub payload: String,
@@ -78,22 +78,22 @@ pub struct Message {
     pub headers: Headers,
     /// Links it to what caused it.
     pub correlation_id: Option<String>,
-    /// When it was stored first.
+    /// When it was first stored.
     pub created_at: Timestamp,
-    /// Not before this time.
+    /// The time before which it is not handled or sent.
     pub due_at: Option<Timestamp>,
-    /// Never after this time.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
-    /// Failed attempts so far.
+    /// The number of failed attempts so far.
     pub attempts: u32,
-    /// Dead at this failed attempt; the worker's policy decides when it is none.
+    /// The number of failed attempts after which it is dead. With `None`, the worker's policy decides.
     pub max_attempts: Option<u32>,
-    /// What the last failed attempt said.
+    /// The error of the last failed attempt.
     pub last_error: Option<String>,
 }
 
 impl Message {
-    /// Its id, as text: the message id of an outbox message, the sender's id of an inbox message.
+    /// Returns its id as text: the message id in the outbox, the sender's id in the inbox.
     pub fn id(&self) -> String {
         match &self.origin {
             Origin::Outbox { message_id, .. } => message_id.to_string(),
@@ -101,7 +101,7 @@ impl Message {
         }
     }
 
-    /// When it expires at its receiver too, if that was asked for.
+    /// Returns when it expires at its receiver too, if that was requested.
     #[doc(hidden)]
     pub fn expires_there(&self) -> Option<Timestamp> {
         self.expires_at.filter(|_| self.headers.contains_key(EXPIRES_AT))
@@ -114,7 +114,7 @@ impl Message {
         }
     }
 
-    /// Takes the content of a message that arrived again under the same key.
+    /// Takes over the content of a message that arrived again under the same key.
     pub(crate) fn replace_content(&mut self, incoming: &Incoming) {
         if let Origin::Inbox { hash, .. } = &mut self.origin {
             hash.clone_from(&incoming.hash);
@@ -128,7 +128,7 @@ impl Message {
         self.max_attempts = incoming.max_attempts;
     }
 
-    /// The service it came from; none in the outbox.
+    /// Returns the service that it came from, or `None` in the outbox.
     pub fn source(&self) -> Option<&str> {
         match &self.origin {
             Origin::Outbox { .. } => None,
@@ -136,7 +136,7 @@ impl Message {
         }
     }
 
-    /// The service it goes to; none when it is handled here.
+    /// Returns the service that it goes to, or `None` if it is handled here.
     pub fn destination(&self) -> Option<&str> {
         match &self.origin {
             Origin::Outbox { destination, .. } => destination.as_deref(),
@@ -145,7 +145,7 @@ impl Message {
     }
 }
 
-// Payloads and headers are the user's secrets: they are never printed.
+// Payloads and headers are the user's secrets, so they are never printed.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")

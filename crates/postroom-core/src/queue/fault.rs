@@ -1,4 +1,4 @@
-//! Whose failure it is: decided once, where something went wrong, and used by everything that follows.
+//! Whose failure it is. This is decided once, where something failed, and everything else builds on it.
 //!
 //! ```text
 //!  HandlerError ─┐                ┌─ the message's: spends an attempt; dead when none is left
@@ -9,9 +9,9 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A peer is left alone no longer than this, whatever it asks for.
+/// A place is held for at most this long, whatever it asks for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
-/// And no shorter: nobody is asked again at once.
+/// A place is held for at least this long, so that it is not asked again at once.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(10);
 
 /// Whose failure it is: who has to change something before the message can go through.
@@ -27,14 +27,14 @@ const RETRY_AFTER_MIN: Duration = Duration::from_millis(10);
 pub enum Whose {
     /// The message's own: its handler returned an error, or it was refused. Only this spends attempts.
     Message,
-    /// The place's: the destination or the handler is missing, down, or does not let us in. Everything for it waits.
+    /// The place's: the destination or the handler is missing, down, or refuses access. All messages for it wait.
     Place,
-    /// Ours: this process, its database or its machine.
+    /// Ours: this process, its database or its machine failed.
     Ours,
 }
 
 impl Whose {
-    /// `message`, `place` or `ours`.
+    /// Returns `message`, `place` or `ours`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
@@ -44,7 +44,7 @@ impl Whose {
     }
 }
 
-/// What went wrong. Its code is stored with each failure and never changes its meaning.
+/// What failed. Its code is stored with each failure, and its meaning never changes.
 ///
 /// ```
 /// use postroom::queue::Cause;
@@ -60,46 +60,46 @@ pub enum Cause {
     HandlerFailed,
     /// The handler panicked.
     HandlerPanicked,
-    /// The handler, or the destination, said: never again.
+    /// The handler or the destination refused the message for good.
     Refused,
-    /// The database rolled the handler's transaction back, time after time.
+    /// The database rolled the handler's transaction back again and again.
     RolledBack,
     /// The stored row cannot be read as a message.
     Unreadable,
-    /// Nobody knows the way to the destination.
+    /// There is no route to the destination.
     NoRoute,
-    /// Nobody handles the topic.
+    /// There is no handler for the topic.
     NoHandler,
     /// No key for the destination is valid at the moment.
     NoKey,
-    /// The connection was refused or broke, the name was not found, or the certificate was not good.
+    /// The connection was refused or broke, the name was not found, or the certificate was not valid.
     Unreachable,
     /// There was no answer in time.
     TimedOut,
-    /// The place does not let us in: 401, 403, 407.
+    /// The place refuses access: 401, 403 or 407.
     NotAllowed,
-    /// The address is wrong, or the handler is not there: 404, 405.
+    /// The address is wrong, or the handler is not there: 404 or 405.
     NotFound,
     /// The place asks for time: 429, or 503 with `Retry-After`.
     Busy,
-    /// The place is down, or something in front of it is: 408, 5xx.
+    /// The place, or something in front of it, is down: 408 or 5xx.
     Unavailable,
-    /// An answer came, but not provably from the destination.
+    /// An answer came, but nothing proves that the destination sent it.
     Unproven,
     /// The message was written by a newer program than the one that read it.
     NewerVersion,
     /// The handler asked to be called again later.
     Postponed,
-    /// The process ended with the message in progress.
+    /// The process ended while the message was in progress.
     Crashed,
-    /// The database could not be reached, was locked, full or read-only.
+    /// The database was unreachable, locked, full or read-only.
     DatabaseUnavailable,
-    /// The database rolled a transaction back and would take the same one again.
+    /// The database rolled a transaction back, and would accept the same one again.
     DatabaseConflict,
 }
 
 impl Cause {
-    /// Every cause.
+    /// All causes.
     pub const ALL: &[Self] = &[
         Self::HandlerFailed,
         Self::HandlerPanicked,
@@ -123,7 +123,7 @@ impl Cause {
         Self::DatabaseConflict,
     ];
 
-    /// What it is stored as, and whose failure it is: the one place that decides.
+    /// Returns its stored code and whose failure it is. This is the only place that decides.
     fn facts(self) -> (&'static str, Whose) {
         match self {
             Self::HandlerFailed => ("handler_failed", Whose::Message),
@@ -149,23 +149,23 @@ impl Cause {
         }
     }
 
-    /// What it is stored as.
+    /// Returns its stored code.
     pub fn code(self) -> &'static str {
         self.facts().0
     }
 
-    /// Whose failure that is.
+    /// Returns whose failure it is.
     pub fn whose(self) -> Whose {
         self.facts().1
     }
 
-    /// The cause that is stored as this code.
+    /// Returns the cause with this stored code.
     pub fn of_code(code: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|cause| cause.code() == code)
     }
 
-    /// Whether everything for the same place would meet it too, so that the place is held. A message that is too new,
-    /// or that a handler postponed, says nothing about its neighbours.
+    /// Returns whether all messages of the same place would fail too, so that the place is held. A message that is too
+    /// new, or that a handler postponed, says nothing about the others.
     #[doc(hidden)]
     pub fn holds_the_place(self) -> bool {
         self.whose() == Whose::Place && !matches!(self, Self::NewerVersion | Self::Postponed)
@@ -178,7 +178,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A failure: what went wrong, in words and as a [`Cause`].
+/// A failure: a description, and its [`Cause`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -199,12 +199,12 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// This went wrong. The first line of `why` is logged, all of it is kept with the message.
+    /// Creates a failure. The first line of `why` is logged, and all of it is stored with the message.
     pub fn new(cause: Cause, why: impl Into<String>) -> Self {
         Self { cause, why: why.into(), retry_after: None, is_final: false, is_alone: false }
     }
 
-    /// A peer asked for this much time; taken within bounds.
+    /// Sets the time that a peer asked for, kept within bounds.
     #[doc(hidden)]
     #[must_use]
     pub fn asking_for(self, pause: Option<Duration>) -> Self {
@@ -214,53 +214,43 @@ impl Fault {
         }
     }
 
-    /// Whoever failed asked for this much time.
-    #[must_use]
-    pub fn retry_after(mut self, pause: Duration) -> Self {
-        self.retry_after = Some(pause);
-        self
+    crate::setters! {
+        /// Sets the time that was asked for.
+        pub fn retry_after(mut self, pause: Duration) { self.retry_after = Some(pause); }
+
+        /// Makes it final: the message is dead.
+        pub fn for_good(mut self) { self.is_final = true; }
+
+        /// Keeps the place open, because other messages for it may well go through.
+        pub fn of_this_message_alone(mut self) { self.is_alone = true; }
     }
 
-    /// It will never go well: the message is dead.
-    #[must_use]
-    pub fn for_good(mut self) -> Self {
-        self.is_final = true;
-        self
-    }
-
-    /// Other messages for the same place may well go through: the place is not held for it.
-    #[must_use]
-    pub fn of_this_message_alone(mut self) -> Self {
-        self.is_alone = true;
-        self
-    }
-
-    /// What went wrong.
+    /// Returns the cause.
     pub fn cause(&self) -> Cause {
         self.cause
     }
 
-    /// Whose failure it is.
+    /// Returns whose failure it is.
     pub fn whose(&self) -> Whose {
         self.cause.whose()
     }
 
-    /// What went wrong, in words.
+    /// Returns the description.
     pub fn why(&self) -> &str {
         &self.why
     }
 
-    /// How much time was asked for.
+    /// Returns how much time was asked for.
     pub fn pause(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Whether the message is dead.
+    /// Returns whether the message is dead.
     pub fn is_final(&self) -> bool {
         self.is_final
     }
 
-    /// Whether everything for the same place would meet it too.
+    /// Returns whether all messages of the same place would fail too.
     pub fn holds_the_place(&self) -> bool {
         self.cause.holds_the_place() && !self.is_alone
     }
@@ -270,7 +260,7 @@ impl Fault {
     }
 }
 
-// The words may quote the message: only the cause is printed.
+// The description may quote the message, so only the cause is printed.
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fault").field("cause", &self.cause).field("is_final", &self.is_final).finish_non_exhaustive()

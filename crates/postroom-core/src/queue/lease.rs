@@ -1,4 +1,4 @@
-//! A lease: the right to settle one row, for a while.
+//! Leases: the right to settle one row, for a limited time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::queue::{Reaped, Topics};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
-/// The most rows one claim may take.
+/// The most rows that one claim may take.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,10 +31,10 @@ pub const BATCH_MAX: usize = 10_000;
 /// ```
 pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The right to settle one row: its number, who claimed it, and the how-manieth claim of that row it was.
+/// The right to settle one row: the row's number, the owner's token and the claim number.
 ///
-/// Every settle compares all three. A worker that was asleep while another one took the row over cannot touch it, not
-/// even when it is the same worker that won it again.
+/// Every settle compares all three. A worker that slept while another one took the row over cannot change it, not even
+/// if the same worker has claimed it again since.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,43 +63,43 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The row's number in its table.
+    /// Returns the row's number in its table.
     pub fn seq(&self) -> i64 {
         self.seq
     }
 
-    /// Who claimed it.
+    /// Returns the token of the worker that claimed it.
     pub fn owner(&self) -> OwnerToken {
         self.owner
     }
 
-    /// The how-manieth claim of that row this is.
+    /// Returns the claim number: how often the row has been claimed.
     pub fn claim_no(&self) -> i64 {
         self.claim_no
     }
 
-    /// When it ends, by the database's clock, unless it is extended.
+    /// Returns when it ends by the database's clock, unless it is extended.
     pub fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// Failed attempts before this one.
+    /// Returns the number of failed attempts before this one.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// How many workers vanished with the row in hand before.
+    /// Returns how many workers crashed with the row in progress before.
     pub fn crashes(&self) -> u32 {
         self.crashes
     }
 }
 
-/// One claimed row.
+/// A claimed row.
 ///
 /// ```
 /// use postroom::queue::{Claimed, Settle};
 ///
-/// /// What cannot be read is given up; all else is done.
+/// /// A row that cannot be read is marked dead; every other one is done.
 /// fn settle(claimed: Claimed) -> Settle {
 ///     match claimed.message {
 ///         Ok(message) => {
@@ -115,11 +115,11 @@ impl Lease {
 pub struct Claimed {
     /// The right to settle it.
     pub lease: Lease,
-    /// What it holds; an error when the row cannot be read as a message.
+    /// Its message, or an error if the row cannot be read as a message.
     pub message: std::result::Result<Message, String>,
 }
 
-/// What a claim found.
+/// The result of a claim.
 ///
 /// ```
 /// use std::time::Duration;
@@ -140,15 +140,15 @@ pub struct Claimed {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Claims {
-    /// The rows, in the order in which they were waiting.
+    /// The rows, in the order of the queue.
     pub claimed: Vec<Claimed>,
-    /// When to look again, if none was ready: the next due time, or the end of a lease.
+    /// When to look again if nothing was ready: the next due time, or the end of a lease.
     pub next_at: Option<Timestamp>,
-    /// What was freed, given up or expired on the way.
+    /// The rows that were freed, marked dead or expired on the way.
     pub reaped: Reaped,
 }
 
-/// How much to claim, for whom and for how long.
+/// How many rows to claim, for which owner, and for how long.
 ///
 /// ```
 /// use std::time::Duration;
@@ -166,30 +166,31 @@ pub struct ClaimRequest {
     pub(crate) owner: OwnerToken,
     pub(crate) lease: Duration,
     pub(crate) batch: usize,
-    /// None: whatever is in line.
+    /// With `None`, every ready message.
     pub(crate) topics: Option<Topics>,
-    /// Of those whose worker crashed with them, and of no others.
+    /// Only suspects: messages whose worker crashed.
     pub(crate) suspects: bool,
     pub(crate) budget: Budget,
 }
 
-/// How many bytes of payload a claim may bring.
+/// How many bytes of payload a claim may return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     pub(crate) bytes: u64,
-    /// This many messages come whatever they hold; otherwise one that is too large would never come.
+    /// This many messages are returned whatever their size; otherwise a message that is too large would never be
+    /// claimed.
     pub(crate) least: usize,
 }
 
 impl Budget {
     pub(crate) const UNLIMITED: Self = Self { bytes: u64::MAX, least: 1 };
 
-    /// Whether something may fit that does not fit in the other.
+    /// Returns whether a message may fit that does not fit in the other.
     pub(crate) fn exceeds(self, other: Self) -> bool {
         self.bytes > other.bytes || self.least > other.least
     }
 
-    /// How many of these messages fit, from the first on.
+    /// Returns how many of these messages fit, counted from the first.
     pub(crate) fn fitting(self, sizes: impl IntoIterator<Item = u64>) -> usize {
         let mut total = 0_u64;
         let fits = |(place, bytes): &(usize, u64)| {
@@ -201,43 +202,33 @@ impl Budget {
 }
 
 impl ClaimRequest {
-    /// Up to `batch` rows for `owner`, each for `lease`.
+    /// Creates a claim of up to `batch` rows for `owner`, each with a lease of this length.
     pub fn new(owner: OwnerToken, lease: Duration, batch: usize) -> Result<Self> {
         check_lease(lease)?;
         if batch == 0 || batch > BATCH_MAX {
-            return Err(Error::invalid(format!("a batch of {batch} rows; 1 to {BATCH_MAX} are allowed")));
+            return Err(Error::invalid(format!("the batch has {batch} rows; 1 to {BATCH_MAX} are allowed")));
         }
         Ok(Self { owner, lease, batch, topics: None, suspects: false, budget: Budget::UNLIMITED })
     }
 
-    /// Of these messages alone.
-    #[must_use]
-    pub fn topics(mut self, topics: Topics) -> Self {
-        self.topics = Some(topics);
-        self
+    crate::setters! {
+        /// Claims only these messages.
+        pub fn topics(mut self, topics: Topics) { self.topics = Some(topics); }
+
+        /// Claims one suspect: a message whose worker crashed. Other claims skip suspects, because a message that
+        /// crashes workers is tried alone.
+        pub fn suspects(mut self) { (self.suspects, self.batch) = (true, 1); }
+
+        /// Claims at most this many bytes of payload, but at least one message.
+        pub fn bytes(mut self, bytes: u64) { self.budget = Budget { bytes, least: 1 }; }
     }
 
-    /// One message whose worker crashed with it. Other claims leave those out: what kills a worker is tried one at a
-    /// time, beside the others.
-    #[must_use]
-    pub fn suspects(mut self) -> Self {
-        (self.suspects, self.batch) = (true, 1);
-        self
-    }
-
-    /// No more than this many bytes of payload, but at least one message.
-    #[must_use]
-    pub fn bytes(mut self, bytes: u64) -> Self {
-        self.budget = Budget { bytes, least: 1 };
-        self
-    }
-
-    /// Whether it is for some messages alone: it leaves others in line.
+    /// Returns whether it is for certain messages only, and leaves others in the queue.
     pub(crate) fn is_special(&self) -> bool {
         self.topics.is_some() || self.suspects
     }
 
-    /// Which messages it is for.
+    /// Returns which messages it is for.
     pub(crate) fn places(&self) -> Topics {
         self.topics.clone().unwrap_or_else(Topics::all)
     }
@@ -251,7 +242,7 @@ impl ClaimRequest {
 pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if lease.is_zero() || lease > LEASE_MAX {
         let max = LEASE_MAX.as_secs();
-        return Err(Error::invalid(format!("a lease of {lease:?}; more than 0 and at most {max} s are allowed")));
+        return Err(Error::invalid(format!("the lease is {lease:?}; it must be longer than zero and at most {max} s")));
     }
     Ok(())
 }

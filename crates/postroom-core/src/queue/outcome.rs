@@ -1,4 +1,4 @@
-//! What became of a message, and the one place that turns it into a verb.
+//! The outcome of a message, and the only code that turns it into a verb.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use crate::queue::{Cause, Fault, Lease, Settle, Whose};
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, ErrorKind};
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Outcome {
-    /// Acknowledged already, in the handler's own transaction.
+    /// It was acknowledged in the handler's own transaction.
     Settled,
-    /// Somebody else has it: nothing to say.
+    /// Somebody else has it, so there is nothing to do.
     Lost,
-    /// Delivered; to be acknowledged.
+    /// It was delivered and must be acknowledged.
     Done {
         /// The answer.
         response: Option<String>,
     },
-    /// Something went wrong; whose failure it is decides what follows.
+    /// It failed. What happens next depends on whose failure it is.
     Failed(Fault),
-    /// Not begun, or broken off: back in line as if it had not been claimed.
+    /// Work on it did not start or was interrupted. It goes back to the queue as if it had not been claimed.
     Release,
 }
 
-/// What its settling depends on besides its outcome.
+/// What settling depends on, apart from the outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'p> {
     pub(crate) policy: &'p RetryPolicy,
-    /// The message's own limit.
+    /// The message's own limit of attempts.
     pub(crate) max_attempts: Option<u32>,
-    /// How long it has waited since it was due.
+    /// How long the message has waited since it was due.
     pub(crate) waited: Duration,
 }
 
@@ -49,7 +49,7 @@ impl<'p> Terms<'p> {
 }
 
 const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-/// What spends no attempt must not spin either.
+/// Even a message that spends no attempt must not be retried in a tight loop.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 impl Outcome {
@@ -57,7 +57,7 @@ impl Outcome {
         Self::Failed(Fault::new(cause, why))
     }
 
-    /// The database failed. If that may pass it is not the message's fault.
+    /// The database failed. If that is temporary, it is not the message's fault.
     pub(crate) fn of_database(error: &Error) -> Self {
         let cause = match error.kind() {
             ErrorKind::Unavailable | ErrorKind::Closed => Cause::DatabaseUnavailable,
@@ -66,7 +66,7 @@ impl Outcome {
         Self::failed(cause, error.to_string())
     }
 
-    /// What went wrong, if anything did.
+    /// Returns the failure, if there is one.
     pub(crate) fn fault(&self) -> Option<&Fault> {
         match self {
             Self::Failed(fault) => Some(fault),
@@ -74,7 +74,7 @@ impl Outcome {
         }
     }
 
-    /// Whether its place dealt with it, for good or ill.
+    /// Returns whether its place dealt with it, successfully or not.
     pub(crate) fn is_answered(&self) -> bool {
         match self {
             Self::Settled | Self::Done { .. } => true,
@@ -83,7 +83,7 @@ impl Outcome {
         }
     }
 
-    /// The verb that settles it; none when there is nothing left to settle.
+    /// Returns the verb that settles it, or `None` if there is nothing to settle.
     pub(crate) fn into_settle(self, lease: Lease, terms: Terms<'_>) -> Option<Settle> {
         Some(match self {
             Self::Settled | Self::Lost => return None,
@@ -94,7 +94,7 @@ impl Outcome {
     }
 }
 
-/// Only the message's own failure spends an attempt; everything else makes it wait.
+/// Only the message's own failure spends an attempt. Everything else makes it wait.
 fn judge(fault: &Fault, lease: Lease, terms: Terms<'_>) -> Settle {
     let Terms { policy, max_attempts, waited } = terms;
     let attempt = lease.attempts().saturating_add(1);
@@ -103,13 +103,13 @@ fn judge(fault: &Fault, lease: Lease, terms: Terms<'_>) -> Settle {
         _ if fault.is_final() => return Settle::dead(lease, fault),
         Whose::Message if is_last => return Settle::dead(lease, fault),
         Whose::Message => fault.pause().unwrap_or_else(|| policy.delay(attempt)),
-        // Its place is held: it is tried when the place is.
+        // Its place is held, so it waits until the place is tried again.
         Whose::Place if fault.holds_the_place() => policy.delay(1).max(PAUSE_MIN),
-        // The handler said when.
+        // The handler said when to try again.
         Whose::Place if fault.cause() == Cause::Postponed => fault.pause().unwrap_or_default().max(PAUSE_MIN),
         Whose::Place => fault.pause().unwrap_or_default().max(policy.pause(waited)).max(PAUSE_MIN),
         Whose::Ours => PAUSE_MIN,
     };
-    // A pause is never nothing and never for ever, whatever a handler or another service asks for.
+    // Keeps a delay within bounds, whatever a handler or another service asks for.
     Settle::again(lease, delay.clamp(Duration::from_millis(1), DELAY_MAX), fault)
 }

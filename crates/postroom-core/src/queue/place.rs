@@ -1,11 +1,11 @@
-//! Where a message goes.
+//! Where a message is processed.
 
 use std::fmt;
 
 use crate::message::Message;
 
-/// Where a message goes: to another service, or to the handlers of a topic here. Trouble belongs to a place, and one
-/// place's trouble is nobody else's.
+/// Where a message is processed: another service, or the handlers of a topic here. A failing place affects only its own
+/// messages.
 ///
 /// ```
 /// use postroom::queue::Place;
@@ -16,14 +16,14 @@ use crate::message::Message;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Place {
-    /// Another service, by the destination's name.
+    /// Another service, by its name.
     Service(String),
-    /// The handlers of a topic, here.
+    /// The handlers of a topic in this process.
     Topic(String),
 }
 
 impl Place {
-    /// Where this message goes.
+    /// Returns the place of this message.
     pub fn of(message: &Message) -> Self {
         match message.destination() {
             Some(destination) => Self::Service(destination.to_owned()),
@@ -31,14 +31,14 @@ impl Place {
         }
     }
 
-    /// The name of the service or of the topic.
+    /// Returns the name of the service or topic.
     pub fn name(&self) -> &str {
         match self {
             Self::Service(name) | Self::Topic(name) => name,
         }
     }
 
-    /// `service` or `topic`.
+    /// Returns `service` or `topic`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Service(_) => "service",
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    /// The place of this kind and name.
+    /// Returns the place of this kind and name.
     pub(crate) fn read(kind: &str, name: &str) -> Option<Self> {
         match kind {
             "service" => Some(Self::Service(name.to_owned())),

@@ -1,4 +1,4 @@
-//! When to try again: pure arithmetic.
+//! When to try again. Pure arithmetic.
 
 mod policies;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::message::SERVICE_TTL;
 use crate::support::error::{Error, Result};
 
-/// How long to wait after a failed attempt, when to stop trying, and how long a message lives. Only the message's own
+/// How long to wait after a failed attempt, when a message is dead, and how long it lives. Only the message's own
 /// failures are attempts ([`Whose::Message`](crate::Whose)).
 ///
 /// ```
@@ -34,7 +34,7 @@ pub struct RetryPolicy {
     ttl: Option<Duration>,
 }
 
-/// A message that waits for something else is tried again after this long at most.
+/// A message that waits for something else is tried again after at most this long.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 /// The largest factor by which a delay grows.
 const FACTOR_MAX: f64 = 100.0;
@@ -42,7 +42,8 @@ const FACTOR_MAX: f64 = 100.0;
 const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 impl RetryPolicy {
-    /// For handlers in this process: 2, 4, 8 … 60 s, dead at the tenth failure. Messages live for ever.
+    /// Returns the policy for handlers in this process: 2, 4, 8 … 60 s, dead at the tenth failure. Messages never
+    /// expire.
     pub fn handlers() -> Self {
         Self {
             base: Duration::from_secs(2),
@@ -54,8 +55,8 @@ impl RetryPolicy {
         }
     }
 
-    /// For messages to another service: 2, 4 … 32 s and up to 0.5 s of jitter, dead at the sixth failure. Messages live
-    /// for 24 hours.
+    /// Returns the policy for messages to other services: 2, 4 … 32 s with up to 0.5 s of jitter, dead at the sixth
+    /// failure. Messages live for 24 hours.
     pub fn services() -> Self {
         Self {
             cap: Duration::from_secs(300),
@@ -66,54 +67,34 @@ impl RetryPolicy {
         }
     }
 
-    /// A policy of one's own: `base`, doubled with each failure, up to `cap`, with up to `jitter` on top.
+    /// Creates a policy: the first delay is `base`, it doubles with each failure up to `cap`, and up to `jitter` is
+    /// added.
     pub fn exponential(base: Duration, cap: Duration, jitter: Duration, attempts_max: u32) -> Result<Self> {
         Self { base, cap, jitter, attempts_max, ..Self::handlers() }.checked()
     }
 
-    /// So many failures end a message that has no limit of its own.
-    #[must_use]
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts_max = attempts;
-        self
+    crate::setters! {
+        /// Sets after how many failures a message is dead, unless it sets its own limit.
+        pub fn attempts(mut self, attempts: u32) { self.attempts_max = attempts; }
+
+        /// Sets the delay after the first failure.
+        pub fn base(mut self, delay: Duration) { self.base = delay; }
+
+        /// Sets the factor by which each delay is longer than the one before; 2 by default, and 1 for equal delays.
+        pub fn factor(mut self, factor: f64) { self.factor = factor; }
+
+        /// Sets the longest delay, without jitter.
+        pub fn longest(mut self, delay: Duration) { self.cap = delay; }
+
+        /// Sets how much is added to each delay at most, at random.
+        pub fn jitter(mut self, jitter: Duration) { self.jitter = jitter; }
+
+        /// Sets how long a message lives that does not set its own time to live, counted from its due time. `None`
+        /// means forever.
+        pub fn ttl(mut self, ttl: Option<Duration>) { self.ttl = ttl; }
     }
 
-    /// The wait after the first failure.
-    #[must_use]
-    pub fn base(mut self, delay: Duration) -> Self {
-        self.base = delay;
-        self
-    }
-
-    /// Each wait is that many times as long as the one before: 2 by default, 1 for waits of the same length.
-    #[must_use]
-    pub fn factor(mut self, factor: f64) -> Self {
-        self.factor = factor;
-        self
-    }
-
-    /// No wait is longer than this, jitter aside.
-    #[must_use]
-    pub fn longest(mut self, delay: Duration) -> Self {
-        self.cap = delay;
-        self
-    }
-
-    /// Up to this much is added to each wait, at random.
-    #[must_use]
-    pub fn jitter(mut self, jitter: Duration) -> Self {
-        self.jitter = jitter;
-        self
-    }
-
-    /// A message that has no time to live of its own expires after this long, counted from when it is due; none: never.
-    #[must_use]
-    pub fn ttl(mut self, ttl: Option<Duration>) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
-    /// The same policy, if it can be kept.
+    /// Returns the policy if it is valid.
     pub fn checked(self) -> Result<Self> {
         if self.base.is_zero() {
             return Err(Error::invalid("the first delay of a retry policy must be longer than zero"));
@@ -138,28 +119,28 @@ impl RetryPolicy {
         Ok(self)
     }
 
-    /// How many failed attempts end a message that does not say so itself.
+    /// Returns after how many failed attempts a message is dead that does not set its own limit.
     pub fn attempts_max(&self) -> u32 {
         self.attempts_max
     }
 
-    /// The longest wait, jitter aside.
+    /// Returns the longest delay, without jitter.
     pub fn longest_delay(&self) -> Duration {
         self.cap
     }
 
-    /// How long a message lives that does not say so itself.
+    /// Returns how long a message lives that does not set its own time to live.
     pub fn time_to_live(&self) -> Option<Duration> {
         self.ttl
     }
 
-    /// The wait after failed attempt number `attempt`, counted from one.
+    /// Returns the delay after failed attempt number `attempt`, counted from one.
     pub fn delay(&self, attempt: u32) -> Duration {
         grown(self.base, self.factor, self.cap, attempt).saturating_add(self.random_jitter())
     }
 
-    /// The wait before a message that waits for something else is tried again: a growing part of the time that it has
-    /// waited already.
+    /// Returns the delay before a message that waits for something else is tried again: a fraction of the time that it
+    /// has already waited.
     pub(crate) fn pause(&self, waited: Duration) -> Duration {
         (waited / 4).clamp(self.base, self.cap.clamp(self.base, PAUSE_MAX.max(self.base)))
     }
@@ -172,14 +153,14 @@ impl RetryPolicy {
     }
 }
 
-/// The wait after the n-th time a worker vanished with the message in hand: 2, 4, 8 … 60 s.
+/// Returns the delay after the n-th crash of a worker with the message in progress: 2, 4, 8 … 60 s.
 pub(crate) fn crash_delay(crashes: u32) -> Duration {
     grown(Duration::from_secs(2), 2.0, Duration::from_secs(60), crashes)
 }
 
 fn grown(base: Duration, factor: f64, cap: Duration, nth: u32) -> Duration {
     let times = factor.powi(i32::try_from(nth.saturating_sub(1)).unwrap_or(i32::MAX));
-    // Too large a number, or none at all, is a delay beyond every cap.
+    // A number that is too large, or NaN, means a delay beyond every cap.
     let seconds = base.as_secs_f64() * times;
     Duration::try_from_secs_f64(seconds).unwrap_or(cap).min(cap)
 }

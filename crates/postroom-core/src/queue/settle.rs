@@ -6,41 +6,41 @@ use crate::message::error_text;
 use crate::queue::{Cause, Fault, Lease, State, Whose};
 use crate::support::error::{Error, Result};
 
-/// What becomes of a leased row.
+/// What happens to a leased row.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Verb {
-    /// Done; with the handler's answer, if it gave one.
+    /// It is done, with the handler's answer if there is one.
     Ack {
-        /// The answer, kept with the message.
+        /// The answer, which is stored with the message.
         response: Option<String>,
     },
-    /// Back in line after a pause.
+    /// It goes back to the queue after a delay.
     Abandon {
-        /// How long the pause is.
+        /// The delay.
         delay: Duration,
-        /// What went wrong.
+        /// The error.
         failure: Noted,
         /// Whether it counts as a failed attempt.
         counted: bool,
     },
-    /// Back in line at once, as if it had not been claimed.
+    /// It goes back to the queue at once, as if it had not been claimed.
     Release,
-    /// Dead.
+    /// It is dead.
     Fail {
-        /// What went wrong.
+        /// The error.
         failure: Noted,
     },
 }
 
-/// What is kept of a failure.
+/// The part of a failure that is stored.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Noted {
     pub(crate) cause: Cause,
-    /// In words, as far as they are kept.
+    /// The error text, cut to what is stored.
     pub(crate) error: Option<String>,
 }
 
-// The words may quote the message.
+// The text may quote the message, so it is not printed.
 impl std::fmt::Debug for Noted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Noted").field(&self.cause).finish()
@@ -54,7 +54,7 @@ impl Noted {
 }
 
 impl Verb {
-    /// Its name.
+    /// Returns its name.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Ack { .. } => "ack",
@@ -65,20 +65,20 @@ impl Verb {
     }
 }
 
-// Answers are the user's data and errors may quote it: neither is printed.
+// Answers are the user's data, and errors may quote it, so neither is printed.
 impl std::fmt::Debug for Verb {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// One row to settle, and how.
+/// One row to settle, and how to settle it.
 ///
 /// ```
 /// use std::time::Duration;
 /// use postroom::queue::{Lease, Settle};
 ///
-/// /// A message that was refused is dead; one that the other side had no time for waits without spending an attempt.
+/// /// A refused message is dead. If the other side is busy, the message waits without spending an attempt.
 /// fn settle(lease: Lease, status: u16) -> postroom::Result<Settle> {
 ///     Ok(match status {
 ///         200 => Settle::ack(lease),
@@ -95,17 +95,17 @@ pub struct Settle {
 }
 
 impl Settle {
-    /// Done.
+    /// Marks it done.
     pub fn ack(lease: Lease) -> Self {
         Self::ack_with(lease, None)
     }
 
-    /// Done, with an answer.
+    /// Marks it done, with an answer.
     pub fn ack_with(lease: Lease, response: Option<String>) -> Self {
         Self { lease, verb: Verb::Ack { response } }
     }
 
-    /// Back in line after `delay`, which must be longer than zero.
+    /// Puts it back in the queue after `delay`, which must be longer than zero.
     pub fn abandon(lease: Lease, delay: Duration, error: &str) -> Result<Self> {
         if delay.is_zero() {
             return Err(Error::invalid(
@@ -116,7 +116,7 @@ impl Settle {
         Ok(Self { lease, verb: Verb::Abandon { delay, failure, counted: true } })
     }
 
-    /// Back in line after `delay`, without spending an attempt.
+    /// Puts it back in the queue after `delay`, without spending an attempt.
     pub fn postpone(lease: Lease, delay: Duration, why: &str) -> Result<Self> {
         let mut settle = Self::abandon(lease, delay, why)?;
         if let Verb::Abandon { counted, failure, .. } = &mut settle.verb {
@@ -125,29 +125,30 @@ impl Settle {
         Ok(settle)
     }
 
-    /// Back in line after `delay`, which is longer than zero. Only the message's own failure counts as an attempt.
+    /// Puts it back in the queue after `delay`, which is longer than zero. Only the message's own failures count as
+    /// attempts.
     pub(crate) fn again(lease: Lease, delay: Duration, fault: &Fault) -> Self {
         let failure = Noted::new(fault.cause(), fault.why());
         Self { lease, verb: Verb::Abandon { delay, failure, counted: fault.whose() == Whose::Message } }
     }
 
-    /// Dead.
+    /// Marks it dead.
     pub(crate) fn dead(lease: Lease, fault: &Fault) -> Self {
         Self { lease, verb: Verb::Fail { failure: Noted::new(fault.cause(), fault.why()) } }
     }
 
-    /// Back in line at once, nothing counted.
+    /// Puts it back in the queue at once; nothing is counted.
     pub fn release(lease: Lease) -> Self {
         Self { lease, verb: Verb::Release }
     }
 
-    /// Dead.
+    /// Marks it dead.
     pub fn fail(lease: Lease, error: &str) -> Self {
         Self { lease, verb: Verb::Fail { failure: Noted::new(Cause::HandlerFailed, error) } }
     }
 }
 
-/// How many of a batch were settled, and how many leases were no longer ours.
+/// How many rows of a batch were settled, and how many leases had been lost.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -165,18 +166,18 @@ impl Settle {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Settled {
-    /// Rows that changed.
+    /// Rows that were settled.
     pub applied: u64,
-    /// Leases that had run out and were taken over, or rows that are gone.
+    /// Leases that had run out and were taken over, and rows that no longer exist.
     pub lost: u64,
-    /// Of the applied, rows that became Expired instead of going back in line.
+    /// Settled rows that expired instead of going back to the queue.
     pub expired: u64,
-    /// Of the applied, rows that were given up.
+    /// Settled rows that are dead now.
     pub dead: u64,
 }
 
 impl Settled {
-    /// Counts one lease: what its row became, or none when the lease was lost.
+    /// Counts one lease: the new state of its row, or `None` if the lease was lost.
     pub(crate) fn count(&mut self, became: Option<State>) {
         self.applied += u64::from(became.is_some());
         self.lost += u64::from(became.is_none());
@@ -185,7 +186,7 @@ impl Settled {
     }
 }
 
-/// What reaping found.
+/// The result of reaping.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -199,7 +200,7 @@ impl Settled {
 /// # outbox.enqueue(NewMessage::new("order.placed", "{}")).await?;
 /// let lease = Duration::from_secs(30);
 /// outbox.queue().claim(OwnerToken::new(), lease, 10).await?;
-/// // Nobody settles it: its worker has vanished.
+/// // Nobody settles it: its worker has crashed.
 /// clock.advance(lease);
 /// assert_eq!(outbox.queue().reap(100).await?.freed, 1);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
@@ -207,11 +208,11 @@ impl Settled {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Reaped {
-    /// Rows back in line.
+    /// Rows that went back to the queue.
     pub freed: u64,
-    /// Rows given up: their workers vanished too often.
+    /// Rows that are dead now, because their workers crashed too often.
     pub dead: u64,
-    /// Rows whose time to live was over.
+    /// Rows that expired.
     pub expired: u64,
 }
 
@@ -228,7 +229,7 @@ impl Reaped {
         Self { freed: self.freed + other.freed, dead: self.dead + other.dead, expired: self.expired + other.expired }
     }
 
-    /// All rows.
+    /// Returns the number of all rows.
     pub fn total(&self) -> u64 {
         self.freed + self.dead + self.expired
     }

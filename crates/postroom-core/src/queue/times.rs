@@ -1,18 +1,18 @@
-//! Times that only a clock ahead of ours can have given to a row.
+//! Times in a row that only a clock ahead of ours can have written.
 
 use std::time::Duration;
 
 use crate::queue::{LEASE_MAX, State, Work};
 use crate::support::clock::Timestamp;
 
-/// A row that was written so long after now was written by a wrong clock.
+/// A row whose time is this far in the future was written by a wrong clock.
 pub(crate) const AHEAD: Duration = Duration::from_secs(60);
-/// Nobody asks for a retry later than that.
+/// No retry is ever requested for later than this.
 const RETRY_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 impl Work {
-    /// Takes back what makes a row wait only because a clock was ahead when it was written; says whether there was
-    /// anything. A due time that was asked for stays, and so does the end of its life: nothing expires by it.
+    /// Corrects a row that waits only because a clock was ahead when it was written, and returns whether it did. A due
+    /// time that the sender set stays, and so does the expiry time, which does not make it wait.
     pub(crate) fn correct_times(&mut self, now: Timestamp) -> bool {
         match self.state {
             _ if self.visible_at() <= Some(now.plus(AHEAD)) => false,
@@ -36,7 +36,7 @@ impl Work {
         was_created_ahead || is_retried_late
     }
 
-    /// Its holder may be alive: it keeps the lease for as long as it was given.
+    /// Its holder may be alive, so it keeps the lease for its full length.
     fn correct_lease(&mut self, now: Timestamp) -> bool {
         let (Some(until), Some(claimed)) = (self.locked_until, self.last_attempt_at) else { return false };
         if claimed > now.plus(AHEAD) {
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Its worker renewed it since: it waits for nothing.
+    /// Its worker has renewed it since, so it waits for nothing.
     #[test]
     fn a_lease_that_was_renewed_by_the_right_clock_stays() {
         let mut work = leased(NOW.plus(YEARS), NOW.plus(AHEAD / 2));

@@ -7,13 +7,13 @@ use crate::message::check_name;
 use crate::queue::Place;
 use crate::support::error::{Error, Result};
 
-/// The most topics that can be named.
+/// The largest number of topics in a claim.
 const NAMES_MAX: usize = 1000;
-/// Stands between names where a database is given all of them as one text.
+/// The separator of names where a database gets all of them as one text.
 const SEPARATOR: char = '\n';
 
-/// Which messages a claim is for, by their topics. Messages that go to other services are of no topic here, whatever
-/// theirs is: who handles messages must not take them.
+/// Which messages a claim is for, by topic. Messages to other services never count as messages of a topic here, so a
+/// handler cannot claim them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,13 +36,13 @@ const SEPARATOR: char = '\n';
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Topics {
-    /// Of the messages that are handled here, by topic.
+    /// Which messages that are handled here, by topic.
     topics: Names,
-    /// Of the messages that go to other services, by destination.
+    /// Which messages to other services, by destination.
     destinations: Names,
 }
 
-/// These names alone, or all but these.
+/// Only these names, or all except these.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Names {
     names: Arc<[String]>,
@@ -75,7 +75,7 @@ impl Names {
         Self { names: names.into_iter().take(NAMES_MAX).map(str::to_owned).collect(), only: self.only }
     }
 
-    /// What a statement is given: the names between line breaks, and the switch.
+    /// Returns the arguments of a statement: the names separated by line breaks, and the switch.
     fn values(&self) -> (String, i64) {
         let separated = self.names.iter().map(|name| format!("{name}{SEPARATOR}"));
         (format!("{SEPARATOR}{}", separated.collect::<String>()), self.only.into())
@@ -83,44 +83,44 @@ impl Names {
 }
 
 impl Topics {
-    /// Messages that are handled here, with one of these topics.
+    /// Selects messages that are handled here, with one of these topics.
     pub fn only<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Result<Self> {
         Ok(Self { topics: Names::only(checked(names)?), destinations: Names::only([].into()) })
     }
 
-    /// Messages that are handled here, with any topic but these.
+    /// Selects messages that are handled here, with any topic except these.
     pub fn except<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Result<Self> {
         Ok(Self { topics: Names::except(checked(names)?), destinations: Names::only([].into()) })
     }
 
-    /// Every message.
+    /// Selects every message.
     pub(crate) fn all() -> Self {
         Self { topics: Names::except([].into()), destinations: Names::except([].into()) }
     }
 
-    /// The messages for one place; none when its name cannot be told apart from others.
+    /// Selects the messages of one place, or returns `None` if its name cannot be written as a list.
     pub(crate) fn of(place: &Place) -> Option<Self> {
         let (none, one) = (Names::only([].into()), Names::only([place.name().to_owned()].into()));
-        let is_told_apart = !place.name().contains(SEPARATOR);
-        is_told_apart.then_some(match place {
+        let is_distinct = !place.name().contains(SEPARATOR);
+        is_distinct.then_some(match place {
             Place::Topic(_) => Self { topics: one, destinations: none },
             Place::Service(_) => Self { topics: none, destinations: one },
         })
     }
 
-    /// Every message that these are not, those to other services among them.
+    /// Selects every other message, including those to other services.
     #[must_use]
     pub fn rest(&self) -> Self {
         Self { topics: self.topics.rest(), destinations: self.destinations.rest() }
     }
 
-    /// These without what is for one of those places.
+    /// Selects these messages without those of the given places.
     pub(crate) fn without(&self, places: &[Place]) -> Self {
         let names = |kind: &'static str| places.iter().filter(move |place| place.kind() == kind).map(Place::name);
         Self { topics: self.topics.without(names("topic")), destinations: self.destinations.without(names("service")) }
     }
 
-    /// Whether a message is among them.
+    /// Returns whether a message is selected.
     pub fn contains(&self, topic: &str, destination: Option<&str>) -> bool {
         match destination {
             Some(destination) => self.destinations.contains(destination),
@@ -128,7 +128,8 @@ impl Topics {
         }
     }
 
-    /// What a statement is given: topics and destinations, each as names between line breaks and a switch.
+    /// Returns the arguments of a statement: topics and destinations, each as names separated by line breaks and a
+    /// switch.
     pub(crate) fn values(&self) -> [(String, i64); 2] {
         [self.topics.values(), self.destinations.values()]
     }
@@ -137,12 +138,12 @@ impl Topics {
 fn checked<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Result<Arc<[String]>> {
     let names: Arc<[String]> = names.into_iter().map(Into::into).collect();
     if names.len() > NAMES_MAX {
-        return Err(Error::invalid(format!("{} topics are named; at most {NAMES_MAX} can be", names.len())));
+        return Err(Error::invalid(format!("there are {} topics; at most {NAMES_MAX} are allowed", names.len())));
     }
     for name in names.iter() {
         check_name("a topic", name)?;
         if name.contains(SEPARATOR) {
-            return Err(Error::invalid("a topic with a line break cannot be named here"));
+            return Err(Error::invalid("a topic must not contain a line break here"));
         }
     }
     Ok(names)

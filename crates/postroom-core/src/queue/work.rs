@@ -1,5 +1,5 @@
-//! The transition table, as functions on a row's work columns. The in-memory store runs them; every SQL store is
-//! compared with it.
+//! The transition table, as functions on the work columns of a row. The in-memory store runs them, and every SQL store
+//! is compared with it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::queue::retry::crash_delay;
 use crate::queue::{CRASHES_MAX, Cause, Lease, Noted, State, Verb};
 use crate::support::clock::Timestamp;
 
-/// The columns both tables share.
+/// The columns that both tables share.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Work {
     pub(crate) state: State,
@@ -49,7 +49,7 @@ impl Work {
         }
     }
 
-    /// When it can be claimed if it is ready, when its lease ends if it is leased.
+    /// When it can be claimed if it is ready; when its lease ends if it is leased.
     pub(crate) fn visible_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Ready => Some(self.created_at.max(self.due_at.max(self.next_attempt_at).unwrap_or(self.created_at))),
@@ -82,9 +82,9 @@ impl Work {
         self.state == State::Leased && self.owner == Some(lease.owner) && self.claim_no == lease.claim_no
     }
 
-    /// Ends a lease. Returns the failure that is to be noted, if there is one. A failure that costs nothing and says
-    /// the same as the last one is not noted again: it would push the others out of the history. What is done is done
-    /// at `late`, which is the later time while a clock is in doubt.
+    /// Ends a lease, and returns the failure to record, if any. A failure that spends no attempt and repeats the last
+    /// one is not recorded again, because it would push others out of the history. A row is done at `late`, which is
+    /// the later time while a clock is in doubt.
     pub(crate) fn settle<'v>(&mut self, verb: &'v Verb, now: Timestamp, late: Timestamp) -> Option<&'v Noted> {
         match verb {
             Verb::Ack { .. } => self.finish(State::Done, late),
@@ -108,29 +108,29 @@ impl Work {
         self.finish(State::Dead, now);
     }
 
-    /// Back in line, or expired when its time is over.
+    /// Puts it back in the queue, or marks it expired if its time is over.
     fn abandon(&mut self, delay: Duration, error: Option<String>, counted: bool, now: Timestamp) {
         self.attempts += u32::from(counted);
-        // Its worker is alive: whatever made another one vanish, it was not this message.
+        // Its worker is alive, so this message is not what made an earlier worker crash.
         self.crashes = 0;
         self.last_error = error.or(self.last_error.take());
-        self.back_in_line(Some(now.plus(delay)), now);
+        self.back_in_queue(Some(now.plus(delay)), now);
     }
 
     fn release(&mut self, now: Timestamp) {
-        self.back_in_line(self.next_attempt_at, now);
+        self.back_in_queue(self.next_attempt_at, now);
     }
 
     pub(crate) fn extend(&mut self, until: Timestamp) {
         self.locked_until = Some(until);
     }
 
-    /// The lease ran out unsettled. An owner that is none was cleared on purpose: that is no crash.
+    /// Handles a lease that ran out before it was settled. If the owner was cleared on purpose, this is no crash.
     pub(crate) fn lease_over(&mut self, now: Timestamp) -> Noted {
         let ended = self.locked_until.unwrap_or(now);
         let crash = Noted::new(Cause::Crashed, CRASH_ERROR);
         if self.owner.is_none() {
-            self.back_in_line(self.next_attempt_at, now);
+            self.back_in_queue(self.next_attempt_at, now);
             return crash;
         }
         self.crashes += 1;
@@ -138,19 +138,19 @@ impl Work {
         if self.crashes >= CRASHES_MAX {
             self.finish(State::Dead, now);
         } else {
-            self.back_in_line(Some(ended.plus(crash_delay(self.crashes))), now);
+            self.back_in_queue(Some(ended.plus(crash_delay(self.crashes))), now);
         }
         crash
     }
 
-    /// The lease ran out while the database was away, and nobody could renew it: that is no crash.
+    /// Handles a lease that ran out while the database was away, so that nobody could renew it. This is no crash.
     pub(crate) fn lease_over_in_outage(&mut self, now: Timestamp) -> Noted {
         if self.owner.is_none() {
             return self.lease_over(now);
         }
         let ended = self.locked_until.unwrap_or(now);
         self.last_error = Some(OUTAGE_ERROR.to_owned());
-        self.back_in_line(Some(ended.plus(crash_delay(1))), now);
+        self.back_in_queue(Some(ended.plus(crash_delay(1))), now);
         Noted::new(Cause::DatabaseUnavailable, OUTAGE_ERROR)
     }
 
@@ -158,19 +158,19 @@ impl Work {
         self.finish(State::Expired, now);
     }
 
-    /// It was dead, and its time to live is over too: nothing will send it any more without a new one.
+    /// It was dead, and its time to live is over too. It is not sent again without a new time to live.
     pub(crate) fn expire_dead(&mut self, now: Timestamp) {
         self.state = State::Expired;
         self.processed_at = Some(now);
     }
 
-    /// A dead letter that nobody needs any more, or a message that is taken back. From now on its retention runs.
+    /// Dismisses a dead letter, or a message that was cancelled. Its retention starts now.
     pub(crate) fn dismiss(&mut self, now: Timestamp) {
         self.state = State::Dismissed;
         self.processed_at = Some(now);
     }
 
-    /// By an operator: it starts afresh, perhaps later. Its claim number goes on, so old leases stay void.
+    /// Requeues it for an operator: it starts afresh, perhaps later. Its claim number goes on, so old leases stay void.
     pub(crate) fn revive(&mut self, at: Option<Timestamp>, expires_at: Option<Timestamp>) {
         self.state = State::Ready;
         self.attempts = 0;
@@ -181,14 +181,14 @@ impl Work {
         self.expires_at = expires_at;
     }
 
-    /// An attempt outside the queue begins. It is counted now: whoever makes it may vanish, and nobody would notice.
+    /// Starts an attempt outside the queue. It is counted now, because nobody would notice if its worker crashed.
     pub(crate) fn begin_by_hand(&mut self, now: Timestamp) {
         self.state = State::Processing;
         self.attempts = self.attempts.saturating_add(1);
         self.last_attempt_at = Some(now);
     }
 
-    /// Ends the row's life outside the queue's own verbs: old leases are void from here on.
+    /// Ends the row's life outside the queue. Old leases are void from now on.
     pub(crate) fn settle_by_hand(&mut self, state: State, now: Timestamp) {
         self.finish(state, now);
         self.claim_no += 1;
@@ -202,7 +202,7 @@ impl Work {
         self.locked_until = None;
     }
 
-    fn back_in_line(&mut self, next_attempt_at: Option<Timestamp>, now: Timestamp) {
+    fn back_in_queue(&mut self, next_attempt_at: Option<Timestamp>, now: Timestamp) {
         if self.is_past_expiry(now) {
             return self.expire(now);
         }
@@ -213,12 +213,12 @@ impl Work {
     }
 }
 
-/// What a row says when its worker vanished.
+/// The error of a row whose worker crashed.
 pub(crate) const CRASH_ERROR: &str = "the worker vanished: its lease ran out";
 
 const OUTAGE_ERROR: &str = "the database was away: the lease ran out";
 
-/// What an inbox row holds, as far as a second arrival can change it.
+/// The parts of an inbox row that a second arrival can change.
 #[derive(Clone, Debug)]
 pub(crate) struct Content<'a> {
     pub(crate) topic: &'a str,
@@ -228,7 +228,7 @@ pub(crate) struct Content<'a> {
 }
 
 impl Content<'_> {
-    /// Hashes of two algorithms say nothing of each other.
+    /// Hashes of two algorithms cannot be compared.
     pub(crate) fn differs(&self, other: &Self) -> bool {
         let hash_differs = match (self.hash, other.hash) {
             (Some(one), Some(two)) => one.differs(two),
@@ -255,16 +255,16 @@ impl<'a> From<&'a Message> for Content<'a> {
     }
 }
 
-/// What `enqueue` does to an inbox row that exists.
+/// What `enqueue` does to an existing inbox row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Put {
-    /// Done or dismissed: nothing changes but the time it was last seen.
+    /// It is done or dismissed, so only the time of its last arrival changes.
     Nothing,
-    /// The content is stored; the row stands where it stood.
+    /// The content is stored, and the row keeps its state.
     Replace,
-    /// The content is stored, and the lease on the old content is void: it is handled when that lease is over.
+    /// The content is stored, and the lease on the old content is void. It is handled when that lease is over.
     ReplaceUnderLease,
-    /// The content is stored and the row gets in line.
+    /// The content is stored, and the row becomes ready.
     Queue,
 }
 

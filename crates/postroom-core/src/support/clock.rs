@@ -1,4 +1,4 @@
-//! Time: microseconds since 1970, and the one place that asks the machine for it.
+//! Time in microseconds since 1970, and the only code that asks the machine for it.
 
 mod carried;
 mod jump;
@@ -19,9 +19,9 @@ use std::time::{Instant, SystemTime};
 
 /// Where a store takes the time from.
 ///
-/// A clock is carried on by the monotonic clock of this machine and compared with what the wall clock says. When the
-/// two differ by more than a few seconds, the wall clock has jumped. Until a second look at least ten seconds later
-/// finds the same, the time goes on as if it had not.
+/// The monotonic clock of this machine carries the time on, and the wall clock is compared with it. When the two differ
+/// by more than a few seconds, the wall clock has jumped. The jump is ignored until a second look, at least ten seconds
+/// later, confirms it.
 ///
 /// ```
 /// use postroom::clock::{Clock, ManualClock, Timestamp};
@@ -35,17 +35,17 @@ use std::time::{Instant, SystemTime};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Clock {
-    /// The database's own clock; for an embedded database that is the machine's.
+    /// The database's own clock. For an embedded database this is the machine's clock.
     #[default]
     Database,
-    /// The clock of a database server, as far as this machine has heard it.
+    /// The clock of a database server, as last read by this machine.
     Server(ServerClock),
-    /// A clock that stands still until it is moved: for tests.
+    /// A clock for tests that stands still until it is moved.
     Manual(ManualClock),
 }
 
 impl Clock {
-    /// The time: after a jump of the wall clock, the time without it until the jump is confirmed.
+    /// Returns the current time. A jump of the wall clock is ignored until it is confirmed.
     pub fn now(&self) -> Timestamp {
         match self {
             Self::Database => watch::machine().now(),
@@ -54,7 +54,7 @@ impl Clock {
         }
     }
 
-    /// The last jump of the wall clock that this process has seen.
+    /// Returns the last jump of the wall clock that this process has seen.
     ///
     /// ```
     /// use postroom::clock::{Clock, ManualClock, Timestamp};
@@ -73,14 +73,15 @@ impl Clock {
         }
     }
 
-    /// What the wall clock says, jump or not: for what is compared with other clocks at once, such as a signature.
+    /// Returns what the wall clock shows, jump or not. Use it to compare with another clock right away, as for a
+    /// signature.
     #[doc(hidden)]
     pub fn wall(&self) -> Timestamp {
         let now = self.now();
         self.doubt().wall(now)
     }
 
-    /// By how much the wall clock differs from [`now`](Self::now) while a jump is not confirmed.
+    /// Returns how far the wall clock differs from [`now`](Self::now) while a jump is not confirmed.
     pub(crate) fn doubt(&self) -> Doubt {
         match self {
             Self::Database => watch::machine().doubt(),
@@ -89,7 +90,7 @@ impl Clock {
         }
     }
 
-    /// How many jumps were accepted so far.
+    /// Returns how many jumps were accepted so far.
     pub(crate) fn jumps_accepted(&self) -> u64 {
         match self {
             Self::Database => watch::machine().accepted(),
@@ -98,7 +99,7 @@ impl Clock {
         }
     }
 
-    /// What became of a jump, each time once: for the log.
+    /// Returns what happened to a jump, once for each change, for the log.
     pub(crate) fn take_news(&self) -> Option<ClockJump> {
         match self {
             Self::Database => watch::machine().take_news(),
@@ -108,14 +109,14 @@ impl Clock {
     }
 }
 
-/// The monotonic clock: for how long, never for when.
-#[allow(clippy::disallowed_methods, reason = "this is the clock the rest of the code asks")]
+/// Returns the monotonic clock's time. Use it to measure durations, never to tell the date.
+#[allow(clippy::disallowed_methods, reason = "the rest of the code gets the time from here")]
 pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// What the machine's wall clock says.
-#[allow(clippy::disallowed_methods, reason = "this is the clock the rest of the code asks")]
+/// Returns what the machine's wall clock shows.
+#[allow(clippy::disallowed_methods, reason = "the rest of the code gets the time from here")]
 fn machine_says() -> Timestamp {
     SystemTime::now().into()
 }

@@ -1,12 +1,12 @@
-//! Places where a test may let the program crash.
+//! Points where a test can make the program crash.
 
 #[cfg(feature = "testing")]
 pub(crate) mod point;
 
-/// Names a place at which a test can break the program off, to see that nothing is lost and nothing is done twice.
+/// Names a point where a test can interrupt the program, to check that nothing is lost and nothing is done twice.
 ///
-/// Without the feature `testing` it does nothing and costs nothing. With it, [`testing::CrashPoint`] breaks off who
-/// gets here, and `POSTROOM_CRASH_AT=name` in the environment aborts the whole process, as a kill would.
+/// Without the feature `testing` it does nothing and costs nothing. With it, [`testing::CrashPoint`] interrupts the
+/// code that gets here, and `POSTROOM_CRASH_AT=name` in the environment aborts the whole process, as a kill would.
 ///
 /// ```
 /// # fn charge() {}

@@ -1,9 +1,9 @@
-//! What can go wrong, by kind, with its cause kept.
+//! Errors, by kind, each with its cause.
 
 use std::error::Error as StdError;
 use std::fmt;
 
-/// The result of almost every call here.
+/// The result of almost every call in this crate.
 ///
 /// ```
 /// fn key(header: &str) -> postroom::Result<postroom::InboxKey> {
@@ -14,7 +14,7 @@ use std::fmt;
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of thing went wrong: what a program decides on.
+/// The kind of an error. Programs base their decisions on it.
 ///
 /// ```
 /// use postroom::{Error, ErrorKind};
@@ -33,43 +33,43 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller's argument is not allowed; nothing was written.
+    /// An argument is not allowed. Nothing was written.
     InvalidInput,
-    /// The lease ran out and another worker may hold the message: roll back.
+    /// The lease ran out and another worker may have claimed the message. Roll back.
     LeaseLost,
-    /// No such message.
+    /// There is no such message.
     NotFound,
-    /// No store is known by that key.
+    /// There is no store for that key.
     UnknownStore,
     /// A stored row cannot be read as a message.
     Corrupt,
-    /// The database is busy, full or out of reach: the same call may succeed later.
+    /// The database is busy, full or unreachable. The same call may succeed later.
     Unavailable,
-    /// The tables are missing, older or newer than this version understands.
+    /// The tables are missing, or older or newer than this version supports.
     Schema,
-    /// This database, or a setting of it, cannot keep the promise.
+    /// The database, or one of its settings, cannot give a guarantee that is needed.
     Unsupported,
     /// A constraint of the database refused the write.
     Constraint,
-    /// A store was called on its own from inside one of its handlers: it would wait for itself.
+    /// A handler called its own store outside its transaction: the store would wait for itself.
     InsideHandler,
-    /// The transaction was rolled back; nothing of it is stored.
+    /// The transaction was rolled back. Nothing of it is stored.
     NotCommitted,
-    /// The connection broke at the commit, and nobody can say whether it was carried out.
+    /// The connection broke during the commit, and the outcome is unknown.
     InDoubt,
-    /// The caller's own code failed or panicked inside a transaction; it was rolled back.
+    /// The caller's own code failed or panicked inside a transaction, which was rolled back.
     Callback,
     /// The store was closed.
     Closed,
-    /// The message was refused, given up or expired: there will be no answer.
+    /// The message was refused, is dead or has expired, so there will be no answer.
     NotDelivered,
-    /// No answer came in time. The message is still on its way, and its answer can be waited for again.
+    /// No answer came in time. The message is still in progress, and you can wait for its answer again.
     TimedOut,
     /// Any other error of the database.
     Database,
 }
 
-/// An error: its [`kind`](Error::kind), what happened in words, and its cause as [`source`](StdError::source).
+/// An error: its [`kind`](Error::kind), a description, and its cause as [`source`](StdError::source).
 ///
 /// ```
 /// use std::error::Error as _;
@@ -105,18 +105,19 @@ impl Error {
         self
     }
 
-    /// An error of the caller's own, to leave a transaction with: it is rolled back and this is returned.
+    /// Creates an error of the caller's own code. Returned from a transaction, it rolls the transaction back and is
+    /// passed on.
     pub fn callback(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
         Self::new(ErrorKind::Callback, source.to_string()).caused_by(source)
     }
 
-    /// What kind of error this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later without anything being changed.
+    /// Returns whether the same call may succeed later without any change.
     pub fn is_transient(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::NotCommitted | ErrorKind::TimedOut)
     }
@@ -145,7 +146,7 @@ impl StdError for Error {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

@@ -1,4 +1,4 @@
-//! Work that ends by itself, whoever waits for it: a caller that gives up must not leave half a conversation behind.
+//! Work that is finished even if its caller stops waiting, so that no conversation with a database is left half done.
 
 use std::future::Future;
 
@@ -11,13 +11,13 @@ pub(crate) trait Portable: Send + Sync + 'static {}
 
 impl<T: Send + Sync + 'static> Portable for T {}
 
-/// Begins the work. Dropping the handle does not end it.
-#[allow(clippy::disallowed_methods, reason = "this is where tasks begin that outlive their caller")]
+/// Starts the work. Dropping the handle does not stop it.
+#[allow(clippy::disallowed_methods, reason = "only these tasks outlive their caller")]
 pub fn in_background<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(work)
 }
 
-/// Does the work to its end, even if the caller no longer waits.
+/// Does the work to its end, even if the caller stops waiting.
 pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {

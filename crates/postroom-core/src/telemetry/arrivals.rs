@@ -1,11 +1,11 @@
-//! How many messages came in since the process started, and how many of them were known already.
+//! Counts the messages that arrived since the process started, and the duplicates among them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::label::store_label;
 
-/// What came into the inbox of a store since the process started.
+/// The messages that arrived in the inbox of a store since the process started.
 ///
 /// ```
 /// use postroom::{Inbox, InboxKey, Incoming, telemetry};
@@ -23,16 +23,16 @@ use super::label::store_label;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Arrivals {
-    /// All that came.
+    /// All messages that arrived.
     pub messages: u64,
-    /// Those that had come before.
+    /// The duplicates among them.
     pub duplicates: u64,
 }
 
 static COUNTED: Mutex<Option<HashMap<String, Arrivals>>> = Mutex::new(None);
 
-/// What came into the inbox of the store of that name, as metrics call it. A message that its sender repeats counts
-/// every time.
+/// Returns the messages that arrived in the inbox of the store with this name, as metrics call it. A message that its
+/// sender repeats is counted each time.
 ///
 /// ```
 /// assert_eq!(postroom::telemetry::arrivals("nobody's").messages, 0);

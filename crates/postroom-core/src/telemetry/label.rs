@@ -1,14 +1,14 @@
-//! What stores, topics and destinations are called in metrics: each name is a series of its own, and those are dear.
+//! Names of stores, topics and destinations in metrics. Each name is a separate series, and series are expensive.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-const NAMED_UNLESS_TOLD: usize = 100;
+const NAMED_DEFAULT: usize = 100;
 const OTHER: &str = "other";
 
-/// How many stores metrics tell apart: 100 unless told otherwise. The first ones that something is counted for keep
-/// their names for as long as the process lives; all others are counted together, as `other`.
+/// Sets how many stores have their own name in metrics; 100 by default. The first stores that are counted keep their
+/// names while the process lives. All others are counted together, as `other`.
 ///
 /// ```
 /// // One series for each of 500 tenants, before their stores are opened.
@@ -22,9 +22,9 @@ pub(super) fn store_label(store: &str) -> String {
     STORES.of(store).to_owned()
 }
 
-pub(super) static STORES: Labels = Labels::new(NAMED_UNLESS_TOLD);
-pub(super) static TOPICS: Labels = Labels::new(NAMED_UNLESS_TOLD);
-pub(super) static DESTINATIONS: Labels = Labels::new(NAMED_UNLESS_TOLD);
+pub(super) static STORES: Labels = Labels::new(NAMED_DEFAULT);
+pub(super) static TOPICS: Labels = Labels::new(NAMED_DEFAULT);
+pub(super) static DESTINATIONS: Labels = Labels::new(NAMED_DEFAULT);
 
 pub(super) struct Labels {
     max: AtomicUsize,
@@ -36,7 +36,7 @@ impl Labels {
         Self { max: AtomicUsize::new(max), named: RwLock::new(None) }
     }
 
-    /// The name itself, or `other` when there are too many already.
+    /// Returns the name itself, or `other` if there are already too many.
     pub(super) fn of<'a>(&self, name: &'a str) -> &'a str {
         let (is_named, is_full) = {
             let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl Labels {
             let count = named.map_or(0, HashSet::len);
             (named.is_some_and(|named| named.contains(name)), count >= self.max.load(Ordering::Relaxed))
         };
-        // Once it is full nobody waits for anybody: each message passes here.
+        // Once the table is full, no lock is needed. Every message passes here.
         if is_named || !is_full && self.takes(name) { name } else { OTHER }
     }
 

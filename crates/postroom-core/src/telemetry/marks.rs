@@ -1,4 +1,4 @@
-//! What is told of messages that are marked.
+//! Logs and metrics of marked messages.
 
 use metrics::counter;
 use tracing::{error, info, warn};
@@ -22,10 +22,10 @@ pub fn marking_broken(store: &str, handler: &str, key: &InboxKey, error: &Error)
     warn!(store, handler, source, message_id, %error, "the message could not be handled");
 }
 
-// Of requests the key alone: their source is made of the caller's credentials.
+// For requests only the key is logged, because their source is made from the caller's credentials.
 
 pub fn replayed(store: &str, layer: &str, key: &InboxKey) {
-    info!(store, layer, key = key.message_id(), "duplicate: the kept response was given");
+    info!(store, layer, key = key.message_id(), "duplicate: the stored response was sent");
     counter!(metric::INBOX_DUPLICATES, "store" => store_label(store)).increment(1);
 }
 
@@ -39,7 +39,7 @@ pub fn key_reused(store: &str, layer: &str, key: &InboxKey) {
 
 pub fn mark_kept(store: &str, handler: &str, key: &InboxKey, error: &Error) {
     let (source, message_id) = (key.source(), key.message_id());
-    error!(store, handler, source, message_id, %error, "the mark could not be released: it is not handled again");
+    error!(store, handler, source, message_id, %error, "the mark could not be removed; the message is not retried");
 }
 
 pub fn marks_purged(store: &str, handler: &str, count: u64) {
@@ -49,5 +49,5 @@ pub fn marks_purged(store: &str, handler: &str, count: u64) {
 }
 
 pub fn marks_not_purged(store: &str, handler: &str, error: &Error) {
-    warn!(store, handler, %error, "old marks could not be deleted; trying again later");
+    warn!(store, handler, %error, "old marks could not be deleted; this is tried again later");
 }

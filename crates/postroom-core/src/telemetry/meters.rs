@@ -1,4 +1,4 @@
-//! What is counted for every message: by store, topic and destination.
+//! Metrics of every message, by store, topic and destination.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -11,12 +11,12 @@ use super::{Named, metric};
 use crate::message::Message;
 use crate::queue::{Fault, Queue};
 
-/// The meters of one worker. Each is looked up once, when the first message of its kind comes.
+/// The meters of one worker. Each is looked up once, with the first message of its kind.
 #[derive(Debug)]
 pub(crate) struct Meters {
     store: String,
     queue: Queue,
-    /// By topic and destination, as they are called in metrics: so there are not too many.
+    /// The meters by topic and destination, under their names in metrics, so that their number is limited.
     known: RwLock<HashMap<String, HashMap<String, Pair>>>,
 }
 
@@ -31,19 +31,19 @@ impl Meters {
         Self { store: store_label(queue.store), queue: queue.kind, known: RwLock::default() }
     }
 
-    /// It took so long, whatever came of it.
+    /// Records how long the work took, whatever its outcome.
     pub(super) fn took(&self, message: &Message, took: Duration) {
         self.of(message).took_ms.record(took.as_secs_f64() * 1000.0);
     }
 
-    /// It is done.
+    /// Records that it is done.
     pub(super) fn done(&self, message: &Message) {
         if let Some(retries) = self.of(message).retries {
             retries.record(f64::from(message.attempts));
         }
     }
 
-    /// It failed.
+    /// Records that it failed.
     pub(super) fn failed(&self, message: &Message, fault: &Fault) {
         let labels = [
             ("store", self.store.clone()),

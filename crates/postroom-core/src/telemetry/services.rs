@@ -1,4 +1,4 @@
-//! What is told of messages between services.
+//! Logs and metrics of messages between services.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::queue::retry::RetryPolicies;
 use crate::queue::{Outcome, Queue, Whose};
 use crate::support::error::Error;
 
-/// What became of a message to another service.
+/// Records the outcome of a message to another service.
 pub(crate) fn sent(
     store: &str,
     message: &Message,
@@ -54,24 +54,26 @@ pub(crate) fn sent(
     }
 }
 
-/// A handler's answer that cannot be kept; what it did is done all the same.
+/// Logs that a handler's answer cannot be stored. The handler's work is done all the same.
 pub fn answer_not_kept(message: &Message, reason: &str) {
-    warn!(topic = message.topic, message_id = message.id(), reason, "the handler's answer is not kept");
+    warn!(topic = message.topic, message_id = message.id(), reason, "the handler's answer is not stored");
 }
 
 pub fn accept_failed(service: &str, error: &std::io::Error) {
-    warn!(service, %error, "a connection could not be taken");
+    warn!(service, %error, "a connection could not be accepted");
 }
 
 pub fn window_too_short(destination: &str, window: Duration, horizon: Option<Duration>) {
     let (window, horizon) = (window.as_secs(), horizon.map(|horizon| horizon.as_secs()));
     warn!(
         destination,
-        window, horizon, "the destination forgets messages before ours expire: one may be applied twice"
+        window,
+        horizon,
+        "the destination's dedupe window is shorter than our messages live: a message may be applied twice"
     );
 }
 
-/// Why a request could not be verified: for the log and the metric alone.
+/// Records why a request could not be verified. The reason appears only in the log and the metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Distrust {
     UnknownSource,
@@ -106,13 +108,13 @@ pub fn hook_distrusted(store: &str, hook: &str, reason: &'static str) {
     counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => reason).increment(1);
 }
 
-/// Somebody who is known sent what he may not.
+/// Logs that a known source sent a topic that it may not send.
 pub fn topic_refused(store: &str, source: &str, topic: &str) {
     warn!(store, source, topic, "inbox: this source may not send this topic");
     counter!(metric::INBOX_DISTRUSTED, "store" => store_label(store), "reason" => "topic").increment(1);
 }
 
-/// What a receiver answered: for a message it took, or has had before, and for one it did not take.
+/// Logs the answer of a receiver: to a message that it accepted or already had, or to one that it did not accept.
 pub fn received(store: &str, key: &InboxKey, is_duplicate: bool, refusal: Option<(u16, Option<&str>)>) {
     let (source, message_id) = (key.source(), key.message_id());
     if is_duplicate || refusal.is_none() {
@@ -121,7 +123,7 @@ pub fn received(store: &str, key: &InboxKey, is_duplicate: bool, refusal: Option
     match refusal {
         _ if is_duplicate => duplicate(store, key),
         None => info!(store, source, message_id, "inbox: message processed"),
-        Some((status, error)) => info!(store, source, message_id, status, error, "inbox: message not taken"),
+        Some((status, error)) => info!(store, source, message_id, status, error, "inbox: message not accepted"),
     }
 }
 
@@ -134,6 +136,6 @@ pub fn receive_broken(store: &str, key: &InboxKey, error: &Error) {
     warn!(store, source = key.source(), message_id = key.message_id(), %error, "the message could not be stored");
 }
 
-pub fn service_broke_off(error: &Error) {
-    error!(%error, "a part of the service broke off; the service stops");
+pub fn service_failed(error: &Error) {
+    error!(%error, "a part of the service failed; the service stops");
 }

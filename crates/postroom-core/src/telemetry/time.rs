@@ -1,4 +1,4 @@
-//! Clocks that jump, and what they left behind.
+//! Clocks that jump, and messages with wrong times.
 
 use metrics::counter;
 use tracing::{info, warn};
@@ -7,7 +7,7 @@ use super::{Named, metric};
 use crate::support::clock::{Clock, JumpState};
 use crate::telemetry::label::store_label;
 
-/// Tells of a jump when it is seen, and again when it is accepted or taken back.
+/// Logs a jump when it is seen, and again when it is accepted or taken back.
 pub(crate) fn clock_jumped(store: &str, clock: &Clock) {
     let Some(jump) = clock.take_news() else { return };
     if jump.state == JumpState::Doubted {
@@ -16,9 +16,9 @@ pub(crate) fn clock_jumped(store: &str, clock: &Clock) {
     let (seconds, way) = (jump.by.as_secs(), if jump.is_ahead { "ahead" } else { "back" });
     match jump.state {
         JumpState::Doubted => {
-            warn!(store, seconds, way, "the clock jumped; nothing is freed, expired or deleted by it unless it stays");
+            warn!(store, seconds, way, "the clock jumped; nothing is reaped, expired or deleted because of it yet");
         }
-        JumpState::Accepted => warn!(store, seconds, way, "the clock stayed where it jumped to; its time is used now"),
+        JumpState::Accepted => warn!(store, seconds, way, "the jump of the clock is confirmed; the new time is used"),
         JumpState::TakenBack => info!(store, seconds, way, "the clock came back; its jump was ignored"),
     }
 }

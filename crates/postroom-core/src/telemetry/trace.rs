@@ -1,5 +1,5 @@
-//! Traces across messages: the context of the span that sends a message is stored with it, and the span that handles
-//! it is linked to that one.
+//! Traces across messages: the context of the span that sends a message is stored with the message, and the span that
+//! handles the message is linked to it.
 
 mod context;
 
@@ -13,7 +13,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use crate::message::{Message, NewMessage};
 use context::{TRACEPARENT, TRACESTATE, from_headers, to_headers};
 
-/// The message as it is stored: with the current span's context, unless it brings one. The caller has checked it.
+/// Returns the message as it is stored: with the current span's context, unless it has one. The caller has checked it.
 pub(crate) fn traced(message: &NewMessage) -> Cow<'_, NewMessage> {
     if message.headers.contains_key(TRACEPARENT) {
         return Cow::Borrowed(message);
@@ -23,7 +23,7 @@ pub(crate) fn traced(message: &NewMessage) -> Cow<'_, NewMessage> {
     if context.is_valid() { with_context(message, &context) } else { Cow::Borrowed(message) }
 }
 
-/// The same for one that is ours.
+/// Does the same for an owned message.
 pub(crate) fn into_traced(message: NewMessage) -> NewMessage {
     match traced(&message) {
         Cow::Owned(traced) => traced,
@@ -31,12 +31,12 @@ pub(crate) fn into_traced(message: NewMessage) -> NewMessage {
     }
 }
 
-/// The same for many.
+/// Does the same for many messages.
 pub(crate) fn all_traced(messages: Vec<NewMessage>) -> Vec<NewMessage> {
     messages.into_iter().map(into_traced).collect()
 }
 
-/// A message with as many headers as it may have goes without.
+/// A message that already has the maximum number of headers gets no context.
 fn with_context<'a>(message: &'a NewMessage, context: &SpanContext) -> Cow<'a, NewMessage> {
     let (parent, state) = to_headers(context);
     let mut traced = message.clone();
@@ -46,18 +46,18 @@ fn with_context<'a>(message: &'a NewMessage, context: &SpanContext) -> Cow<'a, N
     if traced.check().is_ok() { Cow::Owned(traced) } else { Cow::Borrowed(message) }
 }
 
-/// The context of the span we are in, whichever of the two interfaces made it.
+/// Returns the context of the current span, whichever of the two interfaces created it.
 fn current() -> Context {
     let of_span = Span::current().context();
     if of_span.span().span_context().is_valid() { of_span } else { Context::current() }
 }
 
-/// Links a span to the one that sent the message, and names things as OpenTelemetry does.
+/// Links a span to the one that sent the message, and sets the attributes that OpenTelemetry specifies.
 pub(crate) fn begun(span: &Span, message: &Message) {
     if span.is_disabled() {
         return;
     }
-    // First: once the span has begun, its kind is settled.
+    // This comes first, because the kind of a span cannot be changed once it has started.
     let (kind, operation, destination) = match message.destination() {
         Some(destination) => ("producer", "send", destination),
         None => ("consumer", "process", message.topic.as_str()),
@@ -76,7 +76,7 @@ pub(crate) fn begun(span: &Span, message: &Message) {
     }
 }
 
-/// Whose work is done on another thread.
+/// The span of work that continues on another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(Context);
 
@@ -99,7 +99,7 @@ mod tests {
 
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-    /// As if we were in a span with this context.
+    /// Runs code inside a span with this context.
     fn in_a_span<T>(code: impl FnOnce() -> T) -> T {
         let headers = [(TRACEPARENT.to_owned(), PARENT.to_owned()), (TRACESTATE.to_owned(), "vendor=1".to_owned())];
         let context = from_headers(&Headers::from(headers)).unwrap();

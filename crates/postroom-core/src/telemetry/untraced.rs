@@ -1,4 +1,4 @@
-//! What stands in for `trace.rs` without its feature: nothing, at no cost.
+//! Replaces `trace.rs` without its feature. It does nothing, at no cost.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What is logged of workers, and of the stores they work on.
+//! Logs of workers, and of the stores they work on.
 
 use tracing::{debug, error, info, warn};
 
@@ -12,19 +12,19 @@ pub(crate) fn renewal_failed(queue: Named<'_>, error: &Error) {
 
 pub(crate) fn leases_overdue(queue: Named<'_>, count: usize) {
     let (store, queue) = (queue.store, queue.kind);
-    warn!(store, %queue, count, "leases may be over; the work on them is broken off");
+    warn!(store, %queue, count, "leases may have run out; the work on them is interrupted");
 }
 
 pub(crate) fn maintenance_failed(queue: Named<'_>, error: &Error) {
-    warn!(store = queue.store, queue = %queue.kind, %error, "maintenance failed; trying again later");
+    warn!(store = queue.store, queue = %queue.kind, %error, "maintenance failed; it is tried again later");
 }
 
 pub(crate) fn worker_started(queue: Named<'_>, owner: OwnerToken) {
     info!(store = queue.store, queue = %queue.kind, %owner, "worker started");
 }
 
-pub(crate) fn worker_stopping(queue: Named<'_>, in_hand: usize) {
-    info!(store = queue.store, queue = %queue.kind, in_hand, "worker stopping");
+pub(crate) fn worker_stopping(queue: Named<'_>, in_progress: usize) {
+    info!(store = queue.store, queue = %queue.kind, in_progress, "worker stopping");
 }
 
 pub(crate) fn worker_stopped(queue: Named<'_>, left: usize) {
@@ -32,7 +32,7 @@ pub(crate) fn worker_stopped(queue: Named<'_>, left: usize) {
 }
 
 pub(crate) fn worker_broke_down(queue: Named<'_>, error: &Error) {
-    error!(store = queue.store, queue = %queue.kind, %error, "the worker broke down; it is started again");
+    error!(store = queue.store, queue = %queue.kind, %error, "the worker failed; it is restarted");
 }
 
 pub(crate) fn fleet_started(stores: usize) {
@@ -44,7 +44,7 @@ pub(crate) fn fleet_stopped() {
 }
 
 pub(crate) fn discovery_failed(error: &Error) {
-    warn!(%error, "discovery failed; the stores stay as they are");
+    warn!(%error, "the discovery failed; the stores stay as they are");
 }
 
 pub(crate) fn discovered<'a>(
@@ -55,11 +55,11 @@ pub(crate) fn discovered<'a>(
 ) {
     debug!(added = added.len(), removed = removed.len(), failed, kept, "stores discovered");
     added.for_each(|store| info!(store, "store added"));
-    removed.for_each(|store| info!(store, "store removed; it is drained and closed"));
+    removed.for_each(|store| info!(store, "store removed; it is being drained and closed"));
 }
 
 pub(crate) fn store_not_opened(store: &str, error: &Error) {
-    warn!(store, %error, "the store cannot be opened; trying again with the next refresh");
+    warn!(store, %error, "the store cannot be opened; the next refresh tries again");
 }
 
 pub(crate) fn store_closed(store: &str) {

@@ -1,4 +1,5 @@
-//! Stores that come and go: what the discovery names is opened, what it no longer names is drained and closed.
+//! Stores that come and go: a discovery lists them, new ones are opened, and those that are gone are drained and
+//! closed.
 
 mod refresh;
 
@@ -33,7 +34,7 @@ use refresh::Inventory;
 pub struct Discovered<D: Discovery> {
     current: watch::Receiver<Arc<Set<D::Store>>>,
     requests: mpsc::Sender<Request>,
-    /// The one task; it ends with this.
+    /// The task that refreshes the stores. It ends when this is dropped.
     task: JoinSet<()>,
 }
 
@@ -43,8 +44,8 @@ enum Request {
 }
 
 impl<D: Discovery> Discovered<D> {
-    /// Discovers for the first time, opens what it finds, and goes on doing so every now and then. An error means that
-    /// the discovery itself failed: stores that cannot be opened are left for the next time.
+    /// Discovers for the first time, opens what it finds, and repeats this at the refresh interval. It fails if the
+    /// discovery itself fails; stores that cannot be opened are left for the next refresh.
     pub async fn start(discovery: D, options: DiscoveryOptions) -> Result<Self> {
         let options = options.checked()?;
         let (publish, current) = watch::channel(Arc::new(Set::new(Vec::new())?));
@@ -56,17 +57,17 @@ impl<D: Discovery> Discovered<D> {
         Ok(Self { current, requests, task })
     }
 
-    /// Discovers now, and says what that changed.
+    /// Discovers now, and returns the changes.
     pub async fn refresh(&self) -> Result<Refreshed> {
         let (reply, answer) = oneshot::channel();
         let sent = self.requests.send(Request::Refresh(reply)).await;
         match answer.await {
             Ok(refreshed) if sent.is_ok() => refreshed,
-            _ => Err(Error::new(ErrorKind::Closed, "discovery has ended; see the log for why")),
+            _ => Err(Error::new(ErrorKind::Closed, "the discovery has ended; the log has the reason")),
         }
     }
 
-    /// Ends discovery, and closes every store when nobody works on it any more: stop the fleet first.
+    /// Ends the discovery, and closes every store when no worker uses it any more. Stop the fleet first.
     pub async fn close(mut self) {
         let (reply, done) = oneshot::channel();
         if self.requests.send(Request::Close(reply)).await.is_ok() {
@@ -93,7 +94,7 @@ async fn keep_up_to_date<D: Discovery>(
             () = inventory.closed_one() => continue,
         };
         match request {
-            // A failure has been logged, and everything stays as it was.
+            // The failure has been logged, and everything stays as it was.
             None => drop(inventory.refresh().await),
             Some(Request::Refresh(reply)) => drop(reply.send(inventory.refresh().await)),
             Some(Request::Close(reply)) => {

@@ -1,4 +1,4 @@
-//! What a program tells about its databases when they come and go while it runs.
+//! How a program tells which databases exist, if they come and go while it runs.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::support::error::{Error, Result};
 use crate::tenancy::StoreKey;
 
-/// Finds the databases there are, and opens them.
+/// Lists the databases, and opens them.
 ///
 /// ```
 /// use postroom::{Error, Result};
@@ -39,18 +39,18 @@ use crate::tenancy::StoreKey;
 /// }
 /// ```
 pub trait Discovery: Send + Sync + 'static {
-    /// What is opened.
+    /// The type of the stores.
     type Store: Store + Clone;
 
-    /// What is needed to open one: a path, an address. A store whose configuration stays the same is left as it is; one
-    /// whose configuration changes is drained and closed, and opened anew.
+    /// What is needed to open a database, such as a path or an address. A store whose configuration stays the same is
+    /// not touched. If its configuration changes, the store is drained, closed and opened again.
     type Config: Clone + PartialEq + Send + Sync + 'static;
 
-    /// Every database there is, each under a key of its own. Fail rather than leave some out: what is missing is
-    /// closed, while after an error everything stays as it is. [`Error::callback`] makes any error fit.
+    /// Returns every database with its key. Return an error rather than an incomplete list: a store that is missing
+    /// from the list is closed, while after an error everything stays as it is. [`Error::callback`] converts any error.
     fn discover(&self) -> impl Future<Output = Result<Vec<(StoreKey, Self::Config)>>> + Send;
 
-    /// Opens one. The store must be named after its key.
+    /// Opens a database. The store's name must be its key.
     fn open(&self, key: &StoreKey, config: &Self::Config) -> impl Future<Output = Result<Self::Store>> + Send;
 }
 
@@ -76,19 +76,19 @@ impl Default for DiscoveryOptions {
 }
 
 impl DiscoveryOptions {
-    /// How often to ask which databases there are: 5 minutes.
+    /// Sets how often to ask which databases exist; every 5 minutes by default.
     #[must_use]
     pub fn refresh(mut self, interval: Duration) -> Self {
         self.refresh = interval;
         self
     }
 
-    /// How often that is.
+    /// Returns how often to ask.
     pub fn refresh_interval(&self) -> Duration {
         self.refresh
     }
 
-    /// How long opening a store may take before it is left for the next refresh: 10 s.
+    /// Sets how long opening a store may take before it is left for the next refresh; 10 s by default.
     #[must_use]
     pub fn open_timeout(mut self, timeout: Duration) -> Self {
         self.open_timeout = timeout;
@@ -103,7 +103,7 @@ impl DiscoveryOptions {
     }
 }
 
-/// What a refresh changed.
+/// The changes of a refresh.
 ///
 /// ```
 /// use postroom::tenancy::Refreshed;
@@ -120,10 +120,10 @@ impl DiscoveryOptions {
 pub struct Refreshed {
     /// Stores that were opened.
     pub added: Vec<StoreKey>,
-    /// Stores that are drained and closed: they are gone, or their configuration changed.
+    /// Stores that are being drained and closed: they are gone, or their configuration changed.
     pub removed: Vec<StoreKey>,
-    /// Stores that could not be opened; they are tried again with the next refresh.
+    /// Stores that could not be opened. The next refresh tries them again.
     pub failed: Vec<(StoreKey, Error)>,
-    /// How many stayed as they were.
+    /// The number of stores that did not change.
     pub kept: usize,
 }

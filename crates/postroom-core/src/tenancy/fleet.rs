@@ -1,4 +1,4 @@
-//! Workers on many stores, as one.
+//! The workers of many stores, run together.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,14 +22,14 @@ use crate::work::handler::{Backend, Handlers};
 use crate::work::places::Places;
 use crate::work::worker::{Filling, Loop, WorkerOptions};
 
-/// A worker that broke down is started again after this.
+/// A worker that failed is restarted after this time.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// Workers on the outbox, the inbox or both of every store of a provider, also of those that come later.
+/// Workers on the outbox, the inbox or both of every store of a provider, including stores that are added later.
 ///
-/// All of them together run no more handlers at once than [`WorkerOptions::concurrency`] says, and a [`Selection`]
-/// decides which store may claim next. A store that is slow or out of reach keeps nobody waiting. One that is removed
-/// is drained: its workers finish what they hold within the grace time, and give the rest back.
+/// Together they run at most [`WorkerOptions::concurrency`] handlers at once, and a [`Selection`] decides which store
+/// claims next. A store that is slow or unreachable does not delay the others. A store that is removed is drained: its
+/// workers finish what is in progress within the grace time, and release the rest.
 ///
 /// ```no_run
 /// # use postroom::Handlers;
@@ -52,7 +52,7 @@ pub struct Fleet<B: Backend> {
 }
 
 impl<B: Backend> Fleet<B> {
-    /// Workers on the stores of `provider`. Say which queues they work on with [`outbox`](Self::outbox) and
+    /// Creates workers on the stores of `provider`. Choose their queues with [`outbox`](Self::outbox) and
     /// [`inbox`](Self::inbox).
     pub fn new(provider: &impl StoreProvider<Store = B::Store>) -> Self {
         Self {
@@ -67,58 +67,32 @@ impl<B: Backend> Fleet<B> {
         }
     }
 
-    /// Works on the outboxes: these handle what has no destination.
-    #[must_use]
-    pub fn outbox(mut self, handlers: Handlers<B>) -> Self {
-        self.outbox = Some(handlers);
-        self
+    crate::setters! {
+        /// Works on the outboxes. These handlers get the messages without a destination.
+        pub fn outbox(mut self, handlers: Handlers<B>) { self.outbox = Some(handlers); }
+
+        /// Works on the inboxes with these handlers.
+        pub fn inbox(mut self, handlers: Handlers<B>) { self.inbox = Some(handlers); }
+
+        /// Sends outbox messages that have a destination through this transport.
+        pub fn transport(mut self, transport: impl Transport) { self.transport = Some(Arc::new(transport)); }
+
+        /// Shares the state of places with other workers, and makes it visible.
+        pub fn places(mut self, places: Places) { self.places = places; }
+
+        /// Sets the options. The limit on running handlers applies to all stores together.
+        pub fn options(mut self, options: WorkerOptions) { self.options = options; }
+
+        /// Sets which store claims next if several want to; [`RoundRobin`] by default.
+        pub fn selection(mut self, selection: impl Selection) { self.selection = Arc::new(selection); }
+
+        /// Sets how long the other stores wait for a claim that is not answered; 3 s by default. They wait once. After
+        /// that, nobody waits for this store until it has answered again.
+        pub fn claim_timeout(mut self, timeout: Duration) { self.claim_timeout = timeout; }
     }
 
-    /// Works on the inboxes with these.
-    #[must_use]
-    pub fn inbox(mut self, handlers: Handlers<B>) -> Self {
-        self.inbox = Some(handlers);
-        self
-    }
-
-    /// Sends outbox messages that have a destination this way.
-    #[must_use]
-    pub fn transport(mut self, transport: impl Transport) -> Self {
-        self.transport = Some(Arc::new(transport));
-        self
-    }
-
-    /// Shares what is known of places with others, and shows it.
-    #[must_use]
-    pub fn places(mut self, places: Places) -> Self {
-        self.places = places;
-        self
-    }
-
-    /// With these options. The limit of handlers at once is one for all stores together.
-    #[must_use]
-    pub fn options(mut self, options: WorkerOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Which store claims next, when several want to: [`RoundRobin`] unless told otherwise.
-    #[must_use]
-    pub fn selection(mut self, selection: impl Selection) -> Self {
-        self.selection = Arc::new(selection);
-        self
-    }
-
-    /// How long the other stores wait for a claim that is not answered: 3 s. They wait once; after that, nobody waits
-    /// for that store until it has answered again.
-    #[must_use]
-    pub fn claim_timeout(mut self, timeout: Duration) -> Self {
-        self.claim_timeout = timeout;
-        self
-    }
-
-    /// Runs until `shutdown` is ready; then all workers finish what they hold, within the grace time, and give the rest
-    /// back.
+    /// Runs until `shutdown` is ready. Then all workers finish what is in progress within the grace time, and release
+    /// the rest.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let mut stores = self.stores.clone();
         let mut crew = Crew::new(self)?;
@@ -140,15 +114,15 @@ impl<B: Backend> Fleet<B> {
     }
 }
 
-/// The workers there are.
+/// The running workers.
 struct Crew<B: Backend> {
     teams: Vec<Team<B>>,
-    /// How to stop the workers of a store, by its number.
+    /// Stops the workers of a store, by its number.
     stops: HashMap<u64, CancellationToken>,
     tasks: JoinSet<()>,
 }
 
-/// Those on one of the two queues.
+/// The workers on one of the two queues.
 struct Team<B: Backend> {
     queue: Queue,
     options: Arc<WorkerOptions>,
@@ -160,7 +134,7 @@ impl<B: Backend> Crew<B> {
     fn new(fleet: Fleet<B>) -> Result<Self> {
         let options = fleet.options.checked()?;
         if fleet.claim_timeout.is_zero() {
-            return Err(Error::invalid("the time to wait for a claim must be longer than zero"));
+            return Err(Error::invalid("the claim patience of a fleet must be longer than zero"));
         }
         let mut teams: Vec<Team<B>> = Vec::new();
         for (queue, handlers) in [(Queue::Outbox, fleet.outbox), (Queue::Inbox, fleet.inbox)] {
@@ -181,7 +155,7 @@ impl<B: Backend> Crew<B> {
         Ok(Self { teams, stops: HashMap::new(), tasks: JoinSet::new() })
     }
 
-    /// Starts workers on stores that are new, and stops those on stores that are gone.
+    /// Starts workers on new stores, and stops the workers on stores that are gone.
     fn follow(&mut self, members: &[Arc<Member<B::Store>>]) {
         let there: HashMap<u64, &Arc<Member<B::Store>>> = members.iter().map(|member| (member.id, member)).collect();
         for (_, stop) in self.stops.extract_if(|id, _| !there.contains_key(id)) {
@@ -211,7 +185,7 @@ impl<B: Backend> Team<B> {
         let (process, places) = (self.filling.process(&member.store, self.queue), self.filling.places.clone());
         let gate = self.turns.seat(member.key.as_str());
         tasks.spawn(async move {
-            // Until this task has ended the store is in use.
+            // The store is in use until this task has ended.
             let _member = member;
             loop {
                 let worker =

@@ -1,4 +1,4 @@
-//! What a store is known by.
+//! The key of a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::support::error::{Error, Result};
 
-/// What a store is known by: its name, usually the tenant's. A UUID and its usual text are the same key.
+/// The key of a store: its name, usually the tenant's. A UUID and its usual text are the same key.
 ///
 /// ```
 /// use postroom::tenancy::StoreKey;
@@ -18,11 +18,11 @@ use crate::support::error::{Error, Result};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreKey(Arc<str>);
 
-/// So much of a key is shown in an error.
+/// At most this much of a key is shown in an error.
 const SHOWN_CHARS: usize = 64;
 
 impl StoreKey {
-    /// As text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -30,12 +30,12 @@ impl StoreKey {
     /// An empty key is more likely a mistake than a tenant.
     pub(super) fn checked(self) -> Result<Self> {
         if self.0.is_empty() {
-            return Err(Error::invalid("the key of a store is empty; a name or a UUID is needed"));
+            return Err(Error::invalid("the key of a store must not be empty; use a name or a UUID"));
         }
         Ok(self)
     }
 
-    /// In quotes, and not at any length.
+    /// Quotes the key, cut to a readable length.
     pub(super) fn shown(&self) -> String {
         match self.0.char_indices().nth(SHOWN_CHARS) {
             Some((end, _)) => format!("{:?}…", &self.0[..end]),

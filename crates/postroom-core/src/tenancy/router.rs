@@ -1,4 +1,4 @@
-//! From a tenant's key to its outbox and inbox.
+//! Finds a tenant's outbox and inbox by its key.
 
 use crate::mailbox::inbox::Inbox;
 use crate::mailbox::outbox::Outbox;
@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::support::error::Result;
 use crate::tenancy::{StoreKey, StoreProvider, Stores};
 
-/// Finds the outbox and the inbox that belong to a key: a store's name, as text or as a UUID. Cheap to clone.
+/// Finds the outbox and the inbox for a key: a store's name, as text or as a UUID. It is cheap to clone.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -21,7 +21,7 @@ use crate::tenancy::{StoreKey, StoreProvider, Stores};
 ///
 /// let refused = router.outbox("initech").unwrap_err();
 /// assert_eq!(refused.kind(), ErrorKind::UnknownStore);
-/// assert_eq!(refused.to_string(), r#"no store is called "initech"; known are "acme", "globex""#);
+/// assert_eq!(refused.to_string(), r#"there is no store "initech"; the stores are "acme", "globex""#);
 /// # Ok::<(), postroom::Error>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
@@ -30,22 +30,22 @@ pub struct Router<S> {
 }
 
 impl<S: Store + Clone> Router<S> {
-    /// A router to the stores of `provider`, also to those that come later.
+    /// Creates a router to the stores of `provider`, including those that are added later.
     pub fn new(provider: &impl StoreProvider<Store = S>) -> Self {
         Self { stores: provider.stores() }
     }
 
-    /// The outbox of the store of that name: the same one each time, for as long as the store stays.
+    /// Returns the outbox of the store with this name. It is always the same one while the store exists.
     pub fn outbox(&self, key: impl Into<StoreKey>) -> Result<Outbox> {
         Ok(self.stores.member(key.into())?.outbox.clone())
     }
 
-    /// The inbox of the store of that name: the same one each time, for as long as the store stays.
+    /// Returns the inbox of the store with this name. It is always the same one while the store exists.
     pub fn inbox(&self, key: impl Into<StoreKey>) -> Result<Inbox> {
         Ok(self.stores.member(key.into())?.inbox.clone())
     }
 
-    /// The store of that name, to write to it in a transaction.
+    /// Returns the store with this name, to write to it in a transaction.
     pub fn store(&self, key: impl Into<StoreKey>) -> Result<S> {
         self.stores.get(key)
     }

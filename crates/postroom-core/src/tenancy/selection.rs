@@ -1,17 +1,17 @@
-//! Which store's turn it is. Pure: the same stores and the same last turn give the same answer.
+//! Which store claims next. Pure: the same stores and the same last turn give the same answer.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// Chooses the store that claims next.
 ///
-/// It is asked whenever a claim may begin and some store may have messages. A store that was found empty does not want
-/// to claim until there is news of it, so no turn is spent on it.
+/// It is called whenever a claim may start and some store may have messages. A store that was found empty does not want
+/// to claim until something changes in it, so no turn is spent on it.
 ///
 /// ```
 /// use postroom::tenancy::{Candidate, LastTurn, Selection};
 ///
-/// /// Whoever comes first in the list goes first, always.
+/// /// Always chooses the first store in the list.
 /// #[derive(Debug)]
 /// struct ByRank;
 ///
@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// assert_eq!(ByRank.next(&stores, Some(LastTurn::new(2))), Some(1));
 /// ```
 pub trait Selection: fmt::Debug + Send + Sync + 'static {
-    /// The place in `stores` of one that wants to claim. None lets everybody wait until a claim that is under way has
-    /// ended; when there is none, the first that wants to claim is taken.
+    /// Returns the index in `stores` of a store that wants to claim. With `None`, all stores wait until a claim in
+    /// progress has ended; if there is none, the first store that wants to claim is chosen.
     fn next(&self, stores: &[Candidate], last: Option<LastTurn>) -> Option<usize>;
 }
 
@@ -47,29 +47,29 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A store of that name that does not want to claim.
+    /// Creates a store of this name that does not want to claim.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), wants: false, claiming: false }
     }
 
-    /// The same, wanting to claim.
+    /// Makes it want to claim.
     #[must_use]
     pub fn wanting(mut self) -> Self {
         self.wants = true;
         self
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it may have messages, and can take them.
+    /// Returns whether it may have messages and can claim them now.
     pub fn wants_to_claim(&self) -> bool {
         self.wants && !self.claiming
     }
 
-    /// Whether it is claiming at the moment.
+    /// Returns whether it is claiming at the moment.
     pub fn is_claiming(&self) -> bool {
         self.claiming
     }
@@ -87,19 +87,19 @@ impl Candidate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LastTurn {
-    /// Whose it was: its place among the stores.
+    /// The index of the store.
     pub store: usize,
-    /// How many messages it found; none while it is still claiming.
+    /// The number of messages it found, or `None` while it is still claiming.
     pub found: Option<usize>,
 }
 
 impl LastTurn {
-    /// A turn of the store at that place, still claiming.
+    /// Creates a turn of the store with this index that is still claiming.
     pub fn new(store: usize) -> Self {
         Self { store, found: None }
     }
 
-    /// The same, over: it found so many.
+    /// Ends the turn: it found this many messages.
     #[must_use]
     pub fn found(mut self, messages: usize) -> Self {
         self.found = Some(messages);
@@ -107,7 +107,7 @@ impl LastTurn {
     }
 }
 
-/// One batch from each store in turn: nobody waits for another's backlog.
+/// One batch from each store in turn, so no store waits for another's backlog.
 ///
 /// ```
 /// use postroom::tenancy::{Candidate, LastTurn, RoundRobin, Selection};
@@ -125,7 +125,7 @@ impl Selection for RoundRobin {
     }
 }
 
-/// The same store until it is empty, then the next: fewer changes between databases, and others wait.
+/// The same store until it is empty, then the next. It switches databases less often, but other stores wait.
 ///
 /// ```
 /// use postroom::tenancy::{Candidate, DrainFirst, LastTurn, Selection};
@@ -148,7 +148,7 @@ impl Selection for DrainFirst {
     }
 }
 
-/// The first at or after `from`, or else before it.
+/// Returns the first one at or after `from`, or else the first one before it.
 pub(super) fn first_wanting(stores: &[Candidate], from: usize) -> Option<usize> {
     let (before, after) = stores.split_at(from.min(stores.len()));
     let wanting = |stores: &[Candidate]| stores.iter().position(Candidate::wants_to_claim);
@@ -159,7 +159,7 @@ pub(super) fn first_wanting(stores: &[Candidate], from: usize) -> Option<usize> 
 mod tests {
     use super::*;
 
-    /// Stores by letter; a capital one wants to claim.
+    /// Creates stores by letter. A store with a capital letter wants to claim.
     fn stores(letters: &str) -> Vec<Candidate> {
         let store = |letter: char| {
             let store = Candidate::new(letter.to_string());

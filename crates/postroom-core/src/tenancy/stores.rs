@@ -1,4 +1,4 @@
-//! The stores there are, each under a name of its own.
+//! The stores, each with its own name.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::store::Store;
 use crate::support::error::{Error, ErrorKind, Result};
 use crate::tenancy::StoreKey;
 
-/// So many names are listed in an error.
+/// At most this many names are listed in an error.
 const KNOWN_SHOWN: usize = 5;
 
-/// Says which stores there are: a list ([`Stores::fixed`]), or whatever is discovered
+/// Provides the stores: a fixed list ([`Stores::fixed`]), or what a discovery finds
 /// ([`Discovered`](crate::Discovered)).
 ///
 /// ```
 /// use postroom::store::MemoryStore;
 /// use postroom::tenancy::{Router, StoreProvider, Stores};
 ///
-/// // Whether they are listed or discovered.
+/// // This works with a fixed list and with discovered stores.
 /// fn router<P: StoreProvider>(provider: &P) -> Router<P::Store> {
 ///     Router::new(provider)
 /// }
@@ -33,15 +33,15 @@ const KNOWN_SHOWN: usize = 5;
 /// # Ok::<(), postroom::Error>(())
 /// ```
 pub trait StoreProvider {
-    /// What they are.
+    /// The type of the stores.
     type Store: Store + Clone;
 
-    /// The stores there are now, and from now on.
+    /// Returns the stores. The result changes as stores come and go.
     fn stores(&self) -> Stores<Self::Store>;
 }
 
-/// The stores there are. A store is known by its name, and no two share one. Cheap to clone; every clone sees the same
-/// changes.
+/// A set of stores. A store is identified by its name, and no two share one. It is cheap to clone, and all clones see
+/// the same changes.
 ///
 /// ```
 /// use postroom::store::MemoryStore;
@@ -56,27 +56,27 @@ pub struct Stores<S> {
     current: watch::Receiver<Arc<Set<S>>>,
 }
 
-/// The stores of one moment, in order.
+/// The stores at one moment, in order.
 pub(super) struct Set<S> {
     members: Vec<Arc<Member<S>>>,
     by_key: HashMap<StoreKey, usize>,
 }
 
-/// A store with its doors. It is in use as long as anybody holds this.
+/// A store with its outbox and inbox. The store is in use while anybody holds this.
 pub(super) struct Member<S> {
     pub(super) id: u64,
     pub(super) key: StoreKey,
     pub(super) store: S,
     pub(super) outbox: Outbox,
     pub(super) inbox: Inbox,
-    /// Dropped with the last who uses it.
+    /// It is dropped with the last user of the store.
     _in_use: oneshot::Sender<()>,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl<S: Store + Clone> Member<S> {
-    /// A member, and what tells when it is no longer in use.
+    /// Creates a member, and a receiver that is notified when the member is no longer in use.
     pub(super) fn new(store: S) -> (Arc<Self>, oneshot::Receiver<()>) {
         let (in_use, unused) = oneshot::channel();
         let shared: Arc<dyn Store> = Arc::new(store.clone());
@@ -93,14 +93,14 @@ impl<S: Store + Clone> Member<S> {
 }
 
 impl<S> Set<S> {
-    /// None of them may be called like another.
+    /// Refuses two stores with the same name.
     pub(super) fn new(members: Vec<Arc<Member<S>>>) -> Result<Self> {
         let mut by_key = HashMap::with_capacity(members.len());
         for (index, member) in members.iter().enumerate() {
             let key = member.key.clone().checked()?;
             if by_key.insert(key.clone(), index).is_some() {
                 let name = key.shown();
-                return Err(Error::invalid(format!("two stores are called {name}; each needs a name of its own")));
+                return Err(Error::invalid(format!("two stores have the name {name}; each store needs its own")));
             }
         }
         Ok(Self { members, by_key })
@@ -119,23 +119,23 @@ impl<S> Set<S> {
     fn unknown(&self, key: &StoreKey) -> Error {
         let shown: Vec<String> = self.members.iter().take(KNOWN_SHOWN).map(|member| member.key.shown()).collect();
         let known = match (shown.join(", "), self.members.len().saturating_sub(KNOWN_SHOWN)) {
-            (none, _) if none.is_empty() => "none is known".to_owned(),
-            (all, 0) => format!("known are {all}"),
-            (some, more) => format!("known are {some} and {more} more"),
+            (none, _) if none.is_empty() => "there are no stores".to_owned(),
+            (all, 0) => format!("the stores are {all}"),
+            (some, more) => format!("the stores are {some} and {more} more"),
         };
-        Error::new(ErrorKind::UnknownStore, format!("no store is called {}; {known}", key.shown()))
+        Error::new(ErrorKind::UnknownStore, format!("there is no store {}; {known}", key.shown()))
     }
 }
 
 impl<S: Store + Clone> Stores<S> {
-    /// These and no others, in this order. Each needs a name of its own.
+    /// Creates a set of exactly these stores, in this order. Each needs its own name.
     pub fn fixed(stores: impl IntoIterator<Item = S>) -> Result<Self> {
         let members = stores.into_iter().map(|store| Member::new(store).0).collect();
         let (_, current) = watch::channel(Arc::new(Set::new(members)?));
         Ok(Self { current })
     }
 
-    /// The store of that name.
+    /// Returns the store with this name.
     pub fn get(&self, key: impl Into<StoreKey>) -> Result<S> {
         Ok(self.member(key.into())?.store.clone())
     }
@@ -146,22 +146,22 @@ impl<S> Stores<S> {
         Self { current }
     }
 
-    /// Their names, in order.
+    /// Returns the names of the stores, in order.
     pub fn keys(&self) -> Vec<StoreKey> {
         self.current.borrow().members.iter().map(|member| member.key.clone()).collect()
     }
 
-    /// How many there are.
+    /// Returns the number of stores.
     pub fn len(&self) -> usize {
         self.current.borrow().members.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no stores.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Waits until stores come or go.
+    /// Waits until stores are added or removed.
     pub async fn changed(&mut self) {
         if self.current.changed().await.is_err() {
             std::future::pending::<()>().await;

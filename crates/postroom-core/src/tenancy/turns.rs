@@ -1,5 +1,5 @@
-//! Turns: of all the stores that want to claim, the selection's choice goes next. Claims and messages in hand are
-//! bounded for all of them together.
+//! Turns: among the stores that want to claim, the selection chooses the next one. The number of claims and of messages
+//! in progress is limited for all stores together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio::sync::{Notify, Semaphore};
 use crate::tenancy::selection::{Candidate, LastTurn, Selection, first_wanting};
 use crate::work::worker::{Gate, WorkerOptions};
 
-/// So many stores claim at once, if so many handlers may run.
+/// At most this many stores claim at once, if that many handlers may run.
 const CLAIMS_AT_ONCE: usize = 8;
-/// So many batches may be in hand, as long as that is not too much.
-const BATCHES_IN_HAND: usize = 8;
-const IN_HAND_MAX: usize = 1000;
-/// So many stores are looked after at once.
+/// How many batches may be in progress, up to `IN_PROGRESS_MAX` messages.
+const BATCHES_IN_PROGRESS: usize = 8;
+const IN_PROGRESS_MAX: usize = 1000;
+/// Maintenance runs on at most this many stores at once.
 const UPKEEP_AT_ONCE: usize = 4;
 
-/// The turns of one queue of many stores.
+/// The turns on one queue of many stores.
 #[derive(Debug)]
 pub(super) struct Turns {
     table: Mutex<Table>,
@@ -28,15 +28,15 @@ pub(super) struct Turns {
 #[derive(Debug)]
 struct Table {
     selection: Arc<dyn Selection>,
-    /// The stores as the selection sees them, and what it need not know: in the same order.
+    /// The stores as the selection sees them, and in the same order the state that the selection need not know.
     candidates: Vec<Candidate>,
     places: Vec<Place>,
     last: Option<LastTurn>,
-    /// Turns that were given and are not over.
+    /// The number of turns that were given and are not over.
     turns: usize,
     turns_max: usize,
-    in_hand: usize,
-    in_hand_max: usize,
+    in_progress: usize,
+    in_progress_max: usize,
     batch: usize,
     seated: u64,
     open: bool,
@@ -46,9 +46,9 @@ struct Table {
 struct Place {
     seat: u64,
     bell: Arc<Notify>,
-    in_hand: usize,
+    in_progress: usize,
     turn: Turn,
-    /// Its last claim failed or was not answered in time: nobody waits for it until one succeeds.
+    /// Its last claim failed or was not answered in time. Nobody waits for this store until a claim succeeds.
     troubled: bool,
 }
 
@@ -57,7 +57,7 @@ enum Turn {
     No,
     Given,
     Taken,
-    /// Claiming, and nobody waits for it.
+    /// It is claiming, but nobody waits for it.
     Aside,
 }
 
@@ -71,8 +71,10 @@ impl Turns {
             last: None,
             turns: 0,
             turns_max: CLAIMS_AT_ONCE.min(options.concurrency),
-            in_hand: 0,
-            in_hand_max: (batch * BATCHES_IN_HAND).max(batch + options.concurrency).min(batch + IN_HAND_MAX),
+            in_progress: 0,
+            in_progress_max: (batch * BATCHES_IN_PROGRESS)
+                .max(batch + options.concurrency)
+                .min(batch + IN_PROGRESS_MAX),
             batch,
             seated: 0,
             open: false,
@@ -80,18 +82,18 @@ impl Turns {
         Arc::new(Self { table: Mutex::new(table), patience, upkeep: Semaphore::new(UPKEEP_AT_ONCE) })
     }
 
-    /// A place for one more store, behind the others. It wants to claim: nobody knows what is in it.
+    /// Adds a store at the end. It wants to claim, because its content is unknown.
     pub(super) fn seat(self: &Arc<Self>, name: &str) -> Arc<dyn Gate> {
         let mut table = self.table();
         table.seated += 1;
         let (number, bell) = (table.seated, Arc::new(Notify::new()));
         table.candidates.push(Candidate::new(name).wanting());
-        table.places.push(Place { seat: number, bell: bell.clone(), in_hand: 0, turn: Turn::No, troubled: false });
+        table.places.push(Place { seat: number, bell: bell.clone(), in_progress: 0, turn: Turn::No, troubled: false });
         table.give();
         Arc::new(Seat { turns: self.clone(), number, bell })
     }
 
-    /// Gives turns from now on; before, stores only take their places, so that the first turn is the first one's.
+    /// Starts giving turns. Before that, stores are only added, so that the first store gets the first turn.
     pub(super) fn open(&self) {
         let mut table = self.table();
         table.open = true;
@@ -104,7 +106,7 @@ impl Turns {
 }
 
 impl Table {
-    /// Gives as many turns as may be.
+    /// Gives as many turns as allowed.
     fn give(&mut self) {
         while self.open && self.turns < self.turns_max && self.has_room() {
             let Some(place) = self.choose() else { return };
@@ -117,14 +119,14 @@ impl Table {
     }
 
     fn has_room(&self) -> bool {
-        self.in_hand + (self.turns + 1) * self.batch <= self.in_hand_max
+        self.in_progress + (self.turns + 1) * self.batch <= self.in_progress_max
     }
 
     fn choose(&self) -> Option<usize> {
         let chosen = self.selection.next(&self.candidates, self.last);
         let wants = |place: &usize| self.candidates.get(*place).is_some_and(Candidate::wants_to_claim);
         match chosen.filter(wants) {
-            // Everybody waits for nobody: that would be for ever.
+            // Without a turn in progress, waiting would never end.
             None if self.turns == 0 => first_wanting(&self.candidates, 0),
             chosen => chosen,
         }
@@ -155,7 +157,7 @@ impl Table {
         came
     }
 
-    /// The turn at that place is over, for the others at least.
+    /// Ends the turn at this index, at least as far as the others are concerned.
     fn end(&mut self, place: usize, found: usize) {
         if matches!(self.places[place].turn, Turn::Given | Turn::Taken) {
             self.turns -= 1;
@@ -186,14 +188,14 @@ impl Table {
     fn leave(&mut self, place: usize, found: Option<usize>) {
         self.end(place, found.unwrap_or(0));
         self.places[place].troubled = found.is_none();
-        // Where something was found there may be more; the store says so if not.
+        // A store that had messages may have more. If not, the store says so.
         self.candidates[place].wants = found > Some(0);
         self.give();
     }
 
     fn hold(&mut self, place: usize, messages: usize) {
-        let held = std::mem::replace(&mut self.places[place].in_hand, messages);
-        self.in_hand = self.in_hand - held + messages;
+        let held = std::mem::replace(&mut self.places[place].in_progress, messages);
+        self.in_progress = self.in_progress - held + messages;
         self.give();
     }
 
@@ -204,7 +206,7 @@ impl Table {
         self.candidates.remove(place);
         self.places.remove(place);
         if let Some(last) = self.last.filter(|last| last.store >= place) {
-            // The next one is whoever moved up.
+            // The store after it has moved up and is next.
             let found = if last.store == place { Some(0) } else { last.found };
             self.last = last.store.checked_sub(1).map(|store| LastTurn { store, found });
         }
@@ -212,7 +214,7 @@ impl Table {
     }
 }
 
-/// A store's place at the table; it is given up when this is dropped.
+/// A store's seat at the table. The seat is free when this is dropped.
 #[derive(Debug)]
 struct Seat {
     turns: Arc<Turns>,
@@ -292,7 +294,7 @@ mod tests {
         b.leave(Some(0));
         assert!(c.enter());
         c.leave(Some(10));
-        assert!(a.enter(), "it found something, so it is still in line");
+        assert!(a.enter(), "it found something, so it still wants to claim");
         a.leave(Some(0));
         assert!(c.enter(), "the others had nothing");
     }
@@ -314,12 +316,12 @@ mod tests {
         a.step_aside();
         assert!(b.enter() && !a.enter());
         a.leave(None);
-        assert!(a.enter(), "beside the line, while another claims");
+        assert!(a.enter(), "it does not need a turn while another claims");
         b.leave(Some(10));
         assert!(b.enter());
         b.leave(Some(10));
         a.leave(Some(10));
-        assert!(b.enter() && !a.enter(), "it has answered, and stands in line again");
+        assert!(b.enter() && !a.enter(), "it has answered, and needs a turn again");
         b.leave(Some(10));
         assert!(a.enter());
     }
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn no_turn_while_too_much_is_in_hand() {
+    fn no_turn_while_too_much_is_in_progress_max() {
         let [a, b] = seats(&turns(RoundRobin, 4));
         assert!(a.enter() && b.enter());
         a.holds(75);
@@ -346,7 +348,7 @@ mod tests {
         assert!(a.enter() && !b.enter());
     }
 
-    /// Names somebody who is not there.
+    /// Chooses an index that does not exist.
     #[derive(Debug)]
     struct Confused;
 

@@ -1,4 +1,4 @@
-//! Working until nothing is left: retries and due times are reached by moving the clock, not by waiting.
+//! Works until nothing is left. Retries and due times are reached by moving the clock, not by waiting.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,15 +16,15 @@ use crate::work::delivery::{Delivery, Transport};
 use crate::work::handler::{Backend, Handlers};
 use crate::work::worker::{Retention, Worker, WorkerOptions};
 
-/// So often the clock is moved before the test is told that there is no end.
+/// How often the clock is moved before draining fails.
 const JUMPS_MAX: usize = 10_000;
-/// For so long nothing happens before the test is told that there is no end.
+/// How long nothing may happen before draining fails.
 const STALLED: Duration = Duration::from_secs(10);
-/// More rows than a test has.
+/// More rows than any test has.
 const ROWS_MAX: usize = 100_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What became of the messages.
+/// The result of draining: what happened to the messages.
 ///
 /// ```
 /// use postroom::testing::Workbench;
@@ -52,41 +52,41 @@ pub struct Drained {
 }
 
 impl Drained {
-    /// How many messages were handled here.
+    /// Returns how many messages were handled here.
     pub fn handled(&self) -> u64 {
         self.handled
     }
 
-    /// The messages that went to other services, in the order they were sent. None of them left the test.
+    /// Returns the messages to other services, in the order they were sent. None of them left the test.
     pub fn sent(&self) -> &[Message] {
         &self.sent
     }
 
-    /// Those that went to this service.
+    /// Returns the messages to this service.
     pub fn sent_to(&self, service: &str) -> Vec<&Message> {
         self.sent.iter().filter(|message| message.destination() == Some(service)).collect()
     }
 
-    /// The payloads of this type that went to any service.
+    /// Returns the payloads of this type that were sent to any service.
     pub fn payloads<P: Payload>(&self) -> Result<Vec<P>> {
         self.sent.iter().filter(|message| message.topic == P::TOPIC).map(Message::read).collect()
     }
 
-    /// The messages that were given up, whenever.
+    /// Returns all dead messages.
     pub fn dead(&self) -> &[Record] {
         &self.dead
     }
 
-    /// The messages that have no handler: they are still in line.
+    /// Returns the messages without a handler. They are still ready.
     pub fn unhandled(&self) -> &[Record] {
         &self.unhandled
     }
 
-    /// Checks that every message had a handler or went to another service.
+    /// Checks that every message had a handler or was sent to another service.
     ///
     /// # Panics
     ///
-    /// When there is one that has no handler: the panic names the topics.
+    /// Panics when a message has no handler, and names the topics.
     ///
     /// ```
     /// # use postroom::testing::Workbench;
@@ -108,15 +108,15 @@ fn topic(message: &Message) -> &str {
 }
 
 impl<B: Backend> Workbench<B> {
-    /// Handles what is in the outbox and the inbox, and what comes of it, until nothing is left.
+    /// Handles the messages in the outbox and the inbox, and those that result from them, until nothing is left.
     ///
-    /// The clock is moved to the next due time or attempt whenever nothing is ready, so that nothing is waited for.
-    /// Messages to other services are taken by a transport that only notes them. Messages without a handler stay where
-    /// they are ([`Drained::unhandled`]). It is an error when there is no end.
+    /// Whenever nothing is ready, the clock is moved to the next due time or attempt, so there is no waiting. Messages
+    /// to other services go to a transport that only records them. Messages without a handler stay where they are
+    /// ([`Drained::unhandled`]). It fails if there is no end.
     pub async fn drain(&self, handlers: Handlers<B>) -> Result<Drained> {
         let handlers = handlers.checked()?;
         let (stop, notes) = (CancellationToken::new(), Notes::default());
-        // What was handled stays, however far the clock is moved: the test may ask for it.
+        // Handled messages are kept however far the clock moves, because the test may ask for them.
         let mut options = WorkerOptions::default().poll(PAUSE).poll_max(PAUSE).retention(Retention::for_ever());
         if handlers.fallback_entry().is_none() {
             options = options.leave(&Topics::except(handlers.entries().map(|(topic, _)| topic))?);
@@ -174,8 +174,8 @@ impl<B: Backend> Workbench<B> {
         }
     }
 
-    /// Nothing is in line but what nobody handles, and nothing was moved from one queue to the other while both were
-    /// looked at.
+    /// Returns whether nothing is ready except messages without a handler, and nothing moved from one queue to the
+    /// other in between.
     async fn is_empty(&self, handlers: &Handlers<B>) -> Result<bool> {
         let before = self.done().await?;
         let waiting = self.store.backlog(Queue::Outbox).await? + self.store.backlog(Queue::Inbox).await?;
@@ -183,7 +183,7 @@ impl<B: Backend> Workbench<B> {
         Ok(waiting == left && self.done().await? == before)
     }
 
-    /// What nobody handles. Nobody claims it either: it stays in line.
+    /// Returns the messages without a handler. No worker claims them, so they stay ready.
     async fn unhandled(&self, handlers: &Handlers<B>) -> Result<Vec<Record>> {
         let mut rows = Vec::new();
         for queue in [self.outbox().queue(), self.inbox().queue()] {
@@ -193,7 +193,7 @@ impl<B: Backend> Workbench<B> {
         Ok(rows)
     }
 
-    /// What is in line or being worked on, more or less: rows move while they are listed.
+    /// Returns what is ready or in progress. It is not exact, because rows change while they are listed.
     async fn waiting(&self, handlers: &Handlers<B>) -> Result<Vec<Record>> {
         let mut waiting = Vec::new();
         for queue in [self.outbox().queue(), self.inbox().queue()] {
@@ -213,7 +213,7 @@ impl<B: Backend> Workbench<B> {
     }
 }
 
-/// Whether a handler or another service gets it; what cannot be read is given up by a worker.
+/// Returns whether a handler or another service gets it. A worker marks a row dead that cannot be read.
 fn is_handled<B: Backend>(row: &Record, handlers: &Handlers<B>) -> bool {
     let is_handled = |message: &Message| message.destination().is_some() || handlers.find(&message.topic).is_some();
     row.message().map_or(true, is_handled)
@@ -225,10 +225,10 @@ fn no_end(waiting: &[Record]) -> Error {
         format!("\n  {topic}, {} attempts: {}", row.attempts(), row.last_error().unwrap_or("no error"))
     });
     let rows: String = rows.collect();
-    Error::new(ErrorKind::Unavailable, format!("{} messages are still there:{rows}", waiting.len()))
+    Error::new(ErrorKind::Unavailable, format!("{} messages are still not done:{rows}", waiting.len()))
 }
 
-/// Takes every message and keeps it.
+/// A transport that accepts and records every message.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<Message>>>);
 

@@ -1,4 +1,4 @@
-//! What a test asks of an outbox.
+//! Checks on the content of an outbox.
 
 use crate::mailbox::outbox::Outbox;
 use crate::message::{Message, Payload};
@@ -7,7 +7,7 @@ use crate::support::error::Result;
 
 const ROWS_MAX: usize = 100_000;
 
-/// The payloads of this type in the outbox, oldest first, whether they were handled since or not.
+/// Returns the payloads of this type in the outbox, oldest first, whether they have been handled or not.
 ///
 /// ```
 /// # use postroom::testing::{Workbench, enqueued};
@@ -24,11 +24,11 @@ pub async fn enqueued<P: Payload>(outbox: &Outbox) -> Result<Vec<P>> {
     rows(outbox, Some(P::TOPIC)).await?.iter().map(Message::read).collect()
 }
 
-/// Checks that this payload is in the outbox, and gives its message; whether it was handled since does not matter.
+/// Checks that this payload is in the outbox, and returns its message. It does not matter whether it has been handled.
 ///
 /// # Panics
 ///
-/// When it is not there: the panic lists what is.
+/// Panics when it is not there, and lists what is.
 ///
 /// ```
 /// # use postroom::testing::{Workbench, assert_enqueued};
@@ -45,7 +45,7 @@ pub async fn enqueued<P: Payload>(outbox: &Outbox) -> Result<Vec<P>> {
 pub async fn assert_enqueued<P: Payload>(outbox: &Outbox, expected: &P) -> Message {
     let wanted = match serde_json::to_value(expected) {
         Ok(wanted) => wanted,
-        Err(error) => panic!("what is expected is not JSON: {error}"),
+        Err(error) => panic!("the expected payload cannot be encoded: {error}"),
     };
     let all = rows(outbox, None).await.unwrap_or_else(|error| panic!("the outbox cannot be read: {error}"));
     let is_it = |message: &&Message| {
@@ -54,7 +54,7 @@ pub async fn assert_enqueued<P: Payload>(outbox: &Outbox, expected: &P) -> Messa
     };
     match all.iter().find(is_it) {
         Some(message) => message.clone(),
-        None => panic!("{} {wanted} is not in the outbox; there is{}", P::TOPIC, listed(&all)),
+        None => panic!("{} {wanted} is not in the outbox, which contains{}", P::TOPIC, listed(&all)),
     }
 }
 
@@ -62,7 +62,7 @@ pub async fn assert_enqueued<P: Payload>(outbox: &Outbox, expected: &P) -> Messa
 ///
 /// # Panics
 ///
-/// When there is one: the panic lists them.
+/// Panics when there is one, and lists them.
 ///
 /// ```
 /// # use postroom::testing::{Workbench, assert_not_enqueued};
@@ -76,7 +76,7 @@ pub async fn assert_enqueued<P: Payload>(outbox: &Outbox, expected: &P) -> Messa
 /// ```
 pub async fn assert_not_enqueued<P: Payload>(outbox: &Outbox) {
     let found = rows(outbox, Some(P::TOPIC)).await.unwrap_or_else(|error| panic!("the outbox cannot be read: {error}"));
-    assert!(found.is_empty(), "nothing under {} was expected in the outbox; there is{}", P::TOPIC, listed(&found));
+    assert!(found.is_empty(), "{} was not expected in the outbox, which contains{}", P::TOPIC, listed(&found));
 }
 
 async fn rows(outbox: &Outbox, topic: Option<&str>) -> Result<Vec<Message>> {

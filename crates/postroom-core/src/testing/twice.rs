@@ -1,4 +1,4 @@
-//! Runs a handler twice for one message, and says whether its effects doubled.
+//! Runs a handler twice for one message, and reports whether its effects doubled.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,23 +33,23 @@ const LEASE: Duration = Duration::from_secs(30);
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Twice<T> {
-    /// After one run.
+    /// The observation after one run.
     pub once: T,
-    /// After a run that was lost at its very end, and another.
+    /// The observation after a run that was lost at its very end, and a second run.
     pub twice: T,
 }
 
 impl<T: PartialEq + fmt::Debug> Twice<T> {
-    /// Whether the second run did something again.
+    /// Returns whether the second run repeated an effect.
     pub fn doubled(&self) -> bool {
         self.once != self.twice
     }
 
-    /// Checks that it did not.
+    /// Checks that the second run repeated no effect.
     ///
     /// # Panics
     ///
-    /// When the effects doubled: with what was observed in both cases.
+    /// Panics when the effects doubled, with both observations.
     pub fn assert_single(&self) {
         assert!(
             !self.doubled(),
@@ -61,9 +61,9 @@ impl<T: PartialEq + fmt::Debug> Twice<T> {
 }
 
 /// Runs a handler twice for `payload`, as happens when the program crashes after the handler has ended and before its
-/// transaction is committed, and compares what `observe` sees with what one run leaves behind.
+/// transaction is committed. It compares what `observe` sees with the result of a single run.
 ///
-/// `world` makes everything anew for each of the two cases: a bench, the handlers, and whatever else they act on.
+/// `world` creates everything anew for each of the two cases: a workbench, the handlers, and whatever they act on.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,7 +79,7 @@ impl<T: PartialEq + fmt::Debug> Twice<T> {
 /// #[derive(Clone, Default)]
 /// struct Mailbox(Arc<AtomicU32>);
 ///
-/// // A letter cannot be rolled back.
+/// // A mail that was sent cannot be rolled back.
 /// async fn placed(ctx: &mut Ctx<Memory>, _: OrderPlaced) -> Result<(), HandlerError> {
 ///     ctx.state::<Mailbox>()?.0.fetch_add(1, SeqCst);
 ///     Ok(())
@@ -104,7 +104,8 @@ where
     B: Backend,
     P: Payload,
 {
-    // The same message at the same time in both: what the handler makes of its id and of the clock is the same.
+    // Both cases use the same message at the same time, so what the handler derives from its id and the clock is the
+    // same.
     let id = MessageId::new();
     let (bench, handlers, rest) = world().await?;
     bench.outbox().enqueue(payload.outgoing().id(id)).await?;
@@ -122,14 +123,14 @@ where
 }
 
 impl<B: Backend> Workbench<B> {
-    /// Claims the message, runs its handler to the end and undoes its transaction. The lease is left to run out.
+    /// Claims the message, runs its handler to the end and rolls its transaction back. The lease runs out later.
     async fn handle_in_vain(&self, id: MessageId, handlers: &Handlers<B>) -> Result<()> {
         let queue = self.outbox().queue();
         let claims = queue.claim(OwnerToken::new(), LEASE, BATCH_MAX).await?;
         let is_it = |claimed: &Claimed| claimed.message.as_ref().is_ok_and(|message| message.id() == id.to_string());
         let (ours, others): (Vec<_>, Vec<_>) = claims.claimed.into_iter().partition(is_it);
         let _ = queue.release(others.into_iter().map(|claimed| claimed.lease)).await?;
-        let claimed = ours.into_iter().next().ok_or_else(|| Error::invalid("the message is not in line"))?;
+        let claimed = ours.into_iter().next().ok_or_else(|| Error::invalid("the message is not ready"))?;
         let message = claimed.message.map_err(Error::invalid)?;
         let entry = handlers.find(&message.topic);
         let entry = entry.ok_or_else(|| Error::invalid(format!("no handler for the topic {}", message.topic)))?;

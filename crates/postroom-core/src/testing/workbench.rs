@@ -1,4 +1,4 @@
-//! A store, a clock that is moved by hand, and the two doors: what most tests begin with.
+//! A store with a manual clock, its outbox and its inbox: what most tests start with.
 
 use std::fmt;
 #[cfg(feature = "sqlite")]
@@ -10,10 +10,10 @@ use crate::store::{MemoryStore, Store};
 use crate::support::clock::{Clock, ManualClock, Timestamp};
 use crate::work::handler::{Backend, Memory};
 
-/// 2026-01-01 00:00 UTC: every test begins at the same time.
+/// Every test starts at 2026-01-01 00:00 UTC.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-/// A store whose clock stands still until it is moved.
+/// A store whose clock stands still until the test moves it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,13 +35,13 @@ pub struct Workbench<B: Backend> {
     clock: ManualClock,
     outbox: Outbox,
     inbox: Inbox,
-    /// Removed with the bench.
+    /// It is removed with the workbench.
     #[cfg(feature = "sqlite")]
     folder: Option<PathBuf>,
 }
 
 impl Workbench<Memory> {
-    /// A store in memory: for handlers that use no tables of their own.
+    /// Creates a workbench with a store in memory, for handlers that use no tables of their own.
     pub fn memory() -> Self {
         let clock = ManualClock::new(START);
         Self::on(MemoryStore::with_clock(Clock::Manual(clock.clone())), clock)
@@ -50,7 +50,7 @@ impl Workbench<Memory> {
 
 #[cfg(feature = "sqlite")]
 impl Workbench<crate::Sqlite> {
-    /// A SQLite database in a folder of its own, which is removed with the bench.
+    /// Creates a workbench with a SQLite database in its own folder, which is removed with the workbench.
     pub async fn sqlite() -> crate::Result<Self> {
         let folder = std::env::temp_dir().join(format!("postroom-bench-{}", crate::MessageId::new()));
         std::fs::create_dir(&folder).map_err(|error| {
@@ -67,7 +67,7 @@ impl Workbench<crate::Sqlite> {
 }
 
 impl<B: Backend> Workbench<B> {
-    /// A store of the test's own, opened with this clock.
+    /// Wraps a store that the test opened with this clock.
     pub fn on(store: B::Store, clock: ManualClock) -> Self {
         let (outbox, inbox) = (Outbox::new(store.clone()), Inbox::new(store.clone()));
         Self {
@@ -80,22 +80,22 @@ impl<B: Backend> Workbench<B> {
         }
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &B::Store {
         &self.store
     }
 
-    /// The store's clock.
+    /// Returns the store's clock.
     pub fn clock(&self) -> &ManualClock {
         &self.clock
     }
 
-    /// The store's outbox.
+    /// Returns the store's outbox.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// The store's inbox.
+    /// Returns the store's inbox.
     pub fn inbox(&self) -> &Inbox {
         &self.inbox
     }

@@ -1,4 +1,4 @@
-//! How a message leaves for another service: the contract every transport keeps.
+//! How a message is sent to another service: the contract of every transport.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::queue::{Cause, Fault, Outcome};
 use crate::store::BoxFuture;
 use crate::work::places::Limits;
 
-/// Takes messages to other services. No transaction is open while it does.
+/// Sends messages to other services. No transaction is open while it does.
 ///
 /// ```
 /// use postroom::{Handlers, Message, Worker};
@@ -32,16 +32,17 @@ use crate::work::places::Limits;
 /// let worker = Worker::<Memory>::outbox(MemoryStore::new(), Handlers::new()).transport(Broker);
 /// ```
 pub trait Transport: Send + Sync + 'static {
-    /// How a destination is treated. Messages wait for their turn before they take one of the worker's places.
+    /// Returns the limits for a destination. Messages wait for their destination before they take one of the worker's
+    /// slots.
     fn limits(&self, _destination: &str) -> Limits {
         Limits::default()
     }
 
-    /// Sends one message and says what became of it.
+    /// Sends one message and returns the outcome.
     fn send<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Delivery>;
 }
 
-/// What became of a message that was sent.
+/// The outcome of sending a message.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,10 +52,10 @@ pub trait Transport: Send + Sync + 'static {
 /// fn judge(status: u16) -> Delivery {
 ///     match status {
 ///         200..300 => Delivery::Accepted { response: None },
-///         // The message's own failure: the first is final, the second spends an attempt.
+///         // The message's own failure: the first one is final, the second one spends an attempt.
 ///         400 | 422 => Delivery::refused(format!("it answered {status}")),
 ///         500 => Fault::new(Cause::HandlerFailed, "it answered 500").into(),
-///         // The destination's: nothing is spent, and everything for it waits until it answers again.
+///         // The destination's failure: no attempt is spent, and its messages wait until it answers again.
 ///         429 => Fault::new(Cause::Busy, "it asked for time").retry_after(Duration::from_secs(5)).into(),
 ///         _ => Delivery::unreachable(format!("it answered {status}")),
 ///     }
@@ -65,33 +66,33 @@ pub trait Transport: Send + Sync + 'static {
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// The other side has it, for good.
+    /// The other side has accepted it for good.
     Accepted {
-        /// Its answer.
+        /// The answer.
         response: Option<String>,
     },
-    /// It was not taken, or nobody knows.
+    /// It was not accepted, or this is not known.
     Failed(Fault),
 }
 
 impl Delivery {
-    /// The other side will never take it.
+    /// Returns the outcome of a message that the other side will never accept.
     pub fn refused(why: impl Into<String>) -> Self {
         Self::Failed(Fault::new(Cause::Refused, why).for_good())
     }
 
-    /// The other side did not get it, or did not answer: it, and everything behind the same destination, waits.
+    /// Returns the outcome of a message that the other side did not get or did not answer. All messages to it wait.
     pub fn unreachable(why: impl Into<String>) -> Self {
         Self::Failed(Fault::new(Cause::Unreachable, why))
     }
 
-    /// Nobody here knows the way to that destination.
+    /// Returns the outcome of a message to a destination without a route.
     pub fn no_route(destination: Option<&str>) -> Self {
         let why = format!("no route to the destination {}", destination.unwrap_or_default());
         Self::Failed(Fault::new(Cause::NoRoute, why))
     }
 
-    /// What went wrong, if anything did.
+    /// Returns the failure, if there is one.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             Self::Accepted { .. } => None,
@@ -106,7 +107,7 @@ impl From<Fault> for Delivery {
     }
 }
 
-// Answers are the user's data: never printed.
+// Answers are the user's data, so they are never printed.
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

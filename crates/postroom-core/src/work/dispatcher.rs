@@ -1,4 +1,4 @@
-//! The worker's filling for the outbox: messages with a destination are sent, the others are handled here.
+//! The processing of the outbox: messages with a destination are sent, and the others are handled here.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Dispatcher {
         Self { store, local, transport, places, slots, clock }
     }
 
-    /// The place that it goes to, with the limits that the transport sets.
+    /// Returns the place of a message, with the limits that the transport sets.
     fn place(&self, place: &Place) -> Arc<Known> {
         let limits = || self.transport.as_ref().map(|transport| transport.limits(place.name())).unwrap_or_default();
         self.places.of(place, self.slots.share, limits)
@@ -46,14 +46,15 @@ impl Dispatcher {
 
     async fn send(&self, lease: Lease, message: &Message, run: &BatchRun) {
         let (lost, place) = (run.lost(&lease), self.place(&Place::of(message)));
-        // First its destination's, then ours: messages to a slow destination take no place from the others.
+        // It waits for its destination first, then for our own limit, so that messages to a slow destination do not
+        // block others.
         let waiting = async { (place.slots().acquire().await, self.slots.all.acquire().await) };
         let permits = tokio::select! {
             biased;
             () = run.over(&lost) => return run.report(lease, Outcome::Release),
             permits = waiting => permits,
         };
-        // The destination may be left alone since it was claimed: then it waits in line.
+        // The destination may be held since the message was claimed. The message then goes back to the queue.
         if !run.enter(&lease, &place) {
             return run.report(lease, Outcome::Release);
         }
@@ -61,7 +62,7 @@ impl Dispatcher {
         let span = telemetry::handle_span(&self.store, Queue::Outbox, message);
         let started = monotonic();
         let delivery = match &self.transport {
-            // It goes back as it came, and expires there.
+            // It goes back unchanged, and expires there.
             _ if message.expires_at.is_some_and(|expires| expires <= self.clock.now()) => None,
             None => Some(Delivery::no_route(message.destination())),
             Some(transport) => tokio::select! {
@@ -76,7 +77,7 @@ impl Dispatcher {
     }
 }
 
-/// A transport that panics has failed, like one that says so.
+/// A transport that panics counts as failed.
 async fn send(transport: &dyn Transport, message: &Message) -> Delivery {
     let sending = AssertUnwindSafe(async { transport.send(message).await });
     sending.catch_unwind().await.unwrap_or_else(|_| Delivery::unreachable("the transport panicked"))

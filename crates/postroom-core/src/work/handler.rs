@@ -1,4 +1,4 @@
-//! Handlers: functions that are given a message and the transaction its ack commits in.
+//! Handlers: functions that get a message and the transaction that commits its ack.
 
 mod admit;
 mod again;

@@ -1,5 +1,5 @@
-//! What a process knows of the places its messages go to: how many messages are there at once, and whether it is left
-//! alone because it failed. Shared by all workers that send to the same places.
+//! The places that a process sends messages to: how many messages each has in progress, and whether it is held because
+//! it failed. All workers that send to the same places share this.
 
 pub(crate) mod breaker;
 mod endpoint;
@@ -21,9 +21,9 @@ use crate::support::clock::{Clock, Timestamp, monotonic};
 use crate::telemetry;
 use crate::work::places::breaker::{Breaker, Permission};
 
-/// The places that workers of this process send to, and how they are. Clones share it.
+/// The places that the workers of this process send to, and their state. Clones share it.
 ///
-/// Give it to workers with [`Worker::places`](crate::Worker::places) to see how their places are.
+/// Pass it to workers with [`Worker::places`](crate::Worker::places) to see the state of their places.
 ///
 /// ```
 /// use postroom::{Handlers, Worker};
@@ -34,14 +34,14 @@ use crate::work::places::breaker::{Breaker, Permission};
 /// let worker = Worker::<Memory>::outbox(MemoryStore::new(), Handlers::new()).places(places.clone());
 /// for state in places.states() {
 ///     if let Some(held) = state.held {
-///         println!("{} is left alone since {}: {}", state.place, held.since, held.why);
+///         println!("{} is held since {}: {}", state.place, held.since, held.why);
 ///     }
 /// }
 /// ```
 #[derive(Clone, Default)]
 pub struct Places(Arc<Mutex<HashMap<Place, Arc<Known>>>>);
 
-/// How a place is.
+/// The state of a place.
 ///
 /// ```
 /// use postroom::worker::PlaceState;
@@ -56,17 +56,17 @@ pub struct Places(Arc<Mutex<HashMap<Place, Arc<Known>>>>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PlaceState {
-    /// Which place.
+    /// The place.
     pub place: Place,
-    /// How many messages are with it.
+    /// The number of messages in progress there.
     pub in_progress: usize,
-    /// How often in a row it failed.
+    /// The number of its failures in a row.
     pub failures: u32,
-    /// It failed too often: messages for it wait.
+    /// Set if it failed too often and its messages wait.
     pub held: Option<HeldPlace>,
 }
 
-/// A place that is left alone, and why.
+/// A held place, and the reason.
 ///
 /// ```
 /// fn described(held: &postroom::worker::HeldPlace) -> String {
@@ -78,15 +78,15 @@ pub struct PlaceState {
 pub struct HeldPlace {
     /// When it began to fail.
     pub since: Timestamp,
-    /// After this long one message tries whether it is back.
+    /// After this time, one message tries whether it works again.
     pub tried_in: Duration,
-    /// What went wrong last.
+    /// The cause of the last failure.
     pub cause: Cause,
-    /// In words: the first line.
+    /// The first line of the last error.
     pub why: String,
 }
 
-/// A place that messages went to.
+/// A place that messages were sent to.
 pub(crate) struct Known {
     place: Place,
     slots: Arc<Semaphore>,
@@ -107,19 +107,19 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How each place is that a message went to.
+    /// Returns the state of each place that a message was sent to.
     pub fn states(&self) -> Vec<PlaceState> {
         let mut states: Vec<_> = self.known().values().map(|known| known.state()).collect();
         states.sort_by(|one, other| one.place.cmp(&other.place));
         states
     }
 
-    /// Forgets all trouble: what was left alone is tried at once. For when the configuration changed.
+    /// Forgets all failures, so that held places are tried at once. Call it when the configuration has changed.
     pub fn reset(&self) {
         self.known().clear();
     }
 
-    /// A place, with these limits if it is a new one; at most `share` messages are with it at once.
+    /// Returns a place. If it is new, it gets these limits, and at most `share` messages at once.
     pub(crate) fn of(&self, place: &Place, share: usize, limits: impl FnOnce() -> Limits) -> Arc<Known> {
         let mut known = self.known();
         if let Some(known) = known.get(place) {
@@ -138,21 +138,21 @@ impl Places {
         self.known().get(place).cloned()
     }
 
-    /// Places whose messages stay in line.
+    /// Returns the places whose messages stay in the queue.
     pub(crate) fn held(&self) -> Vec<Place> {
         let known = self.known();
         let held = known.values().filter(|known| known.breaker.holds());
         held.map(|known| known.place.clone()).collect()
     }
 
-    /// The place that is to be tried next, and when.
+    /// Returns the place to try next, and when.
     pub(crate) fn next_probe(&self) -> Option<(Instant, Place)> {
         let known = self.known();
         let due = known.values().filter_map(|known| Some((known.breaker.probe_at()?, known.place.clone())));
         due.min()
     }
 
-    /// Nothing waits for the place.
+    /// Records that no message waits for the place.
     pub(crate) fn rest(&self, place: &Place) {
         if let Some(known) = self.get(place) {
             known.breaker.rest();
@@ -161,22 +161,22 @@ impl Places {
 }
 
 impl Known {
-    /// Whether its messages stay in line.
+    /// Returns whether its messages stay in the queue.
     pub(crate) fn holds(&self) -> bool {
         self.breaker.holds()
     }
 
-    /// How many messages may be with it at once.
+    /// Returns the semaphore for the messages that it may have at once.
     pub(crate) fn slots(&self) -> &Arc<Semaphore> {
         &self.slots
     }
 
-    /// How many places it has.
+    /// Returns how many messages it may have at once.
     pub(crate) fn permits(&self) -> usize {
         self.permits
     }
 
-    /// A message's turn; none while the place is left alone.
+    /// Lets a message enter, or returns `None` while the place is held.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Entry> {
         match self.breaker.ask(monotonic()) {
             Permission::Go => Some(Entry { known: self.clone(), is_trying: false }),
@@ -225,19 +225,19 @@ impl Known {
     }
 }
 
-/// A message's turn, from when it may be sent or handled until that has ended.
+/// A message at its place, from when it may be sent or handled until that has ended.
 pub(crate) struct Entry {
     known: Arc<Known>,
-    /// It is the one that tries whether the place is back.
+    /// Whether it is the message that tries whether the place works again.
     is_trying: bool,
 }
 
 impl Entry {
-    /// The place took a message of that store, or failed with it.
+    /// Records that the place accepted a message of that store, or failed with it.
     pub(crate) fn ended(mut self, store: &str, fault: Option<&Fault>) {
         match fault {
             Some(fault) if fault.holds_the_place() => self.known.failed(store, fault),
-            // What is ours says nothing of the place.
+            // Our own failures say nothing about the place.
             Some(fault) if fault.whose() == crate::queue::Whose::Ours => return,
             _ => self.known.answered(store),
         }

@@ -1,5 +1,5 @@
-//! Messages that are fetched, handled outside this process, and settled by a token. What a worker does with an answer,
-//! a failure and a lease that is lost is done here by the same code.
+//! Messages that are pulled, handled outside this process, and settled by a token. Answers, failures and lost leases
+//! are handled by the same code as in a worker.
 
 mod request;
 mod take;
@@ -24,9 +24,9 @@ use crate::telemetry::{self, Meters};
 use crate::work::handler::{Backend, Ctx, HOLD_MAX, ack_and_commit};
 use crate::work::worker::WorkerOptions;
 
-/// Hands messages of one queue out to services that fetch them: a worker whose handlers are elsewhere.
+/// Gives messages of one queue to services that pull them, like a worker whose handlers are elsewhere.
 ///
-/// Leave the same topics alone in the worker on that queue ([`WorkerOptions::leave`]), or it takes them too.
+/// Exclude the same topics from the worker on that queue ([`WorkerOptions::leave`]), or it claims them too.
 ///
 /// ```
 /// use postroom::{NewMessage, Outbox, WorkerOptions};
@@ -53,7 +53,7 @@ pub struct Pull<B: Backend> {
     under_way: UnderWay,
 }
 
-/// A message that was fetched.
+/// A message that was pulled.
 ///
 /// ```
 /// fn described(pulled: &postroom::queue::Pulled) -> String {
@@ -65,13 +65,13 @@ pub struct Pull<B: Backend> {
 pub struct Pulled {
     /// The right to settle it.
     pub token: LeaseToken,
-    /// When that ends, by the database's clock, unless it is extended.
+    /// When the lease ends by the database's clock, unless it is extended.
     pub until: Timestamp,
-    /// What it holds.
+    /// The message.
     pub message: Message,
 }
 
-/// What a token stands for by now.
+/// The state of a token's lease.
 enum Found {
     Held(Lease, Box<Record>),
     /// It was acknowledged under this very token.
@@ -80,15 +80,17 @@ enum Found {
 }
 
 impl<B: Backend> Pull<B> {
-    /// For one queue of a store. Of the options it heeds when failed messages are tried again, how often to look
-    /// without being woken, and what a worker leaves ([`WorkerOptions::leave`]): then it settles nothing else.
+    /// Creates a puller for one queue of a store. It uses these options: the retry policies, how often to look without
+    /// a wake-up, and which messages a worker excludes ([`WorkerOptions::leave`]); if some are excluded, it settles
+    /// only those.
     pub fn new(store: B::Store, queue: Queue, options: WorkerOptions) -> Result<Self> {
         let queue = WorkQueue::new(Arc::new(store.clone()), queue);
         let meters = Arc::new(Meters::new(queue.named()));
         Ok(Self { store, queue, options: options.checked()?, meters, under_way: UnderWay::new() })
     }
 
-    /// Fetches messages; none when there are none after the wait. What a caller that gives up had fetched goes back.
+    /// Pulls messages; the result is empty if there are none after the wait. If the caller gives up, its messages go
+    /// back.
     pub async fn claim(&self, request: &PullRequest) -> Result<Vec<Pulled>> {
         let until = monotonic() + request.wait;
         let mut listener = self.queue.wake().listen();
@@ -104,18 +106,18 @@ impl<B: Backend> Pull<B> {
             let due = next_at.map(|at| at.since(self.queue.time_hint()) + Duration::from_millis(1));
             let look_at = monotonic() + due.unwrap_or(pause).min(pause);
             pause = (pause * 2).min(self.options.poll_max);
-            // Rung or not, it looks again.
+            // It looks again, whether a wake-up came or not.
             let _ = tokio::time::timeout_at(look_at.min(until).into(), listener.heard()).await;
         }
     }
 
-    /// Waits until what callers that gave up had fetched is back in line: the last thing to do before the end.
+    /// Waits until the messages of callers that gave up are back in the queue. Call it before the program ends.
     pub async fn ended(&self) {
         self.under_way.ended().await;
     }
 
-    /// Done, with the handler's answer: it is kept, and goes to whoever waits for it, in one transaction. None when
-    /// the lease is lost; the same ack again changes nothing.
+    /// Marks it done with the handler's answer, which is stored and sent to the waiting service in one transaction. It
+    /// returns `None` if the lease is lost; repeating the same ack changes nothing.
     pub async fn ack(&self, token: &LeaseToken, answer: Option<String>) -> Result<Option<State>> {
         let (lease, record) = match self.find(token).await? {
             Found::Held(lease, record) => (lease, record),
@@ -130,21 +132,21 @@ impl<B: Backend> Pull<B> {
         self.settle(lease, &record, outcome).await
     }
 
-    /// Back in line: after `delay`, or as a worker would pause. Dead when its attempts are spent. What went wrong is
-    /// kept with the message and not logged.
+    /// Puts it back in the queue after `delay`, or after a worker's usual delay. It is dead if its attempts are used
+    /// up. The error is stored with the message and not logged.
     pub async fn abandon(&self, token: &LeaseToken, error: &str, delay: Option<Duration>) -> Result<Option<State>> {
-        let why = format!("the service that fetched it gave it back\n{error}");
+        let why = format!("the service that pulled it gave it back\n{error}");
         let fault = Fault::new(Cause::HandlerFailed, why.trim_end());
         self.end(token, Outcome::Failed(delay.into_iter().fold(fault, Fault::retry_after))).await
     }
 
-    /// Given up.
+    /// Marks it dead.
     pub async fn fail(&self, token: &LeaseToken, error: &str) -> Result<Option<State>> {
-        let why = format!("the service that fetched it gave it up\n{error}");
+        let why = format!("the service that pulled it marked it dead\n{error}");
         self.end(token, Outcome::Failed(Fault::new(Cause::Refused, why.trim_end()).for_good())).await
     }
 
-    /// Makes leases last until `lease` from now; says of each whether it still held.
+    /// Extends leases to `lease` from now, and returns for each whether it was still valid.
     pub async fn extend(&self, tokens: &[LeaseToken], lease: Duration) -> Result<Vec<bool>> {
         let now = self.queue.time_hint();
         let leases = tokens.iter().map(|token| Lease {
@@ -178,7 +180,7 @@ impl<B: Backend> Pull<B> {
         Ok(lease.map_or(Found::Lost, |lease| Found::Held(lease, Box::new(record))))
     }
 
-    /// Whether it is a message that is fetched here, as far as that was said.
+    /// Returns whether the message is one that is pulled here, as far as the options say so.
     fn is_fetched(&self, record: &Record) -> bool {
         let is_left = |handled: &Topics| {
             let message = record.message.as_ref();

@@ -1,5 +1,5 @@
-//! The only loop: wait, claim, process, settle. It knows neither SQL nor wires; what to do with a message is the
-//! business of its filling (`Process`).
+//! The worker: wait, claim, process, settle. It knows neither SQL nor wires; a `Process` decides what happens with a
+//! message.
 
 mod claims;
 mod flight;
@@ -56,12 +56,12 @@ pub struct Worker<B: Backend> {
 }
 
 impl<B: Backend> Worker<B> {
-    /// A worker that handles what is enqueued in the outbox and has no destination.
+    /// Creates a worker that handles the messages of the outbox that have no destination.
     pub fn outbox(store: B::Store, handlers: Handlers<B>) -> Self {
         Self::new(store, Queue::Outbox, handlers)
     }
 
-    /// A worker that handles what arrived in the inbox.
+    /// Creates a worker that handles the messages of the inbox.
     pub fn inbox(store: B::Store, handlers: Handlers<B>) -> Self {
         Self::new(store, Queue::Inbox, handlers)
     }
@@ -71,28 +71,19 @@ impl<B: Backend> Worker<B> {
         Self { store, queue, handlers, transport: None, places, options }
     }
 
-    /// Sends outbox messages that have a destination this way.
-    #[must_use]
-    pub fn transport(mut self, transport: impl Transport) -> Self {
-        self.transport = Some(Arc::new(transport));
-        self
+    crate::setters! {
+        /// Sends outbox messages that have a destination through this transport.
+        pub fn transport(mut self, transport: impl Transport) { self.transport = Some(Arc::new(transport)); }
+
+        /// Shares the state of places with other workers, and makes it visible.
+        pub fn places(mut self, places: Places) { self.places = places; }
+
+        /// Sets the options.
+        pub fn options(mut self, options: WorkerOptions) { self.options = options; }
     }
 
-    /// Shares what is known of places with others, and shows it.
-    #[must_use]
-    pub fn places(mut self, places: Places) -> Self {
-        self.places = places;
-        self
-    }
-
-    /// With these options.
-    #[must_use]
-    pub fn options(mut self, options: WorkerOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Runs until `shutdown` is ready; then finishes what it holds, within the grace time, and gives the rest back.
+    /// Runs until `shutdown` is ready. Then it finishes what is in progress within the grace time, and releases the
+    /// rest.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let handlers = self.handlers.checked()?;
         let mut options = self.options.checked()?;
@@ -104,7 +95,7 @@ impl<B: Backend> Worker<B> {
     }
 }
 
-/// What workers do with messages: the same for every store they work on.
+/// The processing of messages, which is the same for every store of a fleet.
 pub(crate) struct Filling<B: Backend> {
     handlers: Arc<Handlers<B>>,
     transport: Option<Arc<dyn Transport>>,
@@ -113,7 +104,7 @@ pub(crate) struct Filling<B: Backend> {
     sending: Slots,
 }
 
-/// So many messages may be on their way to other services for each handler that may run: they only wait.
+/// For each handler that may run, this many messages may be on their way to other services, because they mostly wait.
 const SENDS_PER_HANDLER: usize = 4;
 
 impl<B: Backend> Filling<B> {
@@ -135,7 +126,7 @@ impl<B: Backend> Filling<B> {
         Self { handlers, transport, places, handling, sending }
     }
 
-    /// Both together run no more than one of them may.
+    /// Both together run no more handlers than one of them may.
     pub(crate) fn share_slots_of(&mut self, other: &Self) {
         self.handling.all = other.handling.all.clone();
         self.sending.all = other.sending.all.clone();

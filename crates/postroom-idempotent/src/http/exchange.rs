@@ -40,8 +40,8 @@ impl Whole {
 pub(super) async fn read(body: Body, max: usize) -> Result<Bytes, IdempotencyProblem> {
     match Limited::new(body, max).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(IdempotencyProblem::too_large()),
-        Err(_) => Err(IdempotencyProblem::unreadable()),
+        Err(error) if error.is::<LengthLimitError>() => Err(IdempotencyProblem::TOO_LARGE),
+        Err(_) => Err(IdempotencyProblem::UNREADABLE),
     }
 }
 
@@ -106,7 +106,7 @@ impl<B: Backend> LayerShared<B> {
                 Ok(response)
             }
             // It may be in the middle of a statement: dropping it closes its connection.
-            (Err(_), _) => Ok(IdempotencyProblem::timed_out().into_response()),
+            (Err(_), _) => Ok(IdempotencyProblem::TIMED_OUT.into_response()),
         }
     }
 
@@ -142,11 +142,11 @@ impl<B: Backend> LayerShared<B> {
         }
         let (head, body) = response.into_parts();
         if is_endless(&head) {
-            return Served::ForNow(IdempotencyProblem::not_kept().into_response());
+            return Served::ForNow(IdempotencyProblem::NOT_KEPT.into_response());
         }
         match read(body, self.options.response_max).await {
             Ok(body) => Served::Final(head, body),
-            Err(_) => Served::ForNow(IdempotencyProblem::not_kept().into_response()),
+            Err(_) => Served::ForNow(IdempotencyProblem::NOT_KEPT.into_response()),
         }
     }
 
@@ -156,15 +156,15 @@ impl<B: Backend> LayerShared<B> {
             Admission::Known { response } => {
                 telemetry::replayed(self.store.name(), &self.name, incoming.key());
                 let replayed = response.as_deref().and_then(Kept::replay);
-                replayed.unwrap_or_else(|| IdempotencyProblem::unknown_response().into_response())
+                replayed.unwrap_or_else(|| IdempotencyProblem::UNKNOWN_RESPONSE.into_response())
             }
             Admission::Differs => {
                 telemetry::key_reused(self.store.name(), &self.name, incoming.key());
-                IdempotencyProblem::differs().into_response()
+                IdempotencyProblem::DIFFERS.into_response()
             }
-            Admission::Busy => IdempotencyProblem::in_progress().into_response(),
+            Admission::Busy => IdempotencyProblem::IN_PROGRESS.into_response(),
             Admission::Held { .. } | Admission::Refused { .. } | Admission::Dead | Admission::Expired => {
-                IdempotencyProblem::given_up().into_response()
+                IdempotencyProblem::RETIRED.into_response()
             }
         }
     }

@@ -46,8 +46,8 @@ impl<B: Backend, S: Send + Sync> FromRequestParts<S> for IdempotentTx<B> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, IdempotencyProblem> {
         match (parts.extensions.get::<SharedCtx<B>>(), parts.extensions.get::<Unkeyed>()) {
             (Some(shared), _) => Ok(Self(shared.clone())),
-            (None, Some(Unkeyed)) => Err(IdempotencyProblem::no_key()),
-            (None, None) => Err(IdempotencyProblem::no_layer()),
+            (None, Some(Unkeyed)) => Err(IdempotencyProblem::NO_KEY),
+            (None, None) => Err(IdempotencyProblem::NO_LAYER),
         }
     }
 }
@@ -60,7 +60,7 @@ impl<B: Backend, S: Send + Sync> OptionalFromRequestParts<S> for IdempotentTx<B>
             (Some(shared), _) => Ok(Some(Self(shared.clone()))),
             (None, Some(Unkeyed)) => Ok(None),
             // Or the layer uses another database: without its transaction the handler would write elsewhere.
-            (None, None) => Err(IdempotencyProblem::no_layer()),
+            (None, None) => Err(IdempotencyProblem::NO_LAYER),
         }
     }
 }

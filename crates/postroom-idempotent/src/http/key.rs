@@ -23,7 +23,7 @@ pub(super) fn given(headers: &HeaderMap) -> Result<Option<String>, IdempotencyPr
     let text = value.to_str().ok().filter(|_| values.next().is_none());
     let key = text.and_then(|text| unquoted(text.trim()));
     let key = key.filter(|key| !key.is_empty() && key.len() <= BYTES_MAX && !key.ends_with(' '));
-    key.map(Some).ok_or_else(IdempotencyProblem::malformed_key)
+    key.map(Some).ok_or(IdempotencyProblem::MALFORMED_KEY)
 }
 
 fn unquoted(text: &str) -> Option<String> {

@@ -51,66 +51,45 @@ impl Default for IdempotencyKeyOptions {
 }
 
 impl IdempotencyKeyOptions {
-    /// Sets whether requests without a key are refused with 400. By default, they pass as if there were no layer.
-    #[must_use]
-    pub fn required(mut self, required: bool) -> Self {
-        self.required = required;
-        self
-    }
+    postroom_core::setters! {
+        /// Sets whether requests without a key are refused with 400. By default, they pass as if there were no layer.
+        pub fn required(mut self, required: bool) { self.required = required; }
 
-    /// Sets the methods that keys apply to; POST and PATCH by default. All other methods pass.
-    #[must_use]
-    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
-        self.methods = methods.into_iter().collect();
-        self
-    }
+        /// Sets the methods that keys apply to; POST and PATCH by default. All other methods pass.
+        pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) {
+            self.methods = methods.into_iter().collect();
+        }
 
-    /// Sets how the caller is identified. If two callers use the same key, it counts as two keys, so nobody gets
-    /// another caller's response. Only a digest of the identity is stored.
-    ///
-    /// By default it is the `Authorization` header; all clients without one are the same caller. Set it yourself if
-    /// callers are identified by a cookie or a certificate, if tokens are renewed between a request and its
-    /// repetition, or for Basic authentication, because a weak password can be guessed from a digest.
-    #[must_use]
-    pub fn scope(mut self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
-        self.scope = Some(Arc::new(scope));
-        self
-    }
+        /// Sets how the caller is identified. If two callers use the same key, it counts as two keys, so nobody gets
+        /// another caller's response. Only a digest of the identity is stored.
+        ///
+        /// By default it is the `Authorization` header; all clients without one are the same caller. Set it yourself if
+        /// callers are identified by a cookie or a certificate, if tokens are renewed between a request and its
+        /// repetition, or for Basic authentication, because a weak password can be guessed from a digest.
+        pub fn scope(mut self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) {
+            self.scope = Some(Arc::new(scope));
+        }
 
-    /// Sets the largest request body; 1 MiB by default. Larger ones are refused with 413.
-    #[must_use]
-    pub fn request_max(mut self, bytes: usize) -> Self {
-        self.request_max = bytes;
-        self
-    }
+        /// Sets the largest request body; 1 MiB by default. Larger ones are refused with 413.
+        pub fn request_max(mut self, bytes: usize) { self.request_max = bytes; }
 
-    /// Sets the largest response body that can be stored; 1 MiB by default. With a larger one, the request is rolled
-    /// back and answered with 500.
-    #[must_use]
-    pub fn response_max(mut self, bytes: usize) -> Self {
-        self.response_max = bytes;
-        self
-    }
+        /// Sets the largest response body that can be stored; 1 MiB by default. With a larger one, the request is
+        /// rolled back and answered with 500.
+        pub fn response_max(mut self, bytes: usize) { self.response_max = bytes; }
 
-    /// Sets the time limit for a request, including the whole response body; 30 seconds by default. A request that
-    /// takes longer is rolled back and answered with 503. If its body takes longer to arrive, it is answered with
-    /// 408. On SQLite the limit is five seconds.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
+        /// Sets the time limit for a request, including the whole response body; 30 seconds by default. A request that
+        /// takes longer is rolled back and answered with 503. If its body takes longer to arrive, it is answered with
+        /// 408. On SQLite the limit is five seconds.
+        pub fn timeout(mut self, timeout: Duration) { self.timeout = timeout; }
 
-    /// Handles at most this many requests with keys at once; 256 by default. Further requests are answered with 503.
-    #[must_use]
-    pub fn in_flight(mut self, requests: usize) -> Self {
-        self.in_flight = requests;
-        self
+        /// Handles at most this many requests with keys at once; 256 by default. Further requests are answered with
+        /// 503.
+        pub fn in_flight(mut self, requests: usize) { self.in_flight = requests; }
     }
 
     pub(super) fn checked(self) -> Result<Self> {
         if self.timeout.is_zero() || self.in_flight == 0 {
-            return Err(Error::invalid("a request must be given longer than zero, and there must be room for one"));
+            return Err(Error::invalid("timeout and in_flight must be more than zero"));
         }
         Ok(self)
     }

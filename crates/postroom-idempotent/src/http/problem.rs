@@ -38,86 +38,71 @@ impl IdempotencyProblem {
         Self { status, title, detail, retry_after: None }
     }
 
-    fn later(mut self) -> Self {
+    const fn later(mut self) -> Self {
         self.retry_after = Some("1");
         self
     }
 
-    pub(super) fn no_key() -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "Idempotency-Key is missing",
-            "Send the request with an Idempotency-Key header: a new UUID for each operation, and the same one again \
+    pub(super) const NO_KEY: Self = Self::new(
+        StatusCode::BAD_REQUEST,
+        "Idempotency-Key is missing",
+        "Send the request with an Idempotency-Key header: a new UUID for each operation, and the same one again \
              when the request is repeated.",
-        )
-    }
+    );
 
-    pub(super) fn malformed_key() -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "Idempotency-Key is malformed",
-            "Send one Idempotency-Key header with a string of 1 to 255 printable ASCII characters, in double quotes.",
-        )
-    }
+    pub(super) const MALFORMED_KEY: Self = Self::new(
+        StatusCode::BAD_REQUEST,
+        "Idempotency-Key is malformed",
+        "Send one Idempotency-Key header with a string of 1 to 255 printable ASCII characters, in double quotes.",
+    );
 
-    pub(super) fn unreadable() -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "The body cannot be read", "Send the request again, as a whole.")
-    }
+    pub(super) const UNREADABLE: Self =
+        Self::new(StatusCode::BAD_REQUEST, "The body cannot be read", "Send the request again, as a whole.");
 
-    pub(super) fn too_slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time", "Send the request again, and faster.")
-    }
+    pub(super) const TOO_SLOW: Self = Self::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "The body did not arrive in time",
+        "Send the request again, and faster.",
+    );
 
-    pub(super) fn too_large() -> Self {
-        Self::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "The body is too large",
-            "A request with an Idempotency-Key is compared as a whole. Send a smaller one.",
-        )
-    }
+    pub(super) const TOO_LARGE: Self = Self::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "The body is too large",
+        "A request with an Idempotency-Key is compared as a whole. Send a smaller one.",
+    );
 
-    pub(super) fn in_progress() -> Self {
-        Self::new(
-            StatusCode::CONFLICT,
-            "A request with this Idempotency-Key is being handled",
-            "Wait, and send the same request again: then its response is known.",
-        )
-        .later()
-    }
+    pub(super) const IN_PROGRESS: Self = Self::new(
+        StatusCode::CONFLICT,
+        "A request with this Idempotency-Key is being handled",
+        "Wait, then send the same request again to get its response.",
+    )
+    .later();
 
-    pub(super) fn overloaded() -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "Too many requests are being handled",
-            "Nothing of this one was stored. Send it again later, with the same key.",
-        )
-        .later()
-    }
+    pub(super) const OVERLOADED: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Too many requests are being handled",
+        "Nothing of this one was stored. Send it again later, with the same key.",
+    )
+    .later();
 
-    pub(super) fn differs() -> Self {
-        Self::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "Idempotency-Key was used for another request",
-            "Use a new key for a new request. A repeated request must have the same method, target and body.",
-        )
-    }
+    pub(super) const DIFFERS: Self = Self::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "Idempotency-Key was used for another request",
+        "Use a new key for a new request. A repeated request must have the same method, target and body.",
+    );
 
-    pub(super) fn given_up() -> Self {
-        Self::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "Idempotency-Key was given up",
-            "An operator took this key out of use. Use a new one.",
-        )
-    }
+    pub(super) const RETIRED: Self = Self::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "Idempotency-Key is no longer valid",
+        "An operator took this key out of use. Use a new one.",
+    );
 
-    pub(super) fn timed_out() -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "The request took too long",
-            "Nothing of it was stored. Send the same request again, with the same key.",
-        )
-        .later()
-    }
+    pub(super) const TIMED_OUT: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The request took too long",
+        "Nothing of it was stored. Send the same request again, with the same key.",
+    )
+    .later();
 
     pub(super) fn database(error: &Error) -> Self {
         let status = match error.is_transient() {
@@ -128,30 +113,24 @@ impl IdempotencyProblem {
         Self::new(status, "The request could not be stored", detail).later()
     }
 
-    pub(super) fn not_kept() -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "The response cannot be kept",
-            "The response is larger than may be kept, or never ends. Nothing of the request was stored. The service \
+    pub(super) const NOT_KEPT: Self = Self::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "The response cannot be stored",
+        "The response is too large to be stored, or never ends. Nothing of the request was stored. The service \
              must allow larger responses, or answer this request without an Idempotency-Key.",
-        )
-    }
+    );
 
-    pub(super) fn unknown_response() -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "The kept response cannot be read",
-            "The request was handled before. Do not send it again; ask for its result in another way.",
-        )
-    }
+    pub(super) const UNKNOWN_RESPONSE: Self = Self::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "The stored response cannot be read",
+        "The request was handled before. Do not send it again; ask for its result in another way.",
+    );
 
-    pub(super) fn no_layer() -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "The service is not set up for Idempotency-Key",
-            "Nothing was done. The service must put an IdempotencyKeyLayer for this database around the route.",
-        )
-    }
+    pub(super) const NO_LAYER: Self = Self::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "The service is not set up for Idempotency-Key",
+        "Nothing was done. The service must put an IdempotencyKeyLayer for this database around the route.",
+    );
 }
 
 impl IntoResponse for IdempotencyProblem {

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::nearest::{nearest, within};
-use super::secrets::{Place, SecretRef};
+use super::secrets::{SecretRef, ValueSource};
 use super::tree::{self, At, Node, Table, Value};
 use crate::duration;
 use crate::problem::Problem;
@@ -261,10 +261,10 @@ impl Section<'_> {
     }
 
     /// A text, or the place of a text that may be a secret.
-    pub(super) fn text_or_place(&mut self, key: &'static str) -> Option<(Place, At)> {
+    pub(super) fn text_or_place(&mut self, key: &'static str) -> Option<(ValueSource, At)> {
         let node = self.take(key)?;
         match node.value {
-            Value::Text(text) => Some((Place::Here(text), node.at)),
+            Value::Text(text) => Some((ValueSource::Here(text), node.at)),
             Value::Table(table) => {
                 let place = self.place(&format!("`{key}`"), &node.at, table)?;
                 Some((place, node.at))
@@ -317,14 +317,14 @@ impl Section<'_> {
         }
     }
 
-    fn place(&self, what: &str, at: &At, mut table: Table) -> Option<Place> {
+    fn place(&self, what: &str, at: &At, mut table: Table) -> Option<ValueSource> {
         let mut text = |name| match table.remove(name).map(|(_, node)| node.value) {
             Some(Value::Text(text)) if !text.is_empty() => Some(text),
             _ => None,
         };
         let place = match (text("env"), text("file")) {
-            (Some(variable), None) => Some(Place::Variable(variable)),
-            (None, Some(path)) => Some(Place::File(path.into())),
+            (Some(variable), None) => Some(ValueSource::Variable(variable)),
+            (None, Some(path)) => Some(ValueSource::File(path.into())),
             _ => None,
         };
         let place = place.filter(|_| table.is_empty());
@@ -333,7 +333,7 @@ impl Section<'_> {
                 at,
                 format!("{what} in {} needs either {{ env = \"VARIABLE\" }} or {{ file = \"PATH\" }}", self.title),
             ),
-            Some(Place::Variable(variable)) => {
+            Some(ValueSource::Variable(variable)) => {
                 self.reader.secrets.borrow_mut().insert(variable.clone());
             }
             Some(_) => {}

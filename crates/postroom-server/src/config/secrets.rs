@@ -10,9 +10,9 @@ use super::reader::Mistakes;
 use super::tree::At;
 use super::{Config, EVERY, Handler, Hook, Scheme};
 
-/// Where a text is.
+/// Where the value of a setting comes from.
 #[derive(Clone, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum ValueSource {
     /// In the configuration itself.
     Here(String),
     Variable(String),
@@ -22,7 +22,7 @@ pub(crate) enum Place {
 /// A reference to a secret, and what it is for.
 #[derive(Clone, PartialEq)]
 pub(crate) struct SecretRef {
-    pub(super) place: Place,
+    pub(super) place: ValueSource,
     pub(super) at: At,
     pub(super) of: String,
 }
@@ -68,7 +68,7 @@ impl Config {
             .map(|secret| &secret.place)
             .chain(self.store.url.iter().map(|(place, _)| place));
         let named = places.filter_map(|place| match place {
-            Place::Variable(variable) => Some(variable.clone()),
+            ValueSource::Variable(variable) => Some(variable.clone()),
             _ => None,
         });
         named.chain(DATABASE_VARIABLES.map(String::from)).collect()
@@ -176,8 +176,8 @@ impl Config {
         from_file: impl FnOnce(&Path) -> postroom::Result<T>,
     ) -> postroom::Result<T> {
         match &secret.place {
-            Place::Here(name) | Place::Variable(name) => from_variable(name),
-            Place::File(path) => from_file(&self.folder().join(path)),
+            ValueSource::Here(name) | ValueSource::Variable(name) => from_variable(name),
+            ValueSource::File(path) => from_file(&self.folder().join(path)),
         }
     }
 }

@@ -11,7 +11,7 @@ use postroom::services::{Address, TransportType};
 use super::handlers::{EVERY, Way, handler};
 use super::reader::{Reader, Section};
 use super::retry::Retry;
-use super::secrets::Place;
+use super::secrets::ValueSource;
 use super::senders::{hook, source};
 use super::tls::{Tls, Trust, is_tls};
 use super::tokens::token;
@@ -149,7 +149,7 @@ pub(super) fn check_name(section: &Section<'_>, name: &str, at: &At, what: &str)
 
 fn store(mut section: Section<'_>) -> Store {
     let url = section.text_or_place("url");
-    if let Some((Place::Here(text), at)) = &url {
+    if let Some((ValueSource::Here(text), at)) = &url {
         match Database::parse(Path::new(text)) {
             _ if text.trim().is_empty() => section.mistake(at, "`url` in [store] must not be empty"),
             Err(error) => section.mistake(at, format!("`url` in [store]: {error}; write {ALLOWED}")),

@@ -111,7 +111,7 @@ fn a_sender_that_retries_for_longer_than_the_receiver_remembers_is_told_on_conta
     let (orders, inventory) = two(&hook);
     let (here, _there) = (orders.start(), inventory.start());
     orders.desk.ok(&["send", "stock.reserve", "{}", "--to", "inventory", "--expires-in", "40d"]);
-    let told = here.wait_for("the destination forgets messages before ours expire");
+    let told = here.wait_for("the destination's dedupe window is shorter than our messages live");
     assert!(told.contains("WARN") && told.contains("inventory"), "{told}");
 }
 
@@ -234,7 +234,7 @@ fn a_place_that_is_taken_is_an_error_only_if_it_was_asked_for() {
     desk.write("postroom.toml", &listen);
     let ran = desk.run(&["up"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("`listen` in [receiver]") && ran.stderr.contains("cannot be listened at"), "{ran:?}");
+    assert!(ran.stderr.contains("`listen` in [receiver]") && ran.stderr.contains("cannot listen at"), "{ran:?}");
 }
 
 #[test]

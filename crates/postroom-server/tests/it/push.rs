@@ -185,7 +185,7 @@ fn an_answer_that_cannot_be_kept_does_not_undo_what_was_done() {
     });
     let (desk, up) = node(&hook, "");
     let long = desk.ok(&["send", "long"]);
-    up.wait_for("the handler's answer is not kept");
+    up.wait_for("the handler's answer is not stored");
     let fits = desk.ok(&["send", "fits"]);
     until("both are done", || desk.outbox("done") == 2);
     let has_response = |id: &str| desk.json(&["show", id])[0]["has_response"].clone();

@@ -231,7 +231,7 @@ fn what_is_wrong_with_a_certificate_is_told_with_its_section_and_its_file() {
         ("good.pem", "missing.key", "missing.key: ", "No such file"),
         ("good.key", "good.key", "good.key: ", "there is no certificate in the PEM"),
         ("good.pem", "authority.pem", "authority.pem: ", "there is no private key in the PEM"),
-        ("good.pem", "another.key", "another.key: ", "the private key is not that of the certificate"),
+        ("good.pem", "another.key", "another.key: ", "the private key does not belong to the certificate"),
         ("late.pem", "late.key", "late.pem: ", "the certificate expired at 2"),
     ] {
         let tls = format!("tls_cert = \"{certificate}\"\ntls_key = \"{key}\"\n");

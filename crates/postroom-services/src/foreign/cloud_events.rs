@@ -21,7 +21,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-use crate::foreign::{RefusalReason, header};
+use crate::foreign::optional_header;
 use postroom_core::message::{Headers, Message};
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
@@ -99,10 +99,10 @@ impl CloudEvent {
         match media_type(content_type(headers)?).as_str() {
             JSON_MEDIA_TYPE => structured::read(body),
             batch if batch.starts_with(BATCH_MEDIA_TYPE) => {
-                Err(Error::invalid("batches of CloudEvents are not taken; send each event in a request of its own"))
+                Err(Error::invalid("batches of CloudEvents are not accepted; send each event in a separate request"))
             }
             other if other.starts_with(MEDIA_TYPE) => {
-                Err(Error::invalid(format!("CloudEvents are taken as {JSON_MEDIA_TYPE} or in binary mode only")))
+                Err(Error::invalid(format!("CloudEvents are accepted only as {JSON_MEDIA_TYPE} or in binary mode")))
             }
             _ => binary::read(headers, body),
         }
@@ -124,10 +124,7 @@ impl CloudEvent {
 
 /// Returns the content type of a request, or an empty text if it has none.
 fn content_type(headers: &HeaderMap) -> Result<&str> {
-    match header(headers, CONTENT_TYPE.as_str()) {
-        Err(RefusalReason::MissingHeader) => Ok(""),
-        given => given.map_err(|_| Error::invalid("the header content-type is there twice or no plain text")),
-    }
+    Ok(optional_header(headers, CONTENT_TYPE.as_str())?.unwrap_or_default())
 }
 
 /// Returns a content type without its parameters, in lower case.

@@ -4,8 +4,8 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 use crate::foreign::secret::Keys;
-use crate::foreign::{RefusalReason, header, hex, text};
-use crate::wire::signature::hex as digits;
+use crate::foreign::{RefusalReason, header, optional_header, text};
+use crate::wire::signature::{hex, parse_hex};
 use postroom_core::message::hash_bytes;
 use postroom_core::support::error::{Error, Result};
 
@@ -14,7 +14,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<(), RefusalReason> {
     let digits = header(headers, SIGNATURE)?.strip_prefix("sha256=").ok_or(RefusalReason::MalformedHeader)?;
-    let signature = hex::decode(digits).ok_or(RefusalReason::MalformedHeader)?;
+    let signature = parse_hex(digits).ok_or(RefusalReason::MalformedHeader)?;
     if !keys.accept(&[body], &[signature]) {
         return Err(RefusalReason::WrongSignature);
     }
@@ -38,15 +38,11 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<Delivered> {
     }
     let event = named(headers, "X-GitHub-Event")?;
     let topic = event.ok_or_else(|| Error::invalid("the header X-GitHub-Event is missing, which is the topic"))?;
-    Ok((digits(&hash_bytes(body)), topic, text(body)?.to_owned(), named(headers, "X-GitHub-Delivery")?))
+    Ok((hex(&hash_bytes(body)), topic, text(body)?.to_owned(), named(headers, "X-GitHub-Delivery")?))
 }
 
 fn named(headers: &HeaderMap, name: &str) -> Result<Option<String>> {
-    match header(headers, name) {
-        Ok("") | Err(RefusalReason::MissingHeader) => Ok(None),
-        Ok(value) => Ok(Some(value.to_owned())),
-        Err(_) => Err(Error::invalid(format!("the header {name} is there twice or no plain text"))),
-    }
+    Ok(optional_header(headers, name)?.filter(|value| !value.is_empty()).map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -94,7 +90,7 @@ mod tests {
         let error = read(&headers([delivery]), b"{}").unwrap_err().to_string();
         assert!(error.contains("X-GitHub-Event is missing"), "{error}");
         let twice = read(&headers([delivery, event, event]), b"{}").unwrap_err().to_string();
-        assert!(twice.contains("X-GitHub-Event is there twice"), "{twice}");
+        assert!(twice.contains("X-GitHub-Event appears twice"), "{twice}");
     }
 
     #[test]

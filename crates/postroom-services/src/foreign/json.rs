@@ -34,13 +34,13 @@ pub(super) fn members(text: &str) -> Result<Members<'_>> {
     Ok(members)
 }
 
-/// Returns a required member, which must be a text and not empty; `meaning` says what it is for.
+/// Returns a required member, which must be a string and not empty; `meaning` says what it is for.
 pub(super) fn required(members: &Members<'_>, name: &str, meaning: &str) -> Result<String> {
     let Some(value) = members.get(name) else {
         return Err(Error::invalid(format!("the body has no member \"{name}\", which is {meaning}")));
     };
     let text = string(value).filter(|text| !text.is_empty());
-    text.ok_or_else(|| Error::invalid(format!("the body's member \"{name}\", which is {meaning}, is not a text")))
+    text.ok_or_else(|| Error::invalid(format!("the body's member \"{name}\", which is {meaning}, is not a string")))
 }
 
 /// Decodes a JSON string.
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(missing, "the body has no member \"type\", which is the topic");
         for name in ["b", "c", "d"] {
             let error = required(&members, name, "the id").unwrap_err().to_string();
-            assert_eq!(error, format!("the body's member \"{name}\", which is the id, is not a text"));
+            assert_eq!(error, format!("the body's member \"{name}\", which is the id, is not a string"));
         }
     }
 }

@@ -75,7 +75,7 @@ impl WebhookSecret {
         let coded = self.0.strip_prefix(SCANNABLE).unwrap_or(&self.0);
         // The decoder's own error is not used, because it quotes what was read.
         let key = LENIENT.decode(coded).map(Zeroizing::new);
-        let key = key.map_err(|_| Error::invalid("a secret of Standard Webhooks is whsec_ and base64; this is not"))?;
+        let key = key.map_err(|_| Error::invalid("a secret of Standard Webhooks must be whsec_ followed by base64"))?;
         if key.is_empty() {
             return Err(Error::invalid("a webhook's secret must not be empty"));
         }

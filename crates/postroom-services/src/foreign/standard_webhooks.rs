@@ -68,8 +68,8 @@ impl WebhookSigner {
         let keys = Keys::decoded(secrets)?;
         let shortest = keys.shortest();
         if shortest < KEY_BYTES_MIN {
-            let needed = format!("to sign webhooks at least {KEY_BYTES_MIN} are needed");
-            return Err(Error::invalid(format!("a secret of {shortest} bytes; {needed}")));
+            let needed = format!("signing webhooks needs at least {KEY_BYTES_MIN}");
+            return Err(Error::invalid(format!("the secret has {shortest} bytes; {needed}")));
         }
         Ok(Self { keys })
     }
@@ -84,7 +84,7 @@ impl WebhookSigner {
         let time = at.as_micros().div_euclid(1_000_000).to_string();
         let signatures = self.keys.sign(&signed_parts(id, &time, body));
         let listed: Vec<_> = signatures.iter().map(|made| format!("{VERSION},{}", STANDARD.encode(made))).collect();
-        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Error::invalid("not a header's value"));
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Error::invalid("not a valid header value"));
         Ok([(ID, value(id)?), (TIMESTAMP, value(&time)?), (SIGNATURE, value(&listed.join(" "))?)])
     }
 }

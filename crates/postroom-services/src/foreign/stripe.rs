@@ -3,7 +3,8 @@
 use http::HeaderMap;
 
 use crate::foreign::secret::Keys;
-use crate::foreign::{RefusalReason, header, hex, json, scheme, text};
+use crate::foreign::{RefusalReason, header, json, scheme, text};
+use crate::wire::signature::parse_hex;
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::Result;
 
@@ -16,7 +17,7 @@ pub(super) fn verify(keys: &Keys, headers: &HeaderMap, body: &[u8]) -> Result<Ti
             ("t", text) if time.is_none() => time = Some(text),
             ("t", _) => return Err(RefusalReason::MalformedHeader),
             // An unreadable signature counts like one made with another secret.
-            ("v1", digits) => signatures.extend(hex::decode(digits)),
+            ("v1", digits) => signatures.extend(parse_hex(digits)),
             _ => {}
         }
     }

@@ -183,7 +183,7 @@ fn a_body_that_is_no_text_is_refused_only_after_its_signature() {
         let (scheme, body) = (provider.knows(&SECRETS), b"{\"id\":\"\xff\"}");
         let headers = (provider.sign)(SECRETS[0], NOW, body);
         let error = scheme.verify(&headers, body, NOW).unwrap().message().unwrap_err().to_string();
-        assert_eq!(error, "the body is not UTF-8 from byte 7 on; only text can be taken");
+        assert_eq!(error, "the body is not UTF-8 from byte 7 on; only text is accepted");
     }
 }
 

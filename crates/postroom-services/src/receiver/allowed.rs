@@ -16,12 +16,16 @@ impl Allowed {
     pub(super) fn check(&self, whose: &str) -> Result<()> {
         let Some(topics) = &self.0 else { return Ok(()) };
         if topics.is_empty() {
-            return Err(Error::invalid(format!("{whose} may send no topic at all; name some, or none for all")));
+            return Err(Error::invalid(format!(
+                "{whose} has an empty list of topics; name at least one, or leave it out to allow all"
+            )));
         }
         topics.iter().try_for_each(|topic| {
             check_name("a topic", topic)?;
             match topic.trim_end_matches('*').contains('*') || topic.ends_with("**") {
-                true => Err(Error::invalid(format!("the topic {topic:?}: a `*` may only be its last character"))),
+                true => Err(Error::invalid(format!(
+                    "the topic {topic:?} is not valid: `*` is allowed only as the last character"
+                ))),
                 false => Ok(()),
             }
         })

@@ -62,7 +62,7 @@ impl<B: Backend> Inner<B> {
             Whose::Message => Reply { retry_after: after, ..Reply::failed("the handler failed") },
             Whose::Place if cause == Cause::NewerVersion => Reply::not_yet(&failure.into_why()),
             Whose::Place => Reply::later(after),
-            Whose::Ours => Reply::of_database(&Error::new(ErrorKind::Unavailable, "the database is out of reach")),
+            Whose::Ours => Reply::of_database(&Error::new(ErrorKind::Unavailable, "the database is unreachable")),
         }
     }
 

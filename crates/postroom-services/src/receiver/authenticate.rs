@@ -70,24 +70,18 @@ impl<B: Backend> Receiver<B> {
         let known = sources.get(&head.source);
         let keys = known.map(|known| known.keys.active(now)).unwrap_or_default();
         let is_signed = head.is_signed(&signatures, &keys, &self.0.decoys);
-        let distrust = if known.is_none() {
-            Some(Distrust::UnknownSource)
-        } else if !is_signed {
-            Some(Distrust::Signature)
-        } else if head.destination != self.0.service {
-            Some(Distrust::Destination)
-        } else if !is_near(head.timestamp, now) || head.enqueued_at > head.timestamp.plus(TOLERANCE) {
-            Some(Distrust::Time)
-        } else {
-            None
-        };
-        match (distrust, known) {
-            (None, Some(known)) => {
+        let is_timely = is_near(head.timestamp, now) && head.enqueued_at <= head.timestamp.plus(TOLERANCE);
+        let distrust = match known {
+            None => Distrust::UnknownSource,
+            Some(_) if !is_signed => Distrust::Signature,
+            Some(_) if head.destination != self.0.service => Distrust::Destination,
+            Some(_) if !is_timely => Distrust::Time,
+            Some(known) => {
                 known.has_used_v2();
-                Ok(Authenticated { source: head.source.clone(), head: Some(head), keys, is_webhook: false })
+                return Ok(Authenticated { source: head.source.clone(), head: Some(head), keys, is_webhook: false });
             }
-            (distrust, _) => Err(self.distrust(&head.message_id, &head.source, distrust)),
-        }
+        };
+        Err(self.distrust(&head.message_id, &head.source, distrust))
     }
 
     /// Verifies a request of a foreign peer, which signs inside the envelope.
@@ -98,32 +92,25 @@ impl<B: Backend> Receiver<B> {
         let signature = envelope.headers.get(envelope::HMAC).map(String::as_str).unwrap_or_default();
         let is_signed = is_signed_v1(envelope, signature, &keys, &self.0.decoys);
         let distrust = match known {
-            None => Some(Distrust::UnknownSource),
-            Some(known) if !known.may_use_v1() => Some(Distrust::Version),
-            Some(_) if !is_signed => Some(Distrust::Signature),
+            None => Distrust::UnknownSource,
+            Some(known) if !known.may_use_v1() => Distrust::Version,
+            Some(_) if !is_signed => Distrust::Signature,
             // Keys may have been replaced since the sources were checked for shared keys.
-            Some(known) if known.shares_a_key(&envelope.source_service_id, &sources).is_some() => {
-                Some(Distrust::Signature)
-            }
-            Some(_) => None,
+            Some(known) if known.shares_a_key(&envelope.source_service_id, &sources).is_some() => Distrust::Signature,
+            Some(_) => return Ok(Authenticated::by_other_means(&envelope.source_service_id)),
         };
-        if distrust.is_some() {
-            return Err(self.distrust(&envelope.message_id, &envelope.source_service_id, distrust));
-        }
-        Ok(Authenticated::by_other_means(&envelope.source_service_id))
+        Err(self.distrust(&envelope.message_id, &envelope.source_service_id, distrust))
     }
 
-    fn distrust(&self, message_id: &str, source: &str, why: Option<Distrust>) -> Reply {
-        telemetry::distrusted(self.0.store.name(), message_id, source, why.unwrap_or(Distrust::Signature));
+    fn distrust(&self, message_id: &str, source: &str, why: Distrust) -> Reply {
+        telemetry::distrusted(self.0.store.name(), message_id, source, why);
         Reply::unauthorized()
     }
 
     /// Checks that the body is the one that was signed, before any of it is parsed.
     pub(crate) fn matches_digest(&self, from: &Authenticated, digest: [u8; 32]) -> Result<(), Reply> {
         match &from.head {
-            Some(head) if head.digest != digest => {
-                Err(self.distrust(&head.message_id, &from.source, Some(Distrust::Body)))
-            }
+            Some(head) if head.digest != digest => Err(self.distrust(&head.message_id, &from.source, Distrust::Body)),
             _ => Ok(()),
         }
     }
@@ -140,7 +127,7 @@ impl<B: Backend> Receiver<B> {
             .head
             .as_ref()
             .is_none_or(|head| head.digest == digest && head.message_id == message_id && head.source == source);
-        if fits { Ok(()) } else { Err(self.distrust(message_id, &from.source, Some(Distrust::Body))) }
+        if fits { Ok(()) } else { Err(self.distrust(message_id, &from.source, Distrust::Body)) }
     }
 }
 

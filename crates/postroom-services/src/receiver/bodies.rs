@@ -121,7 +121,7 @@ mod tests {
         let (mut one, mut other) = (anybody(), anybody());
         assert!((0..6).all(|_| one.take(BLOCK)) && other.take(4 * BLOCK));
         assert!(!other.take(8 * BLOCK), "there is no room");
-        assert!(bodies.begin(Whose::Signed).take(30 * BLOCK), "whose signature was right waits for nobody else");
+        assert!(bodies.begin(Whose::Signed).take(30 * BLOCK), "signed requests have separate room");
         drop(one);
         assert!(other.take(0));
         drop(other);

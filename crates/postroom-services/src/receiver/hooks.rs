@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::allowed::Allowed;
-use super::{Authenticated, Receiver, Reply, content_hash};
+use super::{Authenticated, Receiver, Reply, arrived};
 use crate::foreign::{CloudEvent, WebhookScheme};
 use crate::wire::grammar;
-use postroom_core::message::{InboxKey, Incoming, Kind};
+use postroom_core::message::{Incoming, Kind};
 use postroom_core::store::Store;
 use postroom_core::support::clock::Timestamp;
 use postroom_core::support::error::{Error, Result};
@@ -74,7 +74,7 @@ impl Hook {
         grammar::service("a hook's name", &self.name)?;
         self.topics.check(&self.name)?;
         if let Some(scheme) = self.scheme.as_ref().filter(|scheme| self.cloud_events && !scheme.signs_events()) {
-            let why = "takes no CloudEvents: what they are known by is not signed";
+            let why = "does not support CloudEvents: their id and source would not be signed";
             return Err(Error::invalid(format!("the hook {}: {} {why}", self.name, scheme.name())));
         }
         Ok((self.name.clone(), self))
@@ -82,7 +82,7 @@ impl Hook {
 }
 
 /// What a provider sent, converted from its own format.
-struct Told {
+struct Hooked {
     source: String,
     incoming: Incoming,
     since: Option<Timestamp>,
@@ -141,21 +141,21 @@ impl<B: Backend> Receiver<B> {
 
     /// Receives a request that came to a hook. It needs the whole body to verify the request.
     pub(crate) async fn take_hook(&self, hook: &Hook, headers: &HeaderMap, body: &Bytes) -> Reply {
-        let told = match self.verify_hook(hook, headers, body) {
-            Ok(told) => told,
+        let hooked = match self.verify_hook(hook, headers, body) {
+            Ok(hooked) => hooked,
             Err(reply) => return reply,
         };
-        if told.since.is_some_and(|since| since < self.now().minus(self.0.options.window)) {
+        if hooked.since.is_some_and(|since| since < self.now().minus(self.0.options.window)) {
             return Reply::too_old();
         }
-        if !hook.topics.admits(&told.incoming.topic) {
-            telemetry::topic_refused(self.0.store.name(), &hook.name, &told.incoming.topic);
-            return Reply::not_allowed(&told.incoming.topic);
+        if !hook.topics.admits(&hooked.incoming.topic) {
+            telemetry::topic_refused(self.0.store.name(), &hook.name, &hooked.incoming.topic);
+            return Reply::not_allowed(&hooked.incoming.topic);
         }
-        self.receive(&Authenticated::by_webhook(&told.source), told.incoming).await
+        self.receive(&Authenticated::by_webhook(&hooked.source), hooked.incoming).await
     }
 
-    fn verify_hook(&self, hook: &Hook, headers: &HeaderMap, body: &[u8]) -> Result<Told, Reply> {
+    fn verify_hook(&self, hook: &Hook, headers: &HeaderMap, body: &[u8]) -> Result<Hooked, Reply> {
         let malformed = |error: Error| Reply::malformed(&error);
         if let Some(scheme) = &hook.scheme {
             let verified = scheme.verify(headers, body, self.wall()).map_err(|refused| {
@@ -166,11 +166,11 @@ impl<B: Backend> Receiver<B> {
             // Headers are not signed, so they must not turn the request into another message.
             if !hook.cloud_events || !CloudEvent::is_structured(headers) {
                 let message = verified.message().map_err(malformed)?;
-                let mut arrived =
-                    incoming(&hook.name, message.id, message.topic, message.payload).map_err(malformed)?;
-                arrived.correlation_id = message.correlation_id;
-                arrived.check().map_err(malformed)?;
-                return Ok(Told { source: hook.name.clone(), incoming: arrived, since: message.enqueued_at });
+                let incoming = arrived(&hook.name, message.id, Kind::Signal, message.topic, message.payload);
+                let mut incoming = incoming.map_err(malformed)?;
+                incoming.correlation_id = message.correlation_id;
+                incoming.check().map_err(malformed)?;
+                return Ok(Hooked { source: hook.name.clone(), incoming, since: message.enqueued_at });
             }
         }
         let event = CloudEvent::read(headers, body).map_err(malformed)?;
@@ -179,18 +179,12 @@ impl<B: Backend> Receiver<B> {
             telemetry::distrusted(self.0.store.name(), &event.id, &event.source, Distrust::UnknownSource);
             return Err(Reply::unauthorized());
         }
-        let mut arrived = incoming(&event.source, event.id, event.topic, event.payload).map_err(malformed)?;
-        arrived.headers = event.headers;
-        arrived.check().map_err(malformed)?;
-        Ok(Told { source: event.source, incoming: arrived, since: event.time })
+        let incoming = arrived(&event.source, event.id, Kind::Signal, event.topic, event.payload);
+        let mut incoming = incoming.map_err(malformed)?;
+        incoming.headers = event.headers;
+        incoming.check().map_err(malformed)?;
+        Ok(Hooked { source: event.source, incoming, since: event.time })
     }
-}
-
-fn incoming(source: &str, id: String, topic: String, payload: String) -> Result<Incoming> {
-    let hash = content_hash(&topic, &payload);
-    let incoming = Incoming::new(InboxKey::new(source, id)?, topic, payload).kind(Kind::Signal).hash(hash);
-    incoming.check()?;
-    Ok(incoming)
 }
 
 #[cfg(test)]

@@ -52,80 +52,46 @@ impl Default for ReceiverOptions {
 }
 
 impl ReceiverOptions {
-    /// Puts messages in the inbox and answers 202. An inbox worker handles them later, and the answer goes back as a
-    /// Response through the outbox of the same store.
-    #[must_use]
-    pub fn queued(mut self) -> Self {
-        self.queued = true;
-        self
-    }
+    postroom_core::setters! {
+        /// Puts messages in the inbox and answers 202. An inbox worker handles them later, and the answer goes back as
+        /// a Response through the outbox of the same store.
+        pub fn queued(mut self) { self.queued = true; }
 
-    /// Sends no answers back in queued mode.
-    #[must_use]
-    pub fn without_answers(mut self) -> Self {
-        self.answers_back = false;
-        self
-    }
+        /// Sends no answers back in queued mode.
+        pub fn without_answers(mut self) { self.answers_back = false; }
 
-    /// Sets the dedupe window, which is how long duplicates are recognised; 29 days by default. Messages that were
-    /// enqueued and due longer ago are refused. The worker's inbox retention must be at least ten minutes longer.
-    #[must_use]
-    pub fn window(mut self, window: Duration) -> Self {
-        self.window = window;
-        self
-    }
+        /// Sets the dedupe window, which is how long duplicates are recognised; 29 days by default. Messages that were
+        /// enqueued and due longer ago are refused. The worker's inbox retention must be at least ten minutes longer.
+        pub fn window(mut self, window: Duration) { self.window = window; }
 
-    /// Sets the size of the largest request, in bytes; 4 MiB by default.
-    #[must_use]
-    pub fn body_max(mut self, bytes: usize) -> Self {
-        self.body_max = bytes;
-        self
-    }
+        /// Sets the size of the largest request, in bytes; 4 MiB by default.
+        pub fn body_max(mut self, bytes: usize) { self.body_max = bytes; }
 
-    /// Limits the memory for requests that can be verified only when they are complete, such as webhooks. Together
-    /// they take at most this many bytes while they are read; 16 MiB by default, and never less than one request of
-    /// the largest size. One address, or one IPv6 network, takes at most a quarter of it, or one request of the
-    /// largest size; this needs a [`Listener`](crate::Listener), because another server does not tell the address.
-    /// Requests with a signed head have separate room, four times as much. A sender that finds no room is asked to
-    /// come back later.
-    #[must_use]
-    pub fn unverified_max(mut self, bytes: usize) -> Self {
-        self.unverified_max = bytes;
-        self
-    }
+        /// Limits the memory for requests that can be verified only when they are complete, such as webhooks. Together
+        /// they take at most this many bytes while they are read; 16 MiB by default, and never less than one request of
+        /// the largest size. One address, or one IPv6 network, takes at most a quarter of it, or one request of the
+        /// largest size; this needs a [`Listener`](crate::Listener), because another server does not tell the address.
+        /// Requests with a signed head have separate room, four times as much. A sender that finds no room is asked to
+        /// come back later.
+        pub fn unverified_max(mut self, bytes: usize) { self.unverified_max = bytes; }
 
-    /// Handles at most this many messages at once; 512 by default. Senders of further messages are asked to come back
-    /// later.
-    #[must_use]
-    pub fn in_flight(mut self, messages: usize) -> Self {
-        self.in_flight = messages.min(u32::MAX as usize);
-        self
-    }
+        /// Handles at most this many messages at once; 512 by default. Senders of further messages are asked to come
+        /// back later.
+        pub fn in_flight(mut self, messages: usize) { self.in_flight = messages.min(u32::MAX as usize); }
 
-    /// Sets the time limit for a handler; 30 s by default. A handler that takes longer has failed.
-    #[must_use]
-    pub fn handler_timeout(mut self, timeout: Duration) -> Self {
-        self.handler_timeout = timeout;
-        self
-    }
+        /// Sets the time limit for a handler; 30 s by default. A handler that takes longer has failed.
+        pub fn handler_timeout(mut self, timeout: Duration) { self.handler_timeout = timeout; }
 
-    /// Sets the time limit for reading a body; 30 s by default. A request that takes longer is refused.
-    #[must_use]
-    pub fn body_timeout(mut self, timeout: Duration) -> Self {
-        self.body_timeout = timeout;
-        self
-    }
+        /// Sets the time limit for reading a body; 30 s by default. A request that takes longer is refused.
+        pub fn body_timeout(mut self, timeout: Duration) { self.body_timeout = timeout; }
 
-    /// Accepts webhooks at `/_rf/hooks/` followed by the hook's name.
-    #[must_use]
-    pub fn hook(mut self, hook: Hook) -> Self {
-        self.hooks.push(hook);
-        self
+        /// Accepts webhooks at `/_rf/hooks/` followed by the hook's name.
+        pub fn hook(mut self, hook: Hook) { self.hooks.push(hook); }
     }
 
     pub(super) fn checked(self) -> Result<Self> {
         if self.window <= TOLERANCE {
-            return Err(Error::invalid(format!("a window of {:?}; it must be longer than 300 s", self.window)));
+            return Err(Error::invalid(format!("the window is {:?}; it must be longer than 300 s", self.window)));
         }
         if self.body_max == 0 || self.in_flight == 0 || self.handler_timeout.is_zero() {
             return Err(Error::invalid("body_max, in_flight and handler_timeout must be more than zero"));

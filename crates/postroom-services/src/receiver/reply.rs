@@ -52,7 +52,7 @@ impl Reply {
     }
 
     pub(crate) fn no_handler(topic: &str) -> Self {
-        Self::error(404, &format!("no handler for {topic} here"))
+        Self::error(404, &format!("there is no handler for {topic}"))
     }
 
     pub(crate) fn not_allowed(topic: &str) -> Self {
@@ -64,11 +64,11 @@ impl Reply {
     }
 
     pub(crate) fn too_old() -> Self {
-        Self::error(410, "the message is older than this receiver can tell duplicates")
+        Self::error(410, "the message is older than the dedupe window of this receiver")
     }
 
     pub(crate) fn expired() -> Self {
-        Self::error(410, "the time to live of this message is over")
+        Self::error(410, "the message has expired")
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
@@ -76,7 +76,7 @@ impl Reply {
     }
 
     pub(crate) fn differs() -> Self {
-        Self::error(422, "this id came with other content before")
+        Self::error(422, "this id was used before with different content")
     }
 
     pub(crate) fn refused(why: &str) -> Self {
@@ -103,17 +103,17 @@ impl Reply {
     }
 
     pub(crate) fn dead() -> Self {
-        Self::error(503, "this message was given up here; an operator may revive it")
+        Self::error(503, "this message is dead; an operator can requeue it")
     }
 
     /// The database failed.
     pub(crate) fn of_database(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Unavailable | ErrorKind::NotCommitted | ErrorKind::Closed => {
-                Self { retry_after: Some(SOON), ..Self::error(503, "the database cannot take it at the moment") }
+                Self { retry_after: Some(SOON), ..Self::error(503, "the database is unavailable at the moment") }
             }
             // The database's error text may quote values.
-            _ => Self::failed("the database refused it; see the receiver's log"),
+            _ => Self::failed("the database refused the message; see the receiver's log"),
         }
     }
 

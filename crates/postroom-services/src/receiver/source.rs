@@ -51,26 +51,16 @@ impl Source {
         }
     }
 
-    /// Accepts v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver:
-    /// somebody who captured a message can replay it once the inbox no longer recognises it.
-    #[must_use]
-    pub fn allow_v1(mut self) -> Self {
-        self.v1 = true;
-        self
-    }
+    postroom_core::setters! {
+        /// Accepts v1 signatures as well, until the source uses v2. They cover neither the time nor the receiver:
+        /// somebody who captured a message can replay it once the inbox no longer recognises it.
+        pub fn allow_v1(mut self) { self.v1 = true; }
 
-    /// Sets the dedupe window for this source, instead of the receiver's own.
-    #[must_use]
-    pub fn window(mut self, window: Duration) -> Self {
-        self.window = Some(window);
-        self
-    }
+        /// Sets the dedupe window for this source, instead of the receiver's own.
+        pub fn window(mut self, window: Duration) { self.window = Some(window); }
 
-    /// Sends no answers back in queued mode, for a source that cannot be reached from here.
-    #[must_use]
-    pub fn without_answers(mut self) -> Self {
-        self.answers = false;
-        self
+        /// Sends no answers back in queued mode, for a source that cannot be reached from here.
+        pub fn without_answers(mut self) { self.answers = false; }
     }
 
     /// Allows only these topics. A name that ends with `*` allows every topic with that prefix. By default, every
@@ -146,7 +136,7 @@ pub(super) fn known(
             source.uses_v2 = before.uses_v2.clone();
         }
         if known.contains_key(&name) {
-            return Err(Error::invalid(format!("the source {name} is given twice")));
+            return Err(Error::invalid(format!("there are two sources named {name}")));
         }
         // Messages of a source and of a hook are both recognised by that name, so it must be unique.
         if hooks.contains_key(&name) {
@@ -198,11 +188,11 @@ impl<B: Backend> Receiver<B> {
     }
 }
 
-/// Messages signed by v1 can be told apart only if every source has its own key.
+/// Checks that no source with v1 shares a secret, because the sources could not be distinguished.
 fn check_v1(sources: &Sources) -> Result<()> {
     for (name, source) in sources.iter().filter(|(_, source)| source.v1) {
         if let Some(other) = source.shares_a_key(name, sources) {
-            let why = "share a secret; with v1 each source needs one of its own";
+            let why = "share a secret; with v1 each source needs its own";
             return Err(Error::invalid(format!("the sources {name} and {other} {why}")));
         }
     }

@@ -13,7 +13,7 @@ use postroom_core::support::error::{Error, Result};
 pub(crate) const RECEIVE_PATH: &str = "/_rf/receive";
 /// The default gRPC method, and the other name that receivers also answer to.
 pub(crate) const GRPC_PATHS: [&str; 2] = ["/postroom.v1.Receiver/Receive", "/RFReceiver/Receive"];
-/// Some systems allow no longer path for a Unix socket.
+/// The longest path of a Unix socket that works on every system.
 const SOCKET_PATH_MAX: usize = 103;
 
 /// The address of a service.
@@ -26,14 +26,15 @@ const SOCKET_PATH_MAX: usize = 103;
 ///
 /// let address: Address = "https://inventory.example.com".parse()?;
 /// assert_eq!(address.to_string(), "https://inventory.example.com:443/_rf/receive");
-/// assert!("inventory.example.com".parse::<Address>().is_err(), "how it is spoken to must be said");
+/// assert!("inventory.example.com".parse::<Address>().is_err(), "the transport is missing");
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Address(pub(crate) Place);
+pub struct Address(pub(crate) Location);
 
+/// Where a service is, and how it is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Http { host: Host, path: String },
     Grpc { host: Host, path: &'static str },
     Unix { socket: PathBuf },
@@ -91,21 +92,21 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self> {
         if text == "in-process" {
-            return Ok(Self(Place::InProcess));
+            return Ok(Self(Location::InProcess));
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| malformed(text))?;
         Ok(Self(match scheme {
             "http" | "https" => {
                 let (host, path) = Host::parse(text, rest, scheme == "https")?;
                 let path = if path == "/" { RECEIVE_PATH.to_owned() } else { path };
-                Place::Http { host, path }
+                Location::Http { host, path }
             }
             "grpc" | "grpcs" => {
                 let (host, path) = Host::parse(text, rest, scheme == "grpcs")?;
-                Place::Grpc { host, path: grpc_path(&path)? }
+                Location::Grpc { host, path: grpc_path(&path)? }
             }
-            "unix" if rest.starts_with('/') => Place::Unix { socket: socket(rest)? },
-            "pipe" if is_pipe_name(rest) => Place::Pipe { name: rest.to_owned() },
+            "unix" if rest.starts_with('/') => Location::Unix { socket: socket(rest)? },
+            "pipe" if is_pipe_name(rest) => Location::Pipe { name: rest.to_owned() },
             _ => return Err(malformed(text)),
         }))
     }
@@ -115,16 +116,14 @@ fn grpc_path(path: &str) -> Result<&'static str> {
     let [usual, other] = GRPC_PATHS;
     let found = GRPC_PATHS.into_iter().find(|known| *known == path);
     let found = found.or_else(|| (path == "/").then_some(usual));
-    found.ok_or_else(|| {
-        Error::invalid(format!("an address of gRPC with the path {path:?}; there are {usual} and {other}"))
-    })
+    found.ok_or_else(|| Error::invalid(format!("{path:?} is not the path of a gRPC address; use {usual} or {other}")))
 }
 
 fn socket(path: &str) -> Result<PathBuf> {
     if path.len() > SOCKET_PATH_MAX {
         let length = path.len();
         return Err(Error::invalid(format!(
-            "a socket's path of {length} bytes; at most {SOCKET_PATH_MAX} work everywhere"
+            "the path of the socket has {length} bytes; at most {SOCKET_PATH_MAX} are allowed"
         )));
     }
     Ok(path.into())
@@ -140,8 +139,8 @@ fn malformed(text: &str) -> Error {
     // The text may contain a password, although an address has none.
     let shown = if text.contains('@') { "an address with a password" } else { text };
     Error::invalid(format!(
-        "{shown:?} is no address; allowed are https://host:port, http://host:port, grpc://host:port, \
-         grpcs://host:port, unix:///path, pipe://name and in-process"
+        "{shown:?} is not an address; use https://host:port, http://host:port, grpc://host:port, \
+         grpcs://host:port, unix:///path, pipe://name or in-process"
     ))
 }
 
@@ -149,14 +148,14 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secure = |host: &Host| if host.tls { "s" } else { "" };
         match &self.0 {
-            Place::Http { host, path } => write!(f, "http{}://{}{path}", secure(host), host.authority()),
-            Place::Grpc { host, path } => {
+            Location::Http { host, path } => write!(f, "http{}://{}{path}", secure(host), host.authority()),
+            Location::Grpc { host, path } => {
                 let path = if *path == GRPC_PATHS[0] { "" } else { path };
                 write!(f, "grpc{}://{}{path}", secure(host), host.authority())
             }
-            Place::Unix { socket } => write!(f, "unix://{}", socket.display()),
-            Place::Pipe { name } => write!(f, "pipe://{name}"),
-            Place::InProcess => f.write_str("in-process"),
+            Location::Unix { socket } => write!(f, "unix://{}", socket.display()),
+            Location::Pipe { name } => write!(f, "pipe://{name}"),
+            Location::InProcess => f.write_str("in-process"),
         }
     }
 }
@@ -215,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_told_by_name_and_number() {
+    fn loopback_is_recognised_by_name_and_number() {
         let is_loopback = |text: &str| match text.parse::<Address>().unwrap().0 {
-            Place::Http { host, .. } => host.is_loopback(),
+            Location::Http { host, .. } => host.is_loopback(),
             _ => false,
         };
         assert!(

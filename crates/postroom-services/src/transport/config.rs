@@ -56,9 +56,9 @@ struct ServiceConfig {
     #[serde(default)]
     peer: PeerName,
     #[serde(default)]
-    keys: Vec<KeyPlace>,
+    keys: Vec<KeyConfig>,
     #[serde(default)]
-    webhook_secrets: Vec<SecretPlace>,
+    webhook_secrets: Vec<SecretConfig>,
     concurrency: Option<usize>,
     timeout_seconds: Option<f64>,
     #[serde(default)]
@@ -68,7 +68,7 @@ struct ServiceConfig {
     #[cfg(feature = "http")]
     root_certificates: Option<PathBuf>,
     #[cfg(feature = "http")]
-    identity: Option<IdentityPlace>,
+    identity: Option<IdentityConfig>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -96,7 +96,7 @@ impl From<PeerName> for Peer {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeyPlace {
+struct KeyConfig {
     id: String,
     env: Option<String>,
     file: Option<PathBuf>,
@@ -105,7 +105,7 @@ struct KeyPlace {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SecretPlace {
+struct SecretConfig {
     env: Option<String>,
     file: Option<PathBuf>,
 }
@@ -136,9 +136,9 @@ fn named(of: &str, error: &Error) -> Error {
 impl ServiceConfig {
     fn open(self, name: &str) -> Result<Service> {
         let mut service = Service::new(name, self.address).peer(self.peer.into());
-        service.keys = Keys::new(self.keys.iter().map(KeyPlace::read).collect::<Result<Vec<_>>>()?)?;
+        service.keys = Keys::new(self.keys.iter().map(KeyConfig::read).collect::<Result<Vec<_>>>()?)?;
         if !self.webhook_secrets.is_empty() {
-            let secrets = self.webhook_secrets.iter().map(SecretPlace::read).collect::<Result<Vec<_>>>()?;
+            let secrets = self.webhook_secrets.iter().map(SecretConfig::read).collect::<Result<Vec<_>>>()?;
             service = service.signer(WebhookSigner::new(secrets)?);
         }
         if let Some(concurrency) = self.concurrency {
@@ -146,17 +146,15 @@ impl ServiceConfig {
         }
         if let Some(seconds) = self.timeout_seconds {
             let timeout = Duration::try_from_secs_f64(seconds)
-                .map_err(|_| Error::invalid(format!("timeout_seconds = {seconds} is no length of time")))?;
+                .map_err(|_| Error::invalid(format!("timeout_seconds = {seconds} is not a valid duration")))?;
             service = service.timeout(timeout);
         }
         #[cfg(feature = "http")]
         {
             service = service.tls(client_tls(self.root_certificates, self.identity)?);
         }
-        if self.allow_unencrypted {
-            service = service.allow_unencrypted();
-        }
-        Ok(if self.http2 { service.http2() } else { service })
+        (service.insecure, service.http2) = (self.allow_unencrypted, self.http2);
+        Ok(service)
     }
 }
 
@@ -164,26 +162,26 @@ impl ServiceConfig {
 #[cfg(feature = "http")]
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct IdentityPlace {
+struct IdentityConfig {
     certificate: PathBuf,
     key: PathBuf,
 }
 
 #[cfg(feature = "http")]
-fn client_tls(roots: Option<PathBuf>, identity: Option<IdentityPlace>) -> Result<ClientTls> {
+fn client_tls(roots: Option<PathBuf>, identity: Option<IdentityConfig>) -> Result<ClientTls> {
     let mut tls = ClientTls::default();
     if let Some(path) = roots {
         let of = format!("root_certificates, {}", path.display());
         let pem = std::fs::read(&path).map_err(|error| Error::invalid(format!("{of}: {error}")))?;
         tls = tls.root_certificates(pem).map_err(|error| named(&of, &error))?;
     }
-    if let Some(IdentityPlace { certificate, key }) = identity {
+    if let Some(IdentityConfig { certificate, key }) = identity {
         tls = tls.identity(TlsIdentity::from_files(certificate, key).map_err(|error| named("identity", &error))?);
     }
     Ok(tls)
 }
 
-impl KeyPlace {
+impl KeyConfig {
     fn read(&self) -> Result<Key> {
         let secret = match (&self.env, &self.file) {
             (Some(variable), None) => Secret::from_env(variable)?,
@@ -196,7 +194,7 @@ impl KeyPlace {
     }
 }
 
-impl SecretPlace {
+impl SecretConfig {
     fn read(&self) -> Result<WebhookSecret> {
         match (&self.env, &self.file) {
             (Some(variable), None) => WebhookSecret::from_env(variable),
@@ -218,7 +216,7 @@ mod tests {
     fn what_is_wrong_is_said_with_the_service_it_is_wrong_with() {
         for (config, said) in [
             (r#"{"service":"a","services":{"b":{"address":"http://127.0.0.1:1"}}}"#, "the service b has no key"),
-            (r#"{"service":"a","services":{"b":{"address":"nowhere","peer":"webhook"}}}"#, "is no address"),
+            (r#"{"service":"a","services":{"b":{"address":"nowhere","peer":"webhook"}}}"#, "is not an address"),
             (
                 r#"{"service":"a","services":{"b":{"address":"pipe://b","keys":[{"id":"k"}]}}}"#,
                 "needs either env or file",
@@ -231,7 +229,7 @@ mod tests {
             (r#"{"service":"a","services":{"b":{"address":"http://10.0.0.1:1","peer":"webhook"}}}"#, "unencrypted"),
             (
                 r#"{"service":"a","services":{"b":{"address":"pipe://b","timeout_seconds":-1,"peer":"webhook"}}}"#,
-                "no length of time",
+                "not a valid duration",
             ),
         ] {
             let problem = services(config).and_then(|services| services.checked().map(|_| ())).unwrap_err();
@@ -251,12 +249,12 @@ mod tests {
             let key = format!(r#"{{"id":"k","file":{path:?}{algorithm}}}"#);
             services(&format!(r#"{{"service":"a","services":{{"b":{{"address":"pipe://b","keys":[{key}]}}}}}}"#))
         };
-        for (told, expected) in [("", "Sha256"), (r#","algorithm":"HMAC-SHA512""#, "Sha512")] {
-            let keys = format!("{:?}", with(told).unwrap().checked().unwrap().services["b"].keys);
+        for (algorithm, expected) in [("", "Sha256"), (r#","algorithm":"HMAC-SHA512""#, "Sha512")] {
+            let keys = format!("{:?}", with(algorithm).unwrap().checked().unwrap().services["b"].keys);
             assert!(keys.contains(expected), "{keys}");
         }
         let problem = with(r#","algorithm":"MD5""#).unwrap_err().to_string();
-        let expected = "the service b: the key k: \"MD5\" is no algorithm; there are HMAC-SHA256 and HMAC-SHA512";
+        let expected = "the service b: the key k: \"MD5\" is not an algorithm; use HMAC-SHA256 or HMAC-SHA512";
         assert_eq!(problem, expected);
     }
 
@@ -299,8 +297,8 @@ mod tests {
             assert_eq!(other, "https://billing.internal:7/_rf/receive");
         }
         let refused = |transport: &str| with(transport, r#""address":"b:5","#).err().unwrap().to_string();
-        assert!(refused("").contains("\"b:5\" is no address"), "{}", refused(""));
-        assert!(refused(r#""default_transport":"tcp","#).starts_with("default_transport: \"tcp\" is no transport"));
+        assert!(refused("").contains("\"b:5\" is not an address"), "{}", refused(""));
+        assert!(refused(r#""default_transport":"tcp","#).starts_with("default_transport: \"tcp\" is not a transport"));
         assert!(refused(r#""default_transport":"http","#).contains("unencrypted"), "the same checks as ever");
     }
 

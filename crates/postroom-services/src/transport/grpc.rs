@@ -13,7 +13,6 @@ mod tests;
 
 pub(crate) use client::GrpcWire;
 pub use service::GrpcService;
-pub(crate) use service::service;
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::receiver::{Authenticated, Receiver, Reply, content_hash};
+use crate::receiver::{Authenticated, Receiver, Reply, arrived};
 use crate::transport::judge::Answered;
 use crate::transport::parcel::Parcel;
 use crate::transport::wires::{Wire, WireError};
 use crate::wire::envelope::wire_kind;
-use postroom_core::message::{IN_REPLY_TO, InboxKey, Incoming, Message, RESERVED};
+use postroom_core::message::{IN_REPLY_TO, Incoming, Message, RESERVED};
 use postroom_core::store::BoxFuture;
 use postroom_core::work::handler::Backend;
 
@@ -26,13 +26,13 @@ use postroom_core::work::handler::Backend;
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Neighbours(Arc<RwLock<BTreeMap<String, Arc<dyn Neighbour>>>>);
+pub struct Neighbours(Arc<RwLock<BTreeMap<String, (usize, Arc<dyn Neighbour>)>>>);
 
 impl Neighbours {
     /// Adds a receiver. From now on, messages to its service go there directly.
     pub fn add<B: Backend>(&self, receiver: Receiver<B>) {
         let name = receiver.service_name().to_owned();
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(receiver));
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, (receiver.identity(), Arc::new(receiver)));
     }
 
     /// Removes the receiver of this service.
@@ -43,13 +43,13 @@ impl Neighbours {
     /// Removes this receiver. Another receiver of the same service stays.
     pub(crate) fn leave<B: Backend>(&self, receiver: &Receiver<B>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.get(receiver.service_name()).is_some_and(|found| found.identity() == receiver.identity()) {
+        if known.get(receiver.service_name()).is_some_and(|(identity, _)| *identity == receiver.identity()) {
             known.remove(receiver.service_name());
         }
     }
 
     fn find(&self, service: &str) -> Option<Arc<dyn Neighbour>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(service).cloned()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(service).map(|(_, found)| found.clone())
     }
 }
 
@@ -62,26 +62,15 @@ impl fmt::Debug for Neighbours {
 
 trait Neighbour: Send + Sync {
     fn receive<'a>(&'a self, from: &'a str, incoming: Incoming) -> BoxFuture<'a, Reply>;
-    fn identity(&self) -> usize;
 }
 
 impl<B: Backend> Neighbour for Receiver<B> {
     fn receive<'a>(&'a self, from: &'a str, incoming: Incoming) -> BoxFuture<'a, Reply> {
         Box::pin(async move { Receiver::receive(self, &Authenticated::by_other_means(from), incoming).await })
     }
-
-    fn identity(&self) -> usize {
-        Receiver::identity(self)
-    }
 }
 
-pub(crate) struct InProcess(Neighbours);
-
-impl InProcess {
-    pub(crate) fn new(neighbours: Neighbours) -> Self {
-        Self(neighbours)
-    }
-}
+pub(crate) struct InProcess(pub(crate) Neighbours);
 
 impl Wire for InProcess {
     fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
@@ -100,15 +89,13 @@ impl Wire for InProcess {
     }
 }
 
-fn incoming(source: &str, message: &Message) -> Result<Incoming, WireError> {
-    let unsendable = |error: postroom_core::Error| WireError::Unsendable(error.to_string());
-    let key = InboxKey::new(source, message.id()).map_err(unsendable)?;
-    let hash = content_hash(&message.topic, &message.payload);
-    let mut incoming = Incoming::new(key, &message.topic, &message.payload).kind(wire_kind(message.kind)).hash(hash);
+fn incoming(source: &str, message: &Message) -> postroom_core::Result<Incoming> {
+    let (kind, topic, payload) = (wire_kind(message.kind), message.topic.clone(), message.payload.clone());
+    let mut incoming = arrived(source, message.id(), kind, topic, payload)?;
     incoming.correlation_id.clone_from(&message.correlation_id);
     incoming.headers.clone_from(&message.headers);
     incoming.headers.retain(|name, _| !name.starts_with(RESERVED) || name == IN_REPLY_TO);
     incoming.expires_at = message.expires_there();
-    incoming.check().map_err(unsendable)?;
+    incoming.check()?;
     Ok(incoming)
 }

@@ -85,7 +85,7 @@ fn proven(answered: &Answered) -> Delivery {
     fault.asking_for(answered.retry_after).of_this_message_alone().into()
 }
 
-/// Judges the answer of a peer that proves nothing. It is believed where it speaks about the message.
+/// Judges the answer of a peer without receipts. What it says about the message is believed.
 fn by_its_word(answered: &Answered) -> Delivery {
     let why = said(answered);
     let fault = match answered.status {
@@ -102,7 +102,7 @@ fn of_place(answered: &Answered) -> Cause {
     of_status(answered.status, answered.retry_after.is_some())
 }
 
-/// Returns what a status says about the place it came from, whoever sent it.
+/// Returns what a status says about the place it came from, even if something in between sent it.
 pub(crate) fn of_status(status: u16, asks_for_time: bool) -> Cause {
     match status {
         401 | 403 | 407 => Cause::NotAllowed,

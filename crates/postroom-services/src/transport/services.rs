@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::foreign::WebhookSigner;
-use crate::transport::address::{Address, Host, Place};
+use crate::transport::address::{Address, Host, Location};
 #[cfg(feature = "http")]
 use crate::transport::http::{ClientTls, Egress};
 use crate::transport::judge::Peer;
@@ -67,77 +67,42 @@ impl Service {
         }
     }
 
-    /// Sets the keys that we share with it. Keep a clone of them to change them later.
-    #[must_use]
-    pub fn keys(mut self, keys: impl Into<Keys>) -> Self {
-        self.keys = keys.into();
-        self
-    }
+    postroom_core::setters! {
+        /// Sets the keys that we share with it. Keep a clone of them to change them later.
+        pub fn keys(mut self, keys: impl Into<Keys>) { self.keys = keys.into(); }
 
-    /// Sets the kind of peer; a Postroom service by default.
-    #[must_use]
-    pub fn peer(mut self, peer: Peer) -> Self {
-        self.peer = peer;
-        self
-    }
+        /// Sets the kind of peer; a Postroom service by default.
+        pub fn peer(mut self, peer: Peer) { self.peer = peer; }
 
-    /// Signs messages to a webhook or CloudEvents peer by Standard Webhooks.
-    #[must_use]
-    pub fn signer(mut self, signer: WebhookSigner) -> Self {
-        self.signer = Some(signer);
-        self
-    }
+        /// Signs messages to a webhook or CloudEvents peer by Standard Webhooks.
+        pub fn signer(mut self, signer: WebhookSigner) { self.signer = Some(signer); }
 
-    /// Sends at most this many messages to it at once, if the worker's limit for one place allows it; 32 by default.
-    #[must_use]
-    pub fn concurrency(mut self, messages: usize) -> Self {
-        self.limits.concurrency = messages;
-        self
-    }
+        /// Sends at most this many messages to it at once, if the worker's limit for one place allows it; 32 by
+        /// default.
+        pub fn concurrency(mut self, messages: usize) { self.limits.concurrency = messages; }
 
-    /// Sets how long it may take to answer; 30 s by default.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
+        /// Sets how long it may take to answer; 30 s by default.
+        pub fn timeout(mut self, timeout: Duration) { self.timeout = timeout; }
 
-    /// Sets the circuit breaker. After this many failures in a row the service is held for `pause`, then for twice as
-    /// long, up to `pause_max`: 5, 2 s and 60 s by default. Messages that wait for it spend no attempt.
-    #[must_use]
-    pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) -> Self {
-        self.limits = self.limits.breaker(failures, pause, pause_max);
-        self
-    }
+        /// Sets the circuit breaker. After this many failures in a row the service is held for `pause`, then for twice
+        /// as long, up to `pause_max`: 5, 2 s and 60 s by default. Messages that wait for it spend no attempt.
+        pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) {
+            self.limits = self.limits.breaker(failures, pause, pause_max);
+        }
 
-    /// Allows unencrypted connections to it, even beyond this machine.
-    #[must_use]
-    pub fn allow_unencrypted(mut self) -> Self {
-        self.insecure = true;
-        self
-    }
+        /// Allows unencrypted connections to it, even beyond this machine.
+        pub fn allow_unencrypted(mut self) { self.insecure = true; }
 
-    /// Uses HTTP/2 without negotiation. Over TLS, the better of the two versions is negotiated anyway.
-    #[must_use]
-    pub fn http2(mut self) -> Self {
-        self.http2 = true;
-        self
-    }
+        /// Uses HTTP/2 without negotiation. Over TLS, the better of the two versions is negotiated anyway.
+        pub fn http2(mut self) { self.http2 = true; }
 
-    /// Sets the TLS options for it. By default, the system's certificate authorities are trusted.
-    #[cfg(feature = "http")]
-    #[must_use]
-    pub fn tls(mut self, tls: ClientTls) -> Self {
-        self.tls = tls;
-        self
-    }
+        /// Sets the TLS options for it. By default, the system's certificate authorities are trusted.
+        #[cfg(feature = "http")]
+        pub fn tls(mut self, tls: ClientTls) { self.tls = tls; }
 
-    /// Restricts the addresses it may have, for a service that comes from data; anywhere by default.
-    #[cfg(feature = "http")]
-    #[must_use]
-    pub fn egress(mut self, egress: Egress) -> Self {
-        self.egress = egress;
-        self
+        /// Restricts the addresses it may have, for a service that comes from data; anywhere by default.
+        #[cfg(feature = "http")]
+        pub fn egress(mut self, egress: Egress) { self.egress = egress; }
     }
 
     /// Returns the same settings for the service of this name.
@@ -163,17 +128,17 @@ impl Service {
         let name = &self.name;
         grammar::service("a service's name", name)?;
         let address = self.address().map_err(|error| Error::invalid(format!("the service {name}: {error}")))?;
-        let needs_key = self.peer.needs_key() && address.0 != Place::InProcess;
+        let needs_key = self.peer.needs_key() && address.0 != Location::InProcess;
         if needs_key && self.keys.is_empty() {
             return Err(Error::invalid(format!(
-                "the service {name} has no key: give it one with Service::keys, from a file or from the environment"
+                "the service {name} has no key: set one with Service::keys, from a file or from the environment"
             )));
         }
         if self.limits.concurrency == 0 || self.timeout.is_zero() {
             return Err(Error::invalid(format!("the service {name}: concurrency and timeout must be more than zero")));
         }
         match &address.0 {
-            Place::Http { host, .. } | Place::Grpc { host, .. } => self.check_privacy(host),
+            Location::Http { host, .. } | Location::Grpc { host, .. } => self.check_privacy(host),
             _ => Ok(()),
         }
     }
@@ -224,50 +189,36 @@ impl Services {
         Self { source: source.into(), services: Vec::new(), others: None, usual: None, clock: Clock::Database }
     }
 
-    /// Adds a service.
-    #[must_use]
-    pub fn service(mut self, service: Service) -> Self {
-        self.services.push(service);
-        self
-    }
+    postroom_core::setters! {
+        /// Adds a service.
+        pub fn service(mut self, service: Service) { self.services.push(service); }
 
-    /// Sets the transport for services whose address does not name one, such as `Service::new("inventory",
-    /// "inventory:5000")`. This transport derives an empty address from the service's name, as
-    /// [`TransportType::complete`] describes. Without a default transport, every address must name its own.
-    ///
-    /// It also applies to [`others`](Self::others). Services that are not listed are reached only through those
-    /// settings, because these contain the keys. In process nobody needs a key, so with [`TransportType::InProcess`]
-    /// unlisted services are reached in process.
-    ///
-    /// ```
-    /// use postroom::services::{Key, Secret, Service, Services, TransportType};
-    ///
-    /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
-    /// let services = Services::new("orders")
-    ///     .default_transport(TransportType::Https)
-    ///     .service(Service::new("inventory", "inventory.internal:5000").keys(key.clone()))
-    ///     .service(Service::new("email", "pipe://rf-email").keys(key));
-    /// # Ok::<(), postroom::Error>(())
-    /// ```
-    #[must_use]
-    pub fn default_transport(mut self, transport: TransportType) -> Self {
-        self.usual = Some(transport);
-        self
-    }
+        /// Sets the transport for services whose address does not name one, such as `Service::new("inventory",
+        /// "inventory:5000")`. This transport derives an empty address from the service's name, as
+        /// [`TransportType::complete`] describes. Without a default transport, every address must name its own.
+        ///
+        /// It also applies to [`others`](Self::others). Services that are not listed are reached only through those
+        /// settings, because these contain the keys. In process nobody needs a key, so with
+        /// [`TransportType::InProcess`] unlisted services are reached in process.
+        ///
+        /// ```
+        /// use postroom::services::{Key, Secret, Service, Services, TransportType};
+        ///
+        /// let key = Key::new("2026-11", Secret::parse(&Secret::generate())?)?;
+        /// let services = Services::new("orders")
+        ///     .default_transport(TransportType::Https)
+        ///     .service(Service::new("inventory", "inventory.internal:5000").keys(key.clone()))
+        ///     .service(Service::new("email", "pipe://rf-email").keys(key));
+        /// # Ok::<(), postroom::Error>(())
+        /// ```
+        pub fn default_transport(mut self, transport: TransportType) { self.usual = Some(transport); }
 
-    /// Sets how every other service is reached. In the address, `{service}` stands for the name of the service, and
-    /// the default transport applies; the name of the given service is not used.
-    #[must_use]
-    pub fn others(mut self, service: Service) -> Self {
-        self.others = Some(service);
-        self
-    }
+        /// Sets how every other service is reached. In the address, `{service}` stands for the name of the service, and
+        /// the default transport applies; the name of the given service is not used.
+        pub fn others(mut self, service: Service) { self.others = Some(service); }
 
-    /// Sets the clock for signatures; the machine's own by default.
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
+        /// Sets the clock for signatures; the machine's own by default.
+        pub fn clock(mut self, clock: Clock) { self.clock = clock; }
     }
 
     /// Returns all services by name, or an error if one of them is invalid.
@@ -278,7 +229,7 @@ impl Services {
             let service = service.completed(self.usual);
             service.check()?;
             if let Some(twice) = known.insert(service.name.clone(), service) {
-                return Err(Error::invalid(format!("the service {} is given twice", twice.name)));
+                return Err(Error::invalid(format!("there are two services named {}", twice.name)));
             }
         }
         let in_process = (self.usual == Some(TransportType::InProcess)).then(|| Service::new(NAME, ""));

@@ -79,7 +79,7 @@ impl FromStr for TransportType {
         let found = Self::ALL.into_iter().find(|transport| transport.to_string() == text);
         found.ok_or_else(|| {
             let all = Self::ALL.map(|transport| transport.to_string()).join(", ");
-            Error::invalid(format!("{text:?} is no transport; there are {all}"))
+            Error::invalid(format!("{text:?} is not a transport; use one of {all}"))
         })
     }
 }
@@ -121,6 +121,6 @@ mod tests {
             assert_eq!(transport.complete(address, "email"), expected);
         }
         let unknown = "tcp".parse::<TransportType>().unwrap_err().to_string();
-        assert_eq!(unknown, "\"tcp\" is no transport; there are http, https, grpc, grpcs, unix, pipe, in-process");
+        assert_eq!(unknown, "\"tcp\" is not a transport; use one of http, https, grpc, grpcs, unix, pipe, in-process");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::transport::address::Place;
+use crate::transport::address::Location;
 use crate::transport::in_process::{InProcess, Neighbours};
 use crate::transport::judge::Answered;
 use crate::transport::parcel::Parcel;
@@ -32,19 +32,25 @@ pub(crate) enum WireError {
     NoOne,
 }
 
+impl From<Error> for WireError {
+    fn from(error: Error) -> Self {
+        Self::Unsendable(error.to_string())
+    }
+}
+
 /// Opens the wire to a service. It does not connect yet.
 pub(crate) fn open(service: &Service, neighbours: &Neighbours) -> Result<Arc<dyn Wire>> {
     let address = service.address()?;
     match address.0 {
-        Place::InProcess => Ok(Arc::new(InProcess::new(neighbours.clone()))),
+        Location::InProcess => Ok(Arc::new(InProcess(neighbours.clone()))),
         #[cfg(feature = "http")]
-        Place::Http { .. } | Place::Unix { .. } => {
+        Location::Http { .. } | Location::Unix { .. } => {
             Ok(Arc::new(crate::transport::http::HttpWire::open(service, &address)?))
         }
         #[cfg(feature = "pipe")]
-        Place::Pipe { .. } => Ok(Arc::new(crate::transport::http::HttpWire::open(service, &address)?)),
+        Location::Pipe { .. } => Ok(Arc::new(crate::transport::http::HttpWire::open(service, &address)?)),
         #[cfg(feature = "grpc")]
-        Place::Grpc { .. } => Ok(Arc::new(crate::transport::grpc::GrpcWire::open(service, &address)?)),
+        Location::Grpc { .. } => Ok(Arc::new(crate::transport::grpc::GrpcWire::open(service, &address)?)),
         #[allow(unreachable_patterns, reason = "with all features nothing is left over")]
         _ => Err(Error::invalid(format!(
             "the address {address} of {} needs a feature of this crate that is off: http, grpc or pipe",

@@ -68,7 +68,7 @@ impl FromStr for HmacAlgorithm {
 
     fn from_str(text: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|algorithm| algorithm.to_string() == text);
-        found.ok_or_else(|| Error::invalid(format!("{text:?} is no algorithm; there are HMAC-SHA256 and HMAC-SHA512")))
+        found.ok_or_else(|| Error::invalid(format!("{text:?} is not an algorithm; use HMAC-SHA256 or HMAC-SHA512")))
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(algorithm.to_string().parse::<HmacAlgorithm>().unwrap(), algorithm);
         }
         let unknown = "HMAC-MD5".parse::<HmacAlgorithm>().unwrap_err();
-        assert_eq!(unknown.to_string(), "\"HMAC-MD5\" is no algorithm; there are HMAC-SHA256 and HMAC-SHA512");
+        assert_eq!(unknown.to_string(), "\"HMAC-MD5\" is not an algorithm; use HMAC-SHA256 or HMAC-SHA512");
     }
 
     #[test]

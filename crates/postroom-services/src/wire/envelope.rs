@@ -42,7 +42,7 @@ impl Envelope {
     /// Builds the envelope of an outbox message from `source`.
     pub(crate) fn of(message: &Message, source: &str) -> Result<Self> {
         let Origin::Outbox { message_id, .. } = &message.origin else {
-            return Err(Error::invalid("only what is in the outbox can be sent"));
+            return Err(Error::invalid("only messages of the outbox can be sent"));
         };
         let mut headers = message.headers.clone();
         headers.retain(|name, _| !name.starts_with(RESERVED) || name == IN_REPLY_TO);
@@ -63,12 +63,12 @@ impl Envelope {
     pub fn parse(json: &[u8]) -> Result<Self> {
         // Serde would also accept an array of the same values, without the field names.
         if !json.trim_ascii_start().starts_with(b"{") {
-            return Err(Error::invalid("this is no envelope: it must be a JSON object"));
+            return Err(Error::invalid("the envelope must be a JSON object"));
         }
         let envelope: Self = serde_json::from_slice(json).map_err(|error| {
             // Serde's own error is not used, because it quotes what was sent.
             let (line, column) = (error.line(), error.column());
-            Error::invalid(format!("this is no envelope: see line {line}, column {column}"))
+            Error::invalid(format!("the envelope is not valid: see line {line}, column {column}"))
         })?;
         envelope.check()?;
         Ok(envelope)
@@ -96,8 +96,8 @@ impl Envelope {
 
     /// Returns when the message expires, if its sender set a time.
     pub(crate) fn expires_at(&self) -> Result<Option<Timestamp>> {
-        let told = self.headers.get(EXPIRES_AT).map(|text| text.parse());
-        told.transpose().map_err(|_| Error::invalid(format!("the header {EXPIRES_AT} is no time of RFC 3339")))
+        let given = self.headers.get(EXPIRES_AT).map(|text| text.parse());
+        given.transpose().map_err(|_| Error::invalid(format!("the header {EXPIRES_AT} is not an RFC 3339 time")))
     }
 
     /// Returns the payload as the sender's application wrote it.

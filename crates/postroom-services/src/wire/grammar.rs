@@ -25,7 +25,9 @@ pub(crate) fn endpoint(name: &str) -> Result<()> {
     let chars = name.chars().count();
     if chars == 0 || chars > ENDPOINT_MAX || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
         let limit = ENDPOINT_MAX;
-        return Err(Error::invalid(format!("endpoint must be 1 to {limit} characters without blanks and controls")));
+        return Err(Error::invalid(format!(
+            "endpoint must be 1 to {limit} characters without whitespace and control characters"
+        )));
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ pub(crate) fn beside(headers: &HeaderMap) -> Option<[String; 2]> {
 
 pub fn set(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<()> {
     let value = HeaderValue::from_str(value)
-        .map_err(|_| Error::invalid(format!("the header {name} cannot hold what it has to")))?;
+        .map_err(|_| Error::invalid(format!("the value for the header {name} is not valid")))?;
     headers.insert(HeaderName::from_static(name), value);
     Ok(())
 }
@@ -105,7 +105,7 @@ fn time(headers: &HeaderMap, name: &'static str) -> Result<Timestamp> {
 }
 
 fn malformed(name: &str) -> Error {
-    Error::invalid(format!("the header {name} is missing, or not as it must be"))
+    Error::invalid(format!("the header {name} is missing or not valid"))
 }
 
 #[cfg(test)]

@@ -73,18 +73,12 @@ impl Key {
         Self::new(id, Secret::from_file(path)?)
     }
 
-    /// Sets the time before which the key neither signs nor verifies.
-    #[must_use]
-    pub fn not_before(mut self, time: Timestamp) -> Self {
-        self.not_before = Some(time);
-        self
-    }
+    postroom_core::setters! {
+        /// Sets the time before which the key neither signs nor verifies.
+        pub fn not_before(mut self, time: Timestamp) { self.not_before = Some(time); }
 
-    /// Sets the time after which the key neither signs nor verifies.
-    #[must_use]
-    pub fn not_after(mut self, time: Timestamp) -> Self {
-        self.not_after = Some(time);
-        self
+        /// Sets the time after which the key neither signs nor verifies.
+        pub fn not_after(mut self, time: Timestamp) { self.not_after = Some(time); }
     }
 
     /// Returns the id that signatures name.

@@ -37,7 +37,7 @@ impl Secret {
         let bytes = Zeroizing::new(bytes.into());
         if bytes.len() < SECRET_MIN {
             let length = bytes.len();
-            return Err(Error::invalid(format!("a secret of {length} bytes; at least {SECRET_MIN} are needed")));
+            return Err(Error::invalid(format!("the secret has {length} bytes; at least {SECRET_MIN} are needed")));
         }
         Ok(Self(bytes))
     }
@@ -50,7 +50,7 @@ impl Secret {
             _ => return Self::new(text),
         };
         // The decoder's own error is not used, because it quotes what was read.
-        Self::new(decoded.map_err(|_| Error::invalid("a secret is not the base64 it says it is"))?)
+        Self::new(decoded.map_err(|_| Error::invalid("the secret is not valid base64"))?)
     }
 
     /// Reads a secret from this environment variable.
@@ -112,19 +112,19 @@ pub(crate) fn read_env<T>(variable: &str, parse: impl FnOnce(&str) -> Result<T>)
 pub(crate) fn read_file<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
     let trouble = |error: &dyn fmt::Display| Error::invalid(format!("the secret in {}: {error}", path.display()));
     if std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-        return Err(trouble(&"there is no such file; write the secret into it, readable for its owner alone"));
+        return Err(trouble(&"there is no such file; write the secret into it, readable only by its owner"));
     }
     check_private(path).map_err(|error| trouble(&error))?;
     let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| trouble(&error))?;
     parse(text.trim()).map_err(|error| trouble(&error))
 }
 
-/// Refuses a file that others than its owner and its group can read.
+/// Refuses a file that somebody other than its owner and its group can read.
 #[cfg(unix)]
 pub(crate) fn check_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path)?.permissions().mode();
-    // The group may read it: the credentials of systemd and the secrets of a cluster have such modes.
+    // The group may read it: the credentials of systemd and the secrets of a cluster have these modes.
     if mode & 0o037 != 0 {
         let mode = mode & 0o777;
         return Err(std::io::Error::other(format!("others may read or change it (mode {mode:o}); make it 600 or 640")));

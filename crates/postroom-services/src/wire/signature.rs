@@ -192,12 +192,26 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Parses 64 hexadecimal digits in lower case.
 pub(crate) fn parse_hex(text: &str) -> Option<[u8; 32]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let bytes: Option<Vec<u8>> = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
-    if rest.is_empty() { bytes?.try_into().ok() } else { None }
+    let digits: &[u8; 64] = text.as_bytes().try_into().ok()?;
+    let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_64_lower_case_digits_are_a_digest() {
+        let mut expected = [0xff; 32];
+        (expected[0], expected[31]) = (0x0a, 0x90);
+        assert_eq!(parse_hex(&format!("0a{}90", "ff".repeat(30))), Some(expected));
+        for bad in ["", "0a", &"0".repeat(63), &"0".repeat(65), &"F".repeat(64), &"g".repeat(64), &"é".repeat(32)] {
+            assert_eq!(parse_hex(bad), None, "{bad}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub(in crate::tidy) const ORDER: &[Crate] = &[
     Crate {
         folder: "crates/postroom-core/src",
         modules: &[
+            "support::setters",
             "support::error",
             "support::clock",
             "support::task",

@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 use crate::measure::{percentile, quiet};
 use crate::{Report, Sizes, payload};
 
-/// So many messages wait for the place that is in trouble.
+/// How many messages wait for the failing place.
 const WAITING: usize = 30_000;
 const SLOW: Duration = Duration::from_secs(5);
-/// A destination that hangs is given up after this long.
+/// How long to wait for a destination that hangs.
 const GIVEN_UP: Duration = Duration::from_secs(30);
-/// So many are not counted.
+/// How many messages at the start are not counted.
 const WARM_UP: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -38,7 +38,7 @@ struct Args {
     /// Drain this file and print the memory it took.
     #[arg(long, hide = true, requires = "rows")]
     drain: Option<PathBuf>,
-    /// Work on so many stores in this folder or server, measure what that costs, and print it.
+    /// Work on this many stores in this folder or server, measure what that costs, and print it.
     #[arg(long, hide = true, requires_all = ["rows", "seconds"])]
     idle: Option<String>,
     /// Play another process's part.

@@ -38,7 +38,7 @@ pub(crate) trait Bed: Backend {
     fn finish_all(url: &str, name: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// The baseline: the best plain SQL for the job on a minimal table, each statement a commit of its own.
+/// The baseline: the best plain SQL for the job on a minimal table, each statement in its own commit.
 pub(crate) trait Raw: Sized + Send + 'static {
     const STATEMENTS: &'static [&'static str];
     /// Whether the database has a way to tell other processes.

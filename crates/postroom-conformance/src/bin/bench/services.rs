@@ -1,4 +1,4 @@
-//! Case w: from service to service. One sender, one receiver in a process of its own, both on SQLite at FULL; the
+//! Case w: from service to service. One sender, one receiver in its own process, both on SQLite at FULL; the
 //! handler writes one row, exactly once.
 //!
 //! The limit is what is left when the same HTTP exchange without a database and the raw work of both databases have to
@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 
 use crate::{Report, Sizes};
 
-/// So many messages are on their way at once, in every part of the case.
+/// How many messages are on their way at once, in every part of the case.
 pub(crate) const IN_FLIGHT: usize = 64;
 const ROUNDS: usize = 3;
 

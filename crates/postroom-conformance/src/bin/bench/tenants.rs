@@ -1,6 +1,6 @@
 //! (t) many stores that have nothing to do: what they cost, and how soon a message in any of them is handled.
 //!
-//! A process of its own works on the stores and measures itself; this one writes to them from outside.
+//! A separate process works on the stores and measures itself; this one writes to them from outside.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
@@ -24,15 +24,15 @@ const HANDLE_LIMIT_MS: f64 = 1000.0;
 const WARM_UP_MAX: Duration = Duration::from_secs(60);
 const WARM_UP_THREADS: usize = 24;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So many stores are written to, one after the other.
+/// How many stores are written to, one after the other.
 const SAMPLE: usize = 50;
 
 /// Where idle stores are, and how a program that knows nothing of Postroom writes to one of them.
 pub(crate) trait Tenants {
-    /// What the crew is told, to open the same stores.
+    /// What the crew needs to open the same stores.
     fn place(&self) -> String;
 
-    /// Puts a message in line that says when it was written.
+    /// Enqueues a message that contains the time it was written.
     fn write(&mut self, store: usize, now: i64) -> anyhow::Result<()>;
 
     /// What the databases spend on it outside the crew's process, so far.

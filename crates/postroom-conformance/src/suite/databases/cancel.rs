@@ -21,7 +21,7 @@ cases! { cancel:
 const CALLERS: usize = 8;
 const CALLS: u32 = 250;
 
-/// What calls that were not given up reported.
+/// What the calls that were not cancelled returned.
 #[derive(Default)]
 struct Reported {
     stored: u64,
@@ -29,7 +29,7 @@ struct Reported {
     given_up: u64,
 }
 
-/// Waits for a call, but not for long; none when it was given up.
+/// Waits for a call, but not for long; `None` if it was cancelled.
 async fn briefly<T>(call: impl Future<Output = postroom::Result<T>>) -> anyhow::Result<Option<T>> {
     // Now and then somebody waits, so that there is something to give up.
     let patience = if fastrand::u8(0..5) == 0 { 1_000_000 } else { fastrand::u64(0..5000) };
@@ -85,7 +85,7 @@ async fn a_caller_may_give_up_at_any_moment<B: ByWire>(stage: &Stage<B>) -> Verd
     assert!(all.given_up > 100 && !all.acked.is_empty(), "they were too patient, or too impatient");
     let transactions = &B::open_transactions(&stage.place);
     let mut client = stage.client().await?;
-    // InnoDB tells the same list again to whoever asks within a tenth of a second.
+    // InnoDB returns the same list again if asked within a tenth of a second.
     let mut look = tokio::time::interval(Duration::from_millis(250));
     soon("no transaction is open", async {
         while !client.ask(transactions).await?.is_empty() {

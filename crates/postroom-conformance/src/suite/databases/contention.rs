@@ -153,7 +153,7 @@ async fn vanished_workers_never_settle_for_others(h: &Harness) -> Verdict {
     Ok(())
 }
 
-/// 32 workers, as four processes would have them: each eight with a store and connections of their own.
+/// 32 workers, as four processes would have them: each eight with their own store and connections.
 async fn workers_of_several_stores_hold_each_message_once<B: ByWire>(stage: &Stage<B>) -> Verdict {
     let mut claimers = Vec::new();
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! Rows that cannot be read: each is counted and given up, and never holds up its neighbours.
+//! Rows that cannot be read: each is counted and marked dead, and never delays others.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn neighbours_are_handled(stage: &Stage<Sqlite>, queues: &[Queue], change:
     Ok(())
 }
 
-/// The row is tried as often as any other, and then given up.
+/// The row is tried as often as any other, and is dead then.
 async fn it_dies_at_the_limit(stage: &Stage<Sqlite>, queues: &[Queue], change: &str) -> Verdict {
     for side in queues.iter().map(|queue| stage.side(*queue)) {
         let bad = spoil(stage, side, change).await?;
@@ -83,7 +83,7 @@ async fn it_dies_at_the_limit(stage: &Stage<Sqlite>, queues: &[Queue], change: &
     Ok(())
 }
 
-/// Whoever wants to repair it sees it beside the others, and can put it back in line.
+/// An operator sees it beside the others, and can requeue it.
 async fn is_found_among_the_failed(stage: &Stage<Sqlite>, side: Side<'_>, bad: i64) -> Verdict {
     let lease = side.leased("good").await?;
     side.fail(lease.clone(), "no stock").await?;
@@ -139,7 +139,7 @@ async fn an_owner_of_three_bytes(stage: &Stage<Sqlite>) -> Verdict {
 async fn a_state_nobody_knows(stage: &Stage<Sqlite>) -> Verdict {
     neighbours_are_handled(stage, &BOTH, "state = 99").await?;
     for side in stage.sides() {
-        // What is wrong with one row must not hide the others from whoever wants to repair it.
+        // What is wrong with one row must not hide the others from an operator.
         assert!(side.verbs().list(Filter::all()).await.is_ok_and(|listed| listed.len() >= 3));
     }
     Ok(())

@@ -98,7 +98,7 @@ async fn refuses_a_newer_version<B: OnServer>(stage: &Stage<B>) -> Verdict {
     Ok(())
 }
 
-/// Whoever ran the printed text has the schema: nothing else must be needed to open it.
+/// Running the printed text creates the schema; nothing else is needed to open it.
 async fn can_be_done_with_the_printed_text<B: OnServer>(stage: &Stage<B>) -> Verdict {
     let text = B::schema(&fresh(stage)?);
     for _ in 0..2 {

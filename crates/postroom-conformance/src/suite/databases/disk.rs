@@ -1,5 +1,5 @@
 //! A SQLite file on a disk that is full or read-only, in a process with too many files open. Each case runs in a
-//! process of its own, because such limits are a whole process's.
+//! separate process, because these limits apply to a whole process.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

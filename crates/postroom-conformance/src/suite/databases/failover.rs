@@ -30,7 +30,7 @@ cases! { failover:
     postgres a_standby_that_is_reached_for_a_while_spends_no_attempt [];
 }
 
-/// A server that can be told to take no writes, while its connections stay.
+/// A server that can refuse writes while its connections stay.
 trait Demotable: Startable + ByWire {
     const DEMOTE: &'static [&'static str];
     const PROMOTE: &'static [&'static str];

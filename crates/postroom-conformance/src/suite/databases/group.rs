@@ -150,7 +150,7 @@ async fn beside(stage: &Stage<Sqlite>, culprit: &'static str) -> anyhow::Result<
     let store = stage.store.clone();
     let mut bad = JoinSet::new();
     bad.spawn(async move { store.write(move |tx| Ok(tx.execute_batch(culprit)?)).await });
-    // All are in line when nothing more happens for a while; that they are only makes the test harder to pass.
+    // All are queued when nothing more happens for a while; that they are only makes the test harder to pass.
     let _ = tokio::time::timeout(beginning, jobs.join_next()).await;
     // For good: a job may run more than once.
     drop(release);

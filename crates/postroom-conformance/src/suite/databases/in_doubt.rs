@@ -1,4 +1,4 @@
-//! A COMMIT without an answer: it was carried out or not, and who asked for it is told the truth.
+//! A COMMIT without an answer: it was carried out or not, and the caller learns which.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -25,7 +25,7 @@ pub(super) const ROLE: &str = "large-payloads";
 const MIB: usize = 1 << 20;
 const MESSAGES: usize = 200;
 const AT_ONCE: usize = 4;
-/// So many fit in the worker's memory.
+/// How many fit in the worker's memory.
 const HELD: usize = 8;
 
 async fn two_hundred_payloads_of_four_mebibytes_take_64_mebibytes(stage: &Stage<Sqlite>) -> Verdict {
@@ -68,7 +68,7 @@ async fn hold(ctx: &mut Ctx<Sqlite>, _: Arc<Message>) -> HandlerResult<Option<St
     Ok(None)
 }
 
-/// Works on all of it, in a process of its own: the memory is the process's.
+/// Works on all of it, in a separate process, because the memory is measured by process.
 pub(super) async fn play_part(path: &Path) -> Verdict {
     let store = SqliteOptions::new(path).open().await?;
     let outbox = Outbox::new(store.clone());

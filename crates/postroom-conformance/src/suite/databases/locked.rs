@@ -1,4 +1,4 @@
-//! A SQLite file that another program has locked: those who wait are told soon, and no message pays for it.
+//! A SQLite file that another program has locked: waiting calls fail soon, and no message spends an attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn lock(stage: &Stage<Sqlite>) -> anyhow::Result<Connection> {
     Ok(conn)
 }
 
-/// What a handler meets, told to the case.
+/// What a handler sees, reported to the case.
 struct Met {
     begun: mpsc::UnboundedSender<Option<ErrorKind>>,
     go: Semaphore,
@@ -77,7 +77,7 @@ async fn a_foreign_lock_spends_no_attempt(stage: &Stage<Sqlite>) -> Verdict {
 
 const MESSAGES: u64 = 200;
 
-/// Some are in hand when it begins, the others in line; by the clock it lasts longer than all their attempts would.
+/// Some are in progress when it begins, the others are ready; it lasts longer than all their attempts would.
 async fn a_foreign_lock_for_minutes_kills_nothing(stage: &Stage<Sqlite>) -> Verdict {
     stage.store.write(|tx| Ok(tx.execute_batch("CREATE TABLE effects (id INTEGER)")?)).await?;
     let (begun, mut told) = mpsc::unbounded_channel();
@@ -161,7 +161,7 @@ async fn a_claim_that_was_given_up_is_not_run(stage: &Stage<Sqlite>) -> Verdict 
         let claim = side.verbs().claim(OwnerToken::new(), LEASE, 10).now_or_never();
         assert!(claim.is_none(), "it waits for the lock");
         drop(locked);
-        // It stands in line behind the claim.
+        // It waits behind the claim.
         side.add("b").await?;
         assert_eq!(side.state(row).await?, State::Ready);
     }

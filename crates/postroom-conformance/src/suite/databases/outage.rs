@@ -53,7 +53,7 @@ fn of<B: ByWire>(ctx: &Ctx<B>) -> HandlerResult<Arc<Shared>> {
     Ok((*ctx.state::<Arc<Shared>>()?).clone())
 }
 
-/// Runs a handler on messages with these payloads until none is in line.
+/// Runs a handler on messages with these payloads until none is ready.
 async fn run<B: ByWire>(stage: &Stage<B>, handlers: Handlers<B>, payloads: &[&str]) -> anyhow::Result<Vec<i64>> {
     let side = stage.side(Queue::Inbox);
     let mut rows = Vec::new();
@@ -141,7 +141,7 @@ async fn overlook<B: ByWire>(ctx: &mut Ctx<B>, message: Arc<Message>) -> Handler
     Ok(None)
 }
 
-/// On MySQL a deadlock rolls everything back, and what follows would be a transaction of its own.
+/// On MySQL a deadlock rolls everything back, and what follows would be a separate transaction.
 async fn a_deadlock_that_a_handler_overlooks_leaves_no_half<B: ByWire>(stage: &Stage<B>) -> Verdict {
     let shared = shared(stage).await?;
     let handlers = Handlers::new().state(shared.clone()).on_topic("a", overlook::<B>);
@@ -209,7 +209,7 @@ async fn a_server_that_never_answers_is_given_up<B: ByWire>(stage: &Stage<B>) ->
     Ok(())
 }
 
-/// Has a connection, and keeps it until it is told to go on.
+/// Has a connection, and keeps it until the case lets it go on.
 async fn keep<B: ByWire>(ctx: &mut Ctx<B>, _: Arc<Message>) -> HandlerResult<Option<String>> {
     let shared = of(ctx)?;
     shared.effects.note(ctx).await?;

@@ -116,7 +116,7 @@ async fn a_claim_never_exceeds_its_batch_in_a_nested_loop(stage: &Stage<Postgres
     Ok(())
 }
 
-/// So many queues claim, and it is right with every other plan.
+/// How many queues claim; the result is right with every other plan.
 async fn the_plain_claim_would_exceed_it(stage: &Stage<Postgres>) -> Verdict {
     stage.side(Queue::Outbox).add_many("a", 1000).await?;
     let mut client = PgConnection::reach(&nested_loops_only()).await?;

@@ -40,7 +40,7 @@ async fn many_workers_share_few_connections(stage: &Stage<Postgres>) -> Verdict 
     Postgres::tell(&stage.place, "CREATE TABLE noted (id text)").await?;
     let mut workers = Vec::new();
     for _ in 0..WORKERS {
-        // Each with connections of its own, as in a process of its own.
+        // Each with its own connections, as in a separate process.
         let store = stage.place.postgres_options()?.deploy_schema(false).open().await?;
         let handlers = Handlers::new().state(table.clone()).on_topic("note", note);
         workers.push(Running::start(Worker::<Postgres>::outbox(store, handlers)));

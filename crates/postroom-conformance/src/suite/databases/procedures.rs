@@ -188,7 +188,7 @@ async fn a_message_past_its_time_is_not_tried_again(stage: &Stage<Mssql>) -> Ver
     Ok(())
 }
 
-/// One store is reaped by the procedure, the other by the library, until the message is given up.
+/// One store is reaped by the procedure, the other by the library, until the message is dead.
 async fn a_reap_by_the_procedure_is_a_reap(stage: &Stage<Mssql>) -> Verdict {
     let other = stage.another("other").await?;
     let (one, two) = (stage.side(Queue::Outbox), other.side(Queue::Outbox));

@@ -67,7 +67,8 @@ async fn open(path: &Path) -> Verdict {
     }
 }
 
-/// Claims and settles until nothing is left. The file itself holds who has what: a second holder breaks its key.
+/// Claims and settles until nothing is left. A table has a row for each holder;
+/// a second holder violates its key.
 async fn claim(path: &Path, role: &str) -> Verdict {
     let store = SqliteOptions::new(path).open().await?;
     let (outbox, inbox) = (postroom::Outbox::new(store.clone()), postroom::Inbox::new(store.clone()));

@@ -24,7 +24,7 @@ cases! { replaced:
     sqlite a_store_may_be_made_anew_where_one_was_deleted [];
 }
 
-/// A store of its own with so many messages, closed.
+/// Creates a separate store with this many messages, and closes it.
 async fn other(stage: &Stage<Sqlite>, messages: usize) -> anyhow::Result<PathBuf> {
     let path = stage.place.path("other.db");
     let store = SqliteOptions::new(&path).deploy_schema(true).clock(stage.place.clock()).open().await?;
@@ -130,7 +130,7 @@ fn holder(path: &Path) -> anyhow::Result<Child> {
     Ok(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?)
 }
 
-/// Plays the part of [`holder`]: it goes when it is told to.
+/// Plays the part of [`holder`]: it ends when the case says so.
 pub(super) fn hold(path: &Path) -> Verdict {
     let conn = Connection::open(path)?;
     let _: i64 = conn.query_row("SELECT count(*) FROM outbox_messages", [], |row| row.get(0))?;

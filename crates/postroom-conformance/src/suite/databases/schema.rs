@@ -107,7 +107,7 @@ async fn can_be_printed_for_peoples_own_migrations(stage: &Stage<Sqlite>) -> Ver
         assert_eq!(names(&conn, kind)?, names(&deployed, kind)?);
     }
     drop(conn);
-    // Whoever ran the printed text has the schema: nothing else must be needed to open it.
+    // Running the printed text creates the schema; nothing else is needed to open it.
     let store = SqliteOptions::new(stage.place.path("own.db")).open().await?;
     Outbox::new(store).enqueue(NewMessage::new("a", "")).await?;
     Ok(())

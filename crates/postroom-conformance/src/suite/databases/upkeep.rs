@@ -53,7 +53,7 @@ async fn an_old_snapshot_does_not_make_idle_claims_walk_all_that_passed(stage: &
     for _ in 0..40 {
         assert!(outbox.queue().claim(OwnerToken::new(), LEASE, 10).await?.claimed.is_empty());
     }
-    // What a connection has read is told when it ends.
+    // What a connection has read is reported when it ends.
     store.close().await;
     eventually("its reads are told", || async { Ok(walked().await? > before) }).await?;
     let walked = walked().await? - before;

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a request is handled once, and who sends it again is given the same response.
+//! `Idempotency-Key`: a request is handled once, and a repeated request gets the same response.
 
 mod api;
 mod refusals;

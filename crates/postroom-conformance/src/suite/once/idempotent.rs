@@ -74,7 +74,7 @@ fn delivery() -> anyhow::Result<Incoming> {
     Draft::new("order.placed").incoming()
 }
 
-/// Fails until it was called so often.
+/// Fails until it was called this often.
 fn fails_before(call: usize) -> Script {
     let failures = Arc::new(tokio::sync::Semaphore::new(call - 1));
     Script::new(move |_| {
@@ -83,7 +83,7 @@ fn fails_before(call: usize) -> Script {
     })
 }
 
-/// Delivers one message 64 times at once; one is handled, the others are told.
+/// Delivers one message 64 times at once; one is handled, the others are duplicates.
 async fn one_of_64<B: Testable>(stage: &Stage<B>, consumers: &[Idempotent<B>], script: &Script) -> Verdict {
     let incoming = delivery()?;
     let mut deliveries = JoinSet::new();

@@ -86,7 +86,7 @@ async fn a_death_by_crashes_is_told(h: &Harness) -> Verdict {
     Ok(())
 }
 
-/// Or a handler that cannot read the news would be told of that for ever.
+/// Otherwise a handler that cannot read the event would get new ones forever.
 async fn the_death_of_the_news_is_not_told(h: &Harness) -> Verdict {
     let (outbox, _) = telling(h).await?;
     outbox.enqueue(Draft::new("a").outgoing()).await?;

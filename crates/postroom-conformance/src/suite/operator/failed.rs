@@ -1,4 +1,4 @@
-//! What was given up, as an operator looks through much of it.
+//! Dead letters, as an operator looks through many of them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is told in the log, how loud, and what never is.
+//! What is logged, at which level, and what never is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,7 @@ async fn other_content_for_a_seen_message_is_warned_of(h: &Harness) -> Verdict {
     let draft = Draft::new("a");
     assert!(!h.inbox.already_processed_hash(&draft.key()?, Some(hash_bytes("a"))).await?);
     h.inbox.enqueue(draft.incoming()?.hash(hash_bytes("b"))).await?;
-    let lines = h.setup.logs.saying("inbox: the same id came with other content");
+    let lines = h.setup.logs.saying("inbox: the same id arrived with different content");
     one(&lines, Level::WARN)?;
     Ok(())
 }
@@ -176,7 +176,7 @@ async fn a_reap_is_told_with_its_count(h: &Harness) -> Verdict {
     Ok(())
 }
 
-/// Does everything that is told in the log, with this payload.
+/// Does everything that is logged, with this payload.
 async fn everything<B: Testable>(stage: &Stage<B>, payload: &str) -> Verdict {
     let failing = Script::new(|call| async move {
         match call.message.topic.as_str() {
@@ -270,7 +270,7 @@ async fn typed<B: Testable>(_: &mut Ctx<B>, typed: Typed) -> HandlerResult<u64> 
     Ok(typed.order)
 }
 
-/// What does not fit its type is quoted by the errors of JSON libraries.
+/// JSON libraries quote a value in their errors that does not match its type.
 async fn no_line_shows_a_payload_that_cannot_be_read<B: Testable>(stage: &Stage<B>) -> Verdict {
     stage.setup.logs.listen();
     for side in stage.sides() {

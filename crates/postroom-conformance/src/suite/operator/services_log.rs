@@ -60,7 +60,7 @@ async fn a_message_that_is_sent_is_told_with_its_destination_and_time(stage: &St
     wired.end(worker).await
 }
 
-/// Fails so often.
+/// Fails this often.
 fn failing(times: usize) -> Script {
     let calls = std::sync::atomic::AtomicUsize::new(0);
     Script::new(move |_| {

@@ -1,4 +1,4 @@
-//! Back in line, after a pause.
+//! Abandon: back to the queue, after a delay.
 
 use std::time::Duration;
 

@@ -207,7 +207,7 @@ async fn another_hash_replaces_the_first(h: &Harness) -> Verdict {
     let record = get(h, &draft).await?;
     let message = readable(&record)?;
     assert!(matches!(&message.origin, Origin::Inbox { hash: Some(hash), .. } if *hash == hash_bytes("b").into()));
-    let warned = h.setup.logs.saying("inbox: the same id came with other content");
+    let warned = h.setup.logs.saying("inbox: the same id arrived with different content");
     assert_eq!(warned.len(), 1);
     Ok(())
 }

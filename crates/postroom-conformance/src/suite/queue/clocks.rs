@@ -38,7 +38,7 @@ const YEARS: Duration = Duration::from_secs(12 * 365 * 24 * 3600);
 /// A jump that is seen again after this is believed.
 const CONFIRMED: Duration = Duration::from_secs(10);
 
-/// Sets the clock to the right time again, after so much of it has passed.
+/// Sets the clock to the right time again, after this much of it has passed.
 fn set_right(h: &Harness, began: Timestamp, passed: Duration) {
     h.clock.set(began.plus(passed));
 }
@@ -282,7 +282,7 @@ async fn a_jump_is_logged_and_counted_once(h: &Harness) -> Verdict {
     for _ in 0..5 {
         side.claim(1).await?;
     }
-    let told = h.setup.logs.saying("the clock jumped; nothing is freed, expired or deleted by it unless it stays");
+    let told = h.setup.logs.saying("the clock jumped; nothing is reaped, expired or deleted because of it yet");
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].field("seconds"), told[0].field("way")), (Some("2678400"), Some("ahead")));
     assert_eq!(h.store.clock().jump().map(|jump| jump.state), Some(JumpState::Doubted));
@@ -298,7 +298,7 @@ async fn a_jump_is_logged_and_counted_once(h: &Harness) -> Verdict {
     h.clock.advance(CONFIRMED);
     side.claim(1).await?;
     side.claim(1).await?;
-    assert_eq!(h.setup.logs.saying("the clock stayed where it jumped to; its time is used now").len(), 1);
+    assert_eq!(h.setup.logs.saying("the jump of the clock is confirmed; the new time is used").len(), 1);
     assert!((h.setup.meters.sum(metric::CLOCK_JUMPS) - 2.0).abs() < f64::EPSILON);
     Ok(())
 }

@@ -138,11 +138,11 @@ async fn another_hash_is_no_error(h: &Harness) -> Verdict {
     let key = Draft::new("a").key()?;
     h.setup.logs.listen();
     assert!(!h.inbox.already_processed_hash(&key, Some(hash_bytes("a"))).await?);
-    assert!(h.setup.logs.saying("inbox: the same id came with other content").is_empty());
+    assert!(h.setup.logs.saying("inbox: the same id arrived with different content").is_empty());
     assert!(!h.inbox.already_processed_hash(&key, Some(hash_bytes("b"))).await?);
     assert!(h.inbox.mark_processed(&key).await?);
     assert!(h.inbox.already_processed_hash(&key, Some(hash_bytes("c"))).await?);
-    let warned = h.setup.logs.saying("inbox: the same id came with other content");
+    let warned = h.setup.logs.saying("inbox: the same id arrived with different content");
     assert_eq!(warned.len(), 2);
     assert!(warned.iter().all(|line| line.level == tracing::Level::WARN));
     assert!(warned.iter().all(|line| line.field("message_id") == Some(key.message_id())));
@@ -169,7 +169,7 @@ async fn a_hash_of_another_algorithm_is_not_compared(h: &Harness) -> Verdict {
     assert_eq!(origin(&get(h, &draft.key()?).await?)?.0, Some(other), "it came with the content");
     let again = draft.incoming()?.hash(hash_bytes("b"));
     assert_eq!(h.inbox.enqueue(again).await?, Arrival::Known { done: false, differs: false });
-    assert!(h.setup.logs.saying("inbox: the same id came with other content").is_empty());
+    assert!(h.setup.logs.saying("inbox: the same id arrived with different content").is_empty());
     let changed = draft.clone().payload("[]").incoming()?.hash(hash_bytes("b"));
     assert_eq!(h.inbox.enqueue(changed).await?, Arrival::Replaced, "the content itself is compared all the same");
     Ok(())

@@ -1,4 +1,4 @@
-//! Putting messages in line.
+//! Enqueuing messages.
 
 use std::collections::HashSet;
 use std::time::Duration;

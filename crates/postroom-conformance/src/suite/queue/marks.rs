@@ -64,7 +64,7 @@ async fn each_attempt_outside_the_queue_is_counted(h: &Harness) -> Verdict {
     Ok(())
 }
 
-/// Whoever delivers it does so until it is told to stop; the handler always fails.
+/// It is delivered until delivery is told to stop; the handler always fails.
 async fn a_poison_message_is_given_up_by_its_count(h: &Harness) -> Verdict {
     const MAX_RETRIES: u32 = 3;
     let draft = Draft::new("a");

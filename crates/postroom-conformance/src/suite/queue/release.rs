@@ -1,4 +1,4 @@
-//! Back in line at once, as if it had not been claimed.
+//! Release: back to the queue at once, as if it had not been claimed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Back in line, by an operator.
+//! Requeue, by an operator.
 
 use std::time::Duration;
 

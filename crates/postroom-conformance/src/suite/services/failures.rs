@@ -41,7 +41,7 @@ fn seven() -> Script {
     Script::new(|_| async { Ok(Some("7".into())) })
 }
 
-/// How a message ended that was tried so often: it was handled so many times, with one effect, and its answer is there.
+/// Checks a message after this many attempts: how often it was handled, with one effect, and its answer.
 async fn delivered(wired: &Wired<'_, Http>, script: &Script, attempts: u32, runs: usize) -> Verdict {
     wired.until("it is delivered", |stats| stats.done == 1).await?;
     let row = wired.orders.side(Queue::Outbox).record(1).await?;

@@ -1,4 +1,4 @@
-//! The queued form: a message is put in line, a worker handles it, and its answer goes back to the sender.
+//! The queued form: a message is enqueued, a worker handles it, and its answer goes back to the sender.
 
 use anyhow::Context;
 use postroom::message::WorkItemId;
@@ -161,7 +161,7 @@ async fn an_answer_by_another_service_is_not_taken<B: Receives>(stage: &Stage<B>
     Ok(())
 }
 
-/// How many messages are in `inventory`'s outbox once a message was handled, or given up.
+/// How many messages are in `inventory`'s outbox once a message was handled, or is dead.
 async fn sent_back<B: Receives>(
     stage: &Stage<B>,
     script: Script,

@@ -1,4 +1,4 @@
-//! Between two services on a wire that lies: what counts as sent, keys that change meanwhile, and what is never told.
+//! Between two services on a wire that lies: what counts as sent, keys that change, and what is never revealed.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -66,7 +66,7 @@ impl Faulty {
     }
 }
 
-/// Sends messages again and again until it is told to stop, and counts.
+/// Sends messages again and again until it is stopped, and counts.
 #[derive(Default)]
 struct Load {
     sent: AtomicUsize,
@@ -171,7 +171,7 @@ async fn keys_change_a_hundred_times_under_load_without_a_refusal(stage: &Stage<
     faulty.office.close().await
 }
 
-/// A map that was read anew has keys of its own, perhaps under ids that were there before.
+/// A map that was read again has new keys, perhaps under ids that were there before.
 async fn keys_that_are_replaced_in_the_service_map_are_used(stage: &Stage<Sqlite>) -> Verdict {
     let mut faulty = Faulty::new(stage, &Script::succeed(), 1).await?;
     let message = &faulty.messages[0];

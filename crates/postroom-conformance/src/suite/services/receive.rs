@@ -1,5 +1,5 @@
 //! A message that arrives at a receiver: its row, the handler's effects and the answer are stored together, or none of
-//! them; who sends it again gets the stored answer.
+//! them; a duplicate gets the stored answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ cases! { receive:
     worker the_message_reaches_its_handler_whole ["SQM-4.1.1", "SQM-5.1"];
 }
 
-/// Runs a case with every kind of handler, each on a store of its own.
+/// Runs a case with every kind of handler, each on its own store.
 macro_rules! each_way {
     ($stage:ident, |$fresh:ident, $way:ident| $body:block) => {
         for (n, $way) in B::WAYS.iter().copied().enumerate() {
@@ -130,7 +130,7 @@ async fn the_same_id_of_another_topic_is_refused<B: Receives>(stage: &Stage<B>) 
     Ok(())
 }
 
-/// Fails as it is told the first time, succeeds afterwards.
+/// Fails as requested the first time, and succeeds afterwards.
 async fn fails_then_succeeds<B: Receives>(
     stage: &Stage<B>,
     ways: &[Way<B>],
@@ -232,7 +232,7 @@ async fn a_refusal_for_good_is_kept_and_said_again_without_a_run<B: Receives>(st
         assert!(fresh.effects_of_messages().await?.is_empty(), "effects are rolled back");
         let row = fresh.row(&desk, &letter).await?.expect("it is kept");
         assert_eq!((row.state(), row.last_error()), (State::Dead, Some("no such item")));
-        assert_eq!(desk.send(&letter.saying("1")).await?.error(), "this id came with other content before");
+        assert_eq!(desk.send(&letter.saying("1")).await?.error(), "this id was used before with different content");
         Ok(())
     });
 }

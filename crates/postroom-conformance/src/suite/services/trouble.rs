@@ -42,7 +42,7 @@ cases! { trouble:
 }
 
 const MESSAGES: u64 = 200;
-/// Places are tried again soon: what is told here is not how long that takes.
+/// Places are tried again soon: how long that takes is not tested here.
 const SOON: Duration = Duration::from_millis(10);
 /// Six attempts last a little more than a minute, and ten of a handler five. A round is shorter than a lease: a message
 /// that is claimed just before the clock moves keeps its lease.

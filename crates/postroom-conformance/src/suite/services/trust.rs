@@ -1,4 +1,4 @@
-//! Who is believed: signatures at the level of HTTP, keys that change, answers that anybody could have given.
+//! What is accepted: signatures at the level of HTTP, keys that change, answers that anybody could have given.
 
 use std::time::Duration;
 
@@ -280,7 +280,7 @@ async fn changed(request: Request<Full<Bytes>>) -> anyhow::Result<Option<Request
 async fn a_hundred_thousand_changed_requests_are_refused_and_none_touches_the_store(stage: &Stage<Sqlite>) -> Verdict {
     let script = Script::succeed();
     let desk = stage.desk_playing(asynchronous::<Sqlite>, &script)?;
-    // Without its table no statement about a message can be carried out, and whoever tries one is told so.
+    // Without its table no statement about a message can be carried out, and every attempt fails.
     rusqlite::Connection::open(stage.place.path("store.db"))?.execute_batch("DROP TABLE inbox_messages")?;
     let unchanged = desk.peer.request(&whole_letter(stage))?;
     assert_eq!(desk.ask(unchanged.clone()).await?.status, 500, "the store is touched");

@@ -1,4 +1,4 @@
-//! Messages to other services, over a transport that does what it is told.
+//! Messages to other services, over a transport that the case controls.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -53,7 +53,7 @@ impl<B: Testable> Tenants<B> {
         }
     }
 
-    /// Puts so many messages into each store, under a topic that says which.
+    /// Enqueues this many messages in each store, under a topic that says which.
     async fn fill(&self, queue: Queue, count: usize) -> anyhow::Result<()> {
         for (topic, tenant) in ["a", "b", "c"].into_iter().zip(&self.all) {
             tenant.side(queue).add_many(topic, count).await?;
@@ -61,7 +61,7 @@ impl<B: Testable> Tenants<B> {
         Ok(())
     }
 
-    /// Waits until so many are done in all stores together.
+    /// Waits until this many are done in all stores together.
     async fn done(&self, queue: Queue, count: u64) -> anyhow::Result<()> {
         let done = || async {
             let mut done = 0;
@@ -114,7 +114,7 @@ async fn drain_first_stays_with_a_store_until_it_is_empty<B: Testable>(stage: &S
     in_order(stage, DrainFirst, "a12 b12 c12").await
 }
 
-/// The last store that wants to goes first; and it is told what came of the turn before.
+/// The last store that wants to goes first; and it sees the result of the last turn.
 #[derive(Clone, Debug, Default)]
 struct FromTheEnd(Arc<Mutex<Vec<Option<usize>>>>);
 

@@ -173,7 +173,7 @@ async fn a_token_is_void_when_its_lease_is_lost<B: Testable>(stage: &Stage<B>) -
         assert_eq!(side.state(seq).await?, State::Leased);
         assert_eq!(pull.fail(&fresh, "no such order").await?, Some(State::Dead));
         let why = side.record(seq).await?.last_error().unwrap_or_default().to_owned();
-        assert_eq!(why, "the service that fetched it gave it up\nno such order");
+        assert_eq!(why, "the service that pulled it marked it dead\nno such order");
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ async fn an_unknown_topic_is_put_back_with_a_warning<B: Testable>(stage: &Stage<
         assert_eq!((record.state(), record.attempts()), (State::Ready, 0));
         assert!(record.next_attempt_at() > Some(stage.now()));
         assert!(record.last_error().is_some_and(|error| error.contains("unknown")));
-        let warned = stage.setup.logs.saying("no handler for this topic; put back");
+        let warned = stage.setup.logs.saying("no handler for this topic; the message is released");
         let warned = warned.iter().filter(|line| line.field("queue") == Some(side.queue.as_str()));
         assert!(warned.clone().count() >= 1);
         assert!(
@@ -139,7 +139,7 @@ async fn an_unknown_topic_is_put_back_with_a_warning<B: Testable>(stage: &Stage<
 
 async fn an_unknown_topic_never_kills<B: Testable>(stage: &Stage<B>) -> Verdict {
     let minute = std::time::Duration::from_secs(60);
-    // Never left alone for long: the message is tried each time.
+    // It is never held for long, so the message is tried each time.
     let limits = Limits::default().breaker(1, std::time::Duration::ZERO, std::time::Duration::ZERO);
     for side in stage.sides() {
         let worker = stage.worker(side.queue, Handlers::new());

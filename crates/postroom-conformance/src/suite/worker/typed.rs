@@ -107,7 +107,7 @@ async fn count<B: Backend>(ctx: &mut Ctx<B>, count: Count) -> HandlerResult<u64>
     Ok(1)
 }
 
-/// Works until so many messages have reached `state`, and gives the handlers' notes.
+/// Works until this many messages have reached `state`, and returns the handlers' notes.
 async fn worked<B: Testable>(stage: &Stage<B>, handlers: Handlers<B>, done: u64) -> anyhow::Result<Vec<String>> {
     let seen = Seen::default();
     let worker = stage.worker(Queue::Outbox, handlers.state(seen.clone())).options(WorkerOptions::default());
@@ -188,7 +188,7 @@ async fn a_newer_version_waits_for_a_newer_program<B: Testable>(stage: &Stage<B>
 async fn a_payload_that_does_not_fit_is_named_by_its_field<B: Testable>(stage: &Stage<B>) -> Verdict {
     let message = NewMessage::new("order.approved", r#"{"order":7,"by":["ann",{"password":"hunter2"}]}"#);
     let why = refused(stage, message.header("payload-version", "3"), 1).await?;
-    assert_eq!(why, "the payload for order.approved does not fit its type at `by[1]`: expected a string");
+    assert_eq!(why, "the payload for order.approved does not match its type at `by[1]`: expected a string");
     Ok(())
 }
 

@@ -156,7 +156,7 @@ async fn the_defaults_are_fifty_rows_for_half_a_minute<B: Testable>(stage: &Stag
         // Several claims are under way at once; one may still find what the worker gives back when it stops.
         eventually("all claims are told", || async { Ok(claimed(stage, side.queue).iter().sum::<u32>() == 120) })
             .await?;
-        // Claims that run at once share what is in line, and may each get less than a batch; none gets more.
+        // Claims that run at once share what is ready, and may each get less than a batch; none gets more.
         assert_eq!(claimed(stage, side.queue).last(), Some(&50));
         worker.stop().await?;
         let owners: HashSet<_> = held.iter().filter_map(postroom::operator::Record::owner).collect();

@@ -65,7 +65,7 @@ impl Ground for Mssql {
             Client::say(&mut conn, &order.insert).await.with_context(|| failed(order))?;
         }
         gate.pass(Stop::Placing, "");
-        // As a statement of its own: only such a one is cut.
+        // As a separate statement, because only those are cut.
         if Client::say(&mut conn, "COMMIT").await.is_err() {
             return Ok(Placed::Unknown);
         }

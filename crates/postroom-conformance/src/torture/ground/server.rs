@@ -1,4 +1,4 @@
-//! What is the same on every server that sqlx reaches: connections are concrete types, so it is told once for each.
+//! What is the same on every server that sqlx reaches: connections are concrete types, so it is written once for each.
 
 use anyhow::{Context, Result};
 use postroom::Outbox;

@@ -1,4 +1,4 @@
-//! Which policy a message goes by.
+//! Selects the retry policy of a message.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use crate::message::check_name;
 use crate::queue::retry::RetryPolicy;
 use crate::support::error::Result;
 
-/// Retry policies by destination, handler and topic. The most special one wins: what a message says of itself, then the
-/// destination's or the handler's, then the topic's, then the default.
+/// Retry policies by destination, handler and topic. The most specific one wins: the message's own settings, then the
+/// policy of the destination or handler, then that of the topic, then the default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,42 +46,30 @@ impl Default for RetryPolicies {
 }
 
 impl RetryPolicies {
-    /// For messages that are handled here and have no policy of their own.
-    #[must_use]
-    pub fn handlers(mut self, policy: RetryPolicy) -> Self {
-        self.handled_here = policy;
-        self
+    crate::setters! {
+        /// Sets the policy for messages that are handled here and have no more specific one.
+        pub fn handlers(mut self, policy: RetryPolicy) { self.handled_here = policy; }
+
+        /// Sets the policy for messages to other services that have no more specific one.
+        pub fn services(mut self, policy: RetryPolicy) { self.sent = policy; }
+
+        /// Sets the policy for messages to this service.
+        pub fn service(mut self, destination: impl Into<String>, policy: RetryPolicy) {
+            self.services.insert(destination.into(), policy);
+        }
+
+        /// Sets the policy for messages of this topic that are handled here.
+        pub fn handler(mut self, topic: impl Into<String>, policy: RetryPolicy) {
+            self.handlers.insert(topic.into(), policy);
+        }
+
+        /// Sets the policy for messages of this topic, wherever they go.
+        pub fn topic(mut self, topic: impl Into<String>, policy: RetryPolicy) {
+            self.topics.insert(topic.into(), policy);
+        }
     }
 
-    /// For messages to other services that have no policy of their own.
-    #[must_use]
-    pub fn services(mut self, policy: RetryPolicy) -> Self {
-        self.sent = policy;
-        self
-    }
-
-    /// For messages to this service.
-    #[must_use]
-    pub fn service(mut self, destination: impl Into<String>, policy: RetryPolicy) -> Self {
-        self.services.insert(destination.into(), policy);
-        self
-    }
-
-    /// For messages of this topic that are handled here.
-    #[must_use]
-    pub fn handler(mut self, topic: impl Into<String>, policy: RetryPolicy) -> Self {
-        self.handlers.insert(topic.into(), policy);
-        self
-    }
-
-    /// For messages of this topic, wherever they go.
-    #[must_use]
-    pub fn topic(mut self, topic: impl Into<String>, policy: RetryPolicy) -> Self {
-        self.topics.insert(topic.into(), policy);
-        self
-    }
-
-    /// The policy for messages of this topic, to that destination or handled here.
+    /// Returns the policy for messages of this topic that go to that destination, or are handled here.
     pub fn of(&self, topic: &str, destination: Option<&str>) -> &RetryPolicy {
         let (special, default) = match destination {
             Some(destination) => (self.services.get(destination), &self.sent),

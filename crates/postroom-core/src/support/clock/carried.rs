@@ -1,22 +1,22 @@
-//! A wall clock that is carried on by the monotonic clock. Pure: it is told what both clocks show.
+//! A wall clock that the monotonic clock carries on. Pure: the caller passes in what both clocks show.
 
 use std::time::Duration;
 
 use super::{ClockJump, JumpState, Timestamp, micros};
 
-/// A wall clock that differs by more than this from what was expected has jumped.
+/// The wall clock has jumped if it differs from the expected time by more than this.
 const TOLERANCE: Duration = Duration::from_secs(5);
-/// Two clocks drift apart while nobody looks: by so many parts of the time in between, at most.
+/// Two clocks drift apart while nobody compares them: by at most this fraction of the time in between.
 const DRIFT: u32 = 1000;
-/// A word that took longer says little of what the clock shows by now.
+/// A reading that took longer than this says little about what the clock shows now.
 const SLOW: Duration = Duration::from_secs(1);
-/// A jump is accepted when a look finds the same so long after it was first seen.
+/// A jump is accepted when a look this long after the first one still finds it.
 const CONFIRM_AFTER: Duration = Duration::from_secs(10);
-/// A clock that jumps all the time is logged no more often than this.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+/// A clock that jumps all the time is logged at most this often.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// While a jump is not confirmed: how far the wall clock is ahead of the carried time, or behind it. Whatever favours
-/// the messages is done: what is given lasts by the later of the two, what is taken away is judged by the earlier.
+/// How far the wall clock is ahead of the carried time, or behind it, while a jump is not confirmed. Messages get the
+/// benefit of the doubt: leases and lifetimes start at the later of the two times, and end by the earlier.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Doubt {
     ahead: Duration,
@@ -24,12 +24,12 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
-    /// The time that leases, times to live and retention begin at.
+    /// Returns the time that leases, times to live and retention start at.
     pub(crate) fn late(self, now: Timestamp) -> Timestamp {
         now.plus(self.ahead)
     }
 
-    /// The time by which leases are over, and messages expire or are deleted.
+    /// Returns the time by which leases end, and messages expire or are deleted.
     pub(crate) fn early(self, now: Timestamp) -> Timestamp {
         now.minus(self.behind)
     }
@@ -39,12 +39,12 @@ impl Doubt {
     }
 }
 
-/// What the clocks showed in one look. Moments of the monotonic clock are counted from any fixed one.
+/// The readings of both clocks in one look. Monotonic times are counted from an arbitrary fixed point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// What the wall clock said.
+    /// What the wall clock showed.
     pub(super) said: Timestamp,
-    /// How long ago it may have said so.
+    /// How long ago the wall clock may have shown it.
     pub(super) took: Duration,
     /// What the monotonic clock shows.
     pub(super) at: Duration,
@@ -58,10 +58,10 @@ pub(super) struct Carried {
     last: Option<Noticed>,
     accepted: u64,
     is_news: bool,
-    told_at: Option<Duration>,
+    logged_at: Option<Duration>,
 }
 
-/// A jump that is not confirmed.
+/// A jump that is not confirmed yet.
 #[derive(Clone, Copy, Debug)]
 struct Doubted {
     since: Duration,
@@ -77,10 +77,10 @@ struct Noticed {
 
 impl Carried {
     pub(super) fn new(said: Timestamp, at: Duration) -> Self {
-        Self { said, at, doubted: None, last: None, accepted: 0, is_news: false, told_at: None }
+        Self { said, at, doubted: None, last: None, accepted: 0, is_news: false, logged_at: None }
     }
 
-    /// The time, without a jump that is not confirmed.
+    /// Returns the time, without a jump that is not confirmed.
     pub(super) fn now(&self, at: Duration) -> Timestamp {
         self.said.plus(at.saturating_sub(self.at))
     }
@@ -101,10 +101,10 @@ impl Carried {
     /// Compares the wall clock with the carried time.
     pub(super) fn look(&mut self, look: Look) {
         let expected = self.now(look.at);
-        // It said so up to `took` ago, and shows any of these now.
+        // The wall clock showed it up to `took` ago, so by now it shows a time in this range.
         let shows = expected.clamp(look.said, look.said.plus(look.took));
         let off = shows.as_micros().saturating_sub(expected.as_micros());
-        // What was not long under way is taken as it is: then the carried time is never ahead of the clock.
+        // A fast reading is used as it is, so the carried time is never ahead of the clock.
         let heard = if look.took <= SLOW { look.said } else { shows };
         if is_same(off, 0, look.at.saturating_sub(self.at)) {
             if self.doubted.take().is_some() {
@@ -129,16 +129,16 @@ impl Carried {
     fn notice(&mut self, off: i64, at: Duration) {
         self.doubted = Some(Doubted { since: at, off });
         self.last = Some(Noticed { at, off, state: JumpState::Doubted });
-        self.is_news = self.told_at.is_none_or(|told| at.saturating_sub(told) >= TELL_EVERY);
+        self.is_news = self.logged_at.is_none_or(|logged| at.saturating_sub(logged) >= LOG_EVERY);
         if self.is_news {
-            self.told_at = Some(at);
+            self.logged_at = Some(at);
         }
     }
 
     fn conclude(&mut self, state: JumpState) {
         if let Some(last) = &mut self.last {
-            // What was not told in the beginning is not told in the end.
-            self.is_news |= self.told_at == Some(last.at);
+            // If the beginning of a jump was not logged, its end is not logged either.
+            self.is_news |= self.logged_at == Some(last.at);
             last.state = state;
         }
     }
@@ -157,7 +157,7 @@ impl Carried {
     }
 }
 
-/// Whether two offsets are the same but for what may have drifted meanwhile.
+/// Returns whether two offsets are the same, apart from the drift in between.
 fn is_same(off: i64, other: i64, meanwhile: Duration) -> bool {
     off.saturating_sub(other).unsigned_abs() <= micros(TOLERANCE + meanwhile / DRIFT).unsigned_abs()
 }

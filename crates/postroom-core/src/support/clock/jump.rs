@@ -1,9 +1,9 @@
-//! A jump of a wall clock, as it is told.
+//! A jump of a wall clock, as it is reported.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What became of a jump.
+/// The state of a jump.
 ///
 /// ```
 /// use postroom::clock::{ClockJump, JumpState};
@@ -15,15 +15,15 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum JumpState {
-    /// It was seen, and not confirmed yet: the time goes on without it.
+    /// It was seen, but not confirmed yet. It is ignored for now.
     Doubted,
-    /// It was confirmed: the time is the new one.
+    /// It was confirmed. The new time is used.
     Accepted,
     /// The wall clock came back before the jump was confirmed.
     TakenBack,
 }
 
-/// A jump of a wall clock: it was set, or the machine slept.
+/// A jump of a wall clock: somebody set it, or the machine slept.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +32,7 @@ pub enum JumpState {
 /// let hands = ManualClock::new(Timestamp::from_micros(0));
 /// let clock = Clock::Manual(hands.clone());
 /// hands.set(Timestamp::from_micros(3_600_000_000));
-/// assert_eq!(clock.now(), Timestamp::from_micros(0), "a jump is doubted at first");
+/// assert_eq!(clock.now(), Timestamp::from_micros(0), "a jump is ignored at first");
 ///
 /// hands.advance(Duration::from_secs(10));
 /// let jump = clock.jump().unwrap();
@@ -41,13 +41,13 @@ pub enum JumpState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ClockJump {
-    /// Whether it went ahead, and not back.
+    /// Whether the clock went forward rather than back.
     pub is_ahead: bool,
-    /// How far.
+    /// How far the clock jumped.
     pub by: Duration,
-    /// How long ago it was first seen.
+    /// How long ago the jump was first seen.
     pub ago: Duration,
-    /// What became of it.
+    /// The state of the jump.
     pub state: JumpState,
 }
 

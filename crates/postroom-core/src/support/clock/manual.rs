@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::carried::{Carried, Doubt, Look};
 use super::{ClockJump, Timestamp};
 
-/// A clock that only moves when told to.
+/// A clock that moves only when the test moves it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,13 +38,13 @@ struct Hands {
 }
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// Creates a clock that shows `start`.
     pub fn new(start: Timestamp) -> Self {
         let carried = Carried::new(start, Duration::ZERO);
         Self(Arc::new(Mutex::new(Hands { wall: start, at: Duration::ZERO, carried })))
     }
 
-    /// The time: what the clock shows, except after a [jump](Self::set).
+    /// Returns the time that the clock shows. After a [jump](Self::set), the jump is ignored at first.
     pub fn now(&self) -> Timestamp {
         let hands = self.look();
         hands.carried.now(hands.at)
@@ -56,8 +56,8 @@ impl ManualClock {
         (hands.wall, hands.at) = (hands.wall.plus(span), hands.at.saturating_add(span));
     }
 
-    /// Sets the clock while no time passes, as somebody does who turns its hands. A store takes that for a jump: it
-    /// goes on by the old time until the clock was looked at again ten seconds later.
+    /// Sets the wall clock while no time passes. A store sees this as a jump: it keeps the old time until a second
+    /// look, ten seconds later, confirms the jump.
     ///
     /// ```
     /// use std::time::Duration;

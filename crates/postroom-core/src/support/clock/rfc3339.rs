@@ -1,4 +1,4 @@
-//! Moments as text.
+//! Timestamps as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use crate::support::clock::Timestamp;
 use crate::support::error::{Error, Result};
 
-/// The years 0000 to 9999: RFC 3339 writes no others.
+/// The years 0000 to 9999; RFC 3339 has no others.
 const SECONDS: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
 
-/// RFC 3339 in UTC, with microseconds: `2026-02-14T12:00:00.000000Z`.
+/// Formats the time by RFC 3339 in UTC, with microseconds: `2026-02-14T12:00:00.000000Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, fraction) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000));
@@ -20,7 +20,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Year, month and day of a day number counted from 1970-01-01 (Howard Hinnant's `civil_from_days`).
+/// Returns the year, month and day of a day number counted from 1970-01-01 (Howard Hinnant's `civil_from_days`).
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -33,13 +33,13 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// RFC 3339 with any offset. What is finer than a microsecond is left away; a leap second is the moment after it.
+/// Parses RFC 3339 with any offset. Digits beyond microseconds are dropped; a leap second becomes the moment after it.
 impl FromStr for Timestamp {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         parse(text.as_bytes()).map(Self).ok_or_else(|| {
-            Error::invalid("not a time as RFC 3339 writes it, like 2026-02-14T12:00:00Z or 2026-02-14T13:00:00.5+01:00")
+            Error::invalid("not an RFC 3339 time such as 2026-02-14T12:00:00Z or 2026-02-14T13:00:00.5+01:00")
         })
     }
 }
@@ -55,18 +55,18 @@ fn parse(text: &[u8]) -> Option<i64> {
     let (minute, second) = (field(14, 16, 0..=59)?, field(17, 19, 0..=60)?);
     let days = days(year, month, day);
     if civil(days) != (year, month, day) {
-        return None; // a day that its month does not have
+        return None; // the month has no such day
     }
     let (fraction, zone) = fraction(rest)?;
     let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset(zone)?;
     if !SECONDS.contains(&seconds) {
-        return None; // in UTC another year, which could not be written again
+        return None; // in UTC, the year is out of range
     }
-    // The fraction of a leap second would lie behind the second that follows it.
+    // The fraction of a leap second would be after the second that follows it.
     Some(seconds * 1_000_000 + if second == 60 { 0 } else { fraction })
 }
 
-/// Microseconds after the point, if there is one, and what follows.
+/// Returns the microseconds after the point, if there is one, and the rest of the text.
 fn fraction(rest: &[u8]) -> Option<(i64, &[u8])> {
     let Some(rest) = rest.strip_prefix(b".") else { return Some((0, rest)) };
     let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
@@ -76,7 +76,7 @@ fn fraction(rest: &[u8]) -> Option<(i64, &[u8])> {
     Some((known * 10_i64.pow(missing), rest))
 }
 
-/// Seconds by which a zone is ahead of UTC.
+/// Returns the offset from UTC in seconds, positive for zones ahead of UTC.
 fn offset(zone: &[u8]) -> Option<i64> {
     if let b"Z" | b"z" = zone {
         return Some(0);
@@ -91,13 +91,13 @@ fn offset(zone: &[u8]) -> Option<i64> {
     }
 }
 
-/// A number of at least one digit and no sign.
+/// Parses a number of at least one digit, without a sign.
 fn digits(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// The day number of a date, counted from 1970-01-01: `civil` backwards.
+/// Returns the day number of a date, counted from 1970-01-01; the inverse of `civil`.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -7,14 +7,14 @@ use super::carried::Doubt;
 use super::watch::Watch;
 use super::{ClockJump, Timestamp, monotonic};
 
-/// A database server's clock: what it last said, carried on by this machine's monotonic clock. This machine's own time
-/// of day may be wrong or jump; nothing is judged by it.
+/// A database server's clock: the time it last reported, carried on by this machine's monotonic clock. This machine's
+/// own wall clock may be wrong or jump; nothing depends on it.
 ///
 /// ```
 /// use postroom::clock::{Clock, ServerClock};
 /// use postroom::store::{MemoryStore, Store};
 ///
-/// /// A store on a database server goes by that server's clock.
+/// /// A store on a database server uses that server's clock.
 /// fn server_clock(store: &dyn Store) -> Option<&ServerClock> {
 ///     match store.clock() {
 ///         Clock::Server(clock) => Some(clock),
@@ -30,13 +30,13 @@ pub struct ServerClock(Arc<Heard>);
 #[derive(Debug)]
 struct Heard {
     watch: Watch,
-    /// The last time that was given to a transaction.
+    /// The last time that was assigned to a transaction.
     given: Mutex<Timestamp>,
-    /// When the server last spoke.
+    /// When the server last reported its time.
     heard_at: Mutex<Instant>,
 }
 
-/// A server's clock that goes back by more than this was set.
+/// If a server's clock goes back by more than this, somebody has set it.
 const SET_BACK: Duration = Duration::from_millis(100);
 
 impl ServerClock {
@@ -45,20 +45,20 @@ impl ServerClock {
         Self(Arc::new(Heard { watch, given, heard_at }))
     }
 
-    /// Takes what the server said when it was asked at `asked`; returns a time for a transaction that no other has.
-    /// When a commit had no answer, what it did is recognised by its time.
+    /// Records the time that the server reported when it was asked at `asked`. Returns a time that no other transaction
+    /// has: if a commit gets no answer, its effects are recognised by this time.
     pub(crate) fn hear(&self, said: Timestamp, asked: Instant) -> Timestamp {
         *self.0.heard_at.lock().unwrap_or_else(PoisonError::into_inner) = monotonic();
         self.give(self.0.watch.hear(said, asked))
     }
 
-    /// How long ago the server spoke.
+    /// Returns how long ago the server reported its time.
     #[cfg(any(feature = "sqlx-0_9-postgres", feature = "sqlx-0_9-mysql", feature = "tiberius-0_13"))]
     pub(crate) fn heard_ago(&self) -> Duration {
         self.0.heard_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// A time for a transaction that no other has, without a new word from the server.
+    /// Returns a time that no other transaction has, without asking the server again.
     pub(crate) fn tick(&self) -> Timestamp {
         self.give(self.0.watch.now())
     }

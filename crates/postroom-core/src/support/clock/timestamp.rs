@@ -1,8 +1,8 @@
-//! A moment, and the arithmetic on it.
+//! A point in time, and arithmetic on it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A moment in UTC, in whole microseconds since 1970.
+/// A point in time in UTC, in whole microseconds since 1970.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,29 +18,29 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Timestamp(pub(super) i64);
 
 impl Timestamp {
-    /// The moment `micros` microseconds after 1970.
+    /// Returns the time `micros` microseconds after 1970.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// This moment and `span` more, or the last moment there is.
+    /// Returns this time plus `span`, or the last possible time.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(micros(span)))
     }
 
-    /// This moment less `span`, or the first moment there is.
+    /// Returns this time minus `span`, or the first possible time.
     #[must_use]
     pub fn minus(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(micros(span)))
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Returns how long this is after `earlier`, or zero if it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,4 +1,4 @@
-//! A wall clock with the monotonic one beside it. The machine's own is one for the whole process.
+//! A wall clock together with a monotonic one. The machine's own is shared by the whole process.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::carried::{Carried, Doubt, Look};
 use super::{ClockJump, Timestamp, machine_says, monotonic};
 
-/// A carried clock, and where its monotonic moments are counted from.
+/// A carried clock, and the point from which its monotonic times are counted.
 #[derive(Debug)]
 pub(super) struct Watch {
     origin: Instant,
@@ -15,7 +15,7 @@ pub(super) struct Watch {
 
 static MACHINE: LazyLock<Watch> = LazyLock::new(|| Watch::new(machine_says()));
 
-/// The machine's clock, after a look at it.
+/// Returns the machine's clock, after reading it.
 pub(super) fn machine() -> &'static Watch {
     let asked = monotonic();
     MACHINE.hear(machine_says(), asked);
@@ -31,7 +31,7 @@ impl Watch {
         self.carried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what the clock said at some time since `asked`.
+    /// Records what the clock showed at some time since `asked`.
     pub(super) fn hear(&self, said: Timestamp, asked: Instant) -> Timestamp {
         let mut carried = self.carried();
         let (at, took) = (self.origin.elapsed(), asked.elapsed());

@@ -1,4 +1,4 @@
-//! Crashes on demand, at places the program names with [`crash_here`](crate::crash_here).
+//! Simulated crashes, at points that the program names with [`crash_here`](crate::crash_here).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,13 +7,13 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 type Armed = Mutex<BTreeMap<String, Arc<AtomicU32>>>;
 
 static ARMED: LazyLock<Armed> = LazyLock::new(Armed::default);
-/// The place at which the whole process ends.
+/// The point at which the whole process ends.
 static ABORT_AT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("POSTROOM_CRASH_AT").ok());
 
-/// Breaks off whoever comes to the place of that name, the first time, as a crash would: a handler's transaction is
-/// rolled back, and the message is handled again. Disarmed when it is dropped.
+/// Simulates a crash: the first code that reaches the point of that name is interrupted. A handler's transaction is
+/// rolled back, and the message is handled again. The point is disarmed when this is dropped.
 ///
-/// Places are known to the whole process: give each test its own.
+/// Points are shared by the whole process, so give each test its own.
 ///
 /// ```
 /// use postroom::testing::{CrashPoint, Workbench};
@@ -45,20 +45,20 @@ pub struct CrashPoint {
 }
 
 impl CrashPoint {
-    /// Arms the place of this name.
+    /// Arms the point of this name.
     ///
     /// # Panics
     ///
-    /// When another test of the same process has armed it.
+    /// Panics when the point is armed already, for instance by another test of the same process.
     pub fn arm(name: impl Into<String>) -> Self {
         let (name, reached) = (name.into(), Arc::<AtomicU32>::default());
         let mut armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(!armed.contains_key(&name), "the crash point {name:?} is armed already, by another test perhaps");
+        assert!(!armed.contains_key(&name), "the crash point {name:?} is already armed, perhaps by another test");
         armed.insert(name.clone(), reached.clone());
         Self { name, reached }
     }
 
-    /// Whether anybody came there, and was broken off.
+    /// Returns whether the point was reached, so that the code there was interrupted.
     pub fn was_reached(&self) -> bool {
         self.reached.load(Ordering::SeqCst) > 0
     }
@@ -70,14 +70,14 @@ impl Drop for CrashPoint {
     }
 }
 
-/// Somebody came to a named place.
+/// Called when the program reaches a named point.
 pub(crate) fn reached(name: &str) {
     if ABORT_AT.as_deref() == Some(name) {
         std::process::abort();
     }
     let armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
     if armed.is_some_and(|reached| reached.fetch_add(1, Ordering::SeqCst) == 0) {
-        // Not `panic!`: it is no news for who reads the test's output.
+        // This is not `panic!`, because the panic message would only clutter the test's output.
         std::panic::resume_unwind(Box::new(format!("crash at {name}")));
     }
 }

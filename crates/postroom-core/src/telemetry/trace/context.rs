@@ -1,4 +1,4 @@
-//! A span's context as headers of a message, as the W3C writes it, and back. What comes from outside may be anything.
+//! The context of a span as message headers in the W3C format, and back. Headers from outside may contain anything.
 
 use std::str::FromStr;
 
@@ -9,12 +9,12 @@ use crate::message::Headers;
 
 pub(super) const TRACEPARENT: &str = "traceparent";
 pub(super) const TRACESTATE: &str = "tracestate";
-/// Nobody has to pass on more.
+/// Longer values need not be passed on.
 const TRACESTATE_BYTES_MAX: usize = 512;
 const VERSION: &str = "00";
 const VERSION_NEVER: &str = "ff";
 
-/// The value of `traceparent`, and that of `tracestate` if there is one worth passing on.
+/// Returns the value of `traceparent`, and of `tracestate` if there is one to pass on.
 pub(super) fn to_headers(context: &SpanContext) -> (String, Option<String>) {
     let (trace, span, flags) = (context.trace_id(), context.span_id(), context.trace_flags() & TraceFlags::SAMPLED);
     let state = Some(context.trace_state().header()).filter(|state| !state.is_empty());
@@ -22,11 +22,11 @@ pub(super) fn to_headers(context: &SpanContext) -> (String, Option<String>) {
     (format!("{VERSION}-{trace:032x}-{span:016x}-{flags:02x}"), state)
 }
 
-/// The context in a message's headers; none when there is none, or none that makes sense.
+/// Returns the context in a message's headers, or `None` if there is no valid one.
 pub(super) fn from_headers(headers: &Headers) -> Option<SpanContext> {
     let mut parts = headers.get(TRACEPARENT)?.split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    // A later version may have more to say.
+    // A later version may have more fields.
     if version == VERSION_NEVER || version == VERSION && parts.next().is_some() {
         return None;
     }
@@ -39,7 +39,7 @@ pub(super) fn from_headers(headers: &Headers) -> Option<SpanContext> {
     Some(SpanContext::new(trace, span, flags, true, state)).filter(SpanContext::is_valid)
 }
 
-/// A number in exactly so many small hexadecimal digits.
+/// Parses a number of exactly this many lower-case hexadecimal digits.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let is_hex = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_hex.then(|| u128::from_str_radix(text, 16).ok())?

@@ -1,4 +1,4 @@
-//! One refresh: compare what is found with what is open.
+//! A refresh: it compares the databases that exist with the stores that are open.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::telemetry;
 use crate::tenancy::stores::{Member, Set};
 use crate::tenancy::{Discovery, Refreshed, StoreKey};
 
-/// So many stores are opened at once.
+/// At most this many stores are opened at once.
 const OPENED_AT_ONCE: usize = 8;
 
-/// What is open, by key.
+/// The open stores, by key.
 pub(super) struct Inventory<D: Discovery> {
     discovery: D,
     open_timeout: Duration,
@@ -45,7 +45,7 @@ impl<D: Discovery> Inventory<D> {
         Self { discovery, open_timeout, open: BTreeMap::new(), publish, closing: JoinSet::new() }
     }
 
-    /// Opens what is new and lets go of what is gone. Nothing changes when the discovery fails.
+    /// Opens new stores and removes those that are gone. If the discovery fails, nothing changes.
     pub(super) async fn refresh(&mut self) -> Result<Refreshed> {
         let found = self.discovery.discover().await.and_then(by_key).inspect_err(telemetry::discovery_failed)?;
         let mut refreshed = Refreshed::default();
@@ -72,7 +72,7 @@ impl<D: Discovery> Inventory<D> {
         new.map(|(key, config)| ToOpen { replaces: closed.remove(&key), key, config }).collect()
     }
 
-    /// Closes a store when nobody uses it any more; says when that has happened.
+    /// Closes a store when it is no longer in use. The result is ready when that has happened.
     fn let_go(&mut self, opened: Opened<D>) -> oneshot::Receiver<()> {
         let (closed, done) = oneshot::channel();
         let Opened { member, unused, .. } = opened;
@@ -86,7 +86,7 @@ impl<D: Discovery> Inventory<D> {
         done
     }
 
-    /// One that cannot be opened, or not in time, does not keep the others waiting.
+    /// A store that cannot be opened, or not in time, does not delay the others.
     async fn open_all(&mut self, to_open: Vec<ToOpen<D::Config>>, refreshed: &mut Refreshed) {
         let Self { discovery, open_timeout, open, publish, .. } = self;
         let opening = to_open.into_iter().map(|to_open| open_one(discovery, *open_timeout, to_open));
@@ -111,14 +111,14 @@ impl<D: Discovery> Inventory<D> {
         publish_all(&self.open, &self.publish);
     }
 
-    /// Ends when a store that was let go is closed; never when there is none.
+    /// Waits until a removed store is closed. It waits forever if there is none.
     pub(super) async fn closed_one(&mut self) {
         if self.closing.join_next().await.is_none() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Lets go of everything, and waits until it is closed.
+    /// Removes all stores, and waits until they are closed.
     pub(super) async fn close(mut self) {
         for (_, opened) in std::mem::take(&mut self.open) {
             self.let_go(opened);
@@ -130,7 +130,7 @@ impl<D: Discovery> Inventory<D> {
 
 fn publish_all<D: Discovery>(open: &BTreeMap<StoreKey, Opened<D>>, publish: &watch::Sender<Arc<Set<D::Store>>>) {
     let members = open.values().map(|opened| opened.member.clone()).collect();
-    // No key is twice in a map.
+    // A map has no key twice.
     if let Ok(set) = Set::new(members) {
         publish.send_replace(Arc::new(set));
     }
@@ -143,14 +143,15 @@ async fn open_one<D: Discovery>(
 ) -> (StoreKey, Result<Opened<D>>) {
     let ToOpen { key, config, replaces } = to_open;
     if let Some(closed) = replaces {
-        // After that, beside the old one if need be.
+        // After this time it is opened, even if the old one is still open.
         let _ = timeout(limit, closed).await;
     }
     let opening = async {
         let store = discovery.open(&key, &config).await?;
         if store.name() != key.as_str() {
             let (wanted, name) = (key.shown(), StoreKey::from(store.name()).shown());
-            let message = format!("the store that was opened for {wanted} calls itself {name}; name it after its key");
+            let message =
+                format!("the store that was opened for {wanted} has the name {name}; its name must be its key");
             return Err(Error::invalid(message));
         }
         let (member, unused) = Member::new(store);
@@ -163,7 +164,7 @@ async fn open_one<D: Discovery>(
     (key, opened)
 }
 
-/// Two databases under one key: nobody could say which of them a message belongs to.
+/// Refuses two databases with the same key, because nobody could tell which one a message belongs to.
 fn by_key<C>(found: Vec<(StoreKey, C)>) -> Result<BTreeMap<StoreKey, C>> {
     let mut configs = BTreeMap::new();
     for (key, config) in found {

@@ -1,4 +1,4 @@
-//! A message that arrives in a handler's own transaction.
+//! A message that arrives in its handler's own transaction.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::store::Admission;
 use crate::support::error::Result;
 use crate::work::handler::{Backend, HOLD_MAX};
 
-/// A transaction that holds the row of a message that arrived.
+/// A transaction that contains the row of a message that arrived.
 #[allow(missing_debug_implementations, reason = "a transaction of any backend prints nothing")]
 pub struct Held<B: Backend> {
     pub tx: B::Tx,
@@ -16,7 +16,7 @@ pub struct Held<B: Backend> {
     pub message: Message,
 }
 
-/// Begins a transaction and puts the message's row into it; or says why not, and leaves nothing open.
+/// Begins a transaction and adds the message's row to it. If it cannot, it returns the reason and leaves nothing open.
 pub async fn admit<B: Backend>(
     store: &B::Store,
     incoming: &Incoming,

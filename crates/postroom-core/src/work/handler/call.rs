@@ -1,4 +1,4 @@
-//! Functions and methods marked with `push_call`: each brings its own handler.
+//! Functions and methods marked with `push_call`: each is its own handler.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::message::Payload;
 use crate::work::handler::{Backend, Ctx, Handle, HandlerResult, Handlers, Needed};
 
-/// A call whose function is its handler: `push_call` writes this.
+/// A call whose function is its handler. `push_call` generates this.
 ///
 /// ```
 /// use postroom::{Ctx, HandlerError, Handlers, push_call};
 /// use postroom::store::Memory;
 ///
-/// // `push_call` makes `SendMail` of it: the call as a message, with the function as its handler.
+/// // `push_call` generates `SendMail`: the call as a message, with the function as its handler.
 /// #[push_call("mail.send")]
 /// async fn send_mail(_: &mut Ctx<Memory>, to: String) -> Result<(), HandlerError> {
 ///     println!("to {to}");
@@ -24,14 +24,14 @@ use crate::work::handler::{Backend, Ctx, Handle, HandlerResult, Handlers, Needed
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a call that can be handled on `{B}`",
     label = "no function marked with `push_call` on this backend",
-    note = "name the type that `#[push_call]` made of the function: `SendMail` for `send_mail`"
+    note = "name the type that `#[push_call]` generated for the function: `SendMail` for `send_mail`"
 )]
 pub trait Callable<B: Backend>: Payload {
     /// Adds the function to the handlers.
     fn register(handlers: Handlers<B>) -> Handlers<B>;
 }
 
-/// An object with methods marked with `push_call`: `push_call` on its `impl` block writes this.
+/// An object with methods marked with `push_call`. The `push_call` on its `impl` block generates this.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,13 +58,13 @@ pub trait Calls<B: Backend>: Send + Sync + Sized + 'static {
 }
 
 impl<B: Backend> Handlers<B> {
-    /// The function of a `push_call`.
+    /// Adds the function of a `push_call`.
     #[must_use]
     pub fn call<C: Callable<B>>(self) -> Self {
         C::register(self)
     }
 
-    /// The methods of an object that are marked with `push_call`.
+    /// Adds the methods of an object that are marked with `push_call`.
     #[must_use]
     pub fn calls<C: Calls<B>>(self, object: Arc<C>) -> Self {
         let before: HashSet<String> = self.entries().map(|(topic, _)| topic.to_owned()).collect();

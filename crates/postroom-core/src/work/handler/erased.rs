@@ -14,10 +14,10 @@ use crate::support::error::{Error, Result};
 use crate::work::handler::tuning::Tuning;
 use crate::work::handler::{Backend, Ctx, HandlerError, HandlerFn, HandlerResult, Needed, States};
 
-/// How the handler of every other topic is called.
+/// The name of the handler for every other topic.
 const FALLBACK: &str = "*";
 
-/// A handler that is a type with fields of its own.
+/// A handler that is a type with its own fields.
 ///
 /// ```
 /// use postroom::{Ctx, Event, HandlerError, Handlers};
@@ -94,8 +94,8 @@ impl<B: Backend, P: Payload, H: Handle<B, P>> Erased<B> for ObjectHandler<H, P> 
     }
 }
 
-/// A payload that does not fit its type is tried again: the next release may read it. What a newer release wrote waits
-/// for that one.
+/// Decodes a payload. If it does not match its type, it is tried again, because the next release may read it. A payload
+/// of a newer release waits for that release.
 pub fn decode<P: Payload>(message: &Message) -> HandlerResult<P> {
     message.read::<P>().map_err(|error| match message.is_newer_than::<P>() {
         true => HandlerError::newer(error),
@@ -103,7 +103,7 @@ pub fn decode<P: Payload>(message: &Message) -> HandlerResult<P> {
     })
 }
 
-/// The answer as JSON; `()` is no answer.
+/// Encodes the answer as JSON; `()` means no answer.
 pub fn encode<R: Serialize>(reply: &R) -> HandlerResult<Option<String>> {
     let json = json::write("the answer", reply).map_err(HandlerError::terminal)?;
     Ok(Some(json).filter(|json| json != "null"))
@@ -148,7 +148,7 @@ pub struct Handlers<B: Backend> {
     fallback: Option<Arc<dyn Erased<B>>>,
     #[doc(hidden)]
     pub state: States,
-    /// What they take, by topic.
+    /// The states that handlers take, by topic.
     needed: BTreeMap<String, Vec<Needed>>,
     pub(crate) tuning: Tuning,
     problem: Option<Error>,
@@ -161,27 +161,27 @@ impl<B: Backend> Default for Handlers<B> {
 }
 
 impl<B: Backend> Handlers<B> {
-    /// No handlers yet.
+    /// Creates an empty set of handlers.
     pub fn new() -> Self {
         let (entries, needed) = (HashMap::new(), BTreeMap::new());
         Self { entries, fallback: None, state: States::default(), needed, tuning: Tuning::default(), problem: None }
     }
 
-    /// An async function for the topic of its payload, which answers what the payload says.
+    /// Adds an async function for the topic of its payload. It returns the answer that the payload's type declares.
     #[must_use]
     pub fn on<P: Payload, A: 'static>(self, handler: impl for<'c> HandlerFn<'c, B, P, P::Reply, A> + 'static) -> Self {
         let needed = HandlerFn::<'_, B, P, P::Reply, A>::needed(&handler);
         self.add(P::TOPIC, Entry::Async(Arc::new(FnHandler(handler, PhantomData))), needed)
     }
 
-    /// An object for the topic of its payload.
+    /// Adds an object for the topic of its payload.
     #[must_use]
     pub fn with<P: Payload>(self, handler: impl Handle<B, P>) -> Self {
         let needed = handler.needed();
         self.add(P::TOPIC, Entry::Async(Arc::new(ObjectHandler(handler, PhantomData))), needed)
     }
 
-    /// An async function that takes whole messages of a topic and answers with text.
+    /// Adds an async function that takes whole messages of a topic and answers with text.
     #[must_use]
     pub fn on_topic<A: 'static>(
         self,
@@ -192,7 +192,7 @@ impl<B: Backend> Handlers<B> {
         self.add(topic, Entry::Async(Arc::new(RawHandler(handler, PhantomData))), needed)
     }
 
-    /// An async function for every topic that has no handler of its own.
+    /// Adds an async function for every topic that has no handler.
     #[must_use]
     pub fn fallback<A: 'static>(
         mut self,
@@ -204,7 +204,7 @@ impl<B: Backend> Handlers<B> {
         self
     }
 
-    /// A value that every handler can take as a [`State`](crate::work::handler::State), or ask its context for.
+    /// Adds a value that every handler can take as a [`State`](crate::work::handler::State), or get from its context.
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         if let Err(error) = self.state.insert(value) {
@@ -213,7 +213,7 @@ impl<B: Backend> Handlers<B> {
         self
     }
 
-    /// What is wrong is said when they are used: the first of it.
+    /// Remembers the first problem, which is reported when the handlers are used.
     pub(crate) fn refuse(&mut self, problem: Error) {
         self.problem.get_or_insert(problem);
     }
@@ -229,7 +229,7 @@ impl<B: Backend> Handlers<B> {
         self
     }
 
-    /// How many topics there are; none when every topic is handled.
+    /// Returns the number of topics, or `None` if every topic is handled.
     pub(crate) fn topics(&self) -> Option<usize> {
         self.fallback.is_none().then_some(self.entries.len())
     }
@@ -239,19 +239,19 @@ impl<B: Backend> Handlers<B> {
         self.entries.get(topic).cloned().or_else(|| self.fallback_entry())
     }
 
-    /// The topics that have a handler of their own.
+    /// Returns the topics that have their own handler.
     #[doc(hidden)]
     pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry<B>)> {
         self.entries.iter().map(|(topic, entry)| (topic.as_str(), entry))
     }
 
-    /// The handler of every other topic.
+    /// Returns the handler of every other topic.
     #[doc(hidden)]
     pub fn fallback_entry(&self) -> Option<Entry<B>> {
         self.fallback.clone().map(Entry::Async)
     }
 
-    /// The same handlers and the same state, for another worker of this service.
+    /// Returns the same handlers with the same state, for another worker of this service.
     #[doc(hidden)]
     pub fn shared(&self) -> Self {
         Self {
@@ -264,7 +264,7 @@ impl<B: Backend> Handlers<B> {
         }
     }
 
-    /// The handlers, if each topic has one and no more, and each handler has the state that it takes.
+    /// Returns the handlers if each topic has only one, and each handler has the states that it takes.
     #[doc(hidden)]
     pub fn checked(mut self) -> Result<Self> {
         if let Some(problem) = self.problem.take() {

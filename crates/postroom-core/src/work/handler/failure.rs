@@ -1,4 +1,4 @@
-//! How a handler says that it failed.
+//! How a handler reports a failure.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::db::errors;
 use crate::queue::{Cause, Fault, Outcome};
 use crate::support::error::{Error, ErrorKind, panic_message};
 
-/// What a handler returns.
+/// The result of a handler.
 ///
 /// ```
 /// use postroom::{Ctx, HandlerResult};
@@ -25,16 +25,16 @@ use crate::support::error::{Error, ErrorKind, panic_message};
 /// ```
 pub type HandlerResult<T> = Result<T, HandlerError>;
 
-/// A handler's failure. Any error turned into one by `?` means: try again later.
+/// A handler's failure. An error that `?` converts into one means: try again later.
 ///
-/// What is the database's fault and not the message's spends no attempt: after a deadlock, a serialization failure or a
-/// broken connection the handler is run again at once, a few times, and while the database is away the message waits.
-/// A driver's error is recognised wherever it stands among the causes.
+/// A failure of the database spends no attempt. After a deadlock, a serialization failure or a broken connection, the
+/// handler runs again at once, a few times. While the database is unreachable, the message waits. The error of a driver
+/// is recognised anywhere in the chain of causes.
 ///
-/// Its text is kept with the message; only the first line of it is logged.
+/// The text is stored with the message; only its first line is logged.
 ///
-/// Whatever becomes a `Box<dyn Error + Send + Sync>` becomes one by `?`: the errors of libraries, boxed ones, text, and
-/// `anyhow::Error`. For that, it does not implement [`std::error::Error`] itself.
+/// Everything that converts to `Box<dyn Error + Send + Sync>` converts to a `HandlerError` by `?`: errors of libraries,
+/// boxed errors, text, and `anyhow::Error`. For this reason it does not implement [`std::error::Error`] itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,7 +60,7 @@ pub struct HandlerError {
     pub(crate) fault: Fault,
 }
 
-/// What an error that a handler passed on says of the database, if it says anything.
+/// Returns what an error that a handler passed on says about the database, if anything.
 fn by_database(error: &(dyn StdError + 'static)) -> Option<Cause> {
     match error.downcast_ref::<Error>().map(Error::kind) {
         Some(ErrorKind::NotCommitted) => Some(Cause::DatabaseConflict),
@@ -75,7 +75,7 @@ impl HandlerError {
         Self { fault: Fault::new(cause, why.to_string()) }
     }
 
-    /// An error, and what caused it, one after the other.
+    /// Returns an error and its causes, in order.
     fn caused_by<'e>(errors: impl Iterator<Item = &'e (dyn StdError + 'static)>) -> Self {
         let (mut message, mut cause) = (String::new(), None);
         for error in errors {
@@ -83,7 +83,7 @@ impl HandlerError {
             if message.is_empty() {
                 message = text;
             } else if !message.contains(&text) {
-                // Many errors repeat their cause in their own words.
+                // Many errors repeat their cause in their own text.
                 message = format!("{message}: {text}");
             }
             cause = cause.or_else(|| by_database(error));
@@ -91,25 +91,25 @@ impl HandlerError {
         Self::new(cause.unwrap_or(Cause::HandlerFailed), message)
     }
 
-    /// Try again, by the retry policy.
+    /// Tries again, by the retry policy.
     pub fn retry(why: impl fmt::Display) -> Self {
         Self::new(Cause::HandlerFailed, why)
     }
 
-    /// Try again after this long.
+    /// Tries again after this time.
     pub fn retry_after(delay: Duration, why: impl fmt::Display) -> Self {
         Self { fault: Fault::new(Cause::HandlerFailed, why.to_string()).retry_after(delay) }
     }
 
-    /// Try again after this long, at least a second, without spending an attempt: this message has to wait.
+    /// Tries again after this time, at least a second, without spending an attempt: this message has to wait.
     ///
-    /// Such a message never dies; it can only expire.
+    /// A message that only waits never becomes dead; it can only expire.
     pub fn postpone(delay: Duration, why: impl fmt::Display) -> Self {
         Self { fault: Fault::new(Cause::Postponed, why.to_string()).retry_after(delay) }
     }
 
-    /// What the handler needs is down. No attempt is spent, and when that goes on, all messages of the topic wait: one
-    /// at a time is tried until one goes through.
+    /// Reports that something the handler needs is down. No attempt is spent. If it goes on, all messages of the topic
+    /// wait, and one at a time is tried until one succeeds.
     ///
     /// ```
     /// use postroom::HandlerError;
@@ -122,32 +122,32 @@ impl HandlerError {
         Self::new(Cause::Unavailable, why)
     }
 
-    /// Never try again: the message is dead.
+    /// Never tries again: the message is dead.
     pub fn terminal(why: impl fmt::Display) -> Self {
         Self { fault: Fault::new(Cause::Refused, why.to_string()).for_good() }
     }
 
-    /// Whether the message is dead.
+    /// Returns whether the message is dead.
     pub fn is_terminal(&self) -> bool {
         self.fault.is_final()
     }
 
-    /// What went wrong, and whose failure that is.
+    /// Returns the failure, with its cause and whose it is.
     pub fn cause(&self) -> Cause {
         self.fault.cause()
     }
 
-    /// How long to wait before the next try, if the handler said so.
+    /// Returns how long to wait before the next attempt, if the handler set a time.
     pub fn retry_delay(&self) -> Option<Duration> {
         self.fault.pause()
     }
 
-    /// Whether the database was out of reach.
+    /// Returns whether the database was unreachable.
     pub(crate) fn is_outage(&self) -> bool {
         self.cause() == Cause::DatabaseUnavailable
     }
 
-    /// Wait for a program that can read it.
+    /// Makes the message wait for a program that can read it.
     pub(crate) fn newer(why: impl fmt::Display) -> Self {
         Self::new(Cause::NewerVersion, why)
     }
@@ -168,7 +168,7 @@ impl HandlerError {
     }
 }
 
-/// What became of a message elsewhere, as a handler's failure.
+/// Converts the outcome of a message elsewhere to a handler's failure.
 impl From<Fault> for HandlerError {
     fn from(fault: Fault) -> Self {
         Self { fault }
@@ -179,7 +179,7 @@ impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for HandlerErro
     fn from(error: E) -> Self {
         #[cfg(feature = "anyhow")]
         if let Some(error) = (&error as &dyn std::any::Any).downcast_ref::<anyhow::Error>() {
-            // In the box it would hide the first of its causes.
+            // Boxed, it would hide the first of its causes.
             return Self::caused_by(error.chain());
         }
         let error: Box<dyn StdError + Send + Sync> = error.into();
@@ -191,7 +191,7 @@ impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for HandlerErro
 impl From<HandlerError> for Outcome {
     fn from(error: HandlerError) -> Self {
         Self::Failed(match error.fault {
-            // Time after time: then it is the handler's after all.
+            // If it happens again and again, it is the handler's failure after all.
             fault if fault.cause() == Cause::DatabaseConflict => Fault::new(Cause::RolledBack, fault.into_why()),
             fault => fault,
         })
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(passed_on(anyhow::anyhow!("no")).to_string(), "no");
         let lost = || Error::new(ErrorKind::NotCommitted, "a deadlock");
         assert_eq!(passed_on(Boxed::from(lost())).cause(), Cause::DatabaseConflict);
-        // Its own failure passes as it is.
+        // A handler's own failure stays unchanged.
         assert!(passed_on(HandlerError::terminal("never")).is_terminal());
     }
 
@@ -283,9 +283,10 @@ mod tests {
             let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
             HandlerError::from(error).cause()
         };
-        // Busy, I/O error at a write, full.
+        // Busy, an I/O error while writing, and a full disk.
         assert_eq!([5, 778, 13].map(of), [Cause::DatabaseUnavailable; 3]);
-        // A constraint, a table that another statement of the same handler has locked, a file it cannot open.
+        // A constraint, a table that another statement of the same handler has locked, and a file that cannot be
+        // opened.
         assert_eq!([19, 6, 14].map(of), [Cause::HandlerFailed; 3]);
     }
 }

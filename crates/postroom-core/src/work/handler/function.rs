@@ -9,7 +9,7 @@ use crate::work::handler::{Backend, Ctx, HandlerResult, State};
 
 /// An `async fn(&mut Ctx<B>, M) -> Result<R, HandlerError>`, or one that takes up to four [`State`]s after the message.
 ///
-/// An async closure is one too, if what it captures can be cloned: each message is given to a clone of it.
+/// An async closure is one too, if what it captures can be cloned: each message gets its own clone.
 ///
 /// ```
 /// use postroom::{Ctx, Event, HandlerResult, Handlers};
@@ -36,14 +36,14 @@ use crate::work::handler::{Backend, Ctx, HandlerResult, State};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "this is not a handler of `{M}` on `{B}` that answers `{R}`",
-    note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>`, B being the backend",
+    note = "a handler is an `async fn(ctx: &mut Ctx<B>, payload: P) -> Result<R, HandlerError>` on the backend B",
     note = "after the payload it may take up to four `State<T>`"
 )]
 pub trait HandlerFn<'c, B: Backend, M, R, A = ()>: Send + Sync {
     /// Calls it.
     fn call(&self, ctx: &'c mut Ctx<B>, message: M) -> impl Future<Output = HandlerResult<R>> + Send + 'c;
 
-    /// Which states it takes.
+    /// Returns the states that it takes.
     #[doc(hidden)]
     fn needed(&self) -> Vec<Needed> {
         Vec::new()

@@ -1,4 +1,5 @@
-//! Messages that are being handled in this process: a second request for one of them does not wait for a connection.
+//! The messages that are being handled in this process: a second request for one of them need not wait for a
+//! connection.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use crate::message::InboxKey;
 pub struct InProgress(Arc<Mutex<HashSet<InboxKey>>>);
 
 impl InProgress {
-    /// Comes in alone, or not at all.
+    /// Enters if the message is not being handled yet.
     pub fn enter(&self, key: &InboxKey) -> Option<InProgressGuard> {
         let is_first = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
         is_first.then(|| InProgressGuard { in_progress: self.clone(), key: key.clone() })

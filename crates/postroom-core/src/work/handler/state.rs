@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use crate::support::error::{Error, Result};
 
-/// A value that was given to the worker with [`Handlers::state`](crate::Handlers::state), as an argument of a handler.
+/// A value that was added to the worker with [`Handlers::state`](crate::Handlers::state), as an argument of a handler.
 ///
-/// Arguments of this type stand after the payload, up to four of them. A worker whose handlers take a state that it was
-/// not given does not start. Cheap to clone: all clones are the same value.
+/// Arguments of this type come after the payload, up to four of them. A worker does not start if a handler takes a
+/// state that was not added. It is cheap to clone, and all clones are the same value.
 ///
 /// ```
 /// use postroom::handler::State;
@@ -41,7 +41,7 @@ use crate::support::error::{Error, Result};
 pub struct State<T>(Arc<T>);
 
 impl<T> State<T> {
-    /// The value, to keep it.
+    /// Returns the value, to keep it.
     pub fn into_arc(self) -> Arc<T> {
         self.0
     }
@@ -73,7 +73,7 @@ impl<T: fmt::Display> fmt::Display for State<T> {
     }
 }
 
-/// A type of state that a handler takes.
+/// The type of a state that a handler takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Needed {
     id: TypeId,
@@ -87,14 +87,14 @@ impl Needed {
     }
 }
 
-/// Values shared by all handlers of a worker, by their type.
+/// Values that all handlers of a worker share, by their type.
 #[derive(Clone, Default)]
 pub struct States(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl States {
     #[doc(hidden)]
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) -> Result<()> {
-        let map = Arc::get_mut(&mut self.0).ok_or_else(|| Error::invalid("the handlers are in use already"))?;
+        let map = Arc::get_mut(&mut self.0).ok_or_else(|| Error::invalid("the handlers are already in use"))?;
         map.insert(TypeId::of::<T>(), Arc::new(value));
         Ok(())
     }
@@ -107,7 +107,7 @@ impl States {
         })
     }
 
-    /// Whether all is there that the handler of a topic takes.
+    /// Checks that every state exists that the handler of a topic takes.
     #[doc(hidden)]
     pub fn check(&self, topic: &str, needed: &[Needed]) -> Result<()> {
         match needed.iter().find(|needed| !self.0.contains_key(&needed.id)) {

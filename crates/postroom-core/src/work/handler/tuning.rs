@@ -1,4 +1,4 @@
-//! What is said of one handler where it is registered.
+//! Settings of one handler, made where it is registered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use crate::queue::retry::{RetryPolicies, RetryPolicy};
 use crate::support::error::{Error, Result};
 use crate::work::handler::{Backend, Handlers};
 
-/// What is said of handlers, by topic.
+/// The settings of handlers, by topic.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Tuning {
     retries: HashMap<String, RetryPolicy>,
     concurrency: HashMap<String, usize>,
-    /// Whom the next word is about.
+    /// The topics that the next setting applies to.
     last: Vec<String>,
 }
 
 impl Tuning {
-    /// What is said next is about these.
+    /// Makes the next settings apply to these topics.
     pub(crate) fn about(&mut self, topics: Vec<String>) {
         self.last = topics;
     }
 
-    /// How many messages of a topic may run at once, if its handler says so.
+    /// Returns how many messages of a topic may run at once, if its handler sets it.
     pub(crate) fn concurrency(&self, topic: &str) -> Option<usize> {
         self.concurrency.get(topic).copied()
     }
 
-    /// A worker's policies, with those of the handlers.
+    /// Returns a worker's policies together with those of the handlers.
     pub(crate) fn applied(&self, policies: &Arc<RetryPolicies>) -> Arc<RetryPolicies> {
         let with =
             |policies: RetryPolicies, (topic, policy): (&String, &RetryPolicy)| policies.handler(topic, policy.clone());
@@ -40,7 +40,7 @@ impl Tuning {
 
     fn last(&self, what: &str) -> Result<Vec<String>> {
         if self.last.is_empty() {
-            let why = format!("Handlers::{what} is about the handler before it, and there is none that has a topic");
+            let why = format!("Handlers::{what} applies to the handler before it, and there is none with a topic");
             return Err(Error::invalid(why));
         }
         Ok(self.last.clone())
@@ -48,8 +48,8 @@ impl Tuning {
 }
 
 impl<B: Backend> Handlers<B> {
-    /// When the messages of the handler before this are tried again, whatever the worker's options say of its topic.
-    /// After [`calls`](Self::calls) it is about all methods of the object.
+    /// Sets the retry policy for the handler before it, whatever the worker's options say about its topic. After
+    /// [`calls`](Self::calls) it applies to all methods of the object.
     ///
     /// ```
     /// use postroom::{Ctx, Event, HandlerResult, Handlers, RetryPolicy, Worker};
@@ -82,9 +82,9 @@ impl<B: Backend> Handlers<B> {
         self
     }
 
-    /// How many messages of the handler before this run at once, whatever share of the worker its options give a topic;
-    /// never more than the worker runs in all. Blocking handlers run one after the other anyway. After
-    /// [`calls`](Self::calls) it is about each method of the object.
+    /// Sets how many messages of the handler before it run at once, whatever share the worker's options give a topic.
+    /// It is never more than the worker runs in total. Blocking handlers run one after the other anyway. After
+    /// [`calls`](Self::calls) it applies to each method of the object.
     ///
     /// ```
     /// use postroom::{Ctx, Event, HandlerResult, Handlers};
@@ -104,9 +104,7 @@ impl<B: Backend> Handlers<B> {
         match self.tuning.last("concurrency") {
             Ok(topics) if messages == 0 => {
                 let topics = topics.join(", ");
-                self.refuse(Error::invalid(format!(
-                    "the handler of {topics} may run for no message: concurrency is 0"
-                )));
+                self.refuse(Error::invalid(format!("the concurrency of the handler of {topics} must be at least 1")));
             }
             Ok(topics) => self.tuning.concurrency.extend(topics.into_iter().map(|topic| (topic, messages))),
             Err(error) => self.refuse(error),
@@ -146,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_nobody_is_refused() {
-        let none = "is about the handler before it, and there is none that has a topic";
+        let none = "applies to the handler before it, and there is none with a topic";
         let policy = RetryPolicy::handlers;
         assert_eq!(refused(Handlers::new().retry(policy())), format!("Handlers::retry {none}"));
         assert_eq!(refused(Handlers::new().concurrency(1)), format!("Handlers::concurrency {none}"));
@@ -154,6 +152,6 @@ mod tests {
         assert_eq!(refused(fallback.concurrency(1)), format!("Handlers::concurrency {none}"));
         assert!(refused(Handlers::new().on_topic("a", nothing).retry(policy().base(Duration::ZERO))).contains("delay"));
         let never = Handlers::new().on_topic("a", nothing).concurrency(0);
-        assert_eq!(refused(never), "the handler of a may run for no message: concurrency is 0");
+        assert_eq!(refused(never), "the concurrency of the handler of a must be at least 1");
     }
 }

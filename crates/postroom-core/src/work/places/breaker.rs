@@ -1,14 +1,14 @@
-//! A circuit breaker: after some failures in a row a place is left alone for a while, then one message tries.
+//! A circuit breaker: after several failures in a row a place is held for a while, then one message tries it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// When a place is left alone, and for how long.
+/// When a place is held, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BreakerPolicy {
-    /// So many failures in a row.
+    /// The number of failures in a row.
     pub(crate) failures: u32,
-    /// For so long the first time; twice as long each time it fails again.
+    /// How long the place is held the first time; each further failure doubles it.
     pub(crate) pause: Duration,
     pub(crate) pause_max: Duration,
 }
@@ -30,11 +30,11 @@ struct State {
     failures: u32,
     /// How often it opened since it was last closed.
     opened: u32,
-    /// Open until then.
+    /// When the place may be tried again, while the breaker is open.
     until: Option<Instant>,
-    /// One message is on its way to see whether the place is back.
+    /// One message is trying whether the place works again.
     probing: bool,
-    /// Nothing waits for it: whatever comes next may try.
+    /// No message waits for the place, so the next one that comes may try it.
     idle: bool,
 }
 
@@ -42,9 +42,9 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Permission {
     Go,
-    /// To see whether the place is back; no other may until it was answered, failed or broke off.
+    /// The message tries whether the place works again. No other may until this one has an outcome.
     Try,
-    /// The place is left alone.
+    /// The place is held.
     Wait,
 }
 
@@ -72,23 +72,24 @@ impl Breaker {
         }
     }
 
-    /// The place answered, whatever it said. True when the breaker was open.
+    /// Records that the place answered, whatever the answer was. It returns true if the breaker was open.
     pub(crate) fn answered(&self) -> bool {
         std::mem::take(&mut *self.state()).until.is_some()
     }
 
-    /// The place failed. True when the breaker opened just now.
+    /// Records that the place failed. It returns true if the breaker has just opened.
     pub(crate) fn failed(&self, now: Instant, asked_for: Option<Duration>) -> bool {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
         let is_open = state.until.is_some();
-        // Those that were under way when it opened change nothing; only the one that was sent to see counts.
+        // Failures of messages that were in progress when it opened change nothing; only the one that tries the place
+        // counts.
         let is_enough = state.failures >= self.policy.failures || asked_for.is_some();
         if (is_open && !state.probing) || !is_enough {
             return false;
         }
         let pause = self.policy.pause.saturating_mul(1u32.checked_shl(state.opened).unwrap_or(u32::MAX));
-        // A place that says when to come back is asked then.
+        // If the place says when to come back, it is tried then.
         let pause = asked_for.unwrap_or(pause).min(self.policy.pause_max);
         state.until = Some(now + pause);
         state.opened = state.opened.saturating_add(1);
@@ -96,36 +97,36 @@ impl Breaker {
         !is_open
     }
 
-    /// The next failure is enough: there is nobody who could answer.
+    /// Makes the next failure open the breaker, because there is no handler that could answer.
     pub(crate) fn despair(&self) {
         let mut state = self.state();
         state.failures = state.failures.max(self.policy.failures);
     }
 
-    /// The message that was to try has ended without being sent: another may.
+    /// Records that the message that was to try the place ended without being sent, so another one may.
     pub(crate) fn broken_off(&self) {
         self.state().probing = false;
     }
 
-    /// Nothing waits for the place: what comes next need not be looked for.
+    /// Records that no message waits for the place, so the next one that comes need not be searched for.
     pub(crate) fn rest(&self) {
         let mut state = self.state();
         state.idle = !state.probing;
     }
 
-    /// Whether what waits for the place is left in line.
+    /// Returns whether messages for the place stay in the queue.
     pub(crate) fn holds(&self) -> bool {
         let state = self.state();
         state.until.is_some() && !state.idle
     }
 
-    /// When somebody has to see whether the place is back, if nobody does yet.
+    /// Returns when a message has to try the place, unless one already does.
     pub(crate) fn probe_at(&self) -> Option<Instant> {
         let state = self.state();
         state.until.filter(|_| !state.probing && !state.idle)
     }
 
-    /// How many failures there were in a row, and for how long the place is still left alone, if it is.
+    /// Returns the number of failures in a row, and how much longer the place is held, if it is.
     pub(crate) fn standing(&self, now: Instant) -> (u32, Option<Duration>) {
         let state = self.state();
         (state.failures, state.until.map(|until| until.saturating_duration_since(now)))
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_time_is_left_alone_at_once() {
+    fn a_place_that_asks_for_time_is_held_at_once() {
         let (now, breaker) = (monotonic(), Breaker::new(BreakerPolicy::default()));
         assert!(breaker.failed(now, Some(7 * SECOND)));
         assert_eq!(breaker.standing(now).1, Some(7 * SECOND));
@@ -205,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_when_nothing_waited_is_not_left_in_line() {
+    fn a_message_that_comes_when_none_waited_is_not_held() {
         let now = monotonic();
         let breaker = open(now);
         breaker.rest();
         assert!(!breaker.holds() && breaker.probe_at().is_none());
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Try);
         assert_eq!(breaker.ask(now + 2 * SECOND), Permission::Wait);
-        assert!(breaker.holds(), "the others wait in line again");
+        assert!(breaker.holds(), "the others wait again");
     }
 }

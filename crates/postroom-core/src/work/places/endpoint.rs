@@ -1,4 +1,4 @@
-//! Where the handlers of several topics are reached together.
+//! Endpoints that the handlers of several topics share.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Semaphore;
 
-/// Where handlers are reached that run elsewhere, in another program for example. However many topics are handled
-/// there, it gets no more messages at once than this.
+/// Where handlers run elsewhere, for example in another program. The endpoint gets at most this many messages at once,
+/// however many topics are handled there.
 ///
 /// ```
 /// use postroom::WorkerOptions;
@@ -24,7 +24,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of this name, which takes so many messages at once, at least one.
+    /// Creates an endpoint of this name that accepts this many messages at once, at least one.
     pub fn new(name: impl Into<String>, concurrency: usize) -> Self {
         Self { name: name.into(), concurrency: concurrency.clamp(1, Semaphore::MAX_PERMITS) }
     }
@@ -44,7 +44,7 @@ impl Endpoints {
         Self { find: Some(Arc::new(find)), slots: Arc::default() }
     }
 
-    /// The slots that this topic shares with others; none when it does not.
+    /// Returns the slots that this topic shares with others, or `None` if it shares none.
     pub(crate) fn slots(&self, topic: &str) -> Option<Arc<Semaphore>> {
         let endpoint = self.find.as_ref()?(topic)?;
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ impl Endpoints {
         if let Some(known) = slots.get(&endpoint) {
             return Some(known.clone());
         }
-        // Endpoints that changed are not kept for ever.
+        // Endpoints that are no longer used are removed.
         slots.retain(|_, slots| Arc::strong_count(slots) > 1);
         Some(slots.entry(endpoint.clone()).or_insert_with(new).clone())
     }

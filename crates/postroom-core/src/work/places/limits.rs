@@ -1,16 +1,16 @@
-//! How a place is treated by those who send to it.
+//! The limits for sending to a place.
 
 use std::time::Duration;
 
 use crate::work::places::breaker::BreakerPolicy;
 
-/// How a destination, or the handler of a topic, is treated: how many messages at once, and what happens when it fails.
+/// The limits for a destination, or for the handler of a topic: how many messages it gets at once, and when it is held.
 ///
 /// ```
 /// use std::time::Duration;
 /// use postroom::worker::Limits;
 ///
-/// // After three failures in a row it is left alone for 1 s, then for 2, 4 … 30 s, until one message goes through.
+/// // After three failures in a row it is held for 1 s, then for 2, 4 … 30 s, until one message goes through.
 /// let limits = Limits::default().concurrency(8).breaker(3, Duration::from_secs(1), Duration::from_secs(30));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,18 +27,16 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// At most this many messages at once, if the worker's share for one place allows it; no limit by default.
-    #[must_use]
-    pub fn concurrency(mut self, messages: usize) -> Self {
-        self.concurrency = messages.max(1);
-        self
-    }
+    crate::setters! {
+        /// Sends at most this many messages at once, if the worker's limit for one place allows it; no limit by
+        /// default.
+        pub fn concurrency(mut self, messages: usize) { self.concurrency = messages.max(1); }
 
-    /// After this many failures in a row it is left alone for `pause`, then twice as long, up to `pause_max`, until one
-    /// message goes through: 5, 2 s and 60 s by default. Only the place's own failures count.
-    #[must_use]
-    pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) -> Self {
-        self.breaker = BreakerPolicy { failures: failures.max(1), pause, pause_max: pause_max.max(pause) };
-        self
+        /// Sets the circuit breaker. After this many failures in a row the place is held for `pause`, then for twice as
+        /// long, up to `pause_max`, until one message goes through: 5, 2 s and 60 s by default. Only the place's own
+        /// failures count.
+        pub fn breaker(mut self, failures: u32, pause: Duration, pause_max: Duration) {
+            self.breaker = BreakerPolicy { failures: failures.max(1), pause, pause_max: pause_max.max(pause) };
+        }
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::queue::Topics;
 
-/// No clock can tell the end of any wait.
+/// The longest possible wait, because a clock cannot represent every time.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What a service that pulls asks for: ten messages for 30 s each, without waiting, and no more than 4 MiB of them.
+/// What a service that pulls asks for: by default ten messages for 30 s each, at most 4 MiB, without waiting.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,37 +26,23 @@ pub struct PullRequest {
 }
 
 impl PullRequest {
-    /// Messages of these topics.
+    /// Asks for messages of these topics.
     pub fn new(topics: Topics) -> Self {
         let (lease, wait) = (Duration::from_secs(30), Duration::ZERO);
         Self { topics, limit: 10, lease, wait, bytes_max: 4 * 1024 * 1024 }
     }
 
-    /// At most so many.
-    #[must_use]
-    pub fn limit(mut self, messages: usize) -> Self {
-        self.limit = messages;
-        self
-    }
+    crate::setters! {
+        /// Asks for at most this many messages.
+        pub fn limit(mut self, messages: usize) { self.limit = messages; }
 
-    /// So long nobody else gets them.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
+        /// Sets how long the messages are leased.
+        pub fn lease(mut self, lease: Duration) { self.lease = lease; }
 
-    /// So long it waits for the first one: a day at most.
-    #[must_use]
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait.min(WAIT_MAX);
-        self
-    }
+        /// Sets how long to wait for the first message; at most a day.
+        pub fn wait(mut self, wait: Duration) { self.wait = wait.min(WAIT_MAX); }
 
-    /// No more than so many bytes of payloads and headers; a single message may be larger.
-    #[must_use]
-    pub fn bytes_max(mut self, bytes: usize) -> Self {
-        self.bytes_max = bytes;
-        self
+        /// Sets how many bytes of payloads and headers to return at most; a single message may be larger.
+        pub fn bytes_max(mut self, bytes: usize) { self.bytes_max = bytes; }
     }
 }

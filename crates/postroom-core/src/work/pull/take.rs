@@ -1,4 +1,4 @@
-//! Claims for those who fetch. Until they have what was claimed it is nobody's: given up at any moment, it goes back.
+//! Claims for services that pull. Until the caller has received the messages, they go back if the caller gives up.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::support::task::in_background;
 use crate::telemetry;
 use crate::work::worker::WorkerOptions;
 
-/// One claim out of this many looks first for what a worker crashed with.
+/// One claim out of this many looks for suspects first.
 const SUSPECTS_FIRST: u8 = 8;
 
-/// The claims that are under way.
+/// Counts the claims in progress.
 #[derive(Clone, Debug)]
 pub(super) struct UnderWay(Arc<watch::Sender<usize>>);
 
-/// One of them.
+/// One claim in progress.
 struct Counted(UnderWay);
 
 impl UnderWay {
@@ -35,9 +35,9 @@ impl UnderWay {
         Counted(self.clone())
     }
 
-    /// Waits until there are none.
+    /// Waits until no claim is in progress.
     pub(super) async fn ended(&self) {
-        // An error would mean that nobody counts any more.
+        // An error would mean that nothing counts any more.
         let _ = self.0.subscribe().wait_for(|claims| *claims == 0).await;
     }
 }
@@ -48,26 +48,26 @@ impl Drop for Counted {
     }
 }
 
-/// What was fetched.
+/// The messages that were claimed.
 #[derive(Default)]
 struct Taken {
     pulled: Vec<Pulled>,
-    /// Their leases.
+    /// The leases of the messages.
     leases: Vec<Lease>,
     bytes: usize,
-    /// When there may be more.
+    /// When there may be more messages.
     next_at: Option<Timestamp>,
 }
 
-/// One claim, to its end, whoever still waits for it: rows that are claimed for nobody would wait until their lease is
-/// over.
+/// Runs one claim to its end, even if the caller stops waiting; rows that are claimed for nobody would otherwise wait
+/// until their lease runs out.
 pub(super) async fn take(
     queue: &WorkQueue,
     request: &PullRequest,
     options: &WorkerOptions,
     under_way: &UnderWay,
 ) -> Result<(Vec<Pulled>, Option<Timestamp>)> {
-    // Random in every bit: it is what a token cannot be guessed by.
+    // It is random in every bit, so a token cannot be guessed.
     let claim = ClaimRequest::new(OwnerToken::random(), request.lease, request.limit)?.topics(request.topics.clone());
     let (queue, options, bytes_max) = (queue.clone(), options.clone(), request.bytes_max);
     let (answer, answered) = oneshot::channel();
@@ -77,7 +77,7 @@ pub(super) async fn take(
         let _counted = counted;
         let taken = hand_out(&queue, claim, bytes_max, &options).await;
         let leases = taken.as_ref().map(|taken| taken.leases.clone()).unwrap_or_default();
-        // Sent is not received: who waited may be gone before he looks.
+        // An answer that was sent may not be received: the caller may be gone by then.
         if answer.send(taken).is_err() || is_received.await.is_err() {
             give_back(&queue, leases).await;
         }
@@ -88,8 +88,7 @@ pub(super) async fn take(
     Ok((taken.pulled, taken.next_at))
 }
 
-/// Claims what there is room for. What a worker crashed with comes alone: when nothing else does, and now and then
-/// before the others.
+/// Claims as much as fits. Suspects are claimed alone: when there is nothing else, and now and then before the others.
 async fn hand_out(queue: &WorkQueue, claim: ClaimRequest, bytes_max: usize, options: &WorkerOptions) -> Result<Taken> {
     let usual = claim.bytes(bytes_max as u64);
     let suspects = usual.clone().suspects();
@@ -106,8 +105,7 @@ async fn hand_out(queue: &WorkQueue, claim: ClaimRequest, bytes_max: usize, opti
     Ok(taken)
 }
 
-/// Keeps what there is room for and gives back what is too much. What cannot be read is nobody's to handle: it is tried
-/// again, and dead in the end.
+/// Keeps as much as fits, and releases the rest. A row that cannot be read is tried again, and is dead in the end.
 async fn keep(queue: &WorkQueue, taken: &mut Taken, claimed: Vec<Claimed>, bytes_max: usize, options: &WorkerOptions) {
     let (mut settles, mut is_full) = (Vec::new(), false);
     for Claimed { lease, message } in claimed {

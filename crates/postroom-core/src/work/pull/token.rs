@@ -1,4 +1,4 @@
-//! A lease as a text that travels.
+//! A lease as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use crate::message::OwnerToken;
 use crate::queue::Lease;
 use crate::support::error::{Error, Result};
 
-/// The version of UUIDs in which every bit is random.
+/// The version of UUIDs that are random.
 const RANDOM: usize = 4;
 
-/// A lease as a text: for who holds a message outside this process. What it says is nobody's business but ours.
+/// A lease as text, for programs that hold a message outside this process. Its content is opaque.
 ///
 /// ```
 /// use postroom::queue::LeaseToken;
@@ -34,7 +34,7 @@ impl From<&Lease> for LeaseToken {
 }
 
 impl LeaseToken {
-    /// Whether it is the token of this lease.
+    /// Returns whether it is the token of this lease.
     pub(super) fn is_of(&self, lease: &Lease) -> bool {
         *self == Self::from(lease)
     }
@@ -54,11 +54,11 @@ impl FromStr for LeaseToken {
         let mut number = || parts.next().and_then(|part| part.parse::<i64>().ok()).filter(|number| *number >= 0);
         let numbers = number().zip(number());
         let uuid = parts.next().and_then(|part| Uuid::try_parse(part).ok());
-        // A worker's own leases are no tokens: their owner stands in the log, and can be guessed.
+        // The leases of workers are not accepted: their owner is in the log and can be guessed.
         let owner = uuid.filter(|uuid| uuid.get_version_num() == RANDOM).map(OwnerToken::from_uuid);
         match (numbers, owner) {
             (Some((seq, claim_no)), Some(Ok(owner))) => Ok(Self { seq, claim_no, owner }),
-            _ => Err(Error::invalid("the lease is not one of those that a claim gives out")),
+            _ => Err(Error::invalid("the lease token is not valid")),
         }
     }
 }

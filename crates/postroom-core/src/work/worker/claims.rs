@@ -1,5 +1,5 @@
-//! What a worker claims next: from the line as a whole, more of a place that has its share, one message to see whether
-//! a place is back, or one that a worker crashed with.
+//! Decides what a worker claims next: from the whole queue, more for a place that has its share, one message to try a
+//! held place, or a suspect.
 
 use std::time::{Duration, Instant};
 
@@ -12,48 +12,48 @@ use crate::work::worker::gate::Turn;
 use crate::work::worker::run_loop::Loop;
 use crate::work::worker::unchanged::Quiet;
 
-/// So many claims from the line, or of one place, are under way while they come back full.
+/// At most this many claims from the whole queue, or of one place, are in progress while they come back full.
 const CLAIMS_AT_ONCE: usize = 3;
-/// So many claims are under way in all.
+/// At most this many claims are in progress in total.
 const CLAIMS_MAX: usize = 8;
-/// So many messages are held at most, however many places there are.
-const IN_HAND_MAX: usize = 1000;
-/// How often to look for what another process's worker crashed with.
+/// At most this many messages are in progress, however many places there are.
+const IN_PROGRESS_MAX: usize = 1000;
+/// How often to look for suspects of other processes.
 pub(super) const SUSPECTS_EVERY: Duration = Duration::from_secs(30);
-/// A look along a line that passes over much and finds nothing comes again after so many times as long as it took.
+/// A claim that skips many rows and finds nothing is repeated after this many times as long as it took.
 const TIMES: u32 = 1;
-/// At once when it took no longer than this.
+/// If it took no longer than this, it is repeated at once.
 const CHEAP: Duration = Duration::from_millis(2);
 const PASSING_MAX: Duration = Duration::from_secs(1);
 
 /// What a claim is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
-    /// From the line as a whole, without places that are held or have their share.
-    Line,
-    /// So many more of a place that has its share.
+    /// Messages of the whole queue, without places that are held or have their share.
+    WholeQueue,
+    /// This many more messages for a place that has its share.
     More(Place, usize),
-    /// One message, to see whether a place is back.
+    /// One message, to try whether a place works again.
     Probe(Place),
-    /// One message that a worker crashed with.
+    /// One suspect.
     Suspect,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 pub(super) struct Answer {
     pub(super) asked: Instant,
     pub(super) target: Target,
     pub(super) budget: Budget,
     pub(super) turn: Turn,
-    /// What it was asked for; none: whatever is in line.
+    /// The topics it asked for; `None` means every ready message.
     topics: Option<Topics>,
-    /// As the store was before.
+    /// The state of the store before the claim.
     fingerprint: Option<Fingerprint>,
     pub(super) claims: Result<Claims>,
 }
 
 impl Loop {
-    /// Claims what it may; true when it has to wait for its turn.
+    /// Starts the claims that are allowed, and returns true if it must wait for its turn.
     pub(super) fn start_claims(&mut self, stopping: bool) -> bool {
         let now = monotonic();
         while let Some(target) = self.next_target(now).filter(|_| !stopping) {
@@ -67,7 +67,7 @@ impl Loop {
     }
 
     fn next_target(&self, now: Instant) -> Option<Target> {
-        // Where workers take turns, each has one.
+        // Where workers take turns, each makes one claim at a time.
         let limit = if self.gate.is_some() { 1 } else { CLAIMS_MAX };
         if self.under_way.len() >= limit || !self.has_memory() {
             return None;
@@ -75,12 +75,12 @@ impl Loop {
         let suspect = || self.suspect_due(now).then_some(Target::Suspect);
         let probe = || self.probe_due(now).map(Target::Probe);
         let more = || self.more(now).map(|(place, wanted)| Target::More(place, wanted));
-        let line = || self.line_due(now).then_some(Target::Line);
+        let queue = || self.queue_due(now).then_some(Target::WholeQueue);
         let special = || suspect().or_else(probe);
-        // Neither the line nor its busiest places wait for each other.
-        let usual = || if self.line_was_last { more().or_else(line) } else { line().or_else(more) };
-        // A turn that finds nothing special would be taken for an empty line: with others, it comes last, or when it
-        // has waited for long.
+        // The claims of the whole queue and of its busiest places do not wait for each other.
+        let usual = || if self.queue_was_last { more().or_else(queue) } else { queue().or_else(more) };
+        // A turn that finds no special message would be taken for an empty queue. Among other stores, these claims come
+        // last, or when they have waited for long.
         let comes_last = self.gate.is_some() && self.suspect_at + SUSPECTS_EVERY > now;
         if comes_last { usual().or_else(special) } else { special().or_else(usual) }
     }
@@ -96,7 +96,7 @@ impl Loop {
         (at <= now).then_some(place)
     }
 
-    /// The next place that is to be tried, unless it is already.
+    /// Returns the next place to try, unless a claim for it is in progress.
     fn next_probe(&self) -> Option<(Instant, Place)> {
         let (at, place) = self.places.next_probe()?;
         let is_ours = self.queue.kind() == Queue::Outbox || matches!(place, Place::Topic(_));
@@ -110,22 +110,22 @@ impl Loop {
         (!is_held && of_it.count() < CLAIMS_AT_ONCE && self.has_space()).then_some((place, wanted))
     }
 
-    fn line_due(&self, now: Instant) -> bool {
+    fn queue_due(&self, now: Instant) -> bool {
         let at_once = if self.full { CLAIMS_AT_ONCE } else { 1 };
-        let under_way = self.lines_under_way();
+        let under_way = self.queue_claims();
         self.look_at <= now && under_way < at_once && self.has_room()
     }
 
-    fn lines_under_way(&self) -> usize {
-        self.under_way.iter().filter(|target| **target == Target::Line).count()
+    fn queue_claims(&self) -> usize {
+        self.under_way.iter().filter(|target| **target == Target::WholeQueue).count()
     }
 
-    /// Whether the line as a whole is looked at only when something rings or the time has come.
+    /// Returns whether the whole queue is claimed only when a wake-up comes or the time has come.
     pub(super) fn is_waiting(&self) -> bool {
-        self.lines_under_way() == 0 && self.has_room() && self.has_memory()
+        self.queue_claims() == 0 && self.has_room() && self.has_memory()
     }
 
-    /// When something else than the line is to be looked at.
+    /// Returns when to look for something other than the whole queue.
     pub(super) fn other_at(&self) -> Option<Instant> {
         let is_free = self.suspects < self.options.suspects_at_once && !self.under_way.contains(&Target::Suspect);
         let suspect = is_free.then_some(self.suspect_at);
@@ -134,28 +134,29 @@ impl Loop {
         times.into_iter().flatten().min().filter(|_| self.under_way.len() < limit && self.has_memory())
     }
 
-    /// Some batches are worked on while the next are fetched.
+    /// Returns whether there is room for another batch: several batches are in progress while the next are fetched.
     fn has_room(&self) -> bool {
         if self.gate.is_some() {
-            // What is in hand is bounded there, for all workers together.
+            // The gate limits the messages in progress, for all workers together.
             return true;
         }
         let batch = self.options.batch;
-        let held = self.shares.held_within_shares(monotonic()) + self.lines_under_way() * batch;
-        held + batch <= self.options.in_hand() && self.has_space()
+        let held = self.shares.held_within_shares(monotonic()) + self.queue_claims() * batch;
+        held + batch <= self.options.in_progress_max() && self.has_space()
     }
 
     fn has_space(&self) -> bool {
-        self.gate.is_some() || self.flights.len() + self.options.batch <= self.options.batch + IN_HAND_MAX
+        self.gate.is_some() || self.flights.len() + self.options.batch <= self.options.batch + IN_PROGRESS_MAX
     }
 
-    /// Whether there is room for more payloads.
+    /// Returns whether there is room for more payloads.
     fn has_memory(&self) -> bool {
         let (taken, memory) = (self.flights.bytes() + self.bytes_asked, self.options.memory);
         taken < memory
     }
 
-    /// A part of what is left, so that several claims fit; one message when nothing is in hand, however large.
+    /// Returns a part of the free memory, so that several claims fit; or one message of any size if nothing is in
+    /// progress.
     fn budget(&self) -> Budget {
         let taken = self.flights.bytes() + self.bytes_asked;
         let left = self.options.memory.saturating_sub(taken);
@@ -163,10 +164,10 @@ impl Loop {
     }
 
     fn start_claim(&mut self, target: Target, turn: Turn, asked: Instant) {
-        let (is_line, budget) = (target == Target::Line, self.budget());
-        let fingerprint = if is_line && !self.full { self.queue.fingerprint() } else { None };
-        // Before the claim, so that what commits right after it is heard.
-        if is_line && !self.full {
+        let (is_whole_queue, budget) = (target == Target::WholeQueue, self.budget());
+        let fingerprint = if is_whole_queue && !self.full { self.queue.fingerprint() } else { None };
+        // This comes before the claim, so that a commit right after the claim is noticed.
+        if is_whole_queue && !self.full {
             self.listener.arm();
         }
         let (topics, wanted) = self.wanted(&target);
@@ -179,7 +180,7 @@ impl Loop {
             self.shares.ask(place, *wanted);
         }
         self.bytes_asked += budget.bytes;
-        self.line_was_last = is_line;
+        self.queue_was_last = is_whole_queue;
         self.under_way.push(target.clone());
         let (queue, lease) = (self.queue.clone(), self.options.lease);
         self.claiming.push(Box::pin(async move {
@@ -191,14 +192,14 @@ impl Loop {
         }));
     }
 
-    /// Which messages a claim takes, and how many.
+    /// Returns which messages a claim takes, and how many.
     pub(super) fn wanted(&self, target: &Target) -> (Option<Topics>, usize) {
         let without = |places: Vec<Place>| match (&self.options.topics, places) {
             (topics, places) if places.is_empty() => topics.clone(),
             (topics, places) => Some(topics.clone().unwrap_or_else(Topics::all).without(&places)),
         };
         match target {
-            Target::Line => {
+            Target::WholeQueue => {
                 let mut left_out = self.places.held();
                 left_out.extend(self.shares.crowded());
                 (without(left_out), self.options.batch)
@@ -229,18 +230,18 @@ impl Loop {
         };
         let did_not_fit = self.did_not_fit(&claims, budget);
         match &target {
-            Target::Line => self.line_claimed(claims, asked, turn, fingerprint, topics),
+            Target::WholeQueue => self.queue_claimed(claims, asked, turn, fingerprint, topics),
             _ => self.other_claimed(&target, claims, asked, turn),
         }
         match did_not_fit {
-            // Some of what was in hand is done since: now it may fit.
+            // Some messages have ended since, so it may fit now.
             true if self.budget().exceeds(budget) => self.look_now(),
             true => self.is_short_of_memory = true,
             false => {}
         }
     }
 
-    /// There is a message in line that is too large beside what was in hand.
+    /// Returns whether a ready message was too large beside those in progress.
     fn did_not_fit(&self, claims: &Claims, budget: Budget) -> bool {
         let now = self.queue.time_hint();
         budget.least == 0 && claims.claimed.is_empty() && claims.next_at.is_some_and(|next_at| next_at <= now)
@@ -255,11 +256,11 @@ impl Loop {
             }
             Target::Probe(place) if found == Some(0) => {
                 self.places.rest(place);
-                // From now on the line as a whole has what comes for it: when is that?
+                // From now on, its messages are claimed from the whole queue. Look when the next one is due.
                 self.quiet = None;
                 self.look_now();
             }
-            Target::Line | Target::Probe(_) => {}
+            Target::WholeQueue | Target::Probe(_) => {}
             Target::Suspect => {
                 let due = claims.next_at.map(|at| at.since(self.queue.time_hint()) + Duration::from_micros(200));
                 self.suspect_at = monotonic() + due.unwrap_or(SUSPECTS_EVERY).min(SUSPECTS_EVERY);
@@ -272,18 +273,18 @@ impl Loop {
 
     fn failed_to_claim(&mut self, target: &Target) {
         match target {
-            Target::Line => {
+            Target::WholeQueue => {
                 (self.quiet, self.full) = (None, false);
                 self.wait(None);
             }
-            // The line as a whole finds it again.
+            // They are found again by a claim from the whole queue.
             Target::More(place, wanted) => self.shares.answered(place, *wanted, Some(0)),
             Target::Probe(place) => self.places.rest(place),
             Target::Suspect => self.suspect_at = monotonic() + self.options.poll_max,
         }
     }
 
-    fn line_claimed(
+    fn queue_claimed(
         &mut self,
         claims: Claims,
         asked: Instant,
@@ -299,7 +300,7 @@ impl Loop {
         let took = asked.elapsed();
         // Places may have been left out.
         let is_passing = topics != self.options.topics;
-        self.line_after = match is_passing && claims.claimed.is_empty() && took > CHEAP {
+        self.not_before = match is_passing && claims.claimed.is_empty() && took > CHEAP {
             true => asked + took.saturating_mul(TIMES + 1).min(PASSING_MAX),
             false => asked,
         };
@@ -311,7 +312,7 @@ impl Loop {
             }
             return self.take_up(claims.claimed, asked, turn);
         }
-        // What came in between the last full claim and this one made no sound: look once more, listening.
+        // Messages between the last full claim and this one caused no wake-up, so look once more while listening.
         if !self.listener.is_armed() {
             return self.listener.arm();
         }

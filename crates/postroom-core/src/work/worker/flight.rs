@@ -1,4 +1,4 @@
-//! What a worker holds at the moment, and for how long it may believe so.
+//! The messages that a worker has in progress, and how long it may rely on their leases.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::queue::{Claimed, Lease, Place};
 use crate::store::{Held, Holding};
 use crate::support::clock::Timestamp;
 
-/// What a message is settled by.
+/// What settling a message depends on.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) place: Place,
@@ -44,17 +44,17 @@ impl Facts {
     }
 }
 
-/// One message in hand.
+/// A message in progress.
 #[derive(Debug)]
 struct Flight {
     lease: Lease,
     facts: Facts,
     lost: CancellationToken,
-    /// When the lease may be over, by the monotonic clock, counted from before it was asked for.
+    /// When the lease may run out, by the monotonic clock, counted from before it was requested.
     deadline: Instant,
 }
 
-/// Everything in hand. While it is, nobody in this process takes its lease for one that ran out.
+/// All messages in progress. Meanwhile nobody in this process treats their leases as run out.
 #[derive(Debug)]
 pub(super) struct Flights {
     flights: HashMap<i64, Flight>,
@@ -80,21 +80,22 @@ impl Flights {
         self.flights.insert(lease.seq(), flight);
     }
 
-    /// Forgets a message that has an outcome. It is held until that is stored: see [`released`](Self::released).
+    /// Removes a message that has an outcome. It stays held until the outcome is stored: see
+    /// [`released`](Self::released).
     pub(super) fn remove(&mut self, lease: &Lease) -> Option<Facts> {
-        // A late report of an earlier claim is not about the one in hand.
+        // A late report of an earlier claim does not concern the claim in progress.
         self.flights.get(&lease.seq()).filter(|flight| flight.lease == *lease)?;
         let flight = self.flights.remove(&lease.seq())?;
         self.bytes = self.bytes.saturating_sub(flight.facts.bytes);
         Some(flight.facts)
     }
 
-    /// What is held until the outcome of these messages is stored.
+    /// Returns what is held until the outcome of these messages is stored.
     pub(super) fn released(&self, rows: Vec<i64>) -> Held {
         Held::new(self.holding.clone(), rows)
     }
 
-    /// How many bytes of payload are in hand.
+    /// Returns the bytes of payload in progress.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -107,14 +108,14 @@ impl Flights {
         self.flights.is_empty()
     }
 
-    /// Leases that end within `soon` of now.
+    /// Returns the leases that end within `soon`.
     pub(super) fn ending_within(&self, soon: Duration, now: Instant) -> Vec<Lease> {
         let ending =
             self.flights.values().filter(|flight| flight.deadline <= now + soon && !flight.lost.is_cancelled());
         ending.map(|flight| flight.lease.clone()).collect()
     }
 
-    /// Takes the answer to a renewal asked for at `asked`.
+    /// Records the answer to a renewal that was requested at `asked`.
     pub(super) fn renewed(&mut self, leases: &[Lease], held: &[bool], until: Instant) {
         for (lease, held) in leases.iter().zip(held) {
             let flight = self.flights.get_mut(&lease.seq()).filter(|flight| flight.lease == *lease);
@@ -126,7 +127,8 @@ impl Flights {
         }
     }
 
-    /// Breaks off work whose lease could not be renewed in time: somebody else may have it any moment.
+    /// Interrupts work whose lease could not be renewed in time, because somebody else may claim the message at any
+    /// moment.
     pub(super) fn drop_overdue(&self, headroom: Duration, now: Instant) -> usize {
         let overdue =
             self.flights.values().filter(|flight| flight.deadline <= now + headroom && !flight.lost.is_cancelled());

@@ -1,4 +1,4 @@
-//! Who may claim when, for a worker that is one of many.
+//! Decides when a worker may claim that is one of many.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,48 +17,47 @@ use crate::telemetry;
 
 /// Asked before each claim.
 pub(crate) trait Gate: fmt::Debug + Send + Sync {
-    /// Takes this worker's turn, if it has come. Else asks for it, and the bell rings when it has.
+    /// Takes this worker's turn if it has come. Otherwise it asks for a turn, and the bell rings when it comes.
     fn enter(&self) -> bool;
 
-    /// This worker has no wish to claim at the moment.
+    /// Says that this worker does not want to claim at the moment.
     fn decline(&self);
 
-    /// Rings when the turn has come.
+    /// Returns the bell that rings when the turn has come.
     fn bell(&self) -> &Notify;
 
-    /// So many messages are in this worker's hands.
+    /// Says how many messages this worker has in progress.
     fn holds(&self, messages: usize);
 
-    /// For how long the others wait for a claim.
+    /// Returns how long the others wait for a claim.
     fn patience(&self) -> Duration;
 
-    /// The claim takes too long: the others go on without it.
+    /// Says that the claim takes too long, so the others go on without it.
     fn step_aside(&self);
 
-    /// The turn is over. The claim found so many messages, or failed.
+    /// Ends the turn. The claim found this many messages, or failed.
     fn leave(&self, found: Option<usize>);
 
-    /// So many may look after their stores at once.
+    /// Returns the semaphore that limits how many workers do maintenance at once.
     fn upkeep(&self) -> &Semaphore;
 }
 
-/// A turn that was taken: over when this is dropped.
+/// A turn. It is over when this is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     gate: Option<Arc<dyn Gate>>,
-    /// What the claim found; nothing when it failed.
+    /// How many messages the claim found, or `None` if it failed.
     pub(super) found: Option<usize>,
 }
 
 impl Turn {
-    /// None when it has not come yet. Whoever has no gate to pass may always claim.
+    /// Takes a turn, or returns `None` if it has not come yet. A worker without a gate may always claim.
     pub(super) fn take(gate: Option<&Arc<dyn Gate>>) -> Option<Self> {
         gate.is_none_or(|gate| gate.enter()).then(|| Self { gate: gate.cloned(), found: None })
     }
 
-    /// Works on a batch. The turn is over as soon as its messages stand in line for the handlers, before those of the
-    /// next.
-    pub(super) async fn until_in_line(self, mut work: BoxFuture<'static, ()>) {
+    /// Works on a batch. The turn is over as soon as its messages wait for their handlers, ahead of the next batch.
+    pub(super) async fn until_waiting(self, mut work: BoxFuture<'static, ()>) {
         let mut turn = Some(self);
         poll_fn(|context| {
             let polled = work.as_mut().poll(context);
@@ -68,8 +67,8 @@ impl Turn {
         .await;
     }
 
-    /// Claims. Others wait for it as long as they have patience; nobody waits for longer than the lease, because then
-    /// it can bring nothing any more.
+    /// Claims. Others wait for it as long as their patience lasts. It gives up after the length of the lease, because
+    /// its messages would be useless by then.
     pub(super) async fn claim(&self, queue: &WorkQueue, lease: Duration, request: ClaimRequest) -> Result<Claims> {
         let mut claim = pin!(queue.claim_as(request));
         let Some(gate) = &self.gate else { return claim.await };
@@ -90,7 +89,7 @@ impl Drop for Turn {
     }
 }
 
-/// Waits until few others do the same; a store that does not answer keeps them waiting only for a while.
+/// Does maintenance when few others do. A store that does not answer delays them only for a while.
 pub(super) async fn few_at_once(gate: Arc<dyn Gate>, upkeep: impl Future<Output = ()>) {
     let mut upkeep = pin!(upkeep);
     {

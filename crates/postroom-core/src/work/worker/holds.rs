@@ -1,4 +1,4 @@
-//! What a worker writes down about places that are left alone, for operators and other processes.
+//! Stores which places are held, for operators and other processes.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::store::{BoxFuture, Hold, HoldChange};
 use crate::telemetry;
 use crate::work::places::Places;
 
-/// Which places this worker has written down as held.
+/// The places that this worker has stored as held.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
     written: HashSet<Place>,
@@ -19,7 +19,7 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// A message of that place has an outcome.
+    /// Notes the outcome of a message at that place.
     pub(super) fn note(&mut self, place: &Place, outcome: &Outcome) {
         match outcome.fault() {
             Some(fault) if fault.holds_the_place() => {
@@ -32,13 +32,13 @@ impl Holds {
         }
     }
 
-    /// The worker ends: what it knows is no longer kept up.
+    /// Lifts all holds of this worker, because it ends and no longer keeps them up to date.
     pub(super) fn lift_all(&mut self) {
         self.lifted.extend(self.written.drain());
         self.failed.clear();
     }
 
-    /// Writes down what changed, if anything did.
+    /// Stores the changes, if there are any.
     pub(super) fn write(
         &mut self,
         queue: &WorkQueue,

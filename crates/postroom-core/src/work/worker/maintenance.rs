@@ -1,4 +1,4 @@
-//! What a worker does for its store now and then: free, expire, delete, count; in bounded steps, one worker at a time.
+//! Regular maintenance of a store: reap, expire, delete and count, in bounded steps, one worker at a time.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::support::error::Result;
 use crate::telemetry;
 use crate::work::worker::WorkerOptions;
 
-/// So many rows in one transaction.
+/// The number of rows in one transaction.
 const STEP_ROWS: usize = 1000;
 
 pub(crate) async fn run(queue: WorkQueue, options: Arc<WorkerOptions>) {
@@ -17,7 +17,7 @@ pub(crate) async fn run(queue: WorkQueue, options: Arc<WorkerOptions>) {
         Ok(false) => return,
         Err(error) => return telemetry::maintenance_failed(queue.named(), &error),
     }
-    // What cannot be counted is deleted all the same, and the other way round.
+    // If counting fails, rows are still deleted, and the other way round.
     for done in [tidy(&queue, &options).await, measure(&queue).await] {
         if let Err(error) = done {
             telemetry::maintenance_failed(queue.named(), &error);

@@ -1,4 +1,4 @@
-//! How a worker works.
+//! The options of a worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::work::places::{Endpoint, Endpoints, Limits};
 use crate::work::worker::Probe;
 use crate::work::worker::Retention;
 
-/// How a worker works. The defaults are fast; change them when you have measured.
+/// The options of a worker. The defaults are fast; change them only after measuring.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct WorkerOptions {
     pub(crate) concurrency: usize,
     pub(crate) per_place: Option<usize>,
     pub(crate) suspects_at_once: usize,
-    /// Bytes of payload.
+    /// The limit for payloads in progress, in bytes.
     pub(crate) memory: u64,
     pub(crate) handler_limits: Limits,
     pub(crate) endpoints: Endpoints,
@@ -42,16 +42,16 @@ pub struct WorkerOptions {
     pub(crate) maintenance: Duration,
     #[doc(hidden)]
     pub retention: Retention,
-    /// None: whatever is in line.
+    /// With `None`, every ready message.
     pub(crate) topics: Option<Topics>,
     #[cfg(feature = "testing")]
     pub(crate) probe: Option<Probe>,
 }
 
-/// So many batches may be in hand, as long as that is not too much.
-const BATCHES_IN_HAND: usize = 4;
-const IN_HAND_MAX: usize = 1000;
-/// One place takes at most one of so many parts.
+/// How many batches may be in progress, up to `IN_PROGRESS_MAX` messages.
+const BATCHES_IN_PROGRESS: usize = 4;
+const IN_PROGRESS_MAX: usize = 1000;
+/// One place takes at most this fraction.
 const PARTS: usize = 4;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -80,145 +80,79 @@ impl Default for WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// At most so many messages with one claim: 50.
-    #[must_use]
-    pub fn batch(mut self, rows: usize) -> Self {
-        self.batch = rows;
-        self
+    crate::setters! {
+        /// Sets how many messages a claim takes at most; 50 by default.
+        pub fn batch(mut self, rows: usize) { self.batch = rows; }
+
+        /// Sets how long a message is leased before others may claim it, unless the lease is renewed; 30 s by default.
+        pub fn lease(mut self, lease: Duration) { self.lease = lease; }
+
+        /// Sets how often to look for messages without a wake-up, at first; every 0.5 s by default.
+        pub fn poll(mut self, interval: Duration) {
+            self.poll = interval;
+            self.poll_max = self.poll_max.max(interval);
+        }
+
+        /// Sets how often to look when nothing has come for a while; every 5 s by default.
+        pub fn poll_max(mut self, interval: Duration) { self.poll_max = interval; }
+
+        /// Sets how many async handlers run at once; 16 by default.
+        pub fn concurrency(mut self, handlers: usize) { self.concurrency = handlers; }
+
+        /// Sets how many of them one topic may take. For destinations, the limit is the same share of four times as
+        /// many messages. By default it is a quarter, or an equal part if there are fewer than four topics. So a slow
+        /// topic or destination does not delay others.
+        pub fn per_place(mut self, messages: usize) { self.per_place = Some(messages); }
+
+        /// Sets how many suspects run at once, beside the other messages; one by default.
+        pub fn suspects(mut self, messages: usize) { self.suspects_at_once = messages; }
+
+        /// Sets how many bytes of payload may be in progress at once; 32 MiB by default. With the memory that the
+        /// database driver needs, the process grows by up to twice as much. A larger message is claimed alone.
+        pub fn memory(mut self, bytes: u64) { self.memory = bytes; }
+
+        /// Sets when the handlers of a topic are held, and how many messages of a topic run at once. Only failures of
+        /// the place count ([`HandlerError::unavailable`](crate::HandlerError::unavailable)).
+        pub fn handler_limits(mut self, limits: Limits) { self.handler_limits = limits; }
+
+        /// Sets where the handlers of a topic run, if several topics share one place: a slow [`Endpoint`] delays no
+        /// others, however many topics are handled there. The function is called for each message.
+        pub fn endpoints(mut self, find: impl Fn(&str) -> Option<Endpoint> + Send + Sync + 'static) {
+            self.endpoints = Endpoints::new(find);
+        }
+
+        /// Sets the retry policy for handlers, unless there is one for their topic.
+        pub fn retry(mut self, policy: RetryPolicy) { Arc::make_mut(&mut self.policies).handled_here = policy; }
+
+        /// Sets the retry policy for messages to other services, unless there is one for their destination or topic.
+        pub fn retry_services(mut self, policy: RetryPolicy) { Arc::make_mut(&mut self.policies).sent = policy; }
+
+        /// Sets the retry policies by destination, handler and topic.
+        pub fn policies(mut self, policies: RetryPolicies) { self.policies = Arc::new(policies); }
+
+        /// Sets how long a worker that stops may take to finish what is in progress; 30 s by default.
+        pub fn grace(mut self, grace: Duration) { self.grace = grace; }
+
+        /// Sets how often maintenance runs: reaping, expiring and deleting; every 5 minutes by default.
+        pub fn maintenance(mut self, interval: Duration) { self.maintenance = interval; }
+
+        /// Sets how long finished messages are kept.
+        pub fn retention(mut self, retention: Retention) { self.retention = retention; }
+
+        /// Does not claim these messages, because something else does.
+        pub fn leave(mut self, topics: &Topics) { self.topics = Some(topics.rest()); }
+
+        /// Sets a function that is called at named points of the worker's turn.
+        #[cfg(feature = "testing")]
+        pub fn probe(mut self, probe: Probe) { self.probe = Some(probe); }
     }
 
-    /// How long a message is held before others may take it, unless it is renewed: 30 s.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
+    /// Returns how many messages may be in progress, apart from those beyond a place's share.
+    pub(crate) fn in_progress_max(&self) -> usize {
+        (self.batch * BATCHES_IN_PROGRESS).max(self.batch + self.concurrency).min(self.batch + IN_PROGRESS_MAX)
     }
 
-    /// How often to look without being woken, at first: 0.5 s.
-    #[must_use]
-    pub fn poll(mut self, interval: Duration) -> Self {
-        self.poll = interval;
-        self.poll_max = self.poll_max.max(interval);
-        self
-    }
-
-    /// How often to look when nothing has come for a while: 5 s.
-    #[must_use]
-    pub fn poll_max(mut self, interval: Duration) -> Self {
-        self.poll_max = interval;
-        self
-    }
-
-    /// How many async handlers run at once: 16.
-    #[must_use]
-    pub fn concurrency(mut self, handlers: usize) -> Self {
-        self.concurrency = handlers;
-        self
-    }
-
-    /// How many of them one topic may take, and of four times as many messages to other services one destination: a
-    /// quarter by default, or an equal part where there are fewer than four topics. So nothing waits
-    /// for another topic's or destination's slow messages.
-    #[must_use]
-    pub fn per_place(mut self, messages: usize) -> Self {
-        self.per_place = Some(messages);
-        self
-    }
-
-    /// How many messages run at once that a worker crashed with, beside the others: one.
-    #[must_use]
-    pub fn suspects(mut self, messages: usize) -> Self {
-        self.suspects_at_once = messages;
-        self
-    }
-
-    /// How many bytes of payload it holds at once: 32 MiB. With what the database needs to read them, the process grows
-    /// by up to twice as much. A message that is larger than that comes alone.
-    #[must_use]
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
-        self
-    }
-
-    /// When the handlers of a topic are left alone, and how many messages of a topic run at once. Only failures of the
-    /// place count ([`HandlerError::unavailable`](crate::HandlerError::unavailable)).
-    #[must_use]
-    pub fn handler_limits(mut self, limits: Limits) -> Self {
-        self.handler_limits = limits;
-        self
-    }
-
-    /// Where the handlers of a topic are reached, if that is one place for several topics: an [`Endpoint`] that is slow
-    /// holds up no others, however many topics are handled there. It is asked for each message.
-    #[must_use]
-    pub fn endpoints(mut self, find: impl Fn(&str) -> Option<Endpoint> + Send + Sync + 'static) -> Self {
-        self.endpoints = Endpoints::new(find);
-        self
-    }
-
-    /// When handlers are tried again, unless there is a policy for their topic.
-    #[must_use]
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        Arc::make_mut(&mut self.policies).handled_here = policy;
-        self
-    }
-
-    /// When messages to other services are sent again, unless there is a policy for their destination or topic.
-    #[must_use]
-    pub fn retry_services(mut self, policy: RetryPolicy) -> Self {
-        Arc::make_mut(&mut self.policies).sent = policy;
-        self
-    }
-
-    /// When messages are tried again, by destination, handler and topic.
-    #[must_use]
-    pub fn policies(mut self, policies: RetryPolicies) -> Self {
-        self.policies = Arc::new(policies);
-        self
-    }
-
-    /// How long a worker that is told to stop may finish what it holds: 30 s.
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
-
-    /// How often messages past their retention are deleted, and leases and expiry looked after: 5 minutes.
-    #[must_use]
-    pub fn maintenance(mut self, interval: Duration) -> Self {
-        self.maintenance = interval;
-        self
-    }
-
-    /// How long messages are kept that nobody works on any more.
-    #[must_use]
-    pub fn retention(mut self, retention: Retention) -> Self {
-        self.retention = retention;
-        self
-    }
-
-    /// Leaves these messages to somebody else, who claims them.
-    #[must_use]
-    pub fn leave(mut self, topics: &Topics) -> Self {
-        self.topics = Some(topics.rest());
-        self
-    }
-
-    /// Called at named points of the worker's turn.
-    #[cfg(feature = "testing")]
-    #[must_use]
-    pub fn probe(mut self, probe: Probe) -> Self {
-        self.probe = Some(probe);
-        self
-    }
-
-    /// So many messages are in hand at most, those beyond a place's share aside.
-    pub(crate) fn in_hand(&self) -> usize {
-        (self.batch * BATCHES_IN_HAND).max(self.batch + self.concurrency).min(self.batch + IN_HAND_MAX)
-    }
-
-    /// How many of `slots` one place may take, if there are that many places.
+    /// Returns how many of `slots` one place may take, if there are that many places.
     pub(crate) fn share(&self, slots: usize, places: Option<usize>) -> usize {
         let parts = places.unwrap_or(PARTS).clamp(1, PARTS);
         self.per_place.unwrap_or(slots.div_ceil(parts)).clamp(1, slots.max(1))
@@ -229,12 +163,10 @@ impl WorkerOptions {
         ClaimRequest::new(OwnerToken::new(), self.lease, self.batch)?;
         (*self.policies).clone().checked()?;
         if self.per_place == Some(0) || self.suspects_at_once == 0 || self.memory == 0 {
-            return Err(Error::invalid(
-                "a worker must take at least one message per place, one that a worker crashed with, and one byte",
-            ));
+            return Err(Error::invalid("per_place, suspects and memory of a worker must be at least 1"));
         }
         if self.concurrency == 0 {
-            return Err(Error::invalid("a worker must run at least one handler at a time"));
+            return Err(Error::invalid("the concurrency of a worker must be at least 1"));
         }
         if self.poll.is_zero() || self.poll_max < self.poll {
             return Err(Error::invalid(

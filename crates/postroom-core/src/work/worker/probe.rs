@@ -1,11 +1,11 @@
-//! Named points of the worker's turn, for tests that kill it there.
+//! Named points of a worker's turn, for tests that kill it there.
 
 #[cfg(feature = "testing")]
 use std::sync::Arc;
 
 use crate::work::worker::WorkerOptions;
 
-/// A named point of the worker's turn.
+/// A named point of a worker's turn.
 ///
 /// ```
 /// # #[cfg(feature = "testing")] {
@@ -23,15 +23,15 @@ use crate::work::worker::WorkerOptions;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "exported for tests only"))]
 pub enum Point {
-    /// Messages are claimed, durably; nothing has been done with them.
+    /// Messages are claimed, durably. Nothing has been done with them.
     AfterClaim,
-    /// A message was handled and acknowledged, durably; nobody has been told.
+    /// A message was handled and acknowledged, durably. Nothing has been reported.
     AfterCommit,
-    /// A lease was lost: somebody else took the message over, and this worker's settle was refused.
+    /// A lease was lost: somebody else claimed the message, and this worker's settle was refused.
     LeaseLost,
 }
 
-/// Called at the named points.
+/// The function that is called at the named points.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,6 +66,6 @@ impl WorkerOptions {
     }
 
     #[cfg(not(feature = "testing"))]
-    #[allow(clippy::unused_self, reason = "there is nobody to tell")]
+    #[allow(clippy::unused_self, reason = "nothing is called")]
     pub(super) fn reached(&self, _: Point) {}
 }

@@ -1,4 +1,4 @@
-//! How long messages are kept that nobody works on any more.
+//! How long finished messages are kept.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::support::error::{Error, Result};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How long messages are kept that nobody works on any more. What is older is deleted now and then.
+/// How long finished messages are kept. Older ones are deleted by maintenance.
 ///
 /// | state | kept for |
 /// |---|---|
 /// | done | 7 days in the outbox, 30 days in the inbox |
-/// | dead, expired | ever: somebody has to decide about them |
+/// | dead, expired | forever: somebody has to decide about them |
 /// | dismissed | 30 days, in both |
 /// | seen (inbox) | as long as done messages there, since it was seen last |
 ///
-/// The inbox knows a message again for as long as it keeps it: keep it for longer than any sender retries.
+/// The inbox recognises a duplicate while it keeps the message, so keep it for longer than any sender retries.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Retention {
     dead: Option<Duration>,
     expired: Option<Duration>,
     dismissed: Option<Duration>,
-    /// None: as done messages of the inbox.
+    /// With `None`, like done messages of the inbox.
     seen: Option<Duration>,
 }
 
@@ -52,56 +52,36 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Nothing is ever deleted.
+    /// Keeps everything forever.
     pub fn for_ever() -> Self {
         Self { dismissed: None, ..Self::default().outbox_done(Duration::MAX).inbox_done(Duration::MAX) }
     }
 
-    /// Done messages of the outbox: 7 days.
-    #[must_use]
-    pub fn outbox_done(mut self, kept: Duration) -> Self {
-        self.outbox_done = kept;
-        self
+    crate::setters! {
+        /// Sets how long done messages of the outbox are kept; 7 days by default.
+        pub fn outbox_done(mut self, kept: Duration) { self.outbox_done = kept; }
+
+        /// Sets how long done messages of the inbox are kept; 30 days by default. It must be longer than any sender
+        /// retries.
+        pub fn inbox_done(mut self, kept: Duration) { self.inbox_done = kept; }
+
+        /// Sets how long dead messages are kept, from when they died. `None` means forever, which is the default.
+        pub fn dead(mut self, kept: Option<Duration>) { self.dead = kept; }
+
+        /// Sets how long expired messages are kept, from when they expired. `None` means forever, which is the default.
+        pub fn expired(mut self, kept: Option<Duration>) { self.expired = kept; }
+
+        /// Sets how long dismissed messages are kept, from when they were dismissed; 30 days by default. `None` means
+        /// forever.
+        pub fn dismissed(mut self, kept: Option<Duration>) { self.dismissed = kept; }
+
+        /// Sets how long messages of the inbox are kept that were only seen, from when they were last seen; by default
+        /// as long as done ones.
+        pub fn seen(mut self, kept: Duration) { self.seen = Some(kept); }
     }
 
-    /// Done messages of the inbox: 30 days. It must remember longer than any sender retries.
-    #[must_use]
-    pub fn inbox_done(mut self, kept: Duration) -> Self {
-        self.inbox_done = kept;
-        self
-    }
-
-    /// Dead messages, since they were given up; none: for ever, which is the default.
-    #[must_use]
-    pub fn dead(mut self, kept: Option<Duration>) -> Self {
-        self.dead = kept;
-        self
-    }
-
-    /// Expired messages, since they expired; none: for ever, which is the default.
-    #[must_use]
-    pub fn expired(mut self, kept: Option<Duration>) -> Self {
-        self.expired = kept;
-        self
-    }
-
-    /// Dismissed messages, since they were dismissed: 30 days; none: for ever.
-    #[must_use]
-    pub fn dismissed(mut self, kept: Option<Duration>) -> Self {
-        self.dismissed = kept;
-        self
-    }
-
-    /// Messages of the inbox that were only seen, since they were seen last: as long as done ones, unless told
-    /// otherwise.
-    #[must_use]
-    pub fn seen(mut self, kept: Duration) -> Self {
-        self.seen = Some(kept);
-        self
-    }
-
-    /// For how long the inbox knows a message again at least, whether it is done, dead or dismissed: the same message
-    /// arriving later than that is new.
+    /// Returns for how long the inbox recognises a message at least, whether it is done, dead or dismissed. The same
+    /// message arriving later counts as new.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -114,7 +94,7 @@ impl Retention {
         [self.dead, self.dismissed].into_iter().flatten().fold(self.inbox_done, Duration::min)
     }
 
-    /// How long messages in that state are kept; none: for ever.
+    /// Returns how long messages in that state are kept. `None` means forever.
     pub(crate) fn of(&self, queue: Queue, state: State) -> Option<Duration> {
         match (queue, state) {
             (Queue::Outbox, State::Done) => Some(self.outbox_done),
@@ -129,7 +109,9 @@ impl Retention {
 
     pub(crate) fn check(&self) -> Result<()> {
         if self.inbox_done.is_zero() {
-            return Err(Error::invalid("an inbox that forgets at once knows no duplicates; keep its messages longer"));
+            return Err(Error::invalid(
+                "messages of the inbox must be kept for longer than zero: otherwise no duplicate is recognised",
+            ));
         }
         for (what, kept) in
             [("dead", self.dead), ("expired", self.expired), ("dismissed", self.dismissed), ("seen", self.seen)]

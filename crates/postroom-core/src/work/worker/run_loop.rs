@@ -1,4 +1,4 @@
-//! The loop itself.
+//! The worker's loop.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -33,13 +33,13 @@ use crate::work::worker::settling::settle;
 use crate::work::worker::shares::Shares;
 use crate::work::worker::unchanged::Quiet;
 
-/// So many reports are taken up at once.
+/// At most this many reports are processed at once.
 const REPORTS_MAX: usize = 1024;
-/// So many settles are under way before reports wait for each other.
+/// While this many settles are in progress, further reports are collected.
 const SETTLES_AT_ONCE: usize = 2;
-/// What became due while it was asked for is asked for again.
+/// A message that became due during a claim is claimed again at once.
 const JUST_DUE: Duration = Duration::from_millis(50);
-/// How long work that was broken off has to give its messages back.
+/// How long interrupted work has to release its messages.
 const BREAK_OFF_TIME: Duration = Duration::from_secs(1);
 
 type Renewing = BoxFuture<'static, (Vec<Lease>, Instant, Result<Vec<bool>>)>;
@@ -50,9 +50,9 @@ pub(crate) struct Loop {
     pub(super) options: Arc<WorkerOptions>,
     pub(super) owner: OwnerToken,
     pub(super) flights: Flights,
-    /// What is held of each place.
+    /// The messages in progress, by place.
     pub(super) shares: Shares,
-    /// How the places are, for all workers of this process.
+    /// The state of the places, for all workers of this process.
     pub(super) places: Places,
     holds: Holds,
     tasks: JoinSet<()>,
@@ -60,30 +60,30 @@ pub(crate) struct Loop {
     reporter: mpsc::UnboundedSender<(Lease, Outcome)>,
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
     pub(super) claiming: FuturesUnordered<BoxFuture<'static, Answer>>,
-    /// What the claims that are under way are for.
+    /// What the claims in progress are for.
     pub(super) under_way: Vec<Target>,
-    /// How many bytes of payload they may bring.
+    /// How many bytes of payload these claims may return.
     pub(super) bytes_asked: u64,
     pub(super) is_short_of_memory: bool,
     renewing: Option<Renewing>,
     maintaining: Option<BoxFuture<'static, ()>>,
     pub(super) listener: WakeListener,
-    /// How many messages are in hand that a worker crashed with.
+    /// The number of suspects in progress.
     pub(super) suspects: usize,
-    /// When to look for more of them.
+    /// When to look for more suspects.
     pub(super) suspect_at: Instant,
     pub(super) has_looked: bool,
     meters: Arc<telemetry::Meters>,
-    /// The last claim from the line came back full: there is more.
+    /// The last claim from the whole queue came back full, so there is more.
     pub(super) full: bool,
-    pub(super) line_was_last: bool,
+    pub(super) queue_was_last: bool,
     stop: CancellationToken,
     pub(super) gate: Option<Arc<dyn Gate>>,
     pub(super) quiet: Option<Quiet>,
-    /// When to look at the line again, if nothing rings before.
+    /// When to look at the queue again, unless a wake-up comes first.
     pub(super) look_at: Instant,
-    /// But not before that.
-    pub(super) line_after: Instant,
+    /// The queue is not looked at before this time.
+    pub(super) not_before: Instant,
     pub(super) idle_wait: Duration,
 }
 
@@ -101,8 +101,8 @@ impl Loop {
             owner: OwnerToken::new(),
             flights: Flights::new(queue.holding()),
             shares: match &gate {
-                Some(_) => Shares::new(options.batch, options.in_hand()).taking_turns(),
-                None => Shares::new(options.batch, options.in_hand()),
+                Some(_) => Shares::new(options.batch, options.in_progress_max()).taking_turns(),
+                None => Shares::new(options.batch, options.in_progress_max()),
             },
             places,
             holds: Holds::default(),
@@ -115,18 +115,18 @@ impl Loop {
             bytes_asked: 0,
             is_short_of_memory: false,
             full: false,
-            line_was_last: false,
+            queue_was_last: false,
             renewing: None,
             maintaining: None,
             listener: queue.wake().listen(),
             suspects: 0,
-            // The line goes first.
+            // The whole queue comes first.
             suspect_at: now + SUSPECTS_EVERY,
             has_looked: false,
             meters: Arc::new(telemetry::Meters::new(queue.named())),
             stop: CancellationToken::new(),
             look_at: now,
-            line_after: now,
+            not_before: now,
             idle_wait: options.poll,
             options,
             gate,
@@ -146,11 +146,11 @@ impl Loop {
         let mut broken_off = false;
         let mut reports = Vec::new();
         while !(end_at.is_some() && self.is_empty()) {
-            let in_line = self.start_claims(end_at.is_some());
-            // While some are being written the next gather: fewer and larger commits.
+            let must_wait = self.start_claims(end_at.is_some());
+            // While some are being written, the next are collected, for fewer and larger commits.
             let takes_reports = self.settling.len() < SETTLES_AT_ONCE;
-            let waiting = end_at.is_none() && self.is_waiting() && !in_line;
-            let other_at = self.other_at().filter(|_| end_at.is_none() && !in_line);
+            let waiting = end_at.is_none() && self.is_waiting() && !must_wait;
+            let other_at = self.other_at().filter(|_| end_at.is_none() && !must_wait);
             tokio::select! {
                 received = self.reports.recv_many(&mut reports, REPORTS_MAX), if takes_reports => {
                     debug_assert!(received > 0, "the loop keeps a sender");
@@ -169,7 +169,7 @@ impl Loop {
                 _ = upkeep.tick(), if end_at.is_none() => self.maintain(),
                 () = &mut shutdown, if end_at.is_none() => end_at = Some(self.begin_stop()),
                 () = tokio::time::sleep_until(end_at.unwrap_or_else(monotonic).into()), if end_at.is_some() => {
-                    // Handlers that ignore even the cancellation are left to their leases.
+                    // Handlers that ignore the cancellation too are abandoned, and their leases run out.
                     if std::mem::replace(&mut broken_off, true) {
                         break;
                     }
@@ -187,12 +187,12 @@ impl Loop {
     }
 
     pub(super) fn look_now(&mut self) {
-        self.look_at = monotonic().max(self.line_after);
+        self.look_at = monotonic().max(self.not_before);
     }
 
-    /// A store that has not changed since nothing was found in it is left in peace.
+    /// Looks at the store again, unless it has not changed since nothing was found in it.
     fn look_if_changed(&mut self) {
-        let (topics, _) = self.wanted(&Target::Line);
+        let (topics, _) = self.wanted(&Target::WholeQueue);
         match self.quiet.as_ref().filter(|quiet| quiet.lasts(&self.queue, topics.as_ref())) {
             Some(quiet) => {
                 telemetry::unchanged(self.queue.named());
@@ -202,16 +202,17 @@ impl Loop {
         }
     }
 
-    /// Nothing to do: look again after a growing pause, or when the next message is due.
+    /// Waits, because there is nothing to do: for a growing pause, or until the next message is due.
     pub(super) fn wait(&mut self, next_at: Option<Timestamp>) {
         let now = self.queue.time_hint();
         let until_due = next_at.and_then(|at| match at.since(now) {
-            // What has been due for a while and cannot be had, because others hold it, is not asked for in circles.
+            // A message that has been due for a while but cannot be claimed, because others hold it, must not cause a
+            // busy loop.
             Duration::ZERO => (now.since(at) < JUST_DUE).then_some(Duration::from_millis(1)),
             due => Some(due + Duration::from_micros(200)),
         });
         let look_at = monotonic() + until_due.unwrap_or(self.idle_wait).min(self.idle_wait);
-        self.look_at = look_at.max(self.line_after);
+        self.look_at = look_at.max(self.not_before);
         self.idle_wait = (self.idle_wait * 2).min(self.options.poll_max);
     }
 
@@ -238,7 +239,7 @@ impl Loop {
             self.flights.add(&claimed.lease, facts, run.lost(&claimed.lease), asked + self.options.lease);
         }
         self.tell_gate();
-        self.tasks.spawn(turn.until_in_line(self.process.clone().process(batch, run)));
+        self.tasks.spawn(turn.until_waiting(self.process.clone().process(batch, run)));
     }
 
     fn give_back(&mut self, batch: Vec<Claimed>) {
@@ -341,8 +342,8 @@ impl Loop {
     }
 }
 
-/// Handlers' panics are caught where they happen; this one is ours, and the worker no longer knows what it holds.
+/// The panics of handlers are caught where they happen. This one is ours, and the worker no longer knows its state.
 fn broken(source: tokio::task::JoinError) -> Error {
-    Error::new(ErrorKind::Callback, "the worker broke down; its messages are taken over when their leases are over")
+    Error::new(ErrorKind::Callback, "the worker failed; its messages are claimed again when their leases run out")
         .caused_by(source)
 }

@@ -1,4 +1,4 @@
-//! Settling until the database has heard it.
+//! Settles until the database has confirmed it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::telemetry;
 use crate::work::worker::WorkerOptions;
 use crate::work::worker::probe::Point;
 
-/// Settles, and goes on trying while the database is out of reach and the leases may still hold.
+/// Settles, and retries while the database is unreachable and the leases may still be valid.
 pub(super) async fn settle(queue: WorkQueue, settles: Vec<Settle>, options: Arc<WorkerOptions>) {
     let settles = Arc::new(settles);
     let until = monotonic() + options.lease;

@@ -1,43 +1,43 @@
-//! How much of each place a worker holds: nobody waits for somebody else's slow messages.
+//! How many messages of each place a worker has in progress, so that slow messages do not delay others.
 //!
-//! A worker holds about a second's work of each place. A place of which it holds that much is left out when it claims
-//! from the line as a whole, and gets claims of its own as it goes on. So one place never fills a worker's hands,
-//! whether it is slow or has a million messages waiting.
+//! A worker takes about a second's work for each place. Once it has that much, the place is left out of claims from the
+//! whole queue, and gets separate claims as its work goes on. So one place never fills a worker, whether it is slow or
+//! has a million messages waiting.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::queue::Place;
 
-/// The rate of a place is measured over this long.
+/// The rate of a place is measured over this time.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Of a place that takes nothing any more, nothing more is fetched.
+/// A place that has completed nothing for this long gets no more messages.
 const STALLED: Duration = Duration::from_secs(1);
 
-/// What a worker holds, by place.
+/// The messages in progress of a worker, by place.
 #[derive(Debug)]
 pub(super) struct Shares {
     places: HashMap<Place, Share>,
     batch: usize,
-    /// All that may be held, those beyond their share aside.
+    /// How many messages may be in progress, apart from those beyond their place's share.
     room: usize,
-    /// So much is held of a place that nobody knows yet.
+    /// How many messages may be in progress at a place whose rate is unknown.
     unknown: usize,
 }
 
 #[derive(Debug)]
 struct Share {
     held: usize,
-    /// On their way, by claims that were not answered yet.
+    /// The number of messages requested by claims in progress.
     asked: usize,
-    /// There is more in line than may be held.
+    /// More messages wait in the queue than may be in progress.
     is_crowded: bool,
-    /// How many may be with it at once.
+    /// How many messages the place may have at once.
     slots: usize,
     since: Instant,
     done: usize,
     last: Instant,
-    /// In the window before.
+    /// The rate in the previous window.
     per_second: Option<f64>,
 }
 
@@ -51,10 +51,10 @@ impl Share {
         self.done as f64 / until.saturating_duration_since(self.since).max(WINDOW).as_secs_f64()
     }
 
-    /// As much as is done within about a second.
+    /// Returns as many messages as the place completes within about a second.
     fn allowance(&self, (batch, most, unknown): (usize, usize, usize), now: Instant) -> usize {
         let elapsed = now.saturating_duration_since(self.since);
-        // Who takes turns with others is told from how it goes on only when it stalls.
+        // With turns, the pace depends on the other stores, so it says something only when it stalls.
         let takes_turns = unknown == usize::MAX;
         let is_known = elapsed >= STALLED || (elapsed >= WINDOW && self.done > 0 && !takes_turns);
         let rate = if is_known { Some(self.rate(now)) } else { self.per_second.filter(|_| !takes_turns) };
@@ -64,7 +64,7 @@ impl Share {
     }
 
     fn is_done(&mut self, now: Instant) {
-        // Many end at the same moment: a window ends between two of those.
+        // Many messages end at the same moment, so a window ends between two of them.
         if self.last.saturating_duration_since(self.since) >= WINDOW && now > self.last {
             self.per_second = Some(self.rate(self.last));
             (self.since, self.done) = (self.last, 0);
@@ -79,19 +79,19 @@ impl Shares {
         Self { places: HashMap::new(), batch, room, unknown: batch }
     }
 
-    /// For a worker that takes turns with others: it is they who see to it that it does not take too much at once.
+    /// Sets the shares of a worker that takes turns with others; the turns limit how much it takes at once.
     pub(super) fn taking_turns(mut self) -> Self {
         self.unknown = usize::MAX;
         self
     }
 
-    /// A batch, the most that is held of one place (the rest has room for one more batch), and how much of an unknown
-    /// one.
+    /// Returns the batch size, the limit for one place (which leaves room for one more batch), and the limit for a
+    /// place whose rate is unknown.
     fn sizes(&self) -> (usize, usize, usize) {
         (self.batch, self.room.saturating_sub(self.batch).max(self.batch), self.unknown)
     }
 
-    /// Messages of that place were claimed.
+    /// Records that a message of that place was claimed.
     pub(super) fn take(&mut self, place: &Place, slots: usize, now: Instant) {
         let sizes = self.sizes();
         let share = self.places.entry(place.clone()).or_insert_with(|| Share::new(slots, now));
@@ -102,7 +102,7 @@ impl Shares {
         share.is_crowded |= share.held >= share.allowance(sizes, now);
     }
 
-    /// One is over; `is_done` when its place dealt with it.
+    /// Records that a message has ended; `is_done` means that its place dealt with it.
     pub(super) fn give(&mut self, place: &Place, is_done: bool, now: Instant) {
         let Some(share) = self.places.get_mut(place) else { return };
         share.held = share.held.saturating_sub(1);
@@ -114,19 +114,20 @@ impl Shares {
         }
     }
 
-    /// Places that are left out of claims from the whole line.
+    /// Returns the places that are left out of claims from the whole queue.
     pub(super) fn crowded(&self) -> Vec<Place> {
         let crowded = self.places.iter().filter(|(_, share)| share.is_crowded);
         crowded.map(|(place, _)| place.clone()).collect()
     }
 
-    /// What is held, without what is beyond a place's share: slow places take no room from the others.
+    /// Returns the number of messages in progress, without those beyond a place's share, so that slow places take no
+    /// room.
     pub(super) fn held_within_shares(&self, now: Instant) -> usize {
         let sizes = self.sizes();
         self.places.values().map(|share| share.held.min(share.allowance(sizes, now))).sum()
     }
 
-    /// A crowded place of which more may be fetched, and how much.
+    /// Returns a crowded place that may get more messages, and how many.
     pub(super) fn next(&self, now: Instant) -> Option<(Place, usize)> {
         let (batch, sizes) = (self.batch, self.sizes());
         let wanted = |share: &Share| {
@@ -136,18 +137,18 @@ impl Shares {
         };
         let crowded = self.places.iter().filter(|(_, share)| share.is_crowded);
         let able = crowded.filter_map(|(place, share)| Some((share.held + share.asked, place, wanted(share)?)));
-        // Who has the least goes first.
+        // The place with the fewest messages comes first.
         able.min_by_key(|(held, place, _)| (*held, *place)).map(|(_, place, wanted)| (place.clone(), wanted))
     }
 
-    /// That many of a place were asked for.
+    /// Records that a claim asks for this many messages of a place.
     pub(super) fn ask(&mut self, place: &Place, wanted: usize) {
         if let Some(share) = self.places.get_mut(place) {
             share.asked += wanted;
         }
     }
 
-    /// A claim of that place was answered. One that brings less than was asked for found the end of its line.
+    /// Records the result of a claim for that place. If it found less than it asked for, no more messages wait.
     pub(super) fn answered(&mut self, place: &Place, wanted: usize, found: Option<usize>) {
         let Some(share) = self.places.get_mut(place) else { return };
         share.asked = share.asked.saturating_sub(wanted);
@@ -195,7 +196,7 @@ mod tests {
         shares.ask(&place("fast"), 50);
         assert_eq!(shares.next(soon), Some((place("fast"), 50)), "several claims are under way at once");
         shares.answered(&place("fast"), 50, Some(7));
-        assert!(shares.crowded().is_empty(), "its line has ended: the whole line has it again");
+        assert!(shares.crowded().is_empty(), "no more wait: it is claimed with the whole queue again");
     }
 
     #[test]

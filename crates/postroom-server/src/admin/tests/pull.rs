@@ -86,7 +86,7 @@ async fn only_what_was_asked_for_is_handed_out() {
         ("/v1/outbox/claim", json!({ "topics": ["other"] }), 400, "the topic \"other\" cannot be fetched"),
         ("/v1/outbox/claim", json!({ "limit": 101 }), 400, "the limit 101 is not allowed"),
         ("/v1/outbox/claim", json!({ "waitSeconds": 31 }), 400, "the wait of 31 s is too long"),
-        ("/v1/outbox/claim", json!({ "leaseSeconds": 0 }), 400, "a lease of 0"),
+        ("/v1/outbox/claim", json!({ "leaseSeconds": 0 }), 400, "the lease is 0"),
         ("/v1/outbox/claim", json!({ "colour": 1 }), 400, "unknown field `colour`"),
         ("/v1/drafts/claim", json!({}), 404, "no such queue"),
     ] {

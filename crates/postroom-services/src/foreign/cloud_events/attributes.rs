@@ -21,7 +21,7 @@ pub(super) fn event(mut given: Attributes, content_type: Option<String>, payload
     check_all(&given, content_type.as_deref())?;
     let mut take = |name: &str| given.remove(name).ok_or_else(|| missing(name));
     if take("specversion")? != VERSION {
-        return Err(Error::invalid(format!("CloudEvents are taken of version {VERSION} only")));
+        return Err(Error::invalid(format!("CloudEvents are accepted only in version {VERSION}")));
     }
     let (id, source, topic) = (take("id")?, take("source")?, take("type")?);
     let time = given.remove("time").map(|time| time.parse::<Timestamp>()).transpose();
@@ -43,7 +43,7 @@ pub(super) fn of(event: &CloudEvent) -> Result<Attributes> {
     for (header, value) in &event.headers {
         let Some(name) = header.strip_prefix(PREFIX) else { continue };
         if OWN.contains(&name) {
-            let why = "the message says that in another way";
+            let why = "the message sets this attribute itself";
             return Err(Error::invalid(format!("the header {header} cannot be sent with a CloudEvent: {why}")));
         }
         all.insert(name.to_owned(), value.clone());
@@ -64,7 +64,7 @@ fn check_all(given: &Attributes, content_type: Option<&str>) -> Result<()> {
 fn check(name: &str, value: &str) -> Result<()> {
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     if !is_name || name == "data" {
-        let rule = "a CloudEvent's attribute is named with a to z and 0 to 9 alone";
+        let rule = "the name of an attribute contains only a to z and 0 to 9";
         return Err(Error::invalid(format!("{} cannot be an attribute: {rule}", quoted(name))));
     }
     if value.is_empty() && NEVER_EMPTY.contains(&name) {

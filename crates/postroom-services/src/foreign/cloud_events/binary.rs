@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::foreign::cloud_events::attributes::{self, Attributes};
 use crate::foreign::cloud_events::{CloudEvent, MEDIA_TYPE, PREFIX, content_type, header_value, media_type};
-use crate::foreign::{header, text};
+use crate::foreign::{optional_header, text};
 use postroom_core::support::error::{Error, Result};
 
 pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<CloudEvent> {
@@ -14,12 +14,11 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<CloudEvent> {
     for name in headers.keys() {
         let Some(attribute) = name.as_str().strip_prefix(PREFIX) else { continue };
         if attribute == "datacontenttype" {
-            return Err(Error::invalid("a CloudEvent in binary mode has content-type and no ce-datacontenttype"));
+            return Err(Error::invalid("a CloudEvent in binary mode uses content-type, not ce-datacontenttype"));
         }
-        let value = header(headers, name.as_str());
-        let value = value.map_err(|_| Error::invalid(format!("the header {name} is there twice or no plain text")))?;
-        let value = header_value::decode(value);
-        let value = value.ok_or_else(|| Error::invalid(format!("the header {name} is not coded as it should be")))?;
+        let value = header_value::decode(optional_header(headers, name.as_str())?.unwrap_or_default());
+        let value =
+            value.ok_or_else(|| Error::invalid(format!("the header {name} is not properly percent-encoded")))?;
         given.insert(attribute.to_owned(), value);
     }
     let content_type = Some(content_type(headers)?.to_owned()).filter(|given| !given.is_empty());

@@ -26,7 +26,7 @@ pub(super) fn read(body: &[u8]) -> Result<CloudEvent> {
     for (name, value) in members.into_iter().filter(|(_, value)| !is_null(value)) {
         let value = canonical(value).ok_or_else(|| {
             let name = json::quoted(&name);
-            Error::invalid(format!("the CloudEvent's {name} is neither a text nor a whole number nor true or false"))
+            Error::invalid(format!("the CloudEvent's {name} must be a string, a whole number, true or false"))
         })?;
         given.insert(name, value);
     }
@@ -65,14 +65,15 @@ fn plain(data: &RawValue, content_type: &str) -> Result<String> {
     if is_null(data) {
         return Ok(String::new());
     }
-    json::string(data).ok_or_else(|| Error::invalid("the CloudEvent's \"data\" is not JSON by its type, and no text"))
+    json::string(data)
+        .ok_or_else(|| Error::invalid("the CloudEvent's \"data\" must be a string, because its type is not JSON"))
 }
 
 fn decoded(coded: &RawValue) -> Result<String> {
     let bytes = json::string(coded).and_then(|coded| STANDARD.decode(coded).ok());
     let bytes = bytes.ok_or_else(|| Error::invalid("the CloudEvent's \"data_base64\" is not base64"))?;
     String::from_utf8(bytes)
-        .map_err(|_| Error::invalid("the CloudEvent's \"data_base64\" is not UTF-8; only text can be taken"))
+        .map_err(|_| Error::invalid("the CloudEvent's \"data_base64\" is not UTF-8; only text is accepted"))
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -98,7 +99,7 @@ pub(super) fn write(event: &CloudEvent) -> Result<(HeaderMap, Bytes)> {
     Ok((HeaderMap::from_iter([(CONTENT_TYPE, SENT_AS)]), Bytes::from(body)))
 }
 
-/// Writes the payload in such a way that it is read back byte for byte.
+/// Writes the payload so that it is read back byte for byte.
 fn data(event: &CloudEvent) -> Option<(&'static str, Value<'_>)> {
     let payload = event.payload.as_str();
     if payload.is_empty() {

@@ -1,6 +1,5 @@
 //! The sending end: HTTP/2, on the same connections as HTTP.
 
-use http::header::RETRY_AFTER;
 use http::uri::PathAndQuery;
 use http::{Extensions, HeaderMap, Uri};
 use tonic::body::Body;
@@ -11,8 +10,8 @@ use tonic_prost::ProstCodec;
 
 use super::generated::{Answer, Envelope};
 use super::{GRPC, status};
-use crate::transport::address::{Address, Place};
-use crate::transport::http::client::{ANSWER_MAX, Connections, connections, seconds};
+use crate::transport::address::{Address, Location};
+use crate::transport::http::client::{ANSWER_MAX, Connections, answered, connections};
 use crate::transport::judge::{Answered, Peer};
 use crate::transport::parcel::Parcel;
 use crate::transport::services::Service;
@@ -23,7 +22,6 @@ use postroom_core::support::error::{Error, Result};
 
 pub(crate) struct GrpcWire {
     client: Grpc<Connections<Body>>,
-    origin: Uri,
     /// The method that is called, as signatures name it.
     path: &'static str,
     /// Whether the signature is inside the envelope, for a foreign peer.
@@ -33,23 +31,23 @@ pub(crate) struct GrpcWire {
 impl GrpcWire {
     pub(crate) fn open(service: &Service, address: &Address) -> Result<Self> {
         let name = &service.name;
-        let Place::Grpc { host, path } = address.0.clone() else {
-            return Err(Error::invalid(format!("the address {address} of {name} is none of gRPC")));
+        let Location::Grpc { host, path } = address.0.clone() else {
+            return Err(Error::invalid(format!("the address {address} of {name} is not a gRPC address")));
         };
         let v1 = match service.peer {
             Peer::V2 => false,
             Peer::V1 => true,
             other => {
-                return Err(Error::invalid(format!("the service {name}: peers of the kind {other:?} have no gRPC")));
+                return Err(Error::invalid(format!("the service {name}: {other:?} peers cannot use gRPC")));
             }
         };
         let scheme = if host.tls { "https" } else { "http" };
         let origin: Uri = format!("{scheme}://{}", host.authority())
             .parse()
-            .map_err(|error| Error::invalid(format!("the address of {name} makes no URI: {error}")))?;
-        let client = Grpc::with_origin(connections(service, address, true)?, origin.clone())
-            .max_decoding_message_size(ANSWER_MAX);
-        Ok(Self { client, origin, path, v1 })
+            .map_err(|error| Error::invalid(format!("the address of {name} is not a valid URI: {error}")))?;
+        let client =
+            Grpc::with_origin(connections(service, address, true)?, origin).max_decoding_message_size(ANSWER_MAX);
+        Ok(Self { client, path, v1 })
     }
 
     fn request(&self, parcel: &Parcel<'_>) -> Result<Request<Envelope>> {
@@ -69,37 +67,20 @@ impl GrpcWire {
     }
 }
 
-fn answered(parcel: &Parcel<'_>, response: Response<Answer>) -> Answered {
-    let (metadata, answer, _) = response.into_parts();
-    let headers = metadata.into_headers();
-    let status = match answer.status {
-        // A peer that sends no status of its own means what gRPC says: OK.
-        0 => 200,
-        status => u16::try_from(status).unwrap_or(500),
-    };
-    Answered {
-        status,
-        has_receipt: parcel.proves(&headers, status, answer.digest()),
-        retry_after: seconds(&headers, RETRY_AFTER.as_str()),
-        window: seconds(&headers, headers::RETENTION),
-        answer: Some(answer.into_answer()),
-    }
-}
-
 impl Wire for GrpcWire {
     fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
         Box::pin(async move {
-            let request = self.request(parcel).map_err(|error| WireError::Unsendable(error.to_string()))?;
-            match self.call(request).await {
-                Ok(response) => Ok(answered(parcel, response)),
-                Err(status) => status::answered(&status),
-            }
+            let response = match self.call(self.request(parcel)?).await {
+                Ok(response) => response,
+                Err(status) => return status::answered(&status),
+            };
+            let (metadata, answer, _) = response.into_parts();
+            let status = match answer.status {
+                // A peer that sends no status means what gRPC reports: OK.
+                0 => 200,
+                status => u16::try_from(status).unwrap_or(500),
+            };
+            Ok(answered(parcel, metadata.as_ref(), status, answer.digest(), Some(answer.into_answer())))
         })
-    }
-}
-
-impl std::fmt::Debug for GrpcWire {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GrpcWire").field("origin", &self.origin).finish_non_exhaustive()
     }
 }

@@ -9,17 +9,17 @@ pub struct Envelope {
     /// Links the message to what caused it. Empty is the same as none.
     #[prost(string, optional, tag = "2")]
     pub correlation_id: ::core::option::Option<::prost::alloc::string::String>,
-    /// Who sends: 1 to 64 of a-z, 0-9, '.', '_' and '-', and first a letter or digit.
+    /// The sender: 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit.
     #[prost(string, tag = "3")]
     pub source_service_id: ::prost::alloc::string::String,
     /// Signal, Command, PushCall or Response.
     #[prost(string, tag = "4")]
     pub message_type: ::prost::alloc::string::String,
-    /// What the message is about; it chooses the handler. 1 to 255 characters without blanks.
+    /// The topic, which selects the handler: 1 to 255 characters without whitespace.
     #[prost(string, tag = "5")]
     pub endpoint: ::prost::alloc::string::String,
-    /// The text of a JSON value, kept byte for byte. What is no JSON travels as a JSON string, and the header content-type
-    /// says what it is.
+    /// The text of a JSON value, kept byte for byte. Other content travels as a JSON string, and the header content-type
+    /// gives its type.
     #[prost(string, tag = "6")]
     pub payload: ::prost::alloc::string::String,
     /// Named values beside the payload. Names that begin with rf- belong to the wire.
@@ -29,24 +29,24 @@ pub struct Envelope {
         ::prost::alloc::string::String,
     >,
 }
-/// What a receiver says to a message.
+/// A receiver's answer to a message.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Answer {
-    /// The receiver has the message, for good: never send it again.
+    /// The receiver has accepted the message for good: never send it again.
     #[prost(bool, tag = "1")]
     pub acknowledged: bool,
-    /// It had it before; this is what it answered then.
+    /// The receiver already had the message; this is its earlier answer.
     #[prost(bool, tag = "2")]
     pub duplicate_detected: bool,
-    /// What the handler answered: the text of a JSON value.
+    /// The handler's answer: the text of a JSON value.
     #[prost(string, optional, tag = "3")]
     pub payload: ::core::option::Option<::prost::alloc::string::String>,
-    /// Why the message was not taken.
+    /// Why the message was not accepted.
     #[prost(string, optional, tag = "4")]
     pub error: ::core::option::Option<::prost::alloc::string::String>,
-    /// What was decided, by the numbers of HTTP. 200: handled. 202: stored, to be handled later. 400, 410 and 422: never
-    /// to be taken, do not send it again. 409, 429, and 503 with retry-after: come back later. Any other: try again.
+    /// The decision, as an HTTP status code. 200: handled. 202: stored, to be handled later. 400, 410 and 422: never
+    /// accepted, do not send it again. 409, 429, and 503 with retry-after: come back later. Any other: try again.
     #[prost(uint32, tag = "5")]
     pub status: u32,
 }
@@ -61,7 +61,7 @@ pub mod receiver_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Takes messages of other services.
+    /// Receives messages from other services.
     #[derive(Debug, Clone)]
     pub struct ReceiverClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -131,7 +131,7 @@ pub mod receiver_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Hands over one message and waits for the answer to it.
+        /// Sends one message and waits for its answer.
         pub async fn receive(
             &mut self,
             request: impl tonic::IntoRequest<super::Envelope>,
@@ -168,13 +168,13 @@ pub mod receiver_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ReceiverServer.
     #[async_trait]
     pub trait Receiver: std::marker::Send + std::marker::Sync + 'static {
-        /// Hands over one message and waits for the answer to it.
+        /// Sends one message and waits for its answer.
         async fn receive(
             &self,
             request: tonic::Request<super::Envelope>,
         ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
     }
-    /// Takes messages of other services.
+    /// Receives messages from other services.
     #[derive(Debug)]
     pub struct ReceiverServer<T> {
         inner: Arc<T>,

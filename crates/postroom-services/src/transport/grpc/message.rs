@@ -54,7 +54,7 @@ impl TryFrom<v1::Envelope> for Envelope {
             message_type: message.message_type,
             endpoint: message.endpoint,
             // Serde's own error is not used, because it quotes what was sent.
-            payload: RawValue::from_string(message.payload).map_err(|_| Error::invalid("the payload is no JSON"))?,
+            payload: RawValue::from_string(message.payload).map_err(|_| Error::invalid("the payload is not JSON"))?,
             headers: message.headers,
         };
         envelope.check()?;

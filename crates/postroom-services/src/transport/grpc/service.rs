@@ -1,7 +1,6 @@
 //! The receiving end as a service to mount, in a server by `tonic` or in our own listener.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,6 +17,7 @@ use super::generated::{Answer, Envelope};
 use super::status;
 use crate::receiver::{Authenticated, Receiver, Reply, Whose};
 use crate::transport::address::GRPC_PATHS;
+use crate::transport::http::BoxError;
 use crate::transport::http::guests::came_from;
 use crate::transport::http::receive::{annotate, declared_length, read};
 use crate::wire::{envelope, headers};
@@ -25,8 +25,6 @@ use postroom_core::work::handler::Backend;
 
 /// The length of the prefix before a message: a flag for compression, and the message's length.
 const PREFIX: usize = 5;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A receiver as a gRPC service, `postroom.v1.Receiver`. It also answers to `/RFReceiver/Receive`.
 ///
@@ -43,6 +41,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///         .route_service("/RFReceiver/Receive", receiver.grpc_service())
 /// }
 /// ```
+#[derive(Debug)]
 pub struct GrpcService<B: Backend>(Receiver<B>);
 
 impl<B: Backend> Receiver<B> {
@@ -52,23 +51,17 @@ impl<B: Backend> Receiver<B> {
     }
 }
 
-pub(crate) fn service<B: Backend>(receiver: &Receiver<B>) -> GrpcService<B> {
-    receiver.grpc_service()
-}
-
 impl<B: Backend> GrpcService<B> {
     /// Checks the limits, the grammar, the signature and the body, in this order. It does not touch the store before
     /// the source is verified.
     async fn receive<T>(self, request: http::Request<T>) -> Result<http::Response<tonic::body::Body>, Reply>
     where
-        T: http_body::Body + Send,
-        T::Data: Send,
-        T::Error: Into<BoxError>,
+        T: http_body::Body<Data: Send, Error: Into<BoxError>> + Send,
     {
         let (mut head, body) = request.into_parts();
         let asked = head.uri.path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
         let Some(path) = GRPC_PATHS.into_iter().find(|path| *path == asked) else {
-            return Err(Reply::error(404, "there is no such call here"));
+            return Err(Reply::error(404, "there is no such method"));
         };
         let options = self.0.options();
         let limit = options.body_max.saturating_add(PREFIX);
@@ -137,9 +130,7 @@ impl<B: Backend> receiver_server::Receiver for Call<B> {
 impl<B, T> Service<http::Request<T>> for GrpcService<B>
 where
     B: Backend,
-    T: http_body::Body + Send + 'static,
-    T::Data: Send,
-    T::Error: Into<BoxError>,
+    T: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     type Response = http::Response<tonic::body::Body>;
     type Error = Infallible;
@@ -162,11 +153,5 @@ impl<B: Backend> tonic::server::NamedService for GrpcService<B> {
 impl<B: Backend> Clone for GrpcService<B> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
-    }
-}
-
-impl<B: Backend> fmt::Debug for GrpcService<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("GrpcService").field(&self.0).finish()
     }
 }

@@ -6,7 +6,7 @@ use http::header::RETRY_AFTER;
 use tonic::{Code, Status};
 
 use crate::receiver::Reply;
-use crate::transport::http::client::{seconds, told};
+use crate::transport::http::client::{seconds, with_causes};
 use crate::transport::judge::Answered;
 use crate::transport::wires::WireError;
 use crate::wire::Answer;
@@ -28,7 +28,7 @@ pub(super) fn refusal(reply: &Reply) -> Status {
 pub(super) fn answered(status: &Status) -> Result<Answered, WireError> {
     // This status was created here, from an error on the way.
     if let Some(cause) = status.source() {
-        return Err(WireError::Broken(told(cause)));
+        return Err(WireError::Broken(with_causes(cause)));
     }
     let retry_after = seconds(status.metadata().as_ref(), RETRY_AFTER.as_str());
     let number = match status.code() {

@@ -17,10 +17,10 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-use super::Stream;
 use super::guests::Guests;
 use super::idle_timeout::{Answer, Impatient, Talk};
 use super::listen::{self, ListenOptions, Listener};
+use super::{BoxError, Stream};
 use postroom_core::support::clock::monotonic;
 use postroom_core::telemetry;
 
@@ -50,11 +50,11 @@ impl Listener {
     /// ```
     pub async fn serve<S, B>(self, service: S, shutdown: impl Future<Output = ()>)
     where
-        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-        S::Future: Send,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>
+            + Clone
+            + Send
+            + 'static,
+        B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
         let answer = move |request| {
             let mut service = service.clone();
@@ -78,9 +78,7 @@ pub(super) async fn serve<A, F, B>(
 ) where
     A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let grace = listener.options.grace;
     let connections = Arc::new(Semaphore::new(listener.options.connections.min(Semaphore::MAX_PERMITS)));
@@ -139,9 +137,7 @@ async fn converse<A, F, B>(
 ) where
     A: Fn(Request<Incoming>) -> F + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let stream = match tls {
         Some(acceptor) => match tokio::time::timeout(options.patience, listen::secure(stream, acceptor)).await {

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use super::JSON;
 use super::connect::Connector;
 use crate::foreign::WebhookSigner;
-use crate::transport::address::{Address, Place, RECEIVE_PATH};
+use crate::transport::address::{Address, Location, RECEIVE_PATH};
 use crate::transport::judge::{Answered, Peer};
 use crate::transport::parcel::Parcel;
 use crate::transport::services::Service;
@@ -42,13 +42,13 @@ pub(crate) struct HttpWire {
 impl HttpWire {
     pub(crate) fn open(service: &Service, address: &Address) -> Result<Self> {
         let (scheme, authority, path) = match &address.0 {
-            Place::Http { host, path } => (if host.tls { "https" } else { "http" }, host.authority(), path.as_str()),
+            Location::Http { host, path } => (if host.tls { "https" } else { "http" }, host.authority(), path.as_str()),
             // A socket has no host at the other end.
             _ => ("http", "localhost".to_owned(), RECEIVE_PATH),
         };
         let uri: Uri = format!("{scheme}://{authority}{path}")
             .parse()
-            .map_err(|error| Error::invalid(format!("the address of {} makes no URI: {error}", service.name)))?;
+            .map_err(|error| Error::invalid(format!("the address of {} is not a valid URI: {error}", service.name)))?;
         let client = connections(service, address, service.http2)?;
         let (peer, signer) = (service.peer, service.signer.clone());
         Ok(Self { client, uri, path: path.to_owned(), peer, signer })
@@ -80,24 +80,20 @@ impl HttpWire {
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_MAX).collect().await.map_err(|error| {
             let too_long = error.downcast_ref::<LengthLimitError>().is_some();
-            WireError::Broken(if too_long { "the answer is too long".into() } else { told(error.as_ref()) })
+            WireError::Broken(if too_long { "the answer is too long".into() } else { with_causes(error.as_ref()) })
         })?;
         let body = body.to_bytes();
-        Ok(Answered {
-            status: head.status.as_u16(),
-            has_receipt: parcel.proves(&head.headers, head.status.as_u16(), hash_bytes(&body)),
-            retry_after: seconds(&head.headers, RETRY_AFTER.as_str()),
-            window: seconds(&head.headers, headers::RETENTION),
-            answer: serde_json::from_slice::<Answer>(&body).ok(),
-        })
+        let answer = serde_json::from_slice(&body).ok();
+        Ok(answered(parcel, &head.headers, head.status.as_u16(), hash_bytes(&body), answer))
     }
 }
 
 impl Wire for HttpWire {
     fn exchange<'a>(&'a self, parcel: &'a Parcel<'a>) -> BoxFuture<'a, Result<Answered, WireError>> {
         Box::pin(async move {
-            let request = self.request(parcel).map_err(|error| WireError::Unsendable(error.to_string()))?;
-            let response = self.client.request(request).await.map_err(|error| WireError::Broken(told(&error)))?;
+            let request = self.request(parcel)?;
+            let response =
+                self.client.request(request).await.map_err(|error| WireError::Broken(with_causes(&error)))?;
             self.answered(parcel, response).await
         })
     }
@@ -106,8 +102,7 @@ impl Wire for HttpWire {
 /// Creates the connections to a service. With `http2`, they use HTTP/2 without negotiation.
 pub(crate) fn connections<B>(service: &Service, address: &Address, http2: bool) -> Result<Connections<B>>
 where
-    B: Body + Send,
-    B::Data: Send,
+    B: Body<Data: Send> + Send,
 {
     let connector = Connector::new(service, &address.0)?;
     Ok(Client::builder(TokioExecutor::new())
@@ -119,6 +114,18 @@ where
         // If a request may have been sent, only the worker tries it again, because the worker counts attempts.
         .retry_canceled_requests(true)
         .build(connector))
+}
+
+/// Returns an answer with what its headers say about it.
+pub(crate) fn answered(
+    parcel: &Parcel<'_>,
+    headers: &HeaderMap,
+    status: u16,
+    digest: [u8; 32],
+    answer: Option<Answer>,
+) -> Answered {
+    let (retry_after, window) = (seconds(headers, RETRY_AFTER.as_str()), seconds(headers, headers::RETENTION));
+    Answered { status, has_receipt: parcel.proves(headers, status, digest), retry_after, window, answer }
 }
 
 /// Returns a header of an answer.
@@ -133,19 +140,19 @@ pub(crate) fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {
 
 pub(super) fn typed(content_type: &str) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    let value =
-        HeaderValue::from_str(content_type).map_err(|_| Error::invalid("the content type cannot stand in a header"))?;
+    let value = HeaderValue::from_str(content_type)
+        .map_err(|_| Error::invalid("the content type is not a valid header value"))?;
     headers.insert(CONTENT_TYPE, value);
     Ok(headers)
 }
 
 fn authority(uri: &Uri) -> Result<HeaderValue> {
     let authority = uri.authority().map_or("localhost", |authority| authority.as_str());
-    HeaderValue::from_str(authority).map_err(|_| Error::invalid("the host's name cannot stand in a header"))
+    HeaderValue::from_str(authority).map_err(|_| Error::invalid("the host name is not a valid header value"))
 }
 
 /// Formats an error with its causes, because the first one alone only says that something went wrong.
-pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -156,10 +163,4 @@ pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
         source = cause.source();
     }
     text
-}
-
-impl std::fmt::Debug for HttpWire {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpWire").field("uri", &self.uri).finish_non_exhaustive()
-    }
 }

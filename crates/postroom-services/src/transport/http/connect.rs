@@ -14,7 +14,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 
 use super::{Egress, Stream, tls};
-use crate::transport::address::{Host, Place};
+use crate::transport::address::{Host, Location};
 use crate::transport::services::Service;
 use postroom_core::support::error::Result;
 
@@ -23,37 +23,39 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connects to one destination. It ignores the URI it is called with, because it always goes to the same place.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    place: Arc<Place>,
+    location: Arc<Location>,
     tls: Option<Arc<ClientConfig>>,
     egress: Egress,
 }
 
 impl Connector {
-    pub(crate) fn new(service: &Service, place: &Place) -> Result<Self> {
-        let tls = match place {
-            Place::Http { host, .. } if host.tls => Some(service.tls.config(service.http2)?),
-            Place::Grpc { host, .. } if host.tls => Some(service.tls.config(true)?),
+    pub(crate) fn new(service: &Service, location: &Location) -> Result<Self> {
+        let tls = match location {
+            Location::Http { host, .. } if host.tls => Some(service.tls.config(service.http2)?),
+            Location::Grpc { host, .. } if host.tls => Some(service.tls.config(true)?),
             _ => None,
         };
-        Ok(Self { place: Arc::new(place.clone()), tls, egress: service.egress })
+        Ok(Self { location: Arc::new(location.clone()), tls, egress: service.egress })
     }
 
     async fn connect(self) -> io::Result<Stream> {
-        match &*self.place {
-            Place::Http { host, .. } | Place::Grpc { host, .. } => self.connect_tcp(host).await,
+        match &*self.location {
+            Location::Http { host, .. } | Location::Grpc { host, .. } => self.connect_tcp(host).await,
             #[cfg(unix)]
-            Place::Unix { socket } => Ok(Stream::new(tokio::net::UnixStream::connect(socket).await?)),
+            Location::Unix { socket } => Ok(Stream::new(tokio::net::UnixStream::connect(socket).await?)),
             #[cfg(feature = "pipe")]
-            Place::Pipe { name } => super::pipe::connect(name).await,
-            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no such connections")),
+            Location::Pipe { name } => super::pipe::connect(name).await,
+            _ => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "this system does not support this kind of connection"))
+            }
         }
     }
 
     async fn connect_tcp(&self, host: &Host) -> io::Result<Stream> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
         for address in tokio::net::lookup_host((host.name.as_str(), host.port)).await? {
             if !self.egress.allows(address.ip()) {
-                last = io::Error::new(io::ErrorKind::PermissionDenied, "the destination's address is not a public one");
+                last = io::Error::new(io::ErrorKind::PermissionDenied, "the destination's address is not public");
                 continue;
             }
             match TcpStream::connect(address).await {
@@ -70,7 +72,7 @@ impl Connector {
     async fn secure(&self, host: &Host, tcp: TcpStream) -> io::Result<Stream> {
         let Some(config) = &self.tls else { return Ok(Stream::new(tcp)) };
         let name = ServerName::try_from(host.name.clone())
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the host's name cannot be in a certificate"))?;
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the host name cannot be in a certificate"))?;
         let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
         let http2 = tls::agreed_on_http2(tls.get_ref().1.alpn_protocol());
         Ok(Stream { http2, ..Stream::new(tls) })
@@ -92,11 +94,5 @@ impl tower_service::Service<Uri> for Connector {
             let slow = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIMEOUT:?}"));
             Ok(connecting.await.map_err(|_| slow())??.for_hyper())
         })
-    }
-}
-
-impl std::fmt::Debug for Connector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connector").field("place", &self.place).field("tls", &self.tls.is_some()).finish()
     }
 }

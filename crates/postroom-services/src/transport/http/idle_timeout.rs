@@ -128,7 +128,7 @@ impl<T> Impatient<T> {
     /// Fails a pending operation if the connection has been quiet for too long.
     fn unless_over<R>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if done.is_pending() && self.is_over(cx) {
-            let why = "nothing was asked in time, or the answer was not taken";
+            let why = "the client sent no request in time, or did not read the answer";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)));
         }
         done

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Stream, TlsIdentity, tls};
-use crate::transport::address::{Address, Host, Place};
+use crate::transport::address::{Address, Host, Location};
 use postroom_core::support::error::{Error, ErrorKind, Result};
 
 /// The options of a listener: its certificate, and its limits for clients.
@@ -42,58 +42,34 @@ impl Default for ListenOptions {
 }
 
 impl ListenOptions {
-    /// Sets the certificate that the listener shows, for `https://` and `grpcs://`.
-    #[must_use]
-    pub fn tls(mut self, identity: TlsIdentity) -> Self {
-        self.tls = Some(identity);
-        self
-    }
+    postroom_core::setters! {
+        /// Sets the certificate that the listener shows, for `https://` and `grpcs://`.
+        pub fn tls(mut self, identity: TlsIdentity) { self.tls = Some(identity); }
 
-    /// Allows unencrypted connections, even beyond this machine.
-    #[must_use]
-    pub fn allow_unencrypted(mut self) -> Self {
-        self.insecure = true;
-        self
-    }
+        /// Allows unencrypted connections, even beyond this machine.
+        pub fn allow_unencrypted(mut self) { self.insecure = true; }
 
-    /// Accepts at most this many connections at once; 1024 by default. Others wait.
-    #[must_use]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections.max(1);
-        self
-    }
+        /// Accepts at most this many connections at once; 1024 by default. Others wait.
+        pub fn connections(mut self, connections: usize) { self.connections = connections.max(1); }
 
-    /// Accepts at most this many of them from one address, or from one IPv6 network; a quarter of all by default.
-    /// Others are closed at once. Allow more if there is a proxy in front.
-    #[must_use]
-    pub fn connections_per_address(mut self, connections: usize) -> Self {
-        self.per_address = Some(connections.max(1));
-        self
+        /// Accepts at most this many of them from one address, or from one IPv6 network; a quarter of all by default.
+        /// Others are closed at once. Allow more if there is a proxy in front.
+        pub fn connections_per_address(mut self, connections: usize) { self.per_address = Some(connections.max(1)); }
     }
 
     pub(super) fn per_address(&self) -> usize {
         self.per_address.unwrap_or(self.connections.div_ceil(4))
     }
 
-    /// Sets how long a client may take for its handshake, and for the head of a request; 10 s by default.
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
+    postroom_core::setters! {
+        /// Sets how long a client may take for its handshake, and for the head of a request; 10 s by default.
+        pub fn patience(mut self, patience: Duration) { self.patience = patience; }
 
-    /// Sets how long requests in progress may take at the end; 30 s by default.
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
+        /// Sets how long requests in progress may take at the end; 30 s by default.
+        pub fn grace(mut self, grace: Duration) { self.grace = grace; }
 
-    /// Sets the users that may connect to a Unix socket; only our own user by default.
-    #[must_use]
-    pub fn users(mut self, uids: impl Into<Vec<u32>>) -> Self {
-        self.uids = uids.into();
-        self
+        /// Sets the users that may connect to a Unix socket; only our own user by default.
+        pub fn users(mut self, uids: impl Into<Vec<u32>>) { self.uids = uids.into(); }
     }
 }
 
@@ -127,12 +103,12 @@ impl Listener {
     pub async fn bind(address: &str, options: ListenOptions) -> Result<Self> {
         let address: Address = address.parse()?;
         let at = match &address.0 {
-            Place::Http { host, .. } | Place::Grpc { host, .. } => tcp(host, &options).await?,
+            Location::Http { host, .. } | Location::Grpc { host, .. } => tcp(host, &options).await?,
             #[cfg(unix)]
-            Place::Unix { socket } => At::Unix(super::unix::Socket::bind(socket, &options.uids)?),
+            Location::Unix { socket } => At::Unix(super::unix::Socket::bind(socket, &options.uids)?),
             #[cfg(feature = "pipe")]
-            Place::Pipe { name } => At::Pipe(super::pipe::Pipe::bind(name)?),
-            _ => return Err(Error::invalid(format!("nothing can listen at {address} in this build"))),
+            Location::Pipe { name } => At::Pipe(super::pipe::Pipe::bind(name)?),
+            _ => return Err(Error::invalid(format!("this build cannot listen at {address}"))),
         };
         Ok(Self { at, options })
     }
@@ -174,7 +150,7 @@ impl Listener {
 async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
     let tls = match (&options.tls, host.tls) {
         (Some(identity), true) => Some(identity.clone()),
-        (None, true) => return Err(Error::invalid("to listen by TLS a certificate is needed: ListenOptions::tls")),
+        (None, true) => return Err(Error::invalid("listening with TLS needs a certificate: set ListenOptions::tls")),
         (_, false) if host.is_loopback() || options.insecure => None,
         (_, false) => {
             return Err(Error::invalid(
@@ -185,7 +161,7 @@ async fn tcp(host: &Host, options: &ListenOptions) -> Result<At> {
     };
     let listener = TcpListener::bind((host.name.as_str(), host.port)).await.map_err(|error| {
         let place = host.authority();
-        Error::new(ErrorKind::Unavailable, format!("{place} cannot be listened at: {error}")).caused_by(error)
+        Error::new(ErrorKind::Unavailable, format!("cannot listen at {place}: {error}")).caused_by(error)
     })?;
     Ok(At::Tcp(listener, tls))
 }

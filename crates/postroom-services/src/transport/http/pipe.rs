@@ -20,8 +20,7 @@ impl Pipe {
         #[cfg(unix)]
         let file = super::unix::SocketFile::prepare(std::path::Path::new(&path(pipe)))?;
         let trouble = |error: io::Error| {
-            Error::new(ErrorKind::Unavailable, format!("the pipe {pipe} cannot be listened at: {error}"))
-                .caused_by(error)
+            Error::new(ErrorKind::Unavailable, format!("cannot listen at the pipe {pipe}: {error}")).caused_by(error)
         };
         let options = ListenerOptions::new().name(name(pipe).map_err(trouble)?);
         Ok(Self {
@@ -57,10 +56,4 @@ fn path(pipe: &str) -> String {
         _ => format!("/tmp/postroom-{}", super::unix::own_uid()),
     };
     format!("{folder}/{pipe}.sock")
-}
-
-impl std::fmt::Debug for Pipe {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pipe")
-    }
 }

@@ -10,12 +10,13 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use super::JSON;
-use super::client::{Connections, connections, seconds, told};
+use super::client::{Connections, connections, seconds, with_causes};
 use crate::foreign::WebhookSigner;
 use crate::transport::ClientTls;
-use crate::transport::address::{Address, Host, Place};
+use crate::transport::address::{Address, Host, Location};
 use crate::transport::judge::of_status;
 use crate::transport::services::Service;
+use crate::wire::signature::hex;
 use postroom_core::message::{Message, hash_bytes};
 use postroom_core::queue::{Cause, Fault};
 use postroom_core::store::BoxFuture;
@@ -88,23 +89,17 @@ impl PushUrl {
         let (host, path) = Host::parse(url, rest, is_tls).map_err(|_| malformed())?;
         let uri: Uri = format!("{scheme}://{}{path}", host.authority()).parse().map_err(|_| malformed())?;
         let authority = HeaderValue::from_str(&host.authority()).map_err(|_| malformed())?;
-        let address = Address(Place::Http { host, path });
+        let address = Address(Location::Http { host, path });
         let client = connections(&Service::new("handler", url).tls(tls), &address, false)?;
         Ok(Self { client, uri, host: authority, signer: None, timeout: Duration::from_secs(30) })
     }
 
-    /// Signs the requests by Standard Webhooks.
-    #[must_use]
-    pub fn signer(mut self, signer: WebhookSigner) -> Self {
-        self.signer = Some(signer);
-        self
-    }
+    postroom_core::setters! {
+        /// Signs the requests by Standard Webhooks.
+        pub fn signer(mut self, signer: WebhookSigner) { self.signer = Some(signer); }
 
-    /// Sets how long the handler may take to answer; 30 s by default.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
+        /// Sets how long the handler may take to answer; 30 s by default.
+        pub fn timeout(mut self, timeout: Duration) { self.timeout = timeout; }
     }
 
     /// Posts a message and returns the outcome.
@@ -117,7 +112,7 @@ impl PushUrl {
         let exchange = async {
             match self.client.request(request).await {
                 Ok(response) => judge(message, response).await,
-                Err(error) => Delivery::unreachable(told(&error)),
+                Err(error) => Delivery::unreachable(with_causes(&error)),
             }
         };
         let answered = tokio::time::timeout(self.timeout, exchange).await;
@@ -175,7 +170,7 @@ fn webhook_id(message: &Message) -> String {
     if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.') {
         return id;
     }
-    hash_bytes(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash_bytes(id.as_bytes()))
 }
 
 async fn judge(message: &Message, response: Response<Incoming>) -> Delivery {
@@ -206,7 +201,7 @@ async fn accepted(message: &Message, body: Incoming) -> Delivery {
             telemetry::answer_not_kept(message, "it is longer than 64 KiB");
             return Delivery::Accepted { response: None };
         }
-        Err(error) => return Delivery::unreachable(told(error.as_ref())),
+        Err(error) => return Delivery::unreachable(with_causes(error.as_ref())),
     };
     let response = match std::str::from_utf8(&answer) {
         Ok("") => None,

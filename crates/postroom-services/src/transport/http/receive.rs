@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use super::BoxError;
 use crate::receiver::{Authenticated, Receiver, ReceiverOptions, Reply, Room};
 use crate::wire::headers::{self, RECEIPT, RETENTION};
 use postroom_core::support::error::Error;
@@ -27,19 +28,17 @@ pub(crate) struct Held {
 /// Reads a whole request, but at most `limit` bytes, within the time limit, and only while there is room.
 pub(crate) async fn read<T>(body: T, limit: usize, options: &ReceiverOptions, room: Room) -> Result<Held, Reply>
 where
-    T: Body + Send,
-    T::Data: Send,
-    T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    T: Body<Data: Send, Error: Into<BoxError>> + Send,
 {
     let reading = read_frames(Limited::new(Box::pin(body), limit), options, room);
     tokio::time::timeout(options.body_timeout, reading)
         .await
-        .unwrap_or_else(|_| Err(Reply::error(408, "the request did not come in time")))
+        .unwrap_or_else(|_| Err(Reply::error(408, "the request did not arrive in time")))
 }
 
 async fn read_frames<T>(mut body: Limited<T>, options: &ReceiverOptions, mut room: Room) -> Result<Held, Reply>
 where
-    Limited<T>: Body<Error = Box<dyn std::error::Error + Send + Sync>> + Unpin,
+    Limited<T>: Body<Error = BoxError> + Unpin,
 {
     // The parts are kept as they come: one growing buffer would take up to three times as much memory.
     let mut read = Vec::new();
@@ -47,7 +46,7 @@ where
         let data = match frame {
             Ok(frame) => frame.into_data(),
             Err(error) if error.is::<LengthLimitError>() => return Err(Reply::too_large(options.body_max)),
-            Err(_) => return Err(Reply::malformed(&Error::invalid("the request broke off"))),
+            Err(_) => return Err(Reply::malformed(&Error::invalid("the request was interrupted"))),
         };
         let Ok(mut data) = data else { continue };
         if !room.take(data.remaining()) {

@@ -10,14 +10,14 @@ use hyper::body::Incoming;
 use tower_service::Service;
 
 use super::listen::Listener;
-use super::{HttpService, accept};
+use super::{BoxError, HttpService, accept};
 use crate::receiver::{HOOKS_PATH, Receiver};
 use crate::transport::address::RECEIVE_PATH;
 use postroom_core::work::handler::Backend;
 
 const HEALTH_PATH: &str = "/_rf/health";
 
-type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 impl<B: Backend> Receiver<B> {
     /// Receives at this listener until `shutdown` is ready, and answers the requests that have come in by then.
@@ -53,7 +53,7 @@ impl<B: Backend> Routes<B> {
         Self {
             receive: receiver.service(),
             #[cfg(feature = "grpc")]
-            grpc: crate::transport::grpc::service(receiver),
+            grpc: receiver.grpc_service(),
         }
     }
 

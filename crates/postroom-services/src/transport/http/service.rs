@@ -1,7 +1,6 @@
 //! The receiving end as a service to mount in any server that supports `tower`.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -13,9 +12,9 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::Full;
 
-use super::JSON;
 use super::guests::came_from;
 use super::receive::{Held, annotate, declared_length, read};
+use super::{BoxError, JSON};
 use crate::receiver::{Authenticated, Receiver, Reply, Whose};
 use crate::wire::envelope::Envelope;
 use crate::wire::headers;
@@ -32,6 +31,7 @@ use postroom_core::work::handler::Backend;
 ///     axum::Router::new().route_service("/_rf/receive", receiver.service())
 /// }
 /// ```
+#[derive(Debug)]
 pub struct HttpService<B: Backend>(Receiver<B>);
 
 impl<B: Backend> Receiver<B> {
@@ -45,9 +45,7 @@ impl<B: Backend> Receiver<B> {
 impl<B: Backend> HttpService<B> {
     async fn respond<T>(self, request: Request<T>) -> Response<Full<Bytes>>
     where
-        T: Body + Send,
-        T::Data: Send,
-        T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        T: Body<Data: Send, Error: Into<BoxError>> + Send,
     {
         match self.receive(request).await {
             Ok((from, reply)) => self.write(Some(&from), &reply),
@@ -61,9 +59,7 @@ impl<B: Backend> HttpService<B> {
     /// the source is verified.
     async fn receive<T>(&self, request: Request<T>) -> Result<(Authenticated, Reply), Reply>
     where
-        T: Body + Send,
-        T::Data: Send,
-        T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        T: Body<Data: Send, Error: Into<BoxError>> + Send,
     {
         let (head, body) = request.into_parts();
         if head.method != Method::POST {
@@ -101,9 +97,7 @@ impl<B: Backend> HttpService<B> {
     /// Receives from a foreign peer, which signs inside the envelope, so the body must be read first.
     async fn receive_v1<T>(&self, body: T, from: Option<IpAddr>) -> Result<(Authenticated, Reply), Reply>
     where
-        T: Body + Send,
-        T::Data: Send,
-        T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        T: Body<Data: Send, Error: Into<BoxError>> + Send,
     {
         if !self.0.has_v1_sources() {
             return Err(Reply::unauthorized());
@@ -118,9 +112,7 @@ impl<B: Backend> HttpService<B> {
 
     async fn read<T>(&self, body: T, whose: Whose) -> Result<Held, Reply>
     where
-        T: Body + Send,
-        T::Data: Send,
-        T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        T: Body<Data: Send, Error: Into<BoxError>> + Send,
     {
         let options = self.0.options();
         read(body, options.body_max, options, self.0.room(whose)).await
@@ -144,9 +136,7 @@ impl<B: Backend> HttpService<B> {
 impl<B, T> tower_service::Service<Request<T>> for HttpService<B>
 where
     B: Backend,
-    T: Body + Send + 'static,
-    T::Data: Send,
-    T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    T: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
@@ -165,11 +155,5 @@ where
 impl<B: Backend> Clone for HttpService<B> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
-    }
-}
-
-impl<B: Backend> fmt::Debug for HttpService<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("HttpService").field(&self.0).finish()
     }
 }

@@ -37,7 +37,8 @@ pub(super) fn agreed_on_http2(agreed: Option<&[u8]>) -> bool {
 
 fn certificates_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let certificates: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let certificates = certificates.map_err(|error| Error::invalid(format!("the certificates are no PEM: {error}")))?;
+    let certificates =
+        certificates.map_err(|error| Error::invalid(format!("the certificates are not PEM: {error}")))?;
     if certificates.is_empty() {
         return Err(Error::invalid("there is no certificate in the PEM"));
     }

@@ -18,12 +18,12 @@ impl SocketFile {
     /// Prepares the path of a socket: its folder exists and is only ours, and no other program listens there.
     pub(super) fn prepare(path: &Path) -> Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.ok_or_else(|| Error::invalid("a socket needs a folder of its own"))?;
+        let folder = folder.ok_or_else(|| Error::invalid("a socket needs its own folder"))?;
         if !folder.exists() {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.map_err(|error| trouble(folder, "cannot be made", error))?;
+            made.map_err(|error| trouble(folder, "cannot be created", error))?;
         }
-        let about = fs::metadata(folder).map_err(|error| trouble(folder, "cannot be looked at", error))?;
+        let about = fs::metadata(folder).map_err(|error| trouble(folder, "cannot be inspected", error))?;
         let mode = about.permissions().mode() & 0o777;
         if about.uid() != own_uid() || mode & 0o077 != 0 {
             return Err(Error::invalid(format!(
@@ -47,14 +47,14 @@ fn remove_stale(path: &Path) -> Result<()> {
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(trouble(path, "cannot be looked at", error)),
+        Err(error) => return Err(trouble(path, "cannot be inspected", error)),
     };
     if !about.file_type().is_socket() || about.uid() != own_uid() {
-        return Err(Error::invalid(format!("{} is there and is no socket of ours", path.display())));
+        return Err(Error::invalid(format!("{} exists and is not a socket", path.display())));
     }
     match std::os::unix::net::UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|error| trouble(path, "is left over and cannot be removed", error))
+            fs::remove_file(path).map_err(|error| trouble(path, "is an old socket and cannot be removed", error))
         }
         _ => Err(Error::new(ErrorKind::Unavailable, format!("another program listens at {}", path.display()))),
     }
@@ -81,7 +81,7 @@ impl Socket {
     /// Listens at this path for these users, or for our own user if the list is empty.
     pub(super) fn bind(path: &Path, uids: &[u32]) -> Result<Self> {
         let file = SocketFile::prepare(path)?;
-        let listener = UnixListener::bind(path).map_err(|error| trouble(path, "cannot be listened at", error))?;
+        let listener = UnixListener::bind(path).map_err(|error| trouble(path, "cannot be used to listen", error))?;
         let uids = if uids.is_empty() { vec![own_uid()] } else { uids.to_vec() };
         Ok(Self { listener, uids, _file: file })
     }
@@ -155,6 +155,6 @@ mod tests {
         let path = folder.path().join("a.sock");
         let socket = Socket::bind(&path, &[own_uid() + 1]).unwrap();
         let _client = UnixStream::connect(&path).await.unwrap();
-        assert_eq!(socket.accept().await.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(socket.accept().await.err().unwrap().kind(), io::ErrorKind::PermissionDenied);
     }
 }

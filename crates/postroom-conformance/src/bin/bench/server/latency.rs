@@ -82,7 +82,7 @@ impl<B: Bed> Ours<B> {
     }
 }
 
-/// A producer, and a worker that claims when it is told: by the database, where it can.
+/// A producer, and a worker that claims when it is notified, by the database where possible.
 struct RawPair<R: Raw> {
     producer: R,
     signal: Arc<Notify>,

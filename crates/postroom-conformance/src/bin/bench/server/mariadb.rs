@@ -26,7 +26,7 @@ const CLAIM: &str = "SELECT seq, payload FROM raw WHERE state = 0 AND due <= 2
     ORDER BY due, seq LIMIT ? FOR UPDATE SKIP LOCKED";
 const TAKE: &str = "UPDATE raw SET state = 1, lease_until = 30000000 WHERE seq IN (";
 const ACK: &str = "UPDATE raw SET state = 2, lease_until = NULL WHERE state = 1 AND seq IN (";
-/// So many rows in one text.
+/// The number of rows in one statement.
 const ROWS: usize = 500;
 
 impl Bed for MySql {
@@ -61,7 +61,7 @@ impl Bed for MySql {
 pub(crate) struct Raw(MySqlConnection);
 
 impl Raw {
-    /// The text with so many values in its list.
+    /// Returns the statement with this many values in its list.
     async fn list(&mut self, text: &str, rows: &[(i64, String)]) -> anyhow::Result<()> {
         let mut query = QueryBuilder::new(text);
         let mut values = query.separated(", ");

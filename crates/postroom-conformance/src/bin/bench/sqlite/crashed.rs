@@ -1,4 +1,4 @@
-//! (q) new work right after a worker was killed with two hundred messages in hand, against a queue without them.
+//! (q) new work right after a worker was killed with two hundred messages in progress, against a queue without them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use super::open;
 use crate::services::Other;
 use crate::{Report, Sizes, payload};
 
-/// So many messages are in hand when the worker is killed.
+/// How many messages are in progress when the worker is killed.
 const IN_HAND: usize = 200;
-/// So much is enqueued afterwards.
+/// How many messages are enqueued afterwards.
 const NEW: usize = 160;
 const TAKES: Duration = Duration::from_millis(100);
 const LEASE: Duration = Duration::from_secs(1);

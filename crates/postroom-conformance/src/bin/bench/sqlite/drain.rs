@@ -48,7 +48,7 @@ pub(crate) async fn fill(store: &SqliteStore, messages: usize) -> anyhow::Result
     Ok(())
 }
 
-/// Runs a worker until so many messages were handled and acknowledged.
+/// Runs a worker until this many messages were handled and acknowledged.
 pub(crate) async fn drain_store(store: SqliteStore, messages: usize, options: WorkerOptions) -> anyhow::Result<()> {
     let (left, all_done) = (Arc::new(AtomicUsize::new(messages)), Arc::new(Notify::new()));
     let done = all_done.clone();

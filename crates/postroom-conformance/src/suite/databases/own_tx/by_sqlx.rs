@@ -15,7 +15,7 @@ use super::caller::{Caller, CallersTx, ORDER, ORDERS, ORDERS_COUNT};
 use crate::harness::Stage;
 use crate::servers;
 
-/// With a connection of its own.
+/// With a separate connection.
 pub(super) struct Sqlx<DB: Database>(pub(super) DB::Connection);
 
 /// A program that has a pool.

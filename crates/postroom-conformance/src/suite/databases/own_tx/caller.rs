@@ -1,4 +1,4 @@
-//! A program with a connection of its own beside the store, whatever its driver.
+//! A program with its own connection beside the store, with any driver.
 
 use postroom::queue::{Enqueued, Lease};
 use postroom::{Inbox, Incoming, NewMessage, Outbox};

@@ -138,7 +138,7 @@ async fn an_accept_commits_with_the_caller<C: Caller>(stage: &Stage<C::Backend>)
     Ok(())
 }
 
-/// Who asks first whether it was handled before must be able to accept it then.
+/// A program that first asks whether it was handled must be able to accept it then.
 async fn an_accept_puts_a_seen_message_in_line<C: Caller>(stage: &Stage<C::Backend>) -> Verdict {
     let mut caller = C::connect(stage).await?;
     let draft = Draft::new("a").payload("seen");

@@ -78,7 +78,7 @@ async fn a_response_that_cannot_be_kept_is_an_error_and_leaves_nothing<B: Testab
         let refused = api.send(Call { path, ..Call::keyed(path) }).await?;
         assert_eq!(
             (refused.status, refused.title()?),
-            (StatusCode::INTERNAL_SERVER_ERROR, "The response cannot be kept".into())
+            (StatusCode::INTERNAL_SERVER_ERROR, "The response cannot be stored".into())
         );
     }
     assert_eq!((api.calls(), stage.side(Queue::Inbox).rows().await?), (2, 0));
@@ -127,7 +127,7 @@ async fn what_an_operator_gave_up_is_refused<B: Testable>(stage: &Stage<B>) -> V
     let refused = api.send(Call::keyed("1")).await?;
     assert_eq!(
         (refused.status, refused.title()?),
-        (StatusCode::UNPROCESSABLE_ENTITY, "Idempotency-Key was given up".into())
+        (StatusCode::UNPROCESSABLE_ENTITY, "Idempotency-Key is no longer valid".into())
     );
     Ok(())
 }

@@ -23,7 +23,7 @@ fn data_that_is_no_text_is_refused_in_both_modes() {
 fn batches_and_other_formats_are_refused() {
     for content_type in ["application/cloudevents-batch+json; charset=utf-8", "Application/CloudEvents-Batch+json"] {
         let headers = http([("Content-Type", content_type)]);
-        assert_refused(CloudEvent::read(&headers, b"[]"), "batches of CloudEvents are not taken");
+        assert_refused(CloudEvent::read(&headers, b"[]"), "batches of CloudEvents are not accepted");
     }
     for content_type in ["application/cloudevents+avro", "application/cloudevents"] {
         assert_refused(CloudEvent::read(&http([("Content-Type", content_type)]), b""), JSON);
@@ -54,37 +54,37 @@ fn what_is_wrong_is_named_and_never_quoted() {
     for (more, because) in [
         (r#""specversion":"0.3""#, "two members \"specversion\""),
         (r#""dataschema":"""#, "\"dataschema\" must not be empty"),
-        (r#""nested":{"a":"hunter2"}"#, "\"nested\" is neither"),
-        (r#""half":1.5"#, "\"half\" is neither"),
-        (r#""large":2147483648"#, "\"large\" is neither"),
+        (r#""nested":{"a":"hunter2"}"#, "\"nested\" must be a string"),
+        (r#""half":1.5"#, "\"half\" must be a string"),
+        (r#""large":2147483648"#, "\"large\" must be a string"),
         (r#""Upper":"hunter2""#, "\"Upper\" cannot be an attribute"),
         (r#""a_b":"hunter2""#, "\"a_b\" cannot be an attribute"),
         (r#""":"hunter2""#, "\"\" cannot be an attribute"),
         (r#""line":"hunter2\n""#, "\"line\" has a character"),
         (r#""nonchar":"\uffff""#, "\"nonchar\" has a character"),
-        (r#""lonely":"\ud800""#, "\"lonely\" is neither"),
+        (r#""lonely":"\ud800""#, "\"lonely\" must be a string"),
         (r#""data":1,"data_base64":"MQ==""#, "both \"data\" and \"data_base64\""),
-        (r#""datacontenttype":"text/plain","data":{"hunter2":1}"#, "\"data\" is not JSON by its type"),
+        (r#""datacontenttype":"text/plain","data":{"hunter2":1}"#, "\"data\" must be a string"),
         (r#""datacontenttype":"text/plain\n","data":"""#, "\"datacontenttype\" has a character"),
         (r#""data":hunter2"#, "not a JSON object"),
     ] {
         assert_refused(structured(&example("1", more)), because);
     }
     let other = |from, to| structured(&example("1", "\"data\":0").replace(from, to));
-    assert_refused(other("\"1.0\"", "\"0.3\""), "of version 1.0 only");
-    assert_refused(other("\"1.0\"", "1.0"), "\"specversion\" is neither");
-    assert_refused(other("2018-04-05T17:31:00Z", "hunter2"), "\"time\" is not a time as RFC 3339 writes it");
+    assert_refused(other("\"1.0\"", "\"0.3\""), "only in version 1.0");
+    assert_refused(other("\"1.0\"", "1.0"), "\"specversion\" must be a string");
+    assert_refused(other("2018-04-05T17:31:00Z", "hunter2"), "\"time\" is not an RFC 3339 time");
 }
 
 #[test]
 fn headers_must_be_unambiguous_and_well_coded() {
     for (name, value, because) in [
-        ("ce-id", "2", "ce-id is there twice"),
-        ("content-type", "text/html", "content-type is there twice"),
-        ("ce-datacontenttype", "text/plain", "no ce-datacontenttype"),
+        ("ce-id", "2", "ce-id appears twice"),
+        ("content-type", "text/html", "content-type appears twice"),
+        ("ce-datacontenttype", "text/plain", "not ce-datacontenttype"),
         ("ce-data", "hunter2", "\"data\" cannot be an attribute"),
         ("ce-a-b", "hunter2", "\"a-b\" cannot be an attribute"),
-        ("ce-broken", "hunter2%C0%A0", "ce-broken is not coded"),
+        ("ce-broken", "hunter2%C0%A0", "ce-broken is not properly"),
         ("ce-subject", "", "\"subject\" must not be empty"),
         ("ce-tab", "hunter2%09", "\"tab\" has a character"),
     ] {
@@ -94,7 +94,7 @@ fn headers_must_be_unambiguous_and_well_coded() {
     }
     let (mut headers, body) = event(None, "").write(Binary).unwrap();
     headers.append("ce-raw", http::HeaderValue::from_bytes("ä".as_bytes()).unwrap());
-    assert_refused(CloudEvent::read(&headers, &body), "ce-raw is there twice or no plain text");
+    assert_refused(CloudEvent::read(&headers, &body), "ce-raw appears twice or is not plain text");
 }
 
 #[test]

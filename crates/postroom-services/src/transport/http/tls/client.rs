@@ -80,7 +80,7 @@ fn authorities_of_system() -> Result<RootCertStore> {
     trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if trusted.is_empty() {
         return Err(Error::invalid(
-            "this system has no root certificates; install them, or give them with ClientTls::root_certificates",
+            "this system has no root certificates; install them, or set ClientTls::root_certificates",
         ));
     }
     Ok(trusted)

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use super::{HTTP1, HTTP2, authorities, certificates_of, provider, refused, validity};
 use crate::wire::secret::check_private;
+use crate::wire::signature::hex;
 use postroom_core::message::hash_bytes;
 use postroom_core::support::clock::Clock;
 use postroom_core::support::error::{Error, Result};
@@ -112,7 +113,7 @@ fn key_of(pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
 fn paired(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Arc<CertifiedKey>> {
     let pair = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
         rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-            Error::invalid("the private key is not that of the certificate")
+            Error::invalid("the private key does not belong to the certificate")
         }
         other => refused(other),
     })?;
@@ -131,7 +132,6 @@ fn in_file<T>(path: &Path, read: Result<T>) -> Result<T> {
 impl fmt::Debug for TlsIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chain: Vec<u8> = self.pair().cert.iter().flat_map(|certificate| certificate.to_vec()).collect();
-        let shown: String = hash_bytes(&chain).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        write!(f, "TlsIdentity({shown}…)")
+        write!(f, "TlsIdentity({}…)", hex(&hash_bytes(&chain)[..8]))
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn check(certificate: &[u8], now: Timestamp) -> Result<()> {
     match validity(certificate) {
         None => Err(Error::invalid("the certificate cannot be read")),
         Some((_, until)) if until < now => Err(Error::invalid(format!("the certificate expired at {until}"))),
-        Some((from, _)) if now < from => Err(Error::invalid(format!("the certificate is not good before {from}"))),
+        Some((from, _)) if now < from => Err(Error::invalid(format!("the certificate is not valid before {from}"))),
         Some(_) => Ok(()),
     }
 }
@@ -89,12 +89,12 @@ mod tests {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         for version in [[VERSION, 3, 2, 1, 2].as_slice(), &[]] {
             let certificate = certificate(version, &from, &until);
-            let told = |time: &str| check(&certificate, at(time)).map_err(|error| error.to_string());
-            assert_eq!(told("2026-11-16T10:00:00Z"), Ok(()));
-            assert_eq!(told("2050-11-16T10:00:00Z"), Ok(()));
-            let early = told("2026-11-16T09:59:59Z").unwrap_err();
-            assert!(early.contains("not good before 2026-11-16T10:00:00"), "{early}");
-            let late = told("2050-11-16T10:00:01Z").unwrap_err();
+            let checked = |time: &str| check(&certificate, at(time)).map_err(|error| error.to_string());
+            assert_eq!(checked("2026-11-16T10:00:00Z"), Ok(()));
+            assert_eq!(checked("2050-11-16T10:00:00Z"), Ok(()));
+            let early = checked("2026-11-16T09:59:59Z").unwrap_err();
+            assert!(early.contains("not valid before 2026-11-16T10:00:00"), "{early}");
+            let late = checked("2050-11-16T10:00:01Z").unwrap_err();
             assert!(late.contains("expired at 2050-11-16T10:00:00"), "{late}");
         }
     }
