@@ -81,8 +81,8 @@ impl<B: Backend> Runner<B> {
     }
 
     async fn call(&self, lease: &Lease, message: Arc<Message>, handler: &dyn Erased<B>, run: &BatchRun) -> Outcome {
-        // A deadlock, a connection that broke, a neighbour that spoilt the commit: not this message's failure. Time after
-        // time, it may be the message's after all.
+        // A deadlock, a connection that broke, a neighbour that spoilt the commit: not this message's failure. When it
+        // happens time after time, it may be the message's after all.
         let attempt = || self.attempt(lease, message.clone(), handler, run);
         let tried = retry(attempt, |error, _| {
             telemetry::handled_again(self.store.name(), self.queue, &message, error);
