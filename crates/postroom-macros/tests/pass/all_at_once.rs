@@ -56,7 +56,11 @@ async fn change(_: &mut Ctx<Memory>, change: ChangeStock) -> Result<u64, Handler
 
 /// Sends a letter.
 #[push_call("mail.send")]
-pub async fn send_mail(_ctx: &mut Ctx<Memory>, to: String, #[serde(default)] subject: String) -> HandlerResult<()> {
+pub(crate) async fn send_mail(
+    _ctx: &mut Ctx<Memory>,
+    to: String,
+    #[serde(default)] subject: String,
+) -> HandlerResult<()> {
     println!("{to}: {subject}");
     Ok(())
 }
@@ -146,5 +150,12 @@ pub(crate) fn main() {
     let message = Everything::to_after_next(&ChangeStock::Clear).correlation_id("a").message().unwrap();
     assert_eq!(message.topic(), "stock.change");
     let _ = Handlers::<Memory>::new().calls(std::sync::Arc::new(Mailer));
-    let _ = (Greet { name: String::new() }, StopMailer {}, Sign {}, Tell { to: String::new() }, Tuned {}, ChangeStock::Add { item: String::new() });
+    let _ = (
+        Greet { name: String::new() },
+        StopMailer {},
+        Sign {},
+        Tell { to: String::new() },
+        Tuned {},
+        ChangeStock::Add { item: String::new() },
+    );
 }

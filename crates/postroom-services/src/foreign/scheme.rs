@@ -52,13 +52,12 @@ impl WebhookScheme {
         Ok(Self { provider: Provider::Stripe, keys: Keys::literal(secrets)? })
     }
 
-    /// Creates a scheme for GitHub, and for services that sign in the same way. The message's topic is
-    /// `X-GitHub-Event`, and its correlation id is `X-GitHub-Delivery`. One handler gets all actions of an event, just
-    /// as you subscribe to whole events at GitHub.
+    /// Creates a scheme for GitHub, and for services that sign in the same way. The message's id is
+    /// `X-GitHub-Delivery`, and its topic is `X-GitHub-Event`. One handler gets all actions of an event, just as you
+    /// subscribe to whole events at GitHub.
     ///
-    /// GitHub signs only the body, without a time, so the message's id is the SHA-256 of the body. Somebody who once
-    /// saw a delivery cannot send its body again as another delivery or event within the dedupe window. Two deliveries
-    /// with exactly the same body are one message. Receive these webhooks over TLS.
+    /// GitHub signs only the body, without a time. Somebody who once saw a delivery can send its body again as
+    /// another delivery or event. Receive these webhooks over TLS, and make sure that handlers tolerate a repetition.
     pub fn github(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self> {
         Ok(Self { provider: Provider::GitHub, keys: Keys::literal(secrets)? })
     }
@@ -121,19 +120,18 @@ impl Verified<'_> {
     /// Reads the message. An error names what is missing.
     #[doc(hidden)]
     pub fn message(&self) -> Result<WebhookMessage> {
-        let alone = |(id, topic, payload)| (id, topic, payload, None);
-        let (id, topic, payload, correlation_id) = match self.provider {
-            Provider::StandardWebhooks => alone(standard_webhooks::read(self.headers, self.body)?),
-            Provider::Stripe => alone(stripe::read(self.body)?),
+        let (id, topic, payload) = match self.provider {
+            Provider::StandardWebhooks => standard_webhooks::read(self.headers, self.body)?,
+            Provider::Stripe => stripe::read(self.body)?,
             Provider::GitHub => github::read(self.headers, self.body)?,
         };
-        Ok(WebhookMessage { id, topic, payload, correlation_id, enqueued_at: self.signed_at })
+        Ok(WebhookMessage { id, topic, payload, enqueued_at: self.signed_at })
     }
 }
 
 /// The message in a webhook.
 pub struct WebhookMessage {
-    /// The id of the message, which stays the same when it is sent again.
+    /// The provider's id of the message, which stays the same when it is sent again.
     #[doc(hidden)]
     pub id: String,
     /// The topic of the message.
@@ -142,8 +140,6 @@ pub struct WebhookMessage {
     /// The body, byte for byte.
     #[doc(hidden)]
     pub payload: String,
-    /// What the provider calls this delivery, if that is not its id.
-    pub(crate) correlation_id: Option<String>,
     /// When it was signed. GitHub does not sign a time.
     pub(crate) enqueued_at: Option<Timestamp>,
 }

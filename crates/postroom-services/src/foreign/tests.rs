@@ -26,7 +26,6 @@ pub(super) fn headers<const N: usize>(pairs: [(&str, &str); N]) -> HeaderMap {
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const BODY: &[u8] = br#"{"id":"evt_1","type":"order.paid","data":{"amount":"100"}}"#;
-const DIGEST: &str = "41d2dbfd8008070790c62961293d3e7366683607098e6e72ff699b86f3f301e8";
 const SECRETS: [&str; 3] = [
     "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
     "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
@@ -86,8 +85,7 @@ fn what_is_signed_is_taken_and_read() {
         let (scheme, headers) = (provider.knows(&SECRETS[..1]), (provider.sign)(SECRETS[0], NOW, BODY));
         let verified = scheme.verify(&headers, BODY, NOW).unwrap();
         let message = verified.message().unwrap();
-        let known = [("standard-webhooks", "msg_1"), ("stripe", "evt_1"), ("github", DIGEST)];
-        assert!(known.contains(&(scheme.name(), message.id.as_str())), "{}", scheme.name());
+        assert!(["evt_1", "msg_1"].contains(&message.id.as_str()), "{}", scheme.name());
         assert_eq!((message.topic.as_str(), message.payload.as_bytes()), ("order.paid", BODY));
         assert_eq!(message.enqueued_at, provider.is_timed.then_some(NOW));
     }

@@ -167,8 +167,7 @@ impl<B: Backend> Receiver<B> {
             if !hook.cloud_events || !CloudEvent::is_structured(headers) {
                 let message = verified.message().map_err(malformed)?;
                 let incoming = arrived(&hook.name, message.id, Kind::Signal, message.topic, message.payload);
-                let mut incoming = incoming.map_err(malformed)?;
-                incoming.correlation_id = message.correlation_id;
+                let incoming = incoming.map_err(malformed)?;
                 incoming.check().map_err(malformed)?;
                 return Ok(Hooked { source: hook.name.clone(), incoming, since: message.enqueued_at });
             }
