@@ -44,7 +44,7 @@ pub(crate) fn fleet_stopped() {
 }
 
 pub(crate) fn discovery_failed(error: &Error) {
-    warn!(%error, "the discovery failed; the stores stay as they are");
+    warn!(%error, "discovery failed; the stores stay as they are");
 }
 
 pub(crate) fn discovered<'a>(

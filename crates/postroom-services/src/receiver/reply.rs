@@ -68,7 +68,7 @@ impl Reply {
     }
 
     pub(crate) fn expired() -> Self {
-        Self::error(410, "the message has expired")
+        Self::error(410, "the message is past its time to live")
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {

@@ -56,8 +56,8 @@ async fn suffer<B: Testable>(stage: &Stage<B>, queue: Queue, cause: Cause) -> an
         let rows = side.verbs().list(postroom::operator::Filter::all()).await?;
         anyhow::Ok(rows.iter().map(postroom::operator::Record::claim_no).sum::<i64>())
     };
-    // Time passes only when none is leased: a lease that ran out would count as a crash. A message that waits for itself
-    // alone is tried at least once a minute, which is longer than a lease: each must have been tried before.
+    // Time passes only when none is leased: a lease that ran out would count as a crash. A message that waits for
+    // itself alone is tried at least once a minute, which is longer than a lease: each must have been tried before.
     let is_alone = cause == Cause::NewerVersion;
     let (pause, tries) = if is_alone { (4 * ROUND, i64::try_from(MESSAGES)?) } else { (ROUND, 1) };
     let mut before = 0;
