@@ -26,7 +26,10 @@ use postroom_core::work::handler::Backend;
 /// # Ok::<(), postroom::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Neighbours(Arc<RwLock<BTreeMap<String, (usize, Arc<dyn Neighbour>)>>>);
+pub struct Neighbours(Arc<RwLock<ByName>>);
+
+/// Each service with the number of its registration.
+type ByName = BTreeMap<String, (usize, Arc<dyn Neighbour>)>;
 
 impl Neighbours {
     /// Adds a receiver. From now on, messages to its service go there directly.

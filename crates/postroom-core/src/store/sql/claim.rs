@@ -204,7 +204,7 @@ impl SqlVerbs {
         match (&request.topics, first) {
             _ if request.suspects => {}
             (Some(topics), _) => {
-                self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first })
+                self.topic_scan_start.looked(queue, topics, Look { from, now, took: asked.elapsed(), first });
             }
             (None, Some(first)) => self.scan_start(queue).raise(first),
             (None, None) => {}

@@ -29,9 +29,9 @@ pub(super) async fn a_transaction_of_deadpool_is_taken(stage: &Stage<Postgres>) 
         stage.inbox.accept_in(&mut tx, &Draft::new("b").incoming()?).await?;
         stage.inbox.ack_in(&mut tx, &lease, None).await?;
         if commits {
-            tx.commit().await?
+            tx.commit().await?;
         } else {
-            tx.rollback().await?
+            tx.rollback().await?;
         }
         stored(stage, commits).await?;
     }
@@ -49,9 +49,9 @@ pub(super) async fn a_transaction_of_bb8_is_taken(stage: &Stage<Postgres>) -> Ve
         stage.inbox.accept_in(&mut tx, &Draft::new("b").incoming()?).await?;
         stage.inbox.ack_in(&mut tx, &lease, None).await?;
         if commits {
-            tx.commit().await?
+            tx.commit().await?;
         } else {
-            tx.rollback().await?
+            tx.rollback().await?;
         }
         stored(stage, commits).await?;
     }
