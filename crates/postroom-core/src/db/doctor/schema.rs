@@ -1,8 +1,8 @@
-//! The tables: judged alike on every database.
+//! Judges the tables in the same way on every database.
 
 use super::{Facts, Finding, Level};
 
-/// Whether they are there, and of the version this program knows.
+/// Whether the tables exist and have the version that this program knows.
 pub(crate) fn is_there(facts: &Facts) -> Option<Finding> {
     let wanted = facts.number("schema.wanted")?;
     let found = facts.number("schema.found");

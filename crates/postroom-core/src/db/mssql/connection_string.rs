@@ -1,5 +1,5 @@
-//! Where a SQL Server is and who we are there: a URL, or the connection string of the .NET world. What is wrong with
-//! one is told by the name of the setting: its value may be a password.
+//! Reads the address and the credentials of a SQL Server from a URL or from a .NET connection string. Errors mention
+//! only the name of a setting, because its value may be a password.
 
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 
@@ -7,7 +7,7 @@ use crate::support::error::{Error, Result};
 
 const SCHEMES: [&str; 2] = ["mssql://", "sqlserver://"];
 
-/// What a connection string may begin with, as we know it.
+/// The settings that a connection string may begin with.
 const KNOWN: &[&str] = &[
     "addr",
     "address",
@@ -36,10 +36,10 @@ const KNOWN: &[&str] = &[
     "username",
 ];
 
-/// Ways to a server that are not taken.
+/// Protocols that are not supported.
 const OTHER_WAYS: [&str; 4] = ["np:", "lpc:", "admin:", "(localdb)"];
 
-/// What others do with a connection and we do in our own way, or not at all.
+/// Settings that other clients use, and that we handle in our own way or not at all.
 const IGNORED: &[&str] = &[
     "commandtimeout",
     "connectionlifetime",
@@ -65,7 +65,7 @@ const IGNORED: &[&str] = &[
     "wsid",
 ];
 
-/// What was read of it.
+/// The settings that were read.
 #[derive(Default)]
 pub(super) struct ConnectionString {
     host: Option<String>,
@@ -101,7 +101,8 @@ impl ConnectionString {
         };
         let parsed: http::Uri = url.parse().map_err(|_| unreadable())?;
         let authority = parsed.authority().ok_or_else(unreadable)?;
-        // A password with a / or ? or # in it ends too early, and the rest of it would be taken for something else.
+        // A password that contains / or ? or # would end too early, and the rest of it would be taken for something
+        // else.
         let after = parsed.path_and_query().map_or("", |rest| rest.as_str());
         if after.contains('@') || url.contains('#') {
             return Err(unreadable());
@@ -172,7 +173,7 @@ impl ConnectionString {
         Ok(())
     }
 
-    /// `tcp:host\instance,port`.
+    /// Reads `tcp:host\instance,port`.
     fn set_server(&mut self, value: &str) -> Result<()> {
         let begins_with = |way: &str| value.get(..way.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(way));
         if let Some(way) = OTHER_WAYS.into_iter().find(|way| begins_with(way)) {
@@ -187,12 +188,12 @@ impl ConnectionString {
             "." | "(local)" => "localhost".to_owned(),
             host => host.to_owned(),
         });
-        // With a port nobody has to be asked where the instance is.
+        // With a port, the browser service does not have to be asked where the instance is.
         self.instance = instance.filter(|_| self.port.is_none()).map(str::to_owned);
         Ok(())
     }
 
-    /// Whether encryption was told off.
+    /// Whether encryption was switched off.
     pub(super) fn may_be_plain(&self) -> bool {
         self.encrypt == Some(EncryptionLevel::Off)
     }
@@ -224,7 +225,8 @@ impl ConnectionString {
             }
             (true, None) => config.trust_cert(),
             (false, Some(authority)) => config.trust_cert_ca(authority),
-            // As elsewhere: a login that is encrypted only because the server can is no proof of who that is.
+            // As elsewhere, a login that is encrypted only because the server can encrypt does not prove who the server
+            // is.
             (false, None) if self.encrypt == Some(EncryptionLevel::Off) => config.trust_cert(),
             (false, None) => {}
         }
@@ -233,7 +235,7 @@ impl ConnectionString {
     }
 }
 
-/// A value of a connection string, and what follows it. One in quotes has those inside it doubled.
+/// Splits off a value of a connection string and returns the rest. A quoted value has its inner quotes doubled.
 fn value_of(text: &str) -> Result<(String, &str)> {
     let Some(quote) = text.chars().next().filter(|first| matches!(first, '\'' | '"')) else {
         let (value, after) = text.split_once(';').unwrap_or((text, ""));
@@ -262,7 +264,7 @@ fn value_of(text: &str) -> Result<(String, &str)> {
     }
 }
 
-/// A setting's name as it is compared.
+/// A setting's name in the form in which it is compared.
 fn plain(key: &str) -> String {
     key.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -272,7 +274,7 @@ fn is_known(key: &str) -> bool {
     KNOWN.contains(&plain.as_str()) || IGNORED.contains(&plain.as_str())
 }
 
-/// Whether a text begins like the connection string of the .NET world.
+/// Whether a text begins like a .NET connection string.
 pub(super) fn is_connection_string(text: &str) -> bool {
     text.split_once('=').is_some_and(|(key, _)| is_known(key))
 }
@@ -290,7 +292,7 @@ fn switch(key: &str, value: &str) -> Result<bool> {
     }
 }
 
-/// Off still encrypts the login, where the server can.
+/// With encryption off, the login is still encrypted if the server can do that.
 fn encryption(key: &str, value: &str) -> Result<EncryptionLevel> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "yes" | "mandatory" | "required" => Ok(EncryptionLevel::Required),

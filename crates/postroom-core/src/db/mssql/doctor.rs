@@ -1,4 +1,4 @@
-//! SQL Server: what its settings mean for messages.
+//! Judges what the settings of SQL Server mean for messages.
 
 mod questions;
 
@@ -8,9 +8,9 @@ use crate::db::mssql::error::{is_compatible, is_new_enough};
 
 use crate::db::doctor::{Facts, Finding, Judge, Level, Report, judged, schema, server, times};
 
-/// A transaction that is open for longer holds its locks, and the log, for as long.
+/// A transaction that stays open for longer than this keeps its locks, and the log, all that time.
 const TRANSACTION_LONG: i64 = 600;
-/// What the library itself calls.
+/// How many procedures the library itself calls.
 const PROCEDURES: i64 = 2;
 
 pub(crate) fn report(facts: &Facts) -> Report {
@@ -45,7 +45,7 @@ fn version(facts: &Facts) -> Option<Finding> {
     Some(fine.only_if(is_new_enough(version, facts.text("edition").unwrap_or_default(), product), wrong))
 }
 
-/// Without its tables there is nothing to miss.
+/// Without tables, no procedure is missing.
 fn procedures(facts: &Facts) -> Option<Finding> {
     facts.number("schema.found")?;
     let found = facts.number("procedures")?;

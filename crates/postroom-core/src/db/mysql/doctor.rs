@@ -1,4 +1,4 @@
-//! MySQL and MariaDB: what their settings mean for messages.
+//! Judges what the settings of MySQL and MariaDB mean for messages.
 
 mod questions;
 
@@ -9,7 +9,7 @@ use crate::db::mysql::driver_sqlx_09::is_new_enough;
 use crate::db::doctor::{Facts, Finding, Judge, Level, Report, judged, schema, server, times};
 
 const MIB: i64 = 1 << 20;
-/// So many old versions of rows wait to be cleared away.
+/// More old row versions than this, waiting to be purged, are a problem.
 const HISTORY_LONG: i64 = 1_000_000;
 
 pub(crate) fn report(database: &str, facts: &Facts) -> Report {
@@ -52,7 +52,7 @@ fn flush_at_commit(facts: &Facts) -> Option<Finding> {
     let name = "innodb_flush_log_at_trx_commit";
     let value = facts.text(name)?;
     let means = match value {
-        // MariaDB's 3 flushes more often still.
+        // MariaDB's value 3 flushes even more often.
         "1" | "3" => return Some(Finding::ok(name, value, "commits reach the disk")),
         "0" => "commits are written once a second: a crash of the server alone loses the last second",
         _ => "commits are flushed once a second: a power cut or a crash of the machine loses the last second",
@@ -60,7 +60,7 @@ fn flush_at_commit(facts: &Facts) -> Option<Finding> {
     Some(Finding::new(Level::Danger, name, value, means, "innodb_flush_log_at_trx_commit = 1"))
 }
 
-/// With a binary log, a transaction that is not in it is undone when the server recovers.
+/// With a binary log, a transaction that is not in it is rolled back when the server recovers.
 fn sync_binlog(facts: &Facts) -> Option<Finding> {
     let name = "sync_binlog";
     let value = facts.text(name).filter(|_| facts.is_on("log_bin") == Some(true))?;

@@ -1,4 +1,4 @@
-//! PostgreSQL: what its settings mean for messages.
+//! Judges what the settings of PostgreSQL mean for messages.
 
 mod questions;
 
@@ -10,7 +10,7 @@ use crate::db::doctor::{Facts, Finding, Judge, Level, Report, judged, schema, se
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
-/// So many transactions have passed since a snapshot that is still held was taken.
+/// A snapshot is old when more transactions than this have passed since it was taken.
 const SNAPSHOT_OLD: i64 = 1_000_000;
 const DEAD_ROWS_MANY: i64 = 100_000;
 
@@ -71,7 +71,7 @@ fn full_page_writes(facts: &Facts) -> Option<Finding> {
     Some(fine.only_if(facts.is_on("full_page_writes")?, (Level::Danger, means, advice)))
 }
 
-/// Our own transactions turn it on where it is off; the user's do not.
+/// Our own transactions turn it on where it is off; the user's transactions do not.
 fn synchronous_commit(facts: &Facts) -> Option<Finding> {
     let name = "synchronous_commit";
     let value = facts.text(name)?;
@@ -90,7 +90,7 @@ fn synchronous_commit(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// The same setting where it is set for a role or for the database.
+/// The same setting, where it is set for a role or for the database.
 fn overrides(facts: &Facts) -> Vec<Finding> {
     let off = facts.under("override.").filter(|(_, value)| *value == "off");
     let finding = |(role, value): (&str, &str)| {
@@ -172,7 +172,7 @@ fn isolation(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// A server process that is older than our connection was opened for somebody else.
+/// A server process that is older than our connection was opened for another client.
 fn pooler(facts: &Facts) -> Option<Finding> {
     let (server, ours) = (facts.number("backend_age_micros")?, facts.number("our.age_micros")?);
     let (name, is_declared) = ("pooler", facts.is_on("our.pooler")?);

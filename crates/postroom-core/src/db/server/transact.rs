@@ -1,5 +1,5 @@
-//! Our own transactions: begun, committed, and tried again with the same ids when the database asks for it or does not
-//! say what became of them.
+//! Our own transactions: begun, committed, and retried with the same ids if the database asks for it or if the outcome
+//! of the commit is unknown.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,22 +13,22 @@ use crate::support::error::{Error, ErrorKind, Result};
 use crate::support::task::{Portable, run_to_completion};
 use crate::telemetry;
 
-/// A verb with its arguments apart, so that it can be run again.
+/// An operation with its arguments passed separately, so that it can run again.
 pub(crate) type TxFn<E, A, T> =
     for<'v> fn(&'v SqlVerbs, &'v mut Pooled<E>, &'v A, Timestamp) -> BoxFuture<'v, Result<T>>;
 
-/// Deadlocks and lost races are tried again so often.
+/// How often deadlocks and lost races are retried.
 const CONFLICTS_MAX: u32 = 20;
-/// So long a commit without an answer is asked after.
+/// How long we try to find out the outcome of a commit without an answer.
 const DOUBT_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// How a try failed.
+/// How an attempt failed.
 enum Failed {
-    /// The connection was stale, or led to a server that is read-only: nothing was done on it.
+    /// The connection was stale, or led to a read-only server: nothing was done on it.
     Stale(Error),
-    /// Nothing of it is stored.
+    /// Nothing was stored.
     RolledBack(Error),
     /// The commit had no answer.
     InDoubt(Error, Timestamp),
@@ -43,13 +43,13 @@ impl Failed {
 }
 
 impl<E: Engine> ServerShared<E> {
-    /// Runs a verb in a transaction of its own.
+    /// Runs an operation in its own transaction.
     pub(crate) async fn write<A: Portable, T: Portable>(self: &Arc<Self>, args: A, verb: TxFn<E, A, T>) -> Result<T> {
         let core = self.clone();
         run_to_completion(async move { core.retry_until_known(&args, None, verb).await }).await
     }
 
-    /// Runs a verb as one statement that commits itself, if it can be; otherwise in a transaction of its own.
+    /// Runs an operation as one statement that commits by itself, if possible; otherwise in its own transaction.
     pub(crate) async fn write_autocommit<A: Portable, T: Portable>(
         self: &Arc<Self>,
         args: A,

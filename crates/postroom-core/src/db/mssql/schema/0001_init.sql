@@ -48,7 +48,7 @@ CREATE TABLE {outbox} (
 );
 GO
 
--- A server may add to an index's name: what it begins with is looked for.
+-- A server may add to the name of an index, so only its beginning is compared.
 IF NOT EXISTS (SELECT 1 FROM sys.indexes
                WHERE object_id = OBJECT_ID(N'{outbox}') AND name LIKE N'{outbox_name}_message%')
     CREATE INDEX {outbox_name}_message ON {outbox} (message_id) WHERE message_id IS NOT NULL;
@@ -153,7 +153,7 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes
     CREATE INDEX {inbox_name}_outside ON {inbox} (state, last_seen_at) WHERE state IN (5, 6);
 GO
 
--- One mark for each handler of a message that arrives by some other way than the inbox.
+-- One mark for each handler of a message that does not come through the inbox.
 IF OBJECT_ID(N'{inbox}_marks', N'U') IS NULL
 CREATE TABLE {inbox}_marks (
     seq        bigint        IDENTITY(1, 1) NOT NULL CONSTRAINT {inbox_name}_marks_seq PRIMARY KEY CLUSTERED,
