@@ -112,7 +112,7 @@ impl<E: Engine> ServerShared<E> {
         }
     }
 
-    /// One statement commits itself: one trip. When it breaks off, nobody knows.
+    /// Runs one statement that commits by itself, in one round trip. If the connection breaks, the outcome is unknown.
     async fn once_autocommit<A: Sync, T: Send>(
         self: &Arc<Self>,
         args: &A,
@@ -130,7 +130,7 @@ impl<E: Engine> ServerShared<E> {
                 Ok(answer)
             }
             Ok(None) => self.transaction(link, args, verb, None).await,
-            // The server says that nothing is stored, and another one may have taken over.
+            // The server reports that nothing was stored, and another server may have taken over.
             Err(error) if refuses_writes(&error) => Err(Failed::Stale(error)),
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(Failed::InDoubt(error, now)),
             Err(error) => Err(Failed::RolledBack(error)),
@@ -167,13 +167,13 @@ impl<E: Engine> ServerShared<E> {
         }
     }
 
-    /// Whether the server's time was heard too long ago. A statement that commits itself does not bring it along: a
-    /// process that only sends begins a transaction now and then to hear it again.
+    /// Whether the server's time was read too long ago. A statement that commits by itself does not return the time, so
+    /// a process that only sends begins a transaction now and then to read it again.
     fn is_clock_old(&self) -> bool {
         matches!(&self.clock, Clock::Server(clock) if clock.heard_ago() >= self.hear_again_after)
     }
 
-    /// The time this transaction is judged by.
+    /// The time that applies to this transaction.
     pub(super) fn hear(&self, said: Timestamp, asked: Instant) -> Timestamp {
         match &self.clock {
             Clock::Server(clock) => clock.hear(said, asked),

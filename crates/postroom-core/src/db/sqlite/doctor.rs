@@ -1,4 +1,4 @@
-//! SQLite: what a file and the place it lies in mean for messages.
+//! Judges what a SQLite file and its location mean for messages.
 
 mod files;
 mod questions;
@@ -16,7 +16,7 @@ const MIB: i64 = 1 << 20;
 const LOG_LARGE: i64 = 64 * MIB;
 const ROOM_SMALL: i64 = 1024 * MIB;
 const ROOM_TINY: i64 = 100 * MIB;
-/// Anybody but the owner.
+/// The permissions of everybody but the owner.
 const OTHERS: i64 = 0o077;
 
 pub(crate) fn report(path: &Path, facts: &Facts) -> Report {
@@ -62,7 +62,7 @@ fn journal_mode(facts: &Facts) -> Option<Finding> {
     Some(fine.only_if(mode.eq_ignore_ascii_case("wal"), wrong))
 }
 
-/// Every connection has its own; this is about the store's.
+/// Every connection has its own setting; this judges the one of the store's connections.
 fn synchronous(facts: &Facts) -> Option<Finding> {
     let value = facts.text("synchronous")?;
     let means = "a power cut loses acknowledged work of the last moments, though a crash of the program does not";

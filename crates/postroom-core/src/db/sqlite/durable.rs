@@ -8,7 +8,7 @@ const SYNCHRONOUS_FULL: i64 = 2;
 /// Asks a connection how durable its commits are.
 pub(crate) const SYNCHRONOUS: &str = "PRAGMA synchronous";
 
-/// Refuses what a connection answered when its commits can be lost.
+/// Refuses a level at which commits can be lost.
 pub(crate) fn check_synchronous(level: i64) -> Result<()> {
     if level >= SYNCHRONOUS_FULL {
         return Ok(());
