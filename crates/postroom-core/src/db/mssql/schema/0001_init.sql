@@ -1,8 +1,8 @@
 -- Postroom's tables and procedures on SQL Server 2016 and newer. Times are microseconds since 1970 in UTC.
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Rows lie in the order they came in: with the id as the clustered key each insert would land on another page. Names
--- are compared byte by byte; one of 255 characters may need 510 places. For sqlcmd, SSMS and the like, which end a
--- batch at each GO. It can be run again, and by two programs at once.
+-- Rows are stored in the order in which they arrive: with the id as the clustered key each insert would go to another
+-- page. Names are compared byte by byte; a name of 255 characters may need 510 places. The text is for sqlcmd, SSMS and
+-- similar tools, which end a batch at each GO. It can be run again, and by two programs at once.
 SET ANSI_NULLS ON;
 SET QUOTED_IDENTIFIER ON;
 SET NOCOUNT ON;

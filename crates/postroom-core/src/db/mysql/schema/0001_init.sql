@@ -1,7 +1,7 @@
 -- Postroom's tables on MySQL 8.0.29 and MariaDB 10.6. Times are microseconds since 1970 in UTC, ids are 16 bytes.
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Keys are bytes: a text would be compared with its trailing blanks ignored. InnoDB ends every index with the row's
--- number, so the index on state and time serves the claim's order.
+-- Keys are bytes: the comparison of a text would ignore its trailing blanks. InnoDB ends every index with the row's
+-- number, so the index on state and time returns the rows in the claim's order.
 
 CREATE TABLE IF NOT EXISTS {outbox} (
     seq             BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -156,16 +156,17 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     VARBINARY(1020) NOT NULL,
     message_id VARBINARY(1020) NOT NULL,
     handler    VARBINARY(1020) NOT NULL,
-    topic      VARCHAR(255)    NOT NULL, -- the message's; empty where its sender names none
+    topic      VARCHAR(255)    NOT NULL, -- of the message; empty if its sender names none
     marked_at  BIGINT          NOT NULL,
     PRIMARY KEY (source, message_id, handler),
     KEY {inbox_name}_marks_age (handler, marked_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- For services in any language, in their own transaction. The same message for the same destination is stored once.
--- Who may call it needs no right to the table.
--- Null stands for: no destination, a new message id, no headers, no correlation id, due at once (else a time in UTC),
--- 'Event', 24 hours after it is due with a destination and else for ever, as many attempts as the worker's policy says.
+-- A user who may call it needs no permission on the table.
+-- Null means: no destination, a new message id, no headers, no correlation id, due at once (otherwise a time in UTC),
+-- 'Event', a time to live of 24 hours after it is due with a destination and no limit without one, as many attempts as
+-- the worker's policy says.
 CREATE PROCEDURE IF NOT EXISTS {outbox}_enqueue_with(
     IN p_topic VARCHAR(255) CHARACTER SET utf8mb4, IN p_payload LONGTEXT CHARACTER SET utf8mb4,
     IN p_destination VARCHAR(255) CHARACTER SET utf8mb4, IN p_message_id VARCHAR(36) CHARACTER SET ascii,

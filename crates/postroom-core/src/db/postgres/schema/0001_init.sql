@@ -1,7 +1,7 @@
 -- Postroom's tables on PostgreSQL. Times are microseconds since 1970 in UTC.
 -- states: 0 ready, 1 leased, 2 done, 3 dead, 4 expired, 5 seen, 6 processing, 7 dismissed
--- Every row is updated twice, when it is claimed and when it is acknowledged: the room left in each page takes the
--- second version, and vacuum comes early.
+-- Every row is updated twice, when it is claimed and when it is acknowledged: the free space in each page takes the
+-- second version, and vacuum runs early.
 
 {create_schema}
 
@@ -176,7 +176,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     text   NOT NULL COLLATE "C",
     message_id text   NOT NULL COLLATE "C",
     handler    text   NOT NULL COLLATE "C",
-    topic      text   NOT NULL, -- the message's; empty where its sender names none
+    topic      text   NOT NULL, -- of the message; empty if its sender names none
     marked_at  bigint NOT NULL,
     PRIMARY KEY (source, message_id, handler)
 );
@@ -184,7 +184,8 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
 CREATE INDEX IF NOT EXISTS {inbox_name}_marks_age ON {inbox}_marks (handler, marked_at);
 
 -- For services in any language, in their own transaction: SELECT {outbox}_enqueue('order.placed', '{"order": 7}').
--- The same message for the same destination is stored once. It runs with its caller's rights: who may insert may call.
+-- The same message for the same destination is stored once. It runs with the permissions of its caller, who needs the
+-- permission to insert.
 -- The commit wakes the workers, unless notify is false: commits that notify wait for each other.
 CREATE OR REPLACE FUNCTION {outbox}_enqueue(
     topic text, payload text, destination text DEFAULT NULL, message_id uuid DEFAULT NULL, headers text DEFAULT NULL,

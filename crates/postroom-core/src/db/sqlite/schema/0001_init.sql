@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     destination     TEXT,
     correlation_id  TEXT,
     state           INTEGER NOT NULL DEFAULT 0,
-    visible_at      INTEGER,                           -- null at first: written by another program
+    visible_at      INTEGER,                           -- null at first if another program wrote the row
     due_at          INTEGER,
     next_attempt_at INTEGER,
     expires_at      INTEGER,
@@ -214,7 +214,7 @@ CREATE TABLE IF NOT EXISTS {inbox}_marks (
     source     TEXT    NOT NULL,
     message_id TEXT    NOT NULL,
     handler    TEXT    NOT NULL,
-    topic      TEXT    NOT NULL, -- the message's; empty where its sender names none
+    topic      TEXT    NOT NULL, -- of the message; empty if its sender names none
     marked_at  INTEGER NOT NULL,
     PRIMARY KEY (source, message_id, handler)
 ) STRICT, WITHOUT ROWID;
